@@ -1,0 +1,49 @@
+"""Every error memlens raises on purpose, each with the exit code the command line ends with.
+
+Catch :class:`MemlensError` to catch them all.  A message says what is wrong and where; ``hint`` says what to do next.
+"""
+
+from __future__ import annotations
+
+__all__ = ["AnchorError", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError"]
+
+
+class MemlensError(Exception):
+    """Something memlens cannot do, said in words for the person who asked for it.
+
+    Args:
+        message: What is wrong, with the file and, where there is one, the line.
+        hint: What to do next; shown on a line of its own.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class InputError(MemlensError):
+    """An input that cannot be read: missing, a directory, damaged, not a log."""
+
+
+class NoEventsError(InputError):
+    """An input that was read to its end and holds no allocator event."""
+
+
+class AnchorError(MemlensError):
+    """An anchor pattern that marks no line, or fewer lines than asked for."""
+
+
+class OutputError(MemlensError):
+    """An output that cannot be written, or that would be written over unasked."""
+
+
+class UsageError(MemlensError):
+    """Arguments that make no sense together."""
+
+    exit_code = 2

@@ -1,0 +1,208 @@
+"""The event log: what was read from one input, as NumPy columns in file order.
+
+Order is file order and nothing else.  Addresses are paired by it (see :mod:`memlens.lifetimes`), because in the Paddle
+allocator the Alloc line is written inside the lock and the Free line before it, while time stamps step back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from memlens.facts import Facts
+from memlens.source import MemorySource, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from memlens.lifetimes import Lifetimes
+    from memlens.slicing import Anchor, Window
+    from memlens.trust import Trust
+
+__all__ = ["BATCH", "Batch", "EventLog", "Kind"]
+
+#: Events in one batch of :meth:`EventLog.batches`: its temporaries stay in the cache and below a few MB.
+BATCH = 1 << 17
+
+
+class Kind(IntEnum):
+    """What an event is: a block given out or taken back, a chunk taken from or given back to the device."""
+
+    ALLOC = 0
+    FREE = 1
+    RESERVE = 2
+    RELEASE = 3
+
+
+class Batch(NamedTuple):
+    """Consecutive events ``lo … hi-1`` of a log, with the running sums over the whole log up to each of them.
+
+    ``allocated`` and ``reserved`` (int64, ``hi - lo`` long) are the bytes allocated and reserved right after each event,
+    counted from 0 at the start of the log.
+    """
+
+    lo: int
+    hi: int
+    kind: NDArray[np.int8]
+    size: NDArray[np.int64]
+    allocated: NDArray[np.int64]
+    reserved: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class EventLog:
+    """Typed events of one log, one NumPy entry an event, in file order.
+
+    Attributes:
+        kind: :class:`Kind`, int8.
+        size: Bytes of the block or chunk, int64.
+        addr: Address, uint64; 0 where the line has none (RELEASE, old RESERVE lines).
+        offset: Byte offset, in the uncompressed input, of the start of the line that holds the event, int64, not falling.
+        time_us: Microseconds since the start of the year of the log (or since 1970 where the stamps have a year), int64, -1
+            where unknown; ``None`` when not asked for.
+        thread: Thread id, int64, -1 where unknown; ``None`` when not asked for.
+        requested: Bytes that the tensor asked for, before alignment, int64, -1 where unknown; ``None`` when the log has none.
+        line: 1-based line number, int64; kept only for inputs that cannot be read a second time, else ``None``.
+        source: The input, to look up lines and line numbers by offset.
+        facts: What the reader saw beside the events.
+        anchors: Anchor lines found while reading, by the pattern asked for.
+    """
+
+    kind: NDArray[np.int8]
+    size: NDArray[np.int64]
+    addr: NDArray[np.uint64]
+    offset: NDArray[np.int64]
+    time_us: NDArray[np.int64] | None = None
+    thread: NDArray[np.int64] | None = None
+    requested: NDArray[np.int64] | None = None
+    line: NDArray[np.int64] | None = None
+    source: Source = field(default_factory=MemorySource)
+    facts: Facts = field(default_factory=Facts)
+    anchors: tuple[Anchor, ...] = ()
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[tuple[Kind, int, int]], **columns: Any) -> EventLog:
+        """Build a log from ``(kind, size, addr)`` rows, for tests and for readers of small inputs.
+
+        Offsets count up by 1 from 0 unless ``offset`` is among ``columns``.
+        """
+        kind = np.array([int(row[0]) for row in rows], np.int8)
+        size = np.array([row[1] for row in rows], np.int64)
+        addr = np.array([row[2] for row in rows], np.uint64)
+        columns.setdefault("offset", np.arange(len(rows), dtype=np.int64))
+        return cls(kind, size, addr, **columns)
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def __repr__(self) -> str:
+        return f"<EventLog {self.source.name!r}: {len(self):,} events>"
+
+    def batches(self, lo: int = 0, hi: int | None = None, *, size: int = BATCH) -> Iterator[Batch]:
+        """Walk over events ``lo … hi-1`` in batches, with running sums that count from the start of the *log*.
+
+        The sums start at 0 before event 0; to start elsewhere than 0 the events before ``lo`` are summed once.
+        """
+        end = len(self) if hi is None else hi
+        allocated, reserved = (0, 0) if lo == 0 else self.level_before(lo)
+        for start in range(lo, end, size):
+            stop = min(start + size, end)
+            kind, sizes = self.kind[start:stop], self.size[start:stop]
+            a, r = running_sums(kind, sizes, allocated, reserved)
+            yield Batch(start, stop, kind, sizes, a, r)
+            allocated, reserved = int(a[-1]), int(r[-1])
+
+    def level_before(self, event: int) -> tuple[int, int]:
+        """Allocated and reserved bytes right before event number ``event``, counted from 0 at the start of the log."""
+        kind, size = self.kind[:event], self.size[:event]
+        sums = [int(size[kind == k].sum()) for k in Kind]
+        return sums[Kind.ALLOC] - sums[Kind.FREE], sums[Kind.RESERVE] - sums[Kind.RELEASE]
+
+    @cached_property
+    def lifetimes(self) -> Lifetimes:
+        """ALLOC and FREE events paired by address, computed once."""
+        from memlens.lifetimes import pair
+
+        return pair(self)
+
+    @cached_property
+    def trust(self) -> Trust:
+        """What to believe of this log, and what to doubt."""
+        from memlens.trust import judge
+
+        return judge(self)
+
+    @property
+    def whole(self) -> Window:
+        """The window that holds the whole log."""
+        from memlens.slicing import whole
+
+        return whole(self)
+
+    def window(
+        self,
+        start: str | None = None,
+        end: str | Sequence[str] = (),
+        *,
+        start_regex: str | None = None,
+        end_regex: str | Sequence[str] = (),
+        nth: int = 1,
+    ) -> Window:
+        """Cut one window: from the ``nth`` line that matches the start to before the next line that matches any end.
+
+        See :func:`memlens.slicing.window`.
+        """
+        from memlens.slicing import window
+
+        return window(self, start, end, start_regex=start_regex, end_regex=end_regex, nth=nth)
+
+    def windows(self, by: str, *, end: str | Sequence[str] = (), end_regex: str | Sequence[str] = ()) -> tuple[Window, ...]:
+        """Cut the log into consecutive windows, one from each line that matches the regular expression ``by``.
+
+        See :func:`memlens.slicing.windows`.
+        """
+        from memlens.slicing import windows
+
+        return windows(self, by, end=end, end_regex=end_regex)
+
+    def without_cache(self, **changes: Any) -> EventLog:
+        """A copy with some columns replaced and nothing computed yet."""
+        return replace(self, **changes)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The events as a DataFrame, a row an event; ``kind`` is categorical."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {
+            "kind": pd.Categorical.from_codes(self.kind.astype(np.int64), categories=[k.name for k in Kind]),
+            "size": self.size,
+            "addr": self.addr,
+            "offset": self.offset,
+        }
+        for name in ("time_us", "thread", "requested", "line"):
+            if (column := getattr(self, name)) is not None:
+                columns[name] = column
+        return pd.DataFrame(columns)
+
+
+def running_sums(
+    kind: NDArray[np.int8], size: NDArray[np.int64], allocated: int = 0, reserved: int = 0
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Bytes allocated and reserved right after each event, int64, starting from the two given levels."""
+    block = kind <= Kind.FREE
+    signed = np.where(kind & 1, -size, size)  # FREE and RELEASE are the odd kinds
+    a = np.cumsum(np.where(block, signed, 0))
+    a += allocated
+    if block.all():
+        return a, np.full(len(kind), reserved, np.int64)
+    r = np.cumsum(np.where(block, 0, signed))
+    r += reserved
+    return a, r

@@ -1,0 +1,128 @@
+"""What a reader sees beside the events: counts of lines, out-of-memory messages, the framework's own figures.
+
+Readers fill these; :mod:`memlens.trust` judges them.  Nothing here is computed from the events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Facts", "Figure", "LineSample", "OutOfMemory", "StatLines"]
+
+
+@dataclass(frozen=True)
+class LineSample:
+    """One line shown as an example: its byte offset, its 1-based number and its text (decoded, cut to 200 characters)."""
+
+    offset: int
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class OutOfMemory:
+    """An out-of-memory message.
+
+    Attributes:
+        offset: Byte offset of its line.
+        line: 1-based line number.
+        device: The device as written (``GPU 0``), or ``""``.
+        requested_bytes: What was asked for, or ``None`` where the message does not say.
+        free_bytes: What the message says was left on the device, or ``None``.
+        text: The message's line, decoded, cut to 300 characters.
+    """
+
+    offset: int
+    line: int
+    device: str
+    requested_bytes: int | None
+    free_bytes: int | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure that the framework printed about itself.
+
+    Attributes:
+        offset: Byte offset of its line.
+        metric: ``allocated``, ``allocated_peak``, ``reserved`` or ``reserved_peak``.
+        low_bytes: The smallest number of bytes that prints as this figure.
+        high_bytes: The largest one; equal to ``low_bytes`` where the figure is exact.
+        origin: The format that printed it (a name from ``memlens.parsing.figures``).
+        device: Device id where the line has one, else -1.
+    """
+
+    offset: int
+    metric: str
+    low_bytes: int
+    high_bytes: int
+    origin: str
+    device: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class StatLines:
+    """Paddle's ``…MemoryStat…: Update current_value with …`` lines, as columns in file order (there may be millions).
+
+    Attributes:
+        offset: Byte offset of the line, int64.
+        device: Device id for ``DeviceMemoryStat…<id>``, -1 for ``HostMemoryStat…``, int16.
+        reserved: The line is of ``…StatReserved…`` and not of ``…StatAllocated…``, bool.
+        change: The signed change, int64.
+        current: The framework's running total after it, int64.
+        peak: The peak it says, int64, -1 where the line says none.
+    """
+
+    offset: NDArray[np.int64]
+    device: NDArray[np.int16]
+    reserved: NDArray[np.bool_]
+    change: NDArray[np.int64]
+    current: NDArray[np.int64]
+    peak: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was seen in one reading, beside the events.
+
+    Attributes:
+        bytes: Bytes of the uncompressed input.
+        lines: Lines, the last one counted even without its line end.
+        malformed: Lines that look like an event but do not parse.
+        malformed_samples: The first few of them.
+        ends_mid_line: The last line has no line end.
+        cut_short: Why the input ended early (a compressed stream cut short), or ``""``.
+        threads: Thread ids seen on event lines, sorted.
+        unstamped: Events without a readable header (no time, no thread).
+        layer: The log layer that the events come from.
+        other_layers: Lines seen of other layers that tell of the same memory, by layer name (``stream_safe``, ``stats``,
+            ``naive_best_fit``).
+        hints: Other things seen, by name, with the 1-based number of the first line: ``prealloc``, ``traceback``, …
+        ooms: Out-of-memory messages, in file order.
+        figures: The framework's own figures, in file order.
+        stat_lines: The framework's running totals, where the log has them.
+    """
+
+    bytes: int = 0
+    lines: int = 0
+    malformed: int = 0
+    malformed_samples: tuple[LineSample, ...] = ()
+    ends_mid_line: bool = False
+    cut_short: str = ""
+    threads: tuple[int, ...] = ()
+    unstamped: int = 0
+    layer: str = "auto_growth"
+    other_layers: dict[str, int] = field(default_factory=dict)
+    hints: dict[str, int] = field(default_factory=dict)
+    ooms: tuple[OutOfMemory, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    stat_lines: StatLines | None = None

@@ -1,0 +1,1 @@
+"""From bytes to events: blocks of lines, line formats as data, decoders."""

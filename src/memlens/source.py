@@ -1,0 +1,79 @@
+"""Where a log came from, and how to get at its text again: lines and line numbers by byte offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+__all__ = ["MemorySource", "Source"]
+
+
+class Source(Protocol):
+    """An input that was read, whose text can be looked up by byte offset in the uncompressed input."""
+
+    @property
+    def name(self) -> str:
+        """The path as the user gave it, or ``<stdin>``."""
+        ...
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether the text can be read a second time; lookups answer ``None`` or nothing where it cannot."""
+        ...
+
+    def blocks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """The text again, as ``(offset, bytes)`` pieces that begin and end at line ends, from the line that holds ``start``.
+
+        Raises:
+            InputError: The input cannot be read a second time.
+        """
+        ...
+
+    def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
+        """The 1-based number of the line that holds each offset; ``None`` where it cannot be told."""
+        ...
+
+    def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
+        """The text of the line that holds each offset, without its line end; ``None`` where it cannot be told."""
+        ...
+
+
+class MemorySource:
+    """A log held in memory, for tests and for text that a program already has.
+
+    Args:
+        text: The whole log.
+        name: What to call it in reports.
+    """
+
+    def __init__(self, text: bytes = b"", name: str = "<memory>") -> None:
+        self.text = text
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def rereadable(self) -> bool:
+        return True
+
+    def blocks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+        begin = self.text.rfind(b"\n", 0, max(start, 0)) + 1
+        stop = len(self.text) if end is None else end
+        if begin < stop:
+            yield begin, self.text[begin:stop]
+
+    def line_numbers(self, offsets: Iterable[int]) -> list[int | None]:
+        return [self.text.count(b"\n", 0, offset) + 1 if 0 <= offset < len(self.text) else None for offset in offsets]
+
+    def lines(self, offsets: Iterable[int]) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        for offset in offsets:
+            if not 0 <= offset < len(self.text):
+                found.append(None)
+                continue
+            begin = self.text.rfind(b"\n", 0, offset) + 1
+            end = self.text.find(b"\n", offset)
+            found.append(self.text[begin : len(self.text) if end < 0 else end].rstrip(b"\r"))
+        return found
