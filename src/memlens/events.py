@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.lifetimes import Lifetimes
-    from memlens.slicing import Anchor, Window
+    from memlens.matching import Anchor
+    from memlens.slicing import Window
     from memlens.trust import Trust
 
 __all__ = ["BATCH", "Batch", "EventLog", "Kind"]

@@ -1,0 +1,82 @@
+r"""memlens reads the allocator log of a deep-learning run and says where the memory went.
+
+>>> import memlens
+>>> log = memlens.read("train.log")                           # doctest: +SKIP
+>>> log.trust.ok                                              # doctest: +SKIP
+True
+>>> memlens.analyze("train.log", by=r"START (SOT_CALL_\d+)").to_pandas()   # doctest: +SKIP
+
+Every verb of the command line has a twin here with the same words.  Names are loaded when they are first used, so that
+``import memlens`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memlens.analysis import Analysis, LogAnalysis, WindowAnalysis, analyze
+    from memlens.cutting import slice_log as slice  # noqa: A004  the verb is called slice
+    from memlens.errors import AnchorError, InputError, MemlensError, NoEventsError, OutputError, UsageError
+    from memlens.events import EventLog, Kind
+    from memlens.lifetimes import Lifetimes
+    from memlens.parsing.reader import read
+    from memlens.slicing import Anchor, Pattern, Window
+    from memlens.trust import Trust
+    from memlens.units import format_bytes, parse_bytes
+
+__all__ = [
+    "Analysis",
+    "Anchor",
+    "AnchorError",
+    "EventLog",
+    "InputError",
+    "Kind",
+    "Lifetimes",
+    "LogAnalysis",
+    "MemlensError",
+    "NoEventsError",
+    "OutputError",
+    "Pattern",
+    "Trust",
+    "UsageError",
+    "Window",
+    "WindowAnalysis",
+    "__version__",
+    "analyze",
+    "format_bytes",
+    "parse_bytes",
+    "read",
+    "slice",
+]
+
+__version__ = "0.1.0"
+
+#: Where each public name lives; the imports above say the same to type checkers.
+_HOMES = {
+    "memlens.analysis": ("Analysis", "LogAnalysis", "WindowAnalysis", "analyze"),
+    "memlens.cutting": ("slice",),
+    "memlens.errors": ("AnchorError", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError"),
+    "memlens.events": ("EventLog", "Kind"),
+    "memlens.lifetimes": ("Lifetimes",),
+    "memlens.parsing.reader": ("read",),
+    "memlens.slicing": ("Anchor", "Pattern", "Window"),
+    "memlens.trust": ("Trust",),
+    "memlens.units": ("format_bytes", "parse_bytes"),
+}
+#: Public names that a module cannot use itself, for they are Python's.
+_OTHER_NAMES = {"slice": "slice_log"}
+_MODULES = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULES[name]), _OTHER_NAMES.get(name, name))
+    globals()[name] = value  # found at once the next time
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

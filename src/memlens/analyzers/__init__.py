@@ -1,0 +1,39 @@
+"""Analyzers: functions from a window of a log to a frozen result.
+
+The list of them is in :mod:`memlens.analyzers.registry`; what each figure means is in ``docs/analyzers.md``.
+"""
+
+from __future__ import annotations
+
+from memlens.analyzers.growth import Growth, Pile, growth
+from memlens.analyzers.lifetimes import Life, LifetimeSummary
+from memlens.analyzers.peak import LiveGroup, Peak
+from memlens.analyzers.registry import Analyzer, SeriesAnalyzer, get, get_series, names, series_names
+from memlens.analyzers.remaining import Remaining
+from memlens.analyzers.result import Result, Row
+from memlens.analyzers.stats import Bin, Stats
+from memlens.analyzers.unmatched import FreedGroup, HeldGroup, Unmatched
+
+__all__ = [
+    "Analyzer",
+    "Bin",
+    "FreedGroup",
+    "Growth",
+    "HeldGroup",
+    "Life",
+    "LifetimeSummary",
+    "LiveGroup",
+    "Peak",
+    "Pile",
+    "Remaining",
+    "Result",
+    "Row",
+    "SeriesAnalyzer",
+    "Stats",
+    "Unmatched",
+    "get",
+    "get_series",
+    "growth",
+    "names",
+    "series_names",
+]

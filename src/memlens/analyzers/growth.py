@@ -1,0 +1,104 @@
+"""Whether memory grows from window to window, and which sizes pile up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from memlens.analyzers.pairing import held_events, joined
+from memlens.analyzers.remaining import remaining
+from memlens.analyzers.result import Later, Lazy, Result, Row
+from memlens.analyzers.trend import MINIMUM, slope, verdict
+
+if TYPE_CHECKING:
+    from memlens.slicing import Window
+
+__all__ = ["PILE_WINDOWS", "Growth", "Pile", "growth"]
+
+#: From how many windows blocks of a size must come to be a pile: fewer is warm-up.
+PILE_WINDOWS = 3
+
+
+@dataclass(frozen=True)
+class Pile(Row):
+    """Blocks of one size (and owner, where that is known) that window after window leaves behind.
+
+    Attributes:
+        count: Blocks born in the judged windows and still live at the end of the last one.
+        total_bytes: Their bytes.
+        windows: In how many of the judged windows they were born.
+        bytes_per_window: ``total_bytes`` by the number of judged windows.
+    """
+
+    size_bytes: int
+    count: int
+    total_bytes: int
+    owner: str | None
+    windows: int
+    bytes_per_window: float
+
+
+@dataclass(frozen=True)
+class Growth(Result):
+    """The live bytes at the ends of a series of windows.
+
+    Attributes:
+        windows: How many windows there are.
+        judged: How many of them slope, verdict and piles are about: not the first, which warms up, and not the last where it
+            runs to the end of the log, since what the process frees when it ends is in it.
+        live_bytes: The level at the end of each window (all of them).
+        slope_bytes_per_window: The robust slope (Theil-Sen) over the judged windows.
+        verdict: ``"flat"``, ``"growing"`` or ``"shrinking"``; the rule is in :mod:`memlens.analyzers.trend`.
+        piling: The sizes that pile up over the judged windows, the largest total first.
+    """
+
+    tables: ClassVar[dict[str, type[Row]]] = {"piling": Pile}
+
+    windows: int
+    judged: int
+    live_bytes: tuple[int, ...]
+    slope_bytes_per_window: float
+    verdict: str
+    piling: Lazy[tuple[Pile, ...]] = field(default=Lazy(()), repr=False)
+
+
+def growth(windows: Sequence[Window]) -> Growth:
+    """Analyze a series of windows of one log, in their order."""
+    live = tuple(result.live_bytes for result in remaining(windows))
+    judged = windows[1:]
+    if judged and judged[-1].hi == len(judged[-1].log):
+        judged = judged[:-1]
+    values = np.array(live[1 : 1 + len(judged)], np.int64)
+    return Growth(len(windows), len(judged), live, slope(values), verdict(values), Later(piles, judged))
+
+
+def piles(windows: Sequence[Window]) -> tuple[Pile, ...]:
+    """The sizes of blocks that windows leave behind and that are still live at the end of the last of them."""
+    if len(windows) < max(MINIMUM, PILE_WINDOWS):
+        return ()
+    log, end = windows[0].log, max(window.hi for window in windows)
+    left = held_events(log, min(window.lo for window in windows), end, end)
+    # A row for each block and window that it was born in: windows may overlap, and a block between windows is in none.
+    first = np.searchsorted(left, [window.lo for window in windows]).tolist()
+    last = np.searchsorted(left, [window.hi for window in windows]).tolist()
+    rows = joined(np.arange(a, b) for a, b in zip(first, last, strict=True))
+    window = np.repeat(np.arange(len(windows)), np.subtract(last, first))
+    sizes = log.size[left[rows]]
+    order = np.lexsort((window, sizes))
+    sizes, window, rows = sizes[order], window[order], rows[order]
+    starts = np.flatnonzero(np.diff(sizes, prepend=-1))
+    if not len(starts):
+        return ()
+    # Within a size the windows rise: each rise is one more window.
+    fresh = np.diff(window, prepend=-1) != 0
+    fresh[starts] = True
+    seen = np.add.reduceat(fresh, starts, dtype=np.int64)
+    found = []
+    for k in np.flatnonzero(seen >= PILE_WINDOWS).tolist():
+        stop = int(starts[k + 1]) if k + 1 < len(starts) else len(sizes)
+        size, count = int(sizes[starts[k]]), len(np.unique(rows[starts[k] : stop]))
+        found.append(Pile(size, count, size * count, None, int(seen[k]), size * count / len(windows)))
+    return tuple(sorted(found, key=lambda pile: (-pile.total_bytes, -pile.size_bytes)))

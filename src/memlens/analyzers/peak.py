@@ -1,0 +1,86 @@
+"""The highest level of a window: how high, where, and which blocks are live there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from memlens.analyzers.groups import by_size
+from memlens.analyzers.pairing import held_events
+from memlens.analyzers.places import Lines, time_of
+from memlens.analyzers.result import Later, Lazy, Result, Row
+from memlens.analyzers.segments import profile
+
+if TYPE_CHECKING:
+    from memlens.events import EventLog
+    from memlens.slicing import Window
+
+__all__ = ["LiveGroup", "Peak", "peak"]
+
+
+@dataclass(frozen=True)
+class LiveGroup(Row):
+    """Blocks of one size (and owner, where that is known) that are live at a peak."""
+
+    size_bytes: int
+    count: int
+    total_bytes: int
+    owner: str | None = None
+
+
+@dataclass(frozen=True)
+class Peak(Result):
+    """The peak of a window.
+
+    Attributes:
+        peak_bytes: The highest running sum of ALLOC - FREE sizes within the window, counted from 0 at its start; at least 0.
+        absolute_peak_bytes: The bytes carried in, and ``peak_bytes``.
+        reserved_peak_bytes: The same of RESERVE - RELEASE: what is reserved at the window's start and the highest rise in it.
+        event: The first event that reaches the peak, 0-based in the log; ``None`` where the peak is 0.
+        line: The line of that event, 1-based; ``None`` where there is none or it cannot be told.
+        time_us: The time of that event, where times were read.
+        live: The blocks live right after that event (where the peak is 0: right before the window), wherever in the log they
+            were born, in groups, the largest total first.
+    """
+
+    tables: ClassVar[dict[str, type[Row]]] = {"live": LiveGroup}
+
+    peak_bytes: int
+    absolute_peak_bytes: int
+    reserved_peak_bytes: int
+    event: int | None
+    line: Lazy[int | None] = field(default=Lazy(None), repr=False)
+    time_us: int | None = None
+    live: Lazy[tuple[LiveGroup, ...]] = field(default=Lazy(()), repr=False)
+
+
+def peak(windows: Sequence[Window]) -> list[Peak]:
+    """Analyze windows of one log in one pass; lines and live blocks are looked up when they are asked for."""
+    if not windows:
+        return []
+    log, figures = windows[0].log, profile(windows)
+    rises, reserved = figures.rise[0].tolist(), (figures.rise[1] + figures.levels[1]).tolist()
+    carried, summits = figures.levels[0].tolist(), figures.summit.tolist()
+    events = [summit if rise else None for rise, summit in zip(rises, summits, strict=True)]
+    lines = Lines(log, events)
+    return [
+        Peak(
+            rise,
+            before + rise,
+            chunks,
+            event,
+            Later(lines.of, event),
+            time_of(log, event),
+            Later(live_before, log, window.lo if event is None else event + 1),
+        )
+        for window, rise, before, chunks, event in zip(windows, rises, carried, reserved, events, strict=True)
+    ]
+
+
+def live_before(log: EventLog, event: int) -> tuple[LiveGroup, ...]:
+    """The blocks born and not freed before an event, in groups."""
+    blocks = held_events(log, 0, event, event)
+    return tuple(
+        LiveGroup(group.size_bytes, group.blocks, group.total_bytes) for group in by_size(log.size[blocks], blocks)
+    )

@@ -1,0 +1,62 @@
+"""Where events stand: line numbers and times, looked up only for the events that are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memlens.events import EventLog
+
+__all__ = ["Lines", "elapsed_us", "time_of"]
+
+#: A year of stamps without a year, which has a 29th of February (see :mod:`memlens.parsing.times`).
+YEAR_US = 366 * 24 * 3600 * 10**6
+
+
+class Lines:
+    """The 1-based line numbers of some events of a log, looked up together when the first one is asked for.
+
+    Args:
+        log: The log.
+        events: The events that will be asked for; ``None`` among them is skipped.
+    """
+
+    def __init__(self, log: EventLog, events: Iterable[int | None]) -> None:
+        self._log = log
+        self._events = events
+
+    @cached_property
+    def _known(self) -> dict[int, int | None]:
+        events = sorted({event for event in self._events if event is not None})
+        if self._log.line is not None:
+            found: Sequence[int | None] = [line if line > 0 else None for line in self._log.line[events].tolist()]
+        elif events:
+            found = self._log.source.line_numbers(self._log.offset[events].tolist())
+        else:
+            found = []
+        return dict(zip(events, found, strict=True))
+
+    def of(self, event: int | None) -> int | None:
+        """The line of one of the events; ``None`` for ``None``, and where it cannot be told."""
+        return None if event is None else self._known[event]
+
+
+def time_of(log: EventLog, event: int | None) -> int | None:
+    """When an event was logged, in microseconds; ``None`` where that is unknown or was not read."""
+    if event is None or log.time_us is None or log.time_us[event] < 0:
+        return None
+    return int(log.time_us[event])
+
+
+def elapsed_us(first: int | None, last: int | None) -> int | None:
+    """Microseconds from one stamp to a later line's, ``None`` where one is unknown; never negative.
+
+    Stamps step back a little, which counts as 0.  Stamps without a year step back by a year where a run crosses New Year:
+    going back by more than half a year is that.  Such stamps count 366 days in every year.
+    """
+    if first is None or last is None:
+        return None
+    passed = last - first
+    return max(passed + YEAR_US if passed < -YEAR_US // 2 else passed, 0)

@@ -1,0 +1,190 @@
+"""The one list of analyzers, and the door for those of other packages."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from memlens.analyzers.growth import Growth, growth
+from memlens.analyzers.lifetimes import lifetimes
+from memlens.analyzers.peak import peak
+from memlens.analyzers.remaining import remaining
+from memlens.analyzers.stats import stats
+from memlens.analyzers.unmatched import unmatched
+from memlens.errors import MemlensError, UsageError
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from memlens.slicing import Window
+
+__all__ = ["GROUP", "Analyzed", "Analyzer", "SeriesAnalyzer", "get", "get_series", "names", "series_names", "shadowed"]
+
+#: The entry-point group through which other packages add analyzers.
+GROUP = "memlens.analyzers"
+
+
+@runtime_checkable
+class Analyzed(Protocol):
+    """What an analyzer gives back: anything that can write itself down in plain JSON types."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures by name, in plain JSON types."""
+        ...
+
+
+@dataclass(frozen=True)
+class Analyzer:
+    """An analyzer of windows.
+
+    Attributes:
+        name: The name that ``-A`` and the machine output use.
+        many: Analyzes many windows of one log at once, results in their order.
+        summary: What it answers, in half a line.
+        package: The package it comes from; ``memlens`` for the built-in ones.
+    """
+
+    name: str
+    many: Callable[[Sequence[Window]], Sequence[Any]]
+    summary: str
+    package: str = "memlens"
+
+    def __call__(self, window: Window) -> Any:
+        """Analyze one window."""
+        return self.many([window])[0]
+
+
+@dataclass(frozen=True)
+class SeriesAnalyzer:
+    """An analyzer of a series of windows as one thing, in their order."""
+
+    name: str
+    over: Callable[[Sequence[Window]], Growth]
+    summary: str
+
+    def __call__(self, windows: Sequence[Window]) -> Growth:
+        """Analyze the series."""
+        return self.over(windows)
+
+
+#: Every built-in analyzer of a window, in the order in which reports show them.  To add one, add its line here.
+BUILT_IN: tuple[Analyzer, ...] = (
+    Analyzer("remaining", remaining, "bytes carried in, left behind, and live at the end"),
+    Analyzer("peak", peak, "the highest level, where it is reached, and what is live there"),
+    Analyzer("stats", stats, "bytes and counts allocated and freed, the largest, sizes by power of two"),
+    Analyzer(
+        "unmatched", unmatched, "what is born in the window and not freed in it, and frees of what it did not allocate"
+    ),
+    Analyzer("lifetimes", lifetimes, "how long blocks live, the longest-lived and the most wasteful"),
+)
+
+#: Every built-in analyzer of a series of windows.
+BUILT_IN_SERIES: tuple[SeriesAnalyzer, ...] = (
+    SeriesAnalyzer("growth", growth, "whether memory grows from window to window, and which sizes pile up"),
+)
+
+
+def names() -> tuple[str, ...]:
+    """The names of all analyzers of windows: the built-in ones in report order, then installed ones by name."""
+    own = [analyzer.name for analyzer in BUILT_IN]
+    taken = {*own, *series_names()}
+    return (*own, *sorted({point.name for point in _entry_points()} - taken))
+
+
+def series_names() -> tuple[str, ...]:
+    """The names of all analyzers of series of windows."""
+    return tuple(analyzer.name for analyzer in BUILT_IN_SERIES)
+
+
+def get(name: str) -> Analyzer:
+    """The analyzer of that name; a built-in one is never replaced by an installed one.
+
+    Raises:
+        UsageError: There is no such analyzer; the message lists those there are.
+        MemlensError: An installed one cannot be loaded; the message names its package.
+    """
+    for analyzer in BUILT_IN:
+        if analyzer.name == name:
+            return analyzer
+    if name not in series_names():
+        points = [point for point in _entry_points() if point.name == name]
+        if points:
+            return _installed(points)
+    raise _unknown(name, "analyzer of a window", names(), series_names(), "analyzes a series of windows, not one")
+
+
+def get_series(name: str) -> SeriesAnalyzer:
+    """The analyzer of series of windows of that name.
+
+    Raises:
+        UsageError: There is no such analyzer; the message lists those there are.
+    """
+    for analyzer in BUILT_IN_SERIES:
+        if analyzer.name == name:
+            return analyzer
+    raise _unknown(
+        name, "analyzer of a series of windows", series_names(), names(), "analyzes one window, not a series"
+    )
+
+
+def shadowed() -> tuple[str, ...]:
+    """Notes on installed analyzers that are not used because a built-in one has their name."""
+    own = {analyzer.name for analyzer in BUILT_IN} | set(series_names())
+    return tuple(
+        f"analyzer {point.name!r} of package {_package(point)!r} is not used: memlens has one of that name"
+        for point in _entry_points()
+        if point.name in own
+    )
+
+
+def _unknown(name: str, what: str, known: Sequence[str], others: Sequence[str], other: str) -> UsageError:
+    if name in others:
+        return UsageError(f"{name!r} {other}", f"There are: {', '.join(known)}.")
+    close = difflib.get_close_matches(name, known, n=1)
+    guess = f"Did you mean {close[0]!r}? " if close else ""
+    return UsageError(f"no {what} is called {name!r}", f"{guess}There are: {', '.join(known)}.")
+
+
+def _entry_points() -> list[metadata.EntryPoint]:
+    return list(metadata.entry_points(group=GROUP))
+
+
+def _package(point: metadata.EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.module
+
+
+def _installed(points: Sequence[metadata.EntryPoint]) -> Analyzer:
+    """The analyzer behind the entry points of one name; two packages that give one name are told apart by the user."""
+    packages = sorted({_package(point) for point in points})
+    if len(packages) > 1:
+        raise MemlensError(
+            f"several packages give an analyzer {points[0].name!r}: {', '.join(packages)}",
+            "Uninstall all but one of them.",
+        )
+    point, package = points[0], packages[0]
+    origin = f"analyzer {point.name!r} of package {package!r}"
+    try:
+        function = point.load()
+    except Exception as error:  # whatever a foreign module raises while it is imported
+        raise MemlensError(
+            f"{origin} cannot be loaded: {type(error).__name__}: {error}", f"Update {package}."
+        ) from error
+    if not callable(function):
+        raise MemlensError(f"{origin} is no function of a window but {type(function).__name__}", f"Update {package}.")
+
+    def one(window: Window) -> Analyzed:
+        try:
+            result = function(window)
+        except MemlensError:
+            raise
+        except Exception as error:  # a foreign analyzer that fails must not take memlens down with a traceback
+            raise MemlensError(f"{origin} failed on {window.name!r}: {type(error).__name__}: {error}") from error
+        if not isinstance(result, Analyzed):
+            raise MemlensError(f"{origin} gave {type(result).__name__}, which has no to_dict()")
+        return result
+
+    doc = (getattr(function, "__doc__", None) or "").strip().split("\n")[0]
+    return Analyzer(point.name, lambda windows: [one(window) for window in windows], doc, package)

@@ -1,0 +1,115 @@
+"""What all results share: values worked out when first asked for, plain JSON types, and DataFrames.
+
+A result is a frozen dataclass whose field names are the contract of the machine output.  What costs a walk over the log
+(the blocks live at a peak, line numbers) is a :class:`Lazy` field: thousands of windows have it, few are shown with it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, overload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Later", "Lazy", "Result", "Row"]
+
+T = TypeVar("T")
+
+
+class Later(partial[T]):
+    """A value that is worked out when it is first asked for: a function, and what to call it with."""
+
+
+class Lazy(Generic[T]):
+    """A dataclass field that takes a value or a :class:`Later`, and always gives the value.
+
+    Declared as ``live: Lazy[tuple[LiveGroup, ...]] = field(default=Lazy(()), repr=False)``: left out of the ``repr``, so that
+    showing a result computes nothing.
+
+    Args:
+        default: The value where none is given.
+    """
+
+    def __init__(self, default: T) -> None:
+        self.default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Lazy[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> T | Lazy[T]:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.name]
+        if isinstance(value, Later):
+            value = instance.__dict__[self.name] = value()
+        return cast("T", value)
+
+    def __set__(self, instance: object, value: T | Later[T]) -> None:
+        # Reached from __init__ only: a frozen dataclass refuses assignment from outside.
+        instance.__dict__[self.name] = self.default if isinstance(value, Lazy) else value
+
+
+class Row:
+    """One row of a table in a result: a frozen dataclass of plain values."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, in plain JSON types."""
+        return {spec.name: getattr(self, spec.name) for spec in dataclasses.fields(cast("Any", self))}
+
+
+class Result:
+    """What an analyzer says of a window, or of a series of windows: a frozen dataclass.
+
+    Attributes:
+        tables: The fields that are tables, with the type of their rows; the first one is what ``to_pandas`` gives.
+    """
+
+    tables: ClassVar[dict[str, type[Row]]] = {}
+
+    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+        """The fields by name, in plain JSON types, as they stand in the machine output.
+
+        Args:
+            top: How many rows of each table to keep; ``None`` keeps all.  Where rows are left out,
+                ``<table>_left_out`` counts them.  ``0`` leaves the tables out altogether and works none of them out.
+        """
+        plain: dict[str, Any] = {}
+        for spec in dataclasses.fields(cast("Any", self)):
+            if spec.name not in self.tables:
+                value = getattr(self, spec.name)
+                plain[spec.name] = list(value) if isinstance(value, tuple) else value
+            elif top != 0:
+                rows: tuple[Row, ...] = getattr(self, spec.name)
+                plain[spec.name] = [row.to_dict() for row in rows[:top]]
+                if top is not None and len(rows) > top:
+                    plain[f"{spec.name}_left_out"] = len(rows) - top
+        return plain
+
+    def to_pandas(self, table: str | None = None) -> pd.DataFrame:
+        """A table of the result as a DataFrame, one row a row; without tables, the fields as one row.
+
+        Args:
+            table: Which of :attr:`tables`; the first one when not given.
+
+        Raises:
+            UsageError: The result has no such table.
+        """
+        import pandas as pd
+
+        if table is None and not self.tables:
+            return pd.DataFrame([self.to_dict()])
+        name = next(iter(self.tables)) if table is None else table
+        if name not in self.tables:
+            from memlens.errors import UsageError
+
+            raise UsageError(
+                f"{type(self).__name__} has no table {name!r}", f"It has: {', '.join(self.tables) or 'none'}."
+            )
+        columns = [spec.name for spec in dataclasses.fields(cast("Any", self.tables[name]))]
+        return pd.DataFrame([row.to_dict() for row in getattr(self, name)], columns=columns)

@@ -1,0 +1,188 @@
+"""What is born in a window and not freed in it, and the frees of what it did not allocate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from memlens.analyzers.groups import by_size
+from memlens.analyzers.pairing import held_events, oddities, pairing, released_events
+from memlens.analyzers.places import Lines
+from memlens.analyzers.result import Later, Lazy, Result, Row
+
+if TYPE_CHECKING:
+    from memlens.slicing import Window
+
+__all__ = ["FreedGroup", "HeldGroup", "Unmatched", "unmatched"]
+
+
+@dataclass(frozen=True)
+class HeldGroup(Row):
+    """Held blocks of one size (and owner, where that is known) that are all freed later in the log, or all never.
+
+    Attributes:
+        freed: ``"later"`` or ``"never"``.
+        first_event: The first ALLOC among them, 0-based in the log.
+        first_line: Its line, 1-based.
+        first_free_event: The FREE that ends that first block; ``None`` where it is never freed.
+        first_free_line: The line of that FREE.
+    """
+
+    size_bytes: int
+    count: int
+    total_bytes: int
+    freed: str
+    owner: str | None
+    first_event: int
+    first_line: int | None
+    first_free_event: int | None
+    first_free_line: int | None
+
+
+@dataclass(frozen=True)
+class FreedGroup(Row):
+    """FREEs of blocks of one size that the window did not allocate.
+
+    Attributes:
+        first_event: The first FREE among them, 0-based in the log.
+        first_line: Its line, 1-based.
+        first_alloc_event: The ALLOC of that first block, before the window; ``None`` for unknown frees.
+        first_alloc_line: The line of that ALLOC.
+    """
+
+    size_bytes: int
+    count: int
+    total_bytes: int
+    owner: str | None
+    first_event: int
+    first_line: int | None
+    first_alloc_event: int | None
+    first_alloc_line: int | None
+
+
+@dataclass(frozen=True)
+class Unmatched(Result):
+    """ALLOCs and FREEs of a window whose other half is not in it.
+
+    Attributes:
+        held_allocs: Blocks born in the window and not freed in it.
+        held_bytes: Their bytes.
+        released_frees: FREEs in the window of blocks born before it.
+        released_bytes: The bytes of those blocks, as their ALLOC says.
+        unknown_frees: FREEs in the window of what no ALLOC in the log before them accounts for.
+        unknown_free_bytes: Their bytes.
+        double_allocs: ALLOCs in the window of an address that is still live.
+        size_mismatches: FREEs in the window whose ALLOC has another size.
+        mismatch_bytes: Σ (ALLOC - FREE) over those.
+        held: The held blocks in groups, the largest total first.
+        released: The released blocks in groups, the largest total first.
+        unknown: The unknown frees in groups, the largest total first.
+    """
+
+    tables: ClassVar[dict[str, type[Row]]] = {"held": HeldGroup, "released": FreedGroup, "unknown": FreedGroup}
+
+    held_allocs: int
+    held_bytes: int
+    released_frees: int
+    released_bytes: int
+    unknown_frees: int
+    unknown_free_bytes: int
+    double_allocs: int
+    size_mismatches: int
+    mismatch_bytes: int
+    held: Lazy[tuple[HeldGroup, ...]] = field(default=Lazy(()), repr=False)
+    released: Lazy[tuple[FreedGroup, ...]] = field(default=Lazy(()), repr=False)
+    unknown: Lazy[tuple[FreedGroup, ...]] = field(default=Lazy(()), repr=False)
+
+
+def unmatched(windows: Sequence[Window]) -> list[Unmatched]:
+    """Analyze windows of one log in one pass; the groups are worked out when they are asked for."""
+    if not windows:
+        return []
+    pairs = pairing(windows)
+    columns = (
+        pairs.held_allocs,
+        pairs.held_bytes,
+        pairs.released_frees,
+        pairs.released_bytes,
+        pairs.unknown_frees,
+        pairs.unknown_free_bytes,
+        pairs.double_allocs,
+        pairs.size_mismatches,
+        pairs.mismatch_bytes,
+    )
+    make: Callable[..., Unmatched] = Unmatched  # the columns are its first fields, in order
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [
+        make(
+            *row,
+            held=Later(held_groups, window),
+            released=Later(released_groups, window),
+            unknown=Later(unknown_groups, window),
+        )
+        for window, row in zip(windows, rows, strict=True)
+    ]
+
+
+def held_groups(window: Window) -> tuple[HeldGroup, ...]:
+    """The held blocks of a window, in groups."""
+    log, partner = window.log, window.log.lifetimes.partner
+    held = held_events(log, window.lo, window.hi, window.hi)
+    ended = partner[held] >= 0
+    found = [
+        (group, freed, int(partner[group.first_event]) if freed == "later" else None)
+        for freed, events in (("later", held[ended]), ("never", held[~ended]))
+        for group in by_size(log.size[events], events)
+    ]
+    found.sort(key=lambda row: (-row[0].total_bytes, row[0].first_event))
+    lines = Lines(log, [event for group, _, free in found for event in (group.first_event, free)])
+    return tuple(
+        HeldGroup(
+            group.size_bytes,
+            group.blocks,
+            group.total_bytes,
+            freed,
+            None,
+            group.first_event,
+            lines.of(group.first_event),
+            free,
+            lines.of(free),
+        )
+        for group, freed, free in found
+    )
+
+
+def released_groups(window: Window) -> tuple[FreedGroup, ...]:
+    """The blocks that a window frees and that were born before it, in groups by the size that their ALLOC says."""
+    frees = released_events(window.log, window.lo, window.hi)
+    return _freed_groups(window, frees, window.log.lifetimes.partner[frees].astype(np.int64))
+
+
+def unknown_groups(window: Window) -> tuple[FreedGroup, ...]:
+    """The FREEs of a window that no ALLOC accounts for, in groups."""
+    unknown = oddities(window.log).unknown
+    first, last = np.searchsorted(unknown, (window.lo, window.hi))
+    return _freed_groups(window, unknown[first:last], None)
+
+
+def _freed_groups(window: Window, frees: np.ndarray, allocs: np.ndarray | None) -> tuple[FreedGroup, ...]:
+    log, partner = window.log, window.log.lifetimes.partner
+    groups = by_size(log.size[frees if allocs is None else allocs], frees)
+    born = [None if allocs is None else int(partner[group.first_event]) for group in groups]
+    lines = Lines(log, [*(group.first_event for group in groups), *born])
+    return tuple(
+        FreedGroup(
+            group.size_bytes,
+            group.blocks,
+            group.total_bytes,
+            None,
+            group.first_event,
+            lines.of(group.first_event),
+            alloc,
+            lines.of(alloc),
+        )
+        for group, alloc in zip(groups, born, strict=True)
+    )

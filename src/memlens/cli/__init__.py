@@ -1,0 +1,150 @@
+"""The command line: the one visible list of verbs, and the one place where errors become messages and exit codes.
+
+A verb is a module with a click command that returns its exit code (``None`` is 0).  Its module is imported only when the
+verb runs, so that ``memlens --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, cast
+
+import click
+
+import memlens
+from memlens.errors import MemlensError
+
+__all__ = ["TWINS", "VERBS", "group", "main"]
+
+#: Every verb: its name, where its click command is, and what it does in one line.
+VERBS: dict[str, tuple[str, str]] = {
+    "analyze": (
+        "memlens.cli.analyze:analyze_command",
+        "Say where the memory went, in a whole log or in any part of it.",
+    ),
+    "slice": ("memlens.cli.slice:slice_command", "Cut the raw text of one window out of a log."),
+}
+
+#: The Python twin of each verb.
+TWINS: dict[str, str] = {"analyze": "memlens.analyze", "slice": "memlens.slice"}
+
+_INTERRUPTED = 130  # 128 + SIGINT, what shells expect
+
+
+class _LazyGroup(click.Group):
+    """A group that knows its verbs by name and imports one only when it runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in VERBS:
+            return None
+        module, _, attribute = VERBS[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        return cast("click.Command", command)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in VERBS.items()])
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with: memlens analyze LOG.  Each command has examples: memlens analyze --help.",
+)
+@click.version_option(memlens.__version__, prog_name="memlens", message="%(prog)s %(version)s")
+def group() -> None:
+    """Read the allocator log of a deep-learning run and say where the memory went.
+
+    The result goes to stdout, progress and notes to stderr. Exit codes: 0 done, 1 it failed (unreadable input, no
+    events, no such anchor), 2 wrong usage, 3 a regression.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Args:
+        arguments: What follows the program's name; ``sys.argv`` by default.
+    """
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except MemlensError as error:
+        report_error(error)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("memlens: interrupted", err=True)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        _silence_stdout()
+        return 0
+    except MemoryError:
+        report_error(
+            MemlensError(
+                "not enough memory for this log", "Cut a part out of it with memlens slice, or use a larger machine."
+            )
+        )
+        return 1
+    except Exception:  # noqa: BLE001  what nobody thought of must still say what it is
+        import traceback
+
+        traceback.print_exc()
+        click.echo(
+            f"memlens {memlens.__version__}: this is a bug in memlens; please report it with the lines above", err=True
+        )
+        return 1
+
+
+def _run(arguments: list[str]) -> int:
+    if "_MEMLENS_COMPLETE" in os.environ:  # the shell asks for completions
+        from click.shell_completion import shell_complete
+
+        return shell_complete(group, {}, "memlens", "_MEMLENS_COMPLETE", os.environ["_MEMLENS_COMPLETE"])
+    result: Any
+    try:
+        # Not Group.main(): it ends the process with 1 at a closed pipe, and hides Ctrl-C behind an exception of its own.
+        with group.make_context("memlens", arguments) as context:
+            result = group.invoke(context)
+    except click.exceptions.Exit as stop:
+        result = stop.exit_code
+    _flush_stdout()
+    return int(result or 0)
+
+
+def report_error(error: MemlensError) -> None:
+    """Write an error on stderr: ``memlens: error: …``, and below it what to do next.
+
+    File names and log text in it are made harmless first.
+    """
+    from memlens.reports.text import visible
+
+    message, *rest = error.message.splitlines() or [""]
+    click.echo(f"memlens: error: {visible(message)}", err=True)
+    for line in (*rest, *error.hint.splitlines()):
+        click.echo(f"  {visible(line)}", err=True)
+
+
+def _flush_stdout() -> None:
+    """Flush while a closed pipe can still be caught; at interpreter exit it would end in a message and exit code 120."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence_stdout()
+
+
+def _silence_stdout() -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError):  # stdout is no file (a test, a notebook)
+        pass
+    finally:
+        os.close(nowhere)

@@ -1,0 +1,141 @@
+"""The reference page of the command line, written from the commands themselves: ``python -m memlens.cli.reference > docs/cli.md``.
+
+A test fails when ``docs/cli.md`` is not what this writes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+
+import click
+
+from memlens.cli import TWINS, VERBS, group
+
+__all__ = ["reference"]
+
+_HEAD = """\
+# Command line
+
+<!-- Written by python -m memlens.cli.reference; edit the commands, not this page. -->
+
+    memlens COMMAND [OPTIONS] …
+
+The result goes to stdout, progress and notes to stderr. `memlens --version` says which version this is, `-h` and `--help` explain
+a command.
+
+| exit code | meaning |
+|---|---|
+| 0 | done, and for `gate` within limits |
+| 1 | it failed: unreadable input, no events, no such anchor |
+| 2 | wrong usage |
+| 3 | a regression |
+| 130 | interrupted with Ctrl-C; no half-written file is left |
+
+A pipe that is closed early (`memlens analyze run.log | head -3`) ends memlens quietly.
+
+## How tables are written
+
+- In a terminal a table takes the terminal's width. Where there is no room the least important columns are left out, and a line below the
+  table names them; names are shortened in their middle; figures are never cut.
+- A pipe or a file has no width: nothing wraps and no column is left out. Set `COLUMNS` to give a pipe a width.
+- Colour is used in a terminal only, and not where `NO_COLOR` is set or `TERM` is `dumb`.
+- Characters of a log or a file name that a terminal would act upon are written visibly: ESC as `\\x1b`, a right-to-left override as
+  `\\u202e`.
+- A progress bar comes up on stderr after a second, if stderr is a terminal and `CI` is not set.
+
+## Formats
+
+| `--format` | what | text from the log |
+|---|---|---|
+| `table` | for people: KiB, MiB and GiB with two decimals | made visible, long names shortened |
+| `markdown` | the same as GitHub Markdown, to paste into an issue | in code spans, so that nothing in it is markup, a link or a mention |
+| `json` | all results by the contract `memlens.analyze/1`: exact bytes, 1-based lines, 0-based events | exact, ASCII only; bytes that are no UTF-8 become U+FFFD |
+| `csv` | a row a window, a column a figure, exact bytes | made visible; a cell that begins with `=`, `+`, `-` or `@` gets an apostrophe in front, so that no spreadsheet takes it for a formula |
+
+## The JSON of analyze
+
+    {"schema": "memlens.analyze/1",
+     "logs": [{"path": "run.log",
+               "trust": {"ok": true, "doubts": [], …},
+               "windows": [{"name": "SOT_CALL_4", "start_line": 166, "end_line": 182, "events": 7, "open_end": false,
+                            "remaining": {"remaining_bytes": 7077888, …}, "peak": {…}, "stats": {…}, …}],
+               "growth": null,
+               "notes": []}],
+     "failures": [{"path": "other.log", "message": "…", "hint": "…"}]}
+
+| field | what |
+|---|---|
+| `schema` | name and version of this contract; fields are added to it, never renamed |
+| `logs` | one entry a log that could be analyzed, in the order given |
+| `path` | the log as it was named; `<stdin>` for `-` |
+| `trust` | the trust report, see [trust.md](trust.md) |
+| `windows` | one entry a window, in file order unless `--sort` says otherwise; one window without `--by` |
+| `name` | text from the log; `(whole log)`, or `(before)` for what precedes the first window of a series |
+| `start_line`, `end_line` | first and last line, 1-based, both included |
+| `events` | how many events are in it |
+| `open_end` | it ends with the log although an end was asked for |
+| `remaining`, `peak`, `stats`, `unmatched`, `lifetimes`, … | the result of each analyzer, see [analyzers.md](analyzers.md) |
+| `…_left_out` | how many rows of the list before it were left out by `--top` or `--min-size` |
+| `growth` | over the windows of a series; else `null` |
+| `notes` | what to doubt of the windows themselves |
+| `failures` | only where some of several logs could not be analyzed: each with its `message` and `hint` |
+"""
+
+
+def reference() -> str:
+    """The whole page, Markdown."""
+    context = click.Context(group, info_name="memlens")
+    parts = [_HEAD.rstrip()]
+    for verb in VERBS:
+        command = group.get_command(context, verb)
+        assert command is not None  # noqa: S101  VERBS says so
+        parts.append("\n".join(_command(verb, command, context)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _command(verb: str, command: click.Command, parent: click.Context) -> Iterator[str]:
+    context = click.Context(command, info_name=verb, parent=parent)
+    yield f"## memlens {verb}"
+    yield ""
+    yield f"    memlens {verb} {' '.join(command.collect_usage_pieces(context))}"
+    yield ""
+    yield _paragraphs(command.help or "")
+    yield ""
+    yield f"In Python: `{TWINS[verb]}`."
+    yield ""
+    yield "| option | |"
+    yield "|---|---|"
+    for option in command.params:
+        if isinstance(option, click.Option):
+            yield f"| {_names(option, context)} | {_cell(option)} |"
+    yield "| `-h`, `--help` | Show the help and exit. |"
+    if command.epilog:
+        yield ""
+        yield "Examples:"
+        yield ""
+        lines = command.epilog.replace("\b\n", "").splitlines()
+        yield from (f"    {line.removeprefix('  ')}" for line in lines if line.strip() != "Examples:")
+
+
+def _paragraphs(text: str) -> str:
+    return inspect.cleandoc(text.replace("\b\n", ""))
+
+
+def _names(option: click.Option, context: click.Context) -> str:
+    if isinstance(option.type, click.Choice):
+        value = f" {'|'.join(option.type.choices)}"
+    else:
+        value = "" if option.is_flag else f" {option.make_metavar(context)}"
+    return ", ".join(f"`{name}{value if name.startswith('--') else ''}`" for name in option.opts).replace("|", "\\|")
+
+
+def _cell(option: click.Option) -> str:
+    text = (option.help or "").replace("|", "\\|")
+    default = f" Default: `{option.default}`." if option.show_default else ""
+    return f"{text}{default}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

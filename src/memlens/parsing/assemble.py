@@ -1,0 +1,226 @@
+"""Put together what the blocks of one input gave, in order, into an event log."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlens.errors import InputError
+from memlens.events import EventLog
+from memlens.facts import Facts, Figure, LineSample, OutOfMemory, StatLines
+from memlens.matching import Anchor, Pattern
+from memlens.parsing.columns import GrowingColumn
+from memlens.parsing.messages import read_message
+from memlens.parsing.requests import PendingRequests
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.parsing.decode import Decoded
+    from memlens.parsing.file_source import FileSource
+
+__all__ = ["Assembler", "BlockReading", "Text"]
+
+_ALWAYS = ("kind", "size", "addr", "offset")
+_TYPES = {"kind": np.int8, "addr": np.uint64}
+_SAMPLES = 5
+_SHOWN = 200
+#: Sums of sizes stay in 63 bits below this many bytes.
+_MOST_BYTES = float(1 << 62)
+
+
+@dataclass(frozen=True)
+class Text:
+    """One line: its byte offset, its number counted from 0 at the first line of its block, its first characters."""
+
+    offset: int
+    line: int
+    text: bytes
+
+
+@dataclass(frozen=True)
+class BlockReading:
+    """What one block gave.  Lines count from 0 at the block's first line.
+
+    Attributes:
+        offset: Byte offset of the block in the uncompressed input.
+        size: Its bytes.
+        lines: Its line ends.
+        decoded: Its events, and what else the decoder found.
+        messages: The lines that may hold a message of the framework.
+        samples: The first malformed lines.
+        anchors: For each pattern ``(offsets, lines, names)``.
+        line: The line of each event, int64, where wanted.
+        ends_mid_line: Its last line has no line end.
+        cut: It ends in the middle of a line that is too long to keep whole.
+        hints: Other things seen, by name, with the first line.
+    """
+
+    offset: int
+    size: int
+    lines: int
+    decoded: Decoded
+    messages: tuple[Text, ...]
+    samples: tuple[Text, ...]
+    anchors: tuple[tuple[Sequence[int], Sequence[int], Sequence[str]], ...]
+    line: NDArray[np.int64] | None
+    ends_mid_line: bool
+    cut: bool
+    hints: Mapping[str, int]
+
+
+class Assembler:
+    """Takes block readings in file order and makes the log of them.
+
+    Args:
+        source: The input; its line index is filled here.
+        patterns: The anchors looked for, in the order of :attr:`BlockReading.anchors`.
+        columns: The columns wanted beyond the usual ones; ``line`` among them where lines cannot be numbered later.
+        size: Bytes of the uncompressed input where they are known, else 0.
+    """
+
+    def __init__(
+        self, source: FileSource, patterns: tuple[Pattern, ...], columns: Collection[str], size: int = 0
+    ) -> None:
+        self._source, self._patterns, self._size = source, patterns, size
+        self._columns = {name: GrowingColumn(_TYPES.get(name, np.int64)) for name in (*_ALWAYS, *columns)}
+        self._requested: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        self._pending = PendingRequests()
+        self._events = self._bytes = self._lines = self._malformed = self._unstamped = 0
+        self._total = 0.0
+        self._samples: list[LineSample] = []
+        self._threads: set[int] = set()
+        self._layers = {"stream_safe": 0, "stats": 0, "naive_best_fit": 0}
+        self._hints: dict[str, int] = {}
+        self._ooms: list[OutOfMemory] = []
+        self._figures: list[Figure] = []
+        self._stats: list[StatLines] = []
+        self._anchors: list[tuple[list[int], list[int], list[str]]] = [([], [], []) for _ in patterns]
+        self._index: list[tuple[int, int]] = []
+        self._mid_line = False
+
+    def add(self, reading: BlockReading) -> None:
+        """Take the next block.
+
+        Raises:
+            InputError: The sizes add up to more than 64-bit sums can hold.
+        """
+        decoded, first = reading.decoded, self._lines + 1
+        self._index.append((reading.offset, self._lines))
+        self._add_events(reading)
+        self._add_requests(decoded)
+        for text in reading.messages:
+            self._add_message(text, first)
+        for text in reading.samples[: _SAMPLES - len(self._samples)]:
+            shown = text.text[:_SHOWN].decode("utf-8", "replace")
+            self._samples.append(LineSample(text.offset, first + text.line, shown))
+        self._malformed += len(decoded.malformed)
+        for column, found in zip(self._anchors, reading.anchors, strict=True):
+            column[0].extend(found[0])
+            column[1].extend(line + first for line in found[1])
+            column[2].extend(found[2])
+        for hint, line in reading.hints.items():
+            self._hints.setdefault(hint, first + line)
+        self._layers["stream_safe"] += decoded.stream_safe
+        self._layers["naive_best_fit"] += decoded.naive_best_fit
+        if decoded.stat_lines is not None:
+            self._layers["stats"] += len(decoded.stat_lines)
+            self._stats.append(decoded.stat_lines)
+        self._bytes = reading.offset + reading.size
+        self._lines += reading.lines
+        self._mid_line = reading.ends_mid_line and not reading.cut
+
+    def _add_events(self, reading: BlockReading) -> None:
+        decoded = reading.decoded
+        done = (reading.offset + reading.size) / self._size if self._size else 0.0
+        for name, column in self._columns.items():
+            part = getattr(decoded, name) if reading.line is None or name != "line" else reading.line + (self._lines + 1)
+            column.append(part, done)
+        if len(decoded.thread):
+            if bool((decoded.thread == decoded.thread[0]).all()):
+                threads = [int(decoded.thread[0])]
+            else:
+                threads = np.unique(decoded.thread).tolist()
+            self._threads.update(threads)
+            if -1 in threads:
+                self._unstamped += int(np.count_nonzero(decoded.thread < 0))
+        self._total += float(decoded.size.sum(dtype=np.float64))
+        if self._total > _MOST_BYTES:
+            raise InputError(
+                f"{self._source.name}: the sizes add up to more than 4 EiB by line {self._lines + reading.lines:,}",
+                "No run allocates that much: the log is damaged.",
+            )
+
+    def _add_requests(self, decoded: Decoded) -> None:
+        requests = decoded.requests
+        late = self._pending.settle(requests)
+        if len(requests.rows):
+            self._requested.append((requests.rows + self._events, requests.requested))
+        if late:
+            rows, values = zip(*late, strict=True)
+            self._requested.append((np.array(rows, np.int64) + self._events, np.array(values, np.int64)))
+        self._events += len(decoded.kind)
+
+    def _add_message(self, text: Text, first: int) -> None:
+        message = read_message(text.text, text.offset, first + text.line)
+        if message is not None:
+            self._figures.extend(message.figures)
+            if message.oom is not None:
+                self._ooms.append(message.oom)
+
+    def finish(self, cut_short: str) -> EventLog:
+        """The log of all blocks taken.
+
+        Raises:
+            NoEventsError: There was no event.
+        """
+        facts = Facts(
+            bytes=self._bytes,
+            lines=self._lines + self._mid_line,
+            malformed=self._malformed,
+            malformed_samples=tuple(self._samples),
+            ends_mid_line=self._mid_line,
+            cut_short=cut_short,
+            threads=tuple(sorted(self._threads - {-1})),
+            unstamped=self._unstamped,
+            other_layers={name: count for name, count in self._layers.items() if count},
+            hints=self._hints,
+            ooms=tuple(self._ooms),
+            figures=tuple(self._figures),
+            stat_lines=_join_stat_lines(self._stats),
+        )
+        if not self._events:
+            from memlens.trust import no_events_error
+
+            raise no_events_error(self._source.name, facts)
+        index = np.array(self._index, np.int64)
+        self._source.index(index[:, 0], index[:, 1])
+        columns: dict[str, Any] = {name: column.entries() for name, column in self._columns.items()}
+        return EventLog(
+            **columns,
+            requested=self._requested_column(columns["kind"]),
+            source=self._source,
+            facts=facts,
+            anchors=tuple(
+                Anchor(pattern, tuple(offsets), tuple(lines), tuple(names))
+                for pattern, (offsets, lines, names) in zip(self._patterns, self._anchors, strict=True)
+            ),
+        )
+
+    def _requested_column(self, kind: NDArray[np.int8]) -> NDArray[np.int64] | None:
+        if not self._requested:
+            return None
+        requested = np.full(len(kind), -1, np.int64)
+        for rows, values in self._requested:
+            requested[rows] = values
+        return requested
+
+
+def _join_stat_lines(parts: list[StatLines]) -> StatLines | None:
+    if not parts:
+        return None
+    names = ("offset", "device", "reserved", "change", "current", "peak")
+    return StatLines(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

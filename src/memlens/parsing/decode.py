@@ -1,0 +1,311 @@
+"""The fast way to read a block: the formats of :mod:`memlens.parsing.paddle`, found and read for all lines together.
+
+The regular expressions are the definition; this gives the same as :func:`memlens.parsing.plain.read_plain`, and a property
+test over valid, broken and interleaved lines holds it to that.  Positions count from the start of the padded block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memlens.bytesearch import line_start_before
+from memlens.events import Kind
+from memlens.parsing import messages
+from memlens.parsing.paddle import MAX_SIZE
+from memlens.parsing.requests import Requests, join
+from memlens.parsing.scan import Scanner
+from memlens.parsing.stat_lines import read_stat_lines
+from memlens.parsing.swar import as_word, decimal_after, decimal_before, gather, hexadecimal_after
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.facts import StatLines
+    from memlens.parsing.headers import HeaderReader
+
+    Block = NDArray[np.uint8]
+    Positions = NDArray[np.int64]
+
+__all__ = ["PAD", "Decoded", "decode"]
+
+#: Bytes that every block has before its first and after its last byte of text, so that no look around runs out of it.
+PAD = 128
+
+#: As many line starts are looked up one by one before all line ends of a block are looked for.
+_FEW = 32
+_MOST_DIGITS = 15  # of a size, as in the regular expressions
+
+
+class _Text(IntEnum):
+    """The texts that are scanned for, by their first five characters."""
+
+    PTR = 1
+    ALLOC = 2
+    FREE = 3
+    CHUNK = 4
+    ALIGNED = 5
+    UPDATE = 6
+    STREAM = 7
+    MESSAGE = 8
+
+
+_BYTES = as_word(b" bytes, ")
+_MASK6, _MASK5, _MASK3 = (np.uint64((1 << 8 * count) - 1) for count in (6, 5, 3))
+_MASK7 = np.uint64((1 << 56) - 1)
+_OWN = {
+    _Text.PTR: (b", ptr",),
+    _Text.ALLOC: (b"Alloc",),
+    _Text.FREE: (b"Free ",),
+    _Text.CHUNK: (b"Not f",),
+    _Text.ALIGNED: (b", ali",),
+    _Text.UPDATE: (b", aft",),
+    _Text.STREAM: (b", str",),
+}
+_OWN_KEYS = {text for texts in _OWN.values() for text in texts}
+_SCANNER = Scanner(
+    {**_OWN, _Text.MESSAGE: tuple({text[:5] for text in messages.LITERALS if text[:5] not in _OWN_KEYS})}
+)
+#: Classes that a message may be found in: its own, and those whose first five characters it shares.
+_MESSAGE_TEXTS = (
+    _Text.MESSAGE,
+    *(text for text, keys in _OWN.items() if {key[:5] for key in keys} & {text[:5] for text in messages.LITERALS}),
+)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What one block holds; offsets are absolute byte offsets of the input.
+
+    ``kind`` int8, ``size`` int64, ``addr`` uint64, ``offset`` int64 (of the line), ``thread`` int64, ``time_us`` int64 or
+    ``None``: one entry an event in file order.  ``malformed`` and ``message_lines`` hold offsets of lines.
+    """
+
+    kind: NDArray[np.int8]
+    size: NDArray[np.int64]
+    addr: NDArray[np.uint64]
+    offset: NDArray[np.int64]
+    thread: NDArray[np.int64]
+    time_us: NDArray[np.int64] | None
+    requests: Requests
+    malformed: NDArray[np.int64]
+    message_lines: NDArray[np.int64]
+    stat_lines: StatLines | None
+    stream_safe: int
+    naive_best_fit: int
+    prealloc: int | None
+    no_pointers: int | None
+
+
+class _Found(NamedTuple):
+    """Events or requests of one shape: where their text starts, and their columns."""
+
+    start: Positions
+    kind: NDArray[np.int8]
+    size: NDArray[np.int64]
+    addr: NDArray[np.uint64]
+
+
+class _Hits(NamedTuple):
+    """Where a text may stand, and the eight characters there."""
+
+    at: Positions
+    words: NDArray[np.uint64]
+
+    def starting(self, text: bytes) -> Positions:
+        """Where just this text stands, eight characters or fewer."""
+        words = self.words if len(text) == 8 else self.words & np.uint64((1 << 8 * len(text)) - 1)
+        return self.at.compress(words == as_word(text))
+
+    def messages(self, block: Block) -> Positions:
+        """Where one of the messages' texts stands, as far as sixteen characters tell."""
+        found = [self.at[:0]]
+        for text in messages.LITERALS:
+            if len(at := self.starting(text[:8])) and (rest := text[8:16]):
+                mask = np.uint64((1 << 8 * len(rest)) - 1) if len(rest) < 8 else ~np.uint64(0)
+                at = at.compress((gather(block, at + 8) & mask) == as_word(rest))
+            found.append(at)
+        return np.concatenate(found)
+
+
+def decode(block: Block, begin: int, end: int, offset: int, headers: HeaderReader, *, times: bool = False) -> Decoded:
+    """Read the lines between two positions of a block.
+
+    Args:
+        block: uint8, with at least :data:`PAD` bytes of line ends before ``begin`` and after ``end``.
+        begin: Position of the first byte of the first line.
+        end: Position after the last line.
+        offset: Byte offset in the input of the byte at ``begin``.
+        headers: What has been learned of the headers of this log.
+        times: Read the time stamps too.
+    """
+    positions, words, classes = _SCANNER.find(block, begin, end)
+    at = {}
+    for text in _Text:
+        of_class = classes == text
+        at[text] = _Hits(positions.compress(of_class), words.compress(of_class))
+    blocks, orphans = _read_blocks(block, at[_Text.PTR].starting(b", ptr = "))
+    new, bad_new, no_pointers = _read_new_chunks(block, at[_Text.CHUNK].starting(b"Not foun"))
+    back, bad_back = _read_chunks_back(block, at[_Text.FREE].starting(b"Free chu"))
+    events = _in_order(blocks, new, back)
+    keywords = np.concatenate((at[_Text.ALLOC].starting(b"Alloc "), at[_Text.FREE].at))
+    malformed = np.concatenate((orphans, bad_new, bad_back, _unread_keywords(block, keywords, blocks.start)))
+    wanted = _read_requests(block, at[_Text.ALIGNED].starting(b", aligne"))
+    n = len(events.start)
+    stamps = headers.read(block, np.concatenate((events.start, wanted.start)), times=times)
+    lines = _Lines(block, begin, end)
+    starts = lines.of_events(events.start, stamps.begin[:n])
+    allocs = np.flatnonzero(events.kind == Kind.ALLOC)
+    requests = join(
+        allocs,
+        events.start[allocs],
+        stamps.thread[:n][allocs],
+        events.size[allocs],
+        wanted.start,
+        stamps.thread[n:],
+        wanted.size,
+        wanted.addr.view(np.int64),
+    )
+    message_at = np.concatenate([at[text].messages(block) for text in _MESSAGE_TEXTS])
+    to_input = offset - begin
+    prealloc = at[_Text.ALLOC].starting(b"Alloc ")
+    prealloc = prealloc.compress(gather(block, prealloc - 3) == as_word(b"PreAlloc"))
+    return Decoded(
+        kind=events.kind,
+        size=events.size,
+        addr=events.addr,
+        offset=starts + to_input,
+        thread=stamps.thread[:n],
+        time_us=None if stamps.time_us is None else stamps.time_us[:n],
+        requests=requests,
+        malformed=np.unique(lines.of(malformed)) + to_input,
+        message_lines=np.unique(lines.of(message_at)) + to_input,
+        stat_lines=read_stat_lines(block, at[_Text.UPDATE].starting(b", after "), to_input),
+        stream_safe=len(at[_Text.STREAM].starting(b", stream")),
+        naive_best_fit=len(at[_Text.FREE].starting(b"Free poi")),
+        prealloc=int(prealloc[0]) + to_input if len(prealloc) else None,
+        no_pointers=None if no_pointers is None else no_pointers + to_input,
+    )
+
+
+def _read_blocks(block: Block, commas: Positions) -> tuple[_Found, Positions]:
+    """The ALLOC and FREE events whose ``, ptr`` stands at ``commas``; and where such a text belongs to no event."""
+    commas = commas.compress(
+        (gather(block, commas - 6) == _BYTES) & (gather(block, commas + 2) == as_word(b"ptr = 0x"))
+    )
+    size, digits = decimal_before(block, commas - 6)
+    addr, hex_digits = hexadecimal_after(block, commas + 10)
+    first_digit = commas - 6 - digits
+    before = gather(block, first_digit - 8)
+    alloc = (before >> np.uint64(16)) == as_word(b"Alloc ")
+    free = (before >> np.uint64(24)) == as_word(b"Free ")
+    fine = (alloc | free) & (digits >= 1) & (digits <= _MOST_DIGITS) & (hex_digits >= 1) & (hex_digits <= 16)
+    fine &= size <= MAX_SIZE
+    start = first_digit - np.where(alloc, 6, 5)
+    kind = free.astype(np.int8)  # Kind.ALLOC is 0 and Kind.FREE is 1
+    if fine.all():
+        return _Found(start, kind, size, addr), commas[:0]
+    return _Found(start[fine], kind[fine], size[fine], addr[fine]), commas[~fine] - 6
+
+
+def _read_new_chunks(block: Block, at: Positions) -> tuple[_Found, Positions, int | None]:
+    """The RESERVE events; lines that only look like one; and where the first one without an address stands."""
+    at = at.compress(
+        (gather(block, at + 8) == as_word(b"d and re"))
+        & (gather(block, at + 16) == as_word(b"allocate"))
+        & (block[at + 24] == 0x20)
+    )
+    size, digits = decimal_after(block, at + 25)
+    tail = at + 25 + np.minimum(digits, _MOST_DIGITS + 1)
+    addr, hex_digits = hexadecimal_after(block, tail + 3)
+    with_addr = (gather(block, tail) & _MASK3) == as_word(b"(0x")
+    with_addr &= (hex_digits >= 1) & (hex_digits <= 16) & (block[tail + 3 + np.minimum(hex_digits, 16)] == ord(")"))
+    bare = (gather(block, tail) == as_word(b", and re")) & (gather(block, tail + 6) == as_word(b"remainin"))
+    bare &= block[tail + 14] == ord("g")
+    fine = (with_addr | bare) & (digits >= 1) & (digits <= _MOST_DIGITS) & (size <= MAX_SIZE)
+    no_pointers = np.flatnonzero(fine & bare)
+    addr = np.where(with_addr, addr, np.uint64(0))
+    found = _Found(at[fine], np.full(int(fine.sum()), Kind.RESERVE, np.int8), size[fine], addr[fine])
+    return found, at[~fine], int(at[no_pointers[0]]) if len(no_pointers) else None
+
+
+def _read_chunks_back(block: Block, at: Positions) -> tuple[_Found, Positions]:
+    """The RELEASE events among ``Free chu…`` texts; and lines that only look like one."""
+    at = at.compress((gather(block, at + 8) == as_word(b"nk with ")) & ((gather(block, at + 16) & _MASK5) == as_word(b"size ")))
+    size, digits = decimal_after(block, at + 21)
+    fine = (digits >= 1) & (digits <= _MOST_DIGITS) & (size <= MAX_SIZE)
+    kind = np.full(int(fine.sum()), Kind.RELEASE, np.int8)
+    return _Found(at[fine], kind, size[fine], np.zeros(len(kind), np.uint64)), at[~fine]
+
+
+def _in_order(blocks: _Found, *chunks: _Found) -> _Found:
+    """Events of several shapes in the order of the file."""
+    parts = [blocks, *(part for part in chunks if len(part.start))]
+    if len(parts) == 1:
+        return blocks
+    joined = _Found(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    order = joined.start.argsort(kind="stable")
+    return _Found(*(column[order] for column in joined))
+
+
+def _unread_keywords(block: Block, keywords: Positions, read: Positions) -> Positions:
+    """Where ``Alloc <digit>`` or ``Free <digit>`` begins no event and no line of another allocator."""
+    number = keywords + np.where(block[keywords] == ord("A"), 6, 5)
+    keywords, number = (values.compress(_is_digit(block[number])) for values in (keywords, number))
+    if len(keywords) == len(read) and np.array_equal(np.sort(keywords), read):
+        return keywords[:0]
+    unread = ~np.isin(keywords, read)
+    keywords, number = keywords[unread], number[unread]
+    _, digits = decimal_after(block, number)
+    tail = gather(block, number + digits)
+    trap = (tail == as_word(b" bytes a")) | (tail == as_word(b" bytes o")) | ((tail & _MASK7) == as_word(b" bytes."))
+    return keywords[~(trap & (digits <= _MOST_DIGITS))]
+
+
+def _is_digit(characters: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    return (characters - np.uint8(0x30)) <= 9
+
+
+def _read_requests(block: Block, commas: Positions) -> _Found:
+    """The ``Allocate R bytes, aligned to A`` lines: ``size`` is R, and ``addr`` holds A."""
+    commas = commas.compress(
+        (gather(block, commas - 6) == _BYTES)
+        & (gather(block, commas + 2) == as_word(b"aligned "))
+        & ((gather(block, commas + 10) & _MASK3) == as_word(b"to "))
+    )
+    requested, digits = decimal_before(block, commas - 6)
+    aligned, aligned_digits = decimal_after(block, commas + 13)
+    first_digit = commas - 6 - digits
+    fine = (gather(block, first_digit - 8) == as_word(b"llocate ")) & (block[first_digit - 9] == ord("A"))
+    for count in (digits, aligned_digits):
+        fine &= (count >= 1) & (count <= _MOST_DIGITS)
+    fine &= requested <= MAX_SIZE
+    kind = np.zeros(int(fine.sum()), np.int8)
+    return _Found((first_digit - 9)[fine], kind, requested[fine], aligned[fine].view(np.uint64))
+
+
+class _Lines:
+    """Line starts in a block, looked up only where a header does not tell them."""
+
+    def __init__(self, block: Block, begin: int, end: int) -> None:
+        self._block, self._begin, self._end = block, begin, end
+        self._before_starts: Positions | None = None
+
+    def of_events(self, at: Positions, headers: Positions) -> Positions:
+        """The start of the line of each event, given where its header begins (or -1): as a rule, at the line's start."""
+        starts = headers.copy()
+        unknown = np.flatnonzero((headers < 0) | (self._block[headers - 1] != 0x0A))
+        starts[unknown] = self.of(at[unknown])
+        return starts
+
+    def of(self, at: Positions) -> Positions:
+        """The start of the line that holds each position."""
+        if len(at) <= _FEW:
+            return np.array([line_start_before(self._block, self._begin, p) or self._begin for p in at.tolist()], np.int64)
+        if self._before_starts is None:
+            ends = np.flatnonzero(self._block[self._begin : self._end] == 0x0A) + self._begin
+            self._before_starts = np.concatenate(([self._begin - 1], ends))
+        return self._before_starts[self._before_starts.searchsorted(at) - 1] + 1

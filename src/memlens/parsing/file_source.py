@@ -1,0 +1,152 @@
+"""Inputs whose text can be looked up again by byte offset."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from memlens.errors import InputError
+from memlens.parsing.blocks import Blocks
+from memlens.parsing.streams import ByteStream, open_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["FileSource", "open_source"]
+
+
+class FileSource:
+    """One input: a file, compressed or not, or a stream that can be read only once.
+
+    Args:
+        where: A path, ``-`` for standard input, or an open binary file.
+    """
+
+    def __init__(self, where: str | Path | BinaryIO) -> None:
+        self._where = where
+        if isinstance(where, (str, Path)):
+            self._name = "<stdin>" if str(where) == "-" else str(where)
+            self._rereadable = str(where) != "-" and not (os.path.exists(where) and not os.path.isfile(where))
+        else:
+            self._name = str(getattr(where, "name", "<stream>"))
+            self._rereadable = False
+        self._opened: ByteStream | None = None
+        self._offsets = np.zeros(1, np.int64)
+        self._lines = np.zeros(1, np.int64)
+
+    def __repr__(self) -> str:
+        return f"<FileSource {self._name!r}>"
+
+    @property
+    def name(self) -> str:
+        """The path as given, or ``<stdin>``."""
+        return self._name
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether the text can be read a second time."""
+        return self._rereadable
+
+    @property
+    def path(self) -> str | None:
+        """The file, or ``None`` for a stream."""
+        return str(self._where) if self._rereadable else None
+
+    def open(self) -> ByteStream:
+        """The uncompressed bytes from the first one on.
+
+        Raises:
+            InputError: It cannot be read, or was read before and is no file.
+        """
+        if self._opened is not None and not self._rereadable:
+            raise InputError(
+                f"{self._name}: can be read only once", "Save it to a file first, or name all anchors when reading it."
+            )
+        self._opened = open_bytes(self._where)
+        return self._opened
+
+    def index(self, offsets: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
+        """Keep where some lines begin (``offsets``, rising) and how many lines stand before each, to count from there."""
+        if len(offsets):
+            self._offsets, self._lines = offsets, lines
+
+    def blocks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """The text as ``(offset, bytes)`` pieces of whole lines, from the indexed line start at or before ``start``.
+
+        The first piece may begin before ``start`` and the last one end after ``end``.
+        """
+        with self.open() as stream:
+            first = 0
+            if start > 0 and not stream.compression and self._rereadable:
+                first = int(self._offsets[self._offsets.searchsorted(start, "right") - 1])
+            blocks = Blocks(stream.part(first, None) if first else stream, first)
+            for block in blocks:
+                if end is not None and block.offset >= end:
+                    return
+                if block.offset + block.end - block.begin > start:
+                    yield block.offset, block.text.tobytes()
+                blocks.give_back(block)
+
+    def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
+        """The 1-based number of the line that holds each offset; ``None`` where the input cannot be read again."""
+        numbers: dict[int, int | None] = dict.fromkeys(offsets)
+        if not self._rereadable:
+            return [None] * len(offsets)
+        for group in self._groups(offsets):
+            before = int(self._lines[self._offsets.searchsorted(group[0], "right") - 1])
+            base = int(self._offsets[self._offsets.searchsorted(group[0], "right") - 1])
+            waiting = iter(group)
+            wanted = next(waiting, None)
+            for offset, text in self.blocks(group[0], group[-1] + 1):
+                if offset < base:  # a compressed input is read from its start
+                    continue
+                at = 0
+                while wanted is not None and wanted < offset + len(text):
+                    before += text.count(b"\n", at, wanted - offset)
+                    at = wanted - offset
+                    numbers[wanted] = before + 1
+                    wanted = next(waiting, None)
+                if wanted is None:
+                    break
+                before += text.count(b"\n", at)
+        return [numbers[offset] for offset in offsets]
+
+    def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
+        """The text of the line that holds each offset, without its line end; ``None`` where it cannot be read again."""
+        texts: dict[int, bytes | None] = dict.fromkeys(offsets)
+        if not self._rereadable:
+            return [None] * len(offsets)
+        for group in self._groups(offsets):
+            waiting = iter(group)
+            wanted = next(waiting, None)
+            for offset, text in self.blocks(group[0], group[-1] + 1):
+                while wanted is not None and wanted < offset + len(text):
+                    if wanted >= offset:
+                        begin = text.rfind(b"\n", 0, wanted - offset) + 1
+                        end = text.find(b"\n", wanted - offset)
+                        texts[wanted] = text[begin : len(text) if end < 0 else end].rstrip(b"\r")
+                    wanted = next(waiting, None)
+                if wanted is None:
+                    break
+        return [texts[offset] for offset in offsets]
+
+    def _groups(self, offsets: Sequence[int]) -> Iterator[list[int]]:
+        """Sorted offsets, those of one indexed stretch together; all together where the input must be read from its start."""
+        ordered = np.unique(np.asarray([offset for offset in offsets if offset >= 0], np.int64))
+        if not len(ordered):
+            return
+        if self._opened is not None and self._opened.compression:
+            yield ordered.tolist()
+            return
+        stretch = self._offsets.searchsorted(ordered, "right")
+        for part in np.split(ordered, np.flatnonzero(np.diff(stretch)) + 1):
+            yield part.tolist()
+
+
+def open_source(where: str | Path | BinaryIO) -> FileSource:
+    """Name an input; nothing is read yet."""
+    return FileSource(where)

@@ -1,0 +1,236 @@
+"""The glog headers before many messages, read together.
+
+A header is ``I1120 10:22:32.856307 13292 file.cc:270] ``.  In one log the text between the thread id and the message (the
+*gap*, ``" file.cc:270] "``) is one of a few.  So the reader learns gaps: the regular expression reads one header, and all rows
+with the very same gap before their message are then read by word arithmetic.  What fits no gap, or is not as regular as glog
+writes it, goes through the regular expression, so the result is always the expression's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.parsing.paddle import HEADER
+from memlens.parsing.plain import header_before
+from memlens.parsing.swar import as_word, decimal_before, gather
+from memlens.parsing.times import DAYS_BEFORE_MONTH, days_since_1970, microseconds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["HeaderReader", "Headers"]
+
+_GAP_BYTES = 64
+_MOST_GAPS = 64
+#: Text before a message that the regular expression looks at.
+_REACH = 400
+_RAW_HEADER = re.compile(HEADER.regex.encode() + rb"(?:\x1b\[[0-9;?]*[ -/]*[@-~]|[ \t])*\Z")
+_LEVELS = np.zeros(256, np.bool_)
+_LEVELS[list(b"IWEF")] = True
+_DIGITS = np.zeros(256, np.bool_)
+_DIGITS[list(b"0123456789")] = True
+_DAYS_BEFORE_MONTH = np.array(DAYS_BEFORE_MONTH, np.int64)
+_HIGH = np.uint64(0x8080808080808080)
+_LOW7 = np.uint64(0x7F7F7F7F7F7F7F7F)
+
+
+@dataclass(frozen=True)
+class Headers:
+    """What the headers say, one entry a message, int64; -1 where there is no header.
+
+    ``begin`` is the position of the header's first character, -1 where unknown or of no use.
+    """
+
+    thread: NDArray[np.int64]
+    time_us: NDArray[np.int64] | None
+    begin: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Gap:
+    """A gap as words: its 64 bytes up to the message, those before it masked out; most telling word first."""
+
+    text: bytes
+    words: tuple[tuple[int, np.uint64, np.uint64], ...]
+
+    @classmethod
+    def of(cls, text: bytes) -> _Gap:
+        padded, mask = text.rjust(_GAP_BYTES, b"\0"), (b"\xff" * len(text)).rjust(_GAP_BYTES, b"\0")
+        words = [
+            (k, as_word(padded[8 * k : 8 * k + 8]), as_word(mask[8 * k : 8 * k + 8]))
+            for k in range(_GAP_BYTES // 8 - 1, -1, -1)
+            if any(mask[8 * k : 8 * k + 8])
+        ]
+        return cls(text, tuple(words))
+
+    def matches(self, tails: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Which rows of ``tails`` (uint64, (n, 8): the 64 bytes before each message) end with this gap."""
+        same = np.ones(len(tails), np.bool_)
+        for column, word, mask in self.words:
+            same &= (tails[:, column] if mask == ~np.uint64(0) else tails[:, column] & mask) == word
+        return same
+
+
+class HeaderReader:
+    """Reads headers; keeps the gaps it has learned, so one reader serves one log (and all threads that read it)."""
+
+    def __init__(self) -> None:
+        self._gaps: tuple[_Gap, ...] = ()
+
+    def read(self, block: NDArray[np.uint8], starts: NDArray[np.int64], *, times: bool = False) -> Headers:
+        """The headers that end right where the messages start.
+
+        Args:
+            block: uint8; must have 128 bytes before the first start.
+            starts: Where the messages begin, int64.
+            times: Read the time stamps too.
+        """
+        n = len(starts)
+        found = Headers(np.full(n, -1, np.int64), np.full(n, -1, np.int64) if times else None, np.full(n, -1, np.int64))
+        if not n:
+            return found
+        rows = np.flatnonzero(_may_follow_header(block, starts))
+        tails = gather(block, starts[rows] - _GAP_BYTES, _GAP_BYTES)
+        for gap in self._gaps:
+            if not len(rows):
+                return found
+            rows, tails = self._read_rows(gap, block, starts, rows, tails, found)
+        while len(rows):
+            gap_text = _learn(block, int(starts[rows[0]]))
+            if gap_text is None or len(self._gaps) >= _MOST_GAPS or any(g.text == gap_text for g in self._gaps):
+                _read_plainly(block, starts, rows[:1], found)
+                rows, tails = rows[1:], tails[1:]
+            else:
+                gap = _Gap.of(gap_text)
+                self._gaps = (*self._gaps, gap)
+                rows, tails = self._read_rows(gap, block, starts, rows, tails, found)
+        return found
+
+    @staticmethod
+    def _read_rows(
+        gap: _Gap,
+        block: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        tails: NDArray[np.uint64],
+        found: Headers,
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """Read the rows with this gap; give back the other ones."""
+        same = gap.matches(tails)
+        if same.all():
+            mine, rest, rest_tails = rows, rows[:0], tails[:0]
+        else:
+            mine, rest, rest_tails = rows[same], rows[~same], tails[~same]
+        irregular = _read_regular(block, starts, mine, len(gap.text), found)
+        _read_plainly(block, starts, irregular, found)
+        return rest, rest_tails
+
+
+def _may_follow_header(block: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """False where the characters before a message rule out a header: neither ``:270] `` nor blanks nor a colour stand there."""
+    one, two, three = block[starts - 1], block[starts - 2], block[starts - 3]
+    usual = (one == 0x20) & (two == 0x5D)
+    unusual = (one == 0x5D) | (one == 0x09) | (one == 0x6D) | ((one == 0x20) & ((two == 0x20) | (two == 0x09) | (two == 0x6D)))
+    # A colour may stand before the bracket too; `m` is rare enough there to ask the regular expression.
+    return (usual & (_DIGITS[three] | (three == 0x6D))) | unusual
+
+
+def _learn(block: NDArray[np.uint8], start: int) -> bytes | None:
+    """The gap before one message, or ``None`` where no plain header of a usable length stands there."""
+    match = _RAW_HEADER.search(_text_before(block, start))
+    if match is None:
+        return None
+    gap = match.string[match.end("thread") :]
+    return gap if len(gap) <= _GAP_BYTES else None
+
+
+def _text_before(block: NDArray[np.uint8], start: int) -> bytes:
+    """The text of the line before a position, as far as the regular expression looks."""
+    text = block[max(start - _REACH, 0) : start].tobytes()
+    return text[text.rfind(b"\n") + 1 :]
+
+
+def _read_plainly(block: NDArray[np.uint8], starts: NDArray[np.int64], rows: NDArray[np.int64], found: Headers) -> None:
+    """Read rows one by one, by the regular expression: the few that are not as regular as the others."""
+    for row in rows.tolist():
+        header = header_before(_text_before(block, int(starts[row])))
+        if header is not None:
+            found.thread[row] = int(header["thread"])
+            if found.time_us is not None:
+                found.time_us[row] = microseconds(header["date"], header["time"])
+
+
+def _read_regular(
+    block: NDArray[np.uint8], starts: NDArray[np.int64], rows: NDArray[np.int64], gap: int, found: Headers
+) -> NDArray[np.int64]:
+    """Read the rows whose header is just as glog writes it; give back the other ones.
+
+    The thread id is one to seven digits, right-justified to five; one blank; a time stamp of 15 characters; one blank; a date of
+    four or eight digits after a level letter.
+    """
+    ends = starts[rows] - gap
+    thread, width = decimal_before(block, ends)
+    stamp_end = ends - np.maximum(width, 5) - 1
+    # uint64 (n, 4): the 24 characters before the end of the stamp, "...I1120 | hh:mm:s|s.uuuuuu", and the eight after it
+    words = gather(block, stamp_end - 24, 32)
+    date, first, second, after = words.T
+    first = first ^ as_word(b" 00:00:0")
+    second = second ^ as_word(b"0.000000")
+    bad = _off(first, b" dd:dd:d") | _off(second, b"d.dddddd")
+    short = date ^ as_word(b"\0\0\0\x000000")
+    long = date ^ as_word(b"00000000")
+    level = block[stamp_end - 21]
+    is_short = _LEVELS[level] & (_off(short & np.uint64(0xFFFFFFFF00000000), b"    dddd") == 0)
+    is_long = _LEVELS[block[stamp_end - 25]] & (_off(long, b"dddddddd") == 0)
+    # Blanks pad the id to five: as many of the characters after the stamp as the id leaves free must be blanks.
+    pad = np.maximum(6 - width, 1)
+    blanks = _BLANKS[pad]
+    ok = (bad == 0) & (is_short | is_long) & ((after ^ _FIVE_BLANKS) & blanks == 0) & (width >= 1) & (width <= 7)
+    fine = rows if ok.all() else rows[ok]
+    every = fine is rows
+    found.thread[fine] = thread if every else thread[ok]
+    begin = stamp_end - np.where(is_short, 21, 25)
+    found.begin[fine] = begin if every else begin[ok]
+    if found.time_us is not None:
+        stamp = _microseconds(date, first, second, is_long)
+        found.time_us[fine] = stamp if every else stamp[ok]
+    return rows[:0] if every else rows[~ok]
+
+
+_FIVE_BLANKS = as_word(b" " * 8)
+#: For 0 to 6 blanks, the mask of as many characters.
+_BLANKS = np.array([(1 << 8 * count) - 1 for count in range(7)], np.uint64)
+
+
+def _off(values: NDArray[np.uint64], shape: bytes) -> NDArray[np.uint64]:
+    """Non-zero where a character is not as ``shape`` wants it: ``d`` a digit (0-9 after the exclusive-or), else exactly 0."""
+    limit = as_word(bytes(0x76 if wanted == ord("d") else 0x7F for wanted in shape))
+    return (((values & _LOW7) + limit) | values) & _HIGH
+
+
+def _microseconds(
+    date: NDArray[np.uint64], first: NDArray[np.uint64], second: NDArray[np.uint64], is_long: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Time stamps from the words of :func:`_read_regular`, as :func:`memlens.parsing.times.microseconds` gives them."""
+
+    def digit(word: NDArray[np.uint64], index: int) -> NDArray[np.int64]:
+        return ((word >> np.uint64(8 * index)) & np.uint64(0x0F)).view(np.int64)
+
+    # The digits of the second word, "s.uuuuuu", as one number of seven digits: seconds and microseconds together.
+    tail = digit(second, 0) * 1_000_000
+    for place, index in enumerate(range(7, 1, -1)):
+        tail += digit(second, index) * 10**place
+    minutes = (digit(first, 1) * 10 + digit(first, 2)) * 60 + digit(first, 4) * 10 + digit(first, 5)
+    # mmdd stands in bytes 4-7 whether a year precedes it or not.
+    month = digit(date, 4) * 10 + digit(date, 5)
+    day = digit(date, 6) * 10 + digit(date, 7)
+    real = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    days = _DAYS_BEFORE_MONTH[np.where(real, month, 0)] + day - 1
+    if is_long.any():
+        year = digit(date, 0) * 1000 + digit(date, 1) * 100 + digit(date, 2) * 10 + digit(date, 3)
+        days = np.where(is_long, days_since_1970(year, month, day), days)
+    return np.where(real, (days * 1440 + minutes) * 60_000_000 + digit(first, 7) * 10_000_000 + tail, -1)

@@ -1,0 +1,192 @@
+"""Read one input into an event log, in one pass.
+
+The input is cut into blocks of whole lines, each block is decoded on its own, and the readings are put together in file order.
+A large plain file is shared out among processes (:mod:`memlens.parsing.stripes`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from memlens.bytesearch import count_lines, lines_before
+from memlens.errors import InputError, UsageError
+from memlens.matching import Matcher, anchors_in_block
+from memlens.parsing.assemble import Assembler, BlockReading, Text
+from memlens.parsing.blocks import Block, Blocks
+from memlens.parsing.decode import Decoded, decode
+from memlens.parsing.file_source import open_source
+from memlens.parsing.headers import HeaderReader
+from memlens.parsing.messages import LOOK_BACK
+from memlens.parsing.stripes import processors, read_in_stripes, worth_forking
+
+if TYPE_CHECKING:
+    from memlens.events import EventLog
+    from memlens.matching import Pattern
+    from memlens.parsing.streams import ByteStream
+
+__all__ = ["COLUMNS", "read"]
+
+#: Columns that are read only when asked for.
+COLUMNS = frozenset({"thread", "time_us"})
+#: Blocks decompressed ahead of the one that is being decoded.
+_MOST_WAITING = 2
+_SAMPLES = 5
+_LONGEST_TEXT = 4096
+
+
+def read(
+    where: str | Path | BinaryIO,
+    *,
+    patterns: Sequence[Pattern] = (),
+    columns: Collection[str] = (),
+    strict: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> EventLog:
+    """Read a log.
+
+    Args:
+        where: A path, ``-`` for standard input, or an open binary file.  Compressed input is known by its content.
+        patterns: Anchors to find in the same pass; needed for input that can be read only once, quicker for any.
+        columns: Columns wanted beyond the usual ones: ``time_us``, ``thread``.
+        strict: Raise when a compressed input is cut short, instead of reading what there is.
+        progress: Called now and then with the bytes consumed of the input as it lies on disk.
+
+    Raises:
+        InputError: It cannot be read.
+        NoEventsError: It holds no allocator event.
+        UsageError: An unknown column, or a pattern that is no regular expression.
+    """
+    if unknown := set(columns) - COLUMNS:
+        raise UsageError(f"no column {', '.join(sorted(unknown))}", f"There are: {', '.join(sorted(COLUMNS))}.")
+    source = open_source(where)
+    matchers = [Matcher(pattern) for pattern in patterns]
+    headers = HeaderReader()
+    with closing(source.open()) as stream:
+        plain_file = source.path if not stream.compression else None
+        # What cannot be looked up quickly later is numbered now.
+        wanted = {*columns} if plain_file else {*columns, "line"}
+
+        def work(block: Block) -> BlockReading:
+            return _read_block(block, headers, matchers, wanted)
+
+        size = os.path.getsize(plain_file) if plain_file else 0
+        assembler = Assembler(source, tuple(patterns), sorted(wanted), size)
+        if plain_file and worth_forking(size):
+            readings = read_in_stripes(plain_file, size, work)
+        else:
+            readings = _read_on_a_thread(stream, work)
+        with closing(readings):
+            for reading in readings:
+                assembler.add(reading)
+                if progress is not None:
+                    progress(stream.consumed or reading.offset + reading.size)
+        if stream.problem and strict:
+            raise InputError(f"{source.name}: {stream.problem}", "Leave out --strict to analyze what can be read.")
+        return assembler.finish(stream.problem)
+
+
+def _read_on_a_thread(
+    stream: ByteStream, work: Callable[[Block], BlockReading]
+) -> Generator[BlockReading, None, None]:
+    """Read the stream's blocks on another thread, while this one fetches and decompresses the next ones."""
+    blocks = Blocks(stream)
+    waiting: deque[tuple[Block, Future[BlockReading]]] = deque()
+    pool: ThreadPoolExecutor | None = None
+
+    def finished() -> BlockReading:
+        block, future = waiting.popleft()
+        reading = future.result()
+        blocks.give_back(block)
+        return reading
+
+    try:
+        for block in blocks:
+            if pool is None and (processors() == 1 or not stream.compression):
+                yield work(block)
+                blocks.give_back(block)
+                continue
+            pool = pool or ThreadPoolExecutor(1, "memlens-read")
+            waiting.append((block, pool.submit(work, block)))
+            if len(waiting) > _MOST_WAITING:
+                yield finished()
+        while waiting:
+            yield finished()
+    finally:
+        if pool is not None:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _read_block(
+    block: Block, headers: HeaderReader, matchers: Sequence[Matcher], wanted: Collection[str]
+) -> BlockReading:
+    decoded = decode(block.data, block.begin, block.end, block.offset, headers, times="time_us" in wanted)
+    line = None
+    if "line" in wanted:
+        line = np.flatnonzero(block.text == 0x0A).searchsorted(decoded.offset - block.offset)
+    return BlockReading(
+        offset=block.offset,
+        size=block.end - block.begin,
+        lines=count_lines(block.text),
+        decoded=decoded,
+        messages=_messages(block, decoded.message_lines.tolist()),
+        samples=_numbered(block, {at: _text_at(block, at) for at in decoded.malformed[:_SAMPLES].tolist()}),
+        anchors=tuple(anchors_in_block(matcher, block.text, block.offset, 0) for matcher in matchers),
+        line=line,
+        ends_mid_line=block.data[block.end - 1] != 0x0A,
+        cut=block.cut,
+        hints={name: count_lines(block.data[block.begin : at]) for name, at in _hints(block, decoded)},
+    )
+
+
+def _hints(block: Block, decoded: Decoded) -> Iterator[tuple[str, int]]:
+    """Things worth knowing that were seen in a block, with a position in their first line."""
+    for name, offset in (("prealloc", decoded.prealloc), ("no_pointers", decoded.no_pointers)):
+        if offset is not None:
+            yield name, offset - block.offset + block.begin
+    if block.offset == 0 and (block.text[: 1 << 16] == 0).any():
+        yield "binary", block.begin
+    if block.cut:
+        yield "long_line", block.begin
+
+
+def _messages(block: Block, offsets: list[int]) -> tuple[Text, ...]:
+    """The lines that may hold a message: those that begin at ``offsets``, and for some the lines before."""
+    found = {}
+    for offset in offsets:
+        text = found[offset] = _text_at(block, offset)
+        for _ in range(max((lines for literal, lines in LOOK_BACK.items() if literal in text), default=0)):
+            offset = _line_before(block, offset)  # noqa: PLW2901
+            if offset < 0:
+                break
+            found.setdefault(offset, _text_at(block, offset))
+    return _numbered(block, dict(sorted(found.items())))
+
+
+def _numbered(block: Block, texts: Mapping[int, bytes]) -> tuple[Text, ...]:
+    """Lines of a block, by rising byte offset, with their numbers."""
+    if not texts:
+        return ()
+    numbers = lines_before(block.text, np.array(list(texts), np.int64) - block.offset).tolist()
+    return tuple(Text(offset, number, text) for number, (offset, text) in zip(numbers, texts.items(), strict=True))
+
+
+def _text_at(block: Block, offset: int) -> bytes:
+    begin = offset - block.offset + block.begin
+    return block.data[begin : min(begin + _LONGEST_TEXT, block.end)].tobytes().partition(b"\n")[0].rstrip(b"\r")
+
+
+def _line_before(block: Block, offset: int) -> int:
+    """Byte offset of the line before the one at ``offset``, or -1 where that lies outside the block."""
+    end = offset - block.offset + block.begin - 1
+    if end <= block.begin:
+        return -1
+    text = block.data[max(end - _LONGEST_TEXT, block.begin) : end].tobytes()
+    return offset - 1 - (len(text) - text.rfind(b"\n") - 1)

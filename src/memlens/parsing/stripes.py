@@ -1,0 +1,121 @@
+"""One large file read by several processes: each takes stripes of it, and their readings come back in file order.
+
+Threads would have to take turns for the interpreter lock between any two of the many short array operations; processes do
+not.  Workers are forked, so they start at once and have everything loaded; where forking is not safe the file is read in
+this process.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ProcessPoolExecutor
+from typing import TYPE_CHECKING
+
+from memlens.parsing.blocks import Blocks
+from memlens.parsing.streams import ByteStream, open_bytes
+
+if TYPE_CHECKING:
+    from memlens.parsing.assemble import BlockReading
+    from memlens.parsing.blocks import Block
+
+__all__ = ["processors", "read_in_stripes", "worth_forking"]
+
+#: A smaller file is read faster by one process.
+_SMALLEST = 48 << 20
+#: Bytes that a worker reads at a time; small enough to share out evenly, large enough to send little.
+_STRIPE = 16 << 20
+_MOST_WORKERS = 16
+
+#: What to do with a block; set in the parent before it forks, so that workers have it without sending it to them.
+_work: Callable[[Block], BlockReading] | None = None
+
+
+def processors() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def worth_forking(size: int) -> bool:
+    """Whether to read a plain file of this many bytes by several processes."""
+    return (
+        size >= _SMALLEST
+        and processors() > 1
+        and sys.platform == "linux"  # elsewhere a forked child may not use system libraries
+        and threading.active_count() == 1  # a lock that another thread holds would stay locked in the child
+        and not multiprocessing.current_process().daemon
+    )
+
+
+def read_in_stripes(path: str, size: int, work: Callable[[Block], BlockReading]) -> Generator[BlockReading, None, None]:
+    """Read a plain file by several processes.
+
+    Args:
+        path: The file.
+        size: Its bytes; what is written to it afterwards is not read.
+        work: Reads one block, in a worker.
+
+    Yields:
+        The readings of its blocks, in file order.
+    """
+    global _work
+    _work = work
+    stripes = [(start, min(start + _STRIPE, size)) for start in range(0, size, _STRIPE)]
+    workers = min(processors(), _MOST_WORKERS, len(stripes))
+    waiting: deque[Future[list[BlockReading]]] = deque()
+    with warnings.catch_warnings():
+        # The threads that Python warns of are those of a linear algebra library, idle, and not used by the workers.
+        warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
+        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), initializer=_ignore_interrupts)
+        try:
+            for stripe in stripes:
+                waiting.append(pool.submit(_read_stripe, path, size, *stripe))
+                if len(waiting) > 2 * workers:
+                    yield from waiting.popleft().result()
+            while waiting:
+                yield from waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            _work = None
+
+
+def _ignore_interrupts() -> None:
+    """In a worker: Ctrl-C goes to every process of the terminal; the parent alone answers it, and ends its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _read_stripe(path: str, size: int, start: int, end: int) -> list[BlockReading]:
+    """In a worker: read the lines that begin in ``[start, end)``."""
+    assert _work is not None
+    with open_bytes(path) as stream:
+        begin = _line_start_from(stream, start)
+        if begin >= end:
+            return []
+        stop = size if end >= size else _line_start_from(stream, end)
+        readings = []
+        blocks = Blocks(stream.part(begin, stop), begin)
+        for block in blocks:
+            readings.append(_work(block))
+            blocks.give_back(block)
+        return readings
+
+
+def _line_start_from(stream: ByteStream, position: int) -> int:
+    """The first line start at or after a position; the end of the file where there is none."""
+    if position == 0:
+        return 0
+    at = position - 1
+    part = stream.part(at, None)
+    while chunk := part.read(1 << 16):
+        if (found := chunk.find(b"\n")) >= 0:
+            return at + found + 1
+        at += len(chunk)
+    return at

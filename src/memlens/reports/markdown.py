@@ -1,0 +1,89 @@
+"""Blocks as GitHub Markdown, to paste into an issue or a pull request.
+
+Text from a log goes into code spans: nothing in them is markup, HTML, a link or a mention.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from memlens.reports.blocks import Block, Column, Figures, Line, Table, Value
+from memlens.reports.text import format_value, shorten, visible
+
+__all__ = ["render"]
+
+#: Long enough for any name that means something; a line of a megabyte is no name.
+_WIDEST_NAME = 200
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!@$&])")
+
+
+def render(blocks: Sequence[Block]) -> str:
+    """Markdown with a newline at its end."""
+    parts: list[str] = []
+    for block in blocks:
+        if isinstance(block, Line):
+            parts.append(_line(block))
+        elif isinstance(block, Figures):
+            parts.append("\n".join(_figures(block)))
+        elif block is not None:
+            parts.append("\n".join(_table(block)))
+    return "\n\n".join(parts) + "\n"
+
+
+def code(text: str) -> str:
+    """Text from a log as a code span that also holds in a table cell."""
+    shown = shorten(visible(text), _WIDEST_NAME)
+    # A table cell ends at a bare pipe even within a code span; a backslash before it would undo the escape.
+    shown = re.sub(r"(\\*)\|", lambda match: match[1] * 2 + r"\|", shown)
+    longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if shown[:1] in ("`", " ", "") or shown[-1:] in ("`", " ") else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def plain(text: str) -> str:
+    """Words that may quote a log, with everything escaped that Markdown or HTML would act upon."""
+    return _MARKUP.sub(lambda match: _ESCAPES.get(match[1], f"\\{match[1]}"), visible(text))
+
+
+_ESCAPES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+
+
+def _line(line: Line) -> str:
+    text = " ".join(part for part in (code(line.name) if line.name else "", plain(line.text)) if part)
+    if line.style == "heading":
+        return f"### {text}"
+    label = line.label.strip()
+    return f"**{label}:** {text}" if label else text
+
+
+def _figures(figures: Figures) -> Iterator[str]:
+    yield "| | | |"
+    yield "|---|---:|---|"
+    for figure in figures.rows:
+        yield f"| {plain(figure.label)} | {_strong(plain(figure.value))} | {plain(figure.remark)} |"
+
+
+def _strong(text: str) -> str:
+    return f"**{text}**" if text else ""
+
+
+def _table(table: Table) -> Iterator[str]:
+    if table.title:
+        yield f"**{plain(table.title)}**"
+        yield ""
+    yield f"| {' | '.join(plain(column.title) for column in table.columns)} |"
+    yield f"|{'|'.join('---:' if column.numeric else '---' for column in table.columns)}|"
+    for row in table.rows:
+        yield f"| {' | '.join(_cell(column, value) for column, value in zip(table.columns, row, strict=True))} |"
+    if table.more:
+        yield ""
+        yield plain(table.more)
+
+
+def _cell(column: Column, value: Value) -> str:
+    if column.kind == "name":
+        return code(str(value)) if value else ""
+    text = plain(format_value(column.kind, value))
+    return _strong(text) if column.strong else text

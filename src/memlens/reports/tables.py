@@ -1,0 +1,166 @@
+"""The tables of an analysis: which columns there are, where each figure comes from, and in which order rows come.
+
+Terminal, Markdown, CSV and ``--sort`` all take their columns from here, so that a figure has one name everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from memlens.errors import UsageError
+from memlens.reports.blocks import Column, Value
+
+if TYPE_CHECKING:
+    from memlens.analysis import Analysis, LogAnalysis, WindowAnalysis
+
+__all__ = [
+    "LOG_COLUMNS",
+    "WINDOW_COLUMNS",
+    "Measure",
+    "find_measure",
+    "measures_of",
+    "sort_names",
+    "sorted_analysis",
+    "sorted_logs",
+    "sorted_windows",
+]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column of a table of windows or logs, and where its value stands.
+
+    Attributes:
+        column: How it is shown.
+        sort: What ``--sort`` calls it.
+        analyzer: The analyzer whose result holds it; empty for what the window itself knows.
+        value: Takes the result (or the window) and gives the exact figure.
+    """
+
+    column: Column
+    sort: str
+    analyzer: str
+    value: Callable[[Any], Value]
+
+    def of(self, window: WindowAnalysis) -> Value:
+        """The exact figure of one window; ``None`` where its analyzer was not asked for."""
+        if not self.analyzer:
+            return self.value(window)
+        result = window.results.get(self.analyzer)
+        return None if result is None else self.value(result)
+
+
+def _measure(sort: str, analyzer: str, field: str, title: str, kind: Any, drop: int, strong: bool = False) -> Measure:
+    return Measure(Column(field, title, kind, drop, strong), sort, analyzer, lambda holder: getattr(holder, field))
+
+
+_NAME = _measure("name", "", "name", "Window", "name", 0)
+_REMAINING = _measure("remaining", "remaining", "remaining_bytes", "Remaining", "bytes", 0, True)
+_PEAK = _measure("peak", "peak", "peak_bytes", "Peak", "bytes", 0, True)
+_ABSOLUTE = _measure("absolute-peak", "peak", "absolute_peak_bytes", "Abs. peak", "bytes", 3)
+_ALLOC_BYTES = _measure("allocated", "stats", "alloc_bytes", "Allocated", "bytes", 4)
+_ALLOCS = _measure("allocs", "stats", "allocs", "Allocs", "count", 1)
+_FREE_BYTES = _measure("freed", "stats", "free_bytes", "Freed", "bytes", 5)
+_FREES = _measure("frees", "stats", "frees", "Frees", "count", 2)
+_CARRIED_IN = _measure("carried-in", "remaining", "carried_in_bytes", "Carried in", "bytes", 6)
+_RESERVED = _measure("reserved-peak", "peak", "reserved_peak_bytes", "Reserved", "bytes", 0, True)
+_EVENTS = _measure("events", "", "events", "Events", "count", 8)
+_LINE = _measure("line", "", "start_line", "Line", "count", 7)
+_DURATION = _measure("duration", "stats", "duration_us", "Duration", "duration", 9)
+
+#: A row a window.  The order is the order shown; ``drop`` says what leaves first on a narrow terminal.
+WINDOW_COLUMNS = (
+    _NAME, _REMAINING, _PEAK, _ABSOLUTE, _ALLOC_BYTES, _ALLOCS, _FREE_BYTES, _FREES, _CARRIED_IN, _EVENTS, _LINE, _DURATION,
+)  # fmt: skip
+
+#: A row a log.  Reserved against allocated decides here, so both peaks stay at every width.
+LOG_COLUMNS = (
+    _NAME, _PEAK, _RESERVED, _REMAINING, _ALLOC_BYTES, _ALLOCS, _FREE_BYTES, _FREES, _EVENTS, _DURATION,
+)  # fmt: skip
+
+_ALL = tuple(dict.fromkeys((*WINDOW_COLUMNS, *LOG_COLUMNS)))
+
+
+def measures_of(measures: Sequence[Measure], windows: Sequence[WindowAnalysis]) -> tuple[Measure, ...]:
+    """Those columns that some window has a figure for."""
+    if not windows:
+        return tuple(measures)
+    have = windows[0].results
+    shown = [measure for measure in measures if not measure.analyzer or measure.analyzer in have]
+    # Times are known for all windows of a log or for none, requested bytes too: the ends and the middle tell.
+    sample = [windows[0], windows[len(windows) // 2], windows[-1]]
+    return tuple(measure for measure in shown if any(measure.of(window) is not None for window in sample))
+
+
+def sort_names() -> tuple[str, ...]:
+    """What ``--sort`` knows."""
+    return tuple(measure.sort for measure in _ALL)
+
+
+def find_measure(name: str) -> Measure:
+    """The column that ``--sort`` names: by its short name or by its name in machine output.
+
+    Raises:
+        UsageError: There is no such column.
+    """
+    wanted = name.strip().lower().replace("_", "-").replace(" ", "-")
+    for measure in _ALL:
+        if wanted in (measure.sort, measure.column.key.replace("_", "-")):
+            return measure
+    raise UsageError(f"there is no column {name!r} to sort by", f"Columns: {', '.join(sort_names())}.")
+
+
+def sorted_windows(windows: Sequence[WindowAnalysis], sort: str | None) -> Sequence[WindowAnalysis]:
+    """Order rows: names from A to Z, lines from first to last, other figures largest first; ``None`` keeps file order.
+
+    Rows that are equal in it stay in file order.
+
+    Raises:
+        UsageError: There is no such column, or the analyzer that would fill it was not asked for.
+    """
+    if sort is None:
+        return windows
+    measure = find_measure(sort)
+    if measure.column.kind == "name":
+        return sorted(windows, key=lambda window: window.name)
+    figures = [measure.of(window) for window in windows]
+    if windows and all(figure is None for figure in figures):
+        raise UsageError(
+            f"nothing to sort by: no figures for {sort!r}",
+            f"Ask for its analyzer with -A {measure.analyzer}." if measure.analyzer else "",
+        )
+    backwards = measure.column.key != "start_line"
+    keys = [-1 if figure is None else 0 for figure in figures]
+    order = sorted(
+        range(len(windows)),
+        # Unknown figures come last in either direction.
+        key=lambda i: (-keys[i], -_number(figures[i]) if backwards else _number(figures[i])),
+    )
+    return [windows[i] for i in order]
+
+
+def _number(figure: Value) -> int:
+    return figure if isinstance(figure, int) else 0
+
+
+def sorted_logs(logs: Sequence[LogAnalysis], sort: str | None) -> Sequence[LogAnalysis]:
+    """Order logs by a figure of their first window, like :func:`sorted_windows`."""
+    if sort is None:
+        return logs
+    by_window = {id(log.windows[0]): log for log in logs}
+    if find_measure(sort).column.kind == "name":
+        return sorted(logs, key=lambda log: log.path)
+    return [by_window[id(window)] for window in sorted_windows([log.windows[0] for log in logs], sort)]
+
+
+def sorted_analysis(analysis: Analysis, sort: str | None) -> Analysis:
+    """The same analysis with its windows in order where a log was cut into a series, and its logs where it was not."""
+    if sort is None or not analysis.logs:
+        return analysis
+    if any(log.series for log in analysis.logs):
+        logs = tuple(replace(log, windows=tuple(sorted_windows(log.windows, sort))) for log in analysis.logs)
+    else:
+        logs = tuple(sorted_logs(analysis.logs, sort))
+    return replace(analysis, logs=logs)

@@ -1,0 +1,225 @@
+"""Blocks as text for a terminal, a pipe or a file: aligned columns, no boxes, colour only where it is wanted.
+
+The layout is computed here, to the column, because a general table would wrap or cut what does not fit: figures are never
+cut, columns leave in the order that their ``drop`` says, and only names are shortened, in their middle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from memlens.reports.blocks import Block, Column, Figures, Line, Table
+from memlens.reports.text import NO_BREAK, format_value, plain_ascii, shorten, visible, width_of
+
+__all__ = ["render"]
+
+Span: TypeAlias = tuple[str, str]  # text that is safe to show, and a rich style
+Spans: TypeAlias = list[Span]
+
+_GAP = "  "
+#: A name wider than this is shortened even where the output has no width: one line of a megabyte must not pad every row.
+_WIDEST_NAME = 120
+#: A name column is not squeezed below this before other columns are left out.
+_NARROWEST_NAME = 20
+_STYLES = {"heading": "bold", "good": "green", "doubt": "yellow", "hint": "dim", "quiet": "dim", "plain": ""}
+
+
+def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = False, ascii_only: bool = False) -> str:
+    """Lay blocks out as text.
+
+    Args:
+        blocks: What to show.
+        width: Columns of the terminal; ``None`` for an output without a width (a pipe, a file), where nothing wraps and no
+            column is left out.
+        colour: Mark key figures and doubts with ANSI codes.
+        ascii_only: The output cannot show characters beyond ASCII.
+
+    Returns:
+        Lines that each end in a newline, without trailing blanks.
+    """
+    lines: list[Spans] = []
+    for part in _parts(blocks):
+        label_width, value_width = _widths(part)
+        for block in part:
+            if block is None:
+                lines.append([])
+            elif isinstance(block, Line):
+                lines += _line(block, label_width, width)
+            elif isinstance(block, Figures):
+                lines += _figures(block, label_width, value_width, width)
+            else:
+                lines += _table(block, width)
+    if ascii_only:
+        lines = [[(plain_ascii(text), style) for text, style in line] for line in lines]
+    if colour:
+        return _ansi(lines)
+    return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
+
+
+def _parts(blocks: Sequence[Block]) -> list[list[Block]]:
+    """The blocks cut at headings: key figures align within a part, and not with those under another heading."""
+    parts: list[list[Block]] = [[]]
+    for block in blocks:
+        if isinstance(block, Line) and block.style == "heading":
+            parts.append([])
+        parts[-1].append(block)
+    return parts
+
+
+def _widths(part: Sequence[Block]) -> tuple[int, int]:
+    """Columns taken by the labels and by the values of a part's key figures."""
+    figures = [figure for block in part if isinstance(block, Figures) for figure in block.rows]
+    labels = [block.label for block in part if isinstance(block, Line) and block.label]
+    labels += [figure.label for figure in figures]
+    return max(map(width_of, labels), default=0), max((width_of(figure.value) for figure in figures), default=0)
+
+
+def _line(line: Line, label_width: int, width: int | None) -> Iterator[Spans]:
+    style = _STYLES[line.style]
+    prefix: Spans = [(line.label.ljust(label_width) + _GAP, "bold")] if line.label else []
+    indent = label_width + len(_GAP) if line.label else 0
+    if line.name:
+        prefix.append((shorten(visible(line.name), _WIDEST_NAME if width is None else max(width - indent, 1)), "bold"))
+        if not line.text:
+            yield prefix
+            return
+        taken = sum(width_of(text) for text, _ in prefix)
+        if width is not None and taken + len(_GAP) + width_of(line.text) > width:
+            yield prefix
+            prefix, indent = [], indent + len(_GAP)
+            prefix.append((" " * indent, ""))
+        else:
+            prefix.append((_GAP, ""))
+    room = None if width is None else width - indent
+    for number, text in enumerate(wrap(visible(line.text), room)):
+        yield [*(prefix if number == 0 else [(" " * indent, "")]), (text, style)]
+
+
+def _figures(figures: Figures, label_width: int, value_width: int, width: int | None) -> Iterator[Spans]:
+    indent = label_width + value_width + 2 * len(_GAP)
+    for figure in figures.rows:
+        prefix: Spans = [
+            (figure.label.ljust(label_width) + _GAP, ""),
+            (figure.value.rjust(value_width) + _GAP, "bold"),
+        ]
+        for number, text in enumerate(wrap(visible(figure.remark), None if width is None else width - indent)):
+            yield [*(prefix if number == 0 else [(" " * indent, "")]), (text, "")]
+
+
+def _table(table: Table, width: int | None) -> Iterator[Spans]:
+    cells = [[_cell(column, value) for column, value in zip(table.columns, row, strict=True)] for row in table.rows]
+    widths = [
+        max([width_of(column.title), *(width_of(row[index]) for row in cells)])
+        for index, column in enumerate(table.columns)
+    ]
+    shown, widths = _fit(table.columns, widths, width)
+    if table.title:
+        yield [(text, "bold") for text in wrap(table.title, width)][:1]
+    yield _row([table.columns[index].title for index in shown], table, shown, widths, header=True)
+    for row in cells:
+        yield _row([row[index] for index in shown], table, shown, widths)
+    if table.more:
+        yield [(table.more, "dim")]
+    hidden = [column.title for index, column in enumerate(table.columns) if index not in shown]
+    if hidden:
+        note = f"(no room here for: {', '.join(hidden)}; a wider terminal, a pipe or --format csv has all)"
+        for text in wrap(note, width):
+            yield [(text, "dim")]
+
+
+def _cell(column: Column, value: object) -> str:
+    text = format_value(column.kind, value)
+    return shorten(visible(text), _WIDEST_NAME) if not column.numeric else text
+
+
+def _fit(columns: Sequence[Column], natural: Sequence[int], width: int | None) -> tuple[list[int], list[int]]:
+    """Choose the columns that fit and the width of each: leave out by ``drop``, then squeeze names.
+
+    Returns:
+        Indices of the columns shown, in their order, and their widths.
+    """
+    shown = list(range(len(columns)))
+    if width is None:
+        return shown, list(natural)
+    least = [
+        natural[i] if column.numeric else min(natural[i], max(_NARROWEST_NAME, width_of(column.title)))
+        for i, column in enumerate(columns)
+    ]
+
+    def room() -> int:
+        return width - sum(least[i] for i in shown) - len(_GAP) * (len(shown) - 1)
+
+    while room() < 0 and any(columns[i].drop for i in shown):
+        shown.remove(max(shown, key=lambda i: columns[i].drop))
+    spare = room()
+    widths = []
+    for i in shown:
+        wider = natural[i] - least[i]
+        if not columns[i].numeric and spare != 0:
+            # Too narrow even for what must stay: names give way, down to a few characters, before figures do.
+            take = min(wider, spare) if spare > 0 else max(spare, 8 - least[i]) if least[i] > 8 else 0
+            spare -= take
+            widths.append(least[i] + take)
+        else:
+            widths.append(least[i])
+    return shown, widths
+
+
+def _row(
+    texts: Sequence[str], table: Table, shown: Sequence[int], widths: Sequence[int], header: bool = False
+) -> Spans:
+    spans: Spans = []
+    for place, (whole, index, width) in enumerate(zip(texts, shown, widths, strict=True)):
+        column = table.columns[index]
+        text = whole if column.numeric else shorten(whole, width)
+        blanks = " " * (width - width_of(text))
+        padded = blanks + text if column.numeric else text + blanks
+        spans.append(((_GAP if place else "") + padded, "dim" if header else "bold" if column.strong else ""))
+    return spans
+
+
+def wrap(text: str, width: int | None) -> list[str]:
+    """Break visible text at blanks into lines of at most ``width`` columns; a longer word is broken anywhere.
+
+    Words joined by :data:`~memlens.reports.text.NO_BREAK` stay together; it is written as a blank.
+    """
+    if width is None or width_of(text) <= width:
+        return [text.replace(NO_BREAK, " ")]
+    width = max(width, 10)
+    lines, line = [], ""
+    for word in text.split(" "):
+        if line and width_of(line) + 1 + width_of(word) > width:
+            lines.append(line)
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+        while width_of(line) > width:
+            head = _head(line, width)
+            lines.append(head)
+            line = line[len(head) :]
+    return [text.replace(NO_BREAK, " ") for text in (*lines, line)]
+
+
+def _head(text: str, width: int) -> str:
+    end = width
+    while end > 1 and width_of(text[:end]) > width:
+        end -= 1
+    return text[:end]
+
+
+def _ansi(lines: Iterable[Spans]) -> str:
+    """The lines with ANSI codes.  rich knows terminals; it is imported only where a terminal is."""
+    from io import StringIO
+
+    from rich.console import Console
+    from rich.text import Text
+
+    # The lines are already laid out: rich must not wrap, cut or interpret anything in them.
+    console = Console(
+        file=StringIO(), force_terminal=True, color_system="standard", markup=False, emoji=False, highlight=False
+    )
+    with console.capture() as capture:
+        for line in lines:
+            console.print(Text.assemble(*line), soft_wrap=True)
+    return capture.get()

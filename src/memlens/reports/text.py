@@ -1,0 +1,172 @@
+"""Text for people: log text made harmless, figures written out, long names cut in the middle.
+
+Everything that comes from a log or from a file name is hostile data.  It goes through :func:`visible` before any report
+that a terminal, a browser or a spreadsheet may show.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from memlens.units import format_bytes, format_signed
+
+__all__ = [
+    "NO_BREAK",
+    "format_count",
+    "format_duration",
+    "format_moment",
+    "format_share",
+    "format_value",
+    "plain_ascii",
+    "plural",
+    "shorten",
+    "visible",
+    "width_of",
+]
+
+#: Categories that a terminal or an editor acts upon instead of showing them: controls, formats (bidi overrides, zero-width
+#: marks), surrogates, private use, unassigned, line and paragraph separators.
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+#: Keeps words together when lines are broken; written as a plain blank.
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+_DAY_US = 86_400 * 1_000_000
+#: Days of each month; 29 in February, since a stamp without a year may come from a leap year (see memlens.parsing.times).
+_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def visible(text: str) -> str:
+    r"""Make every character that would act instead of showing visible: ESC as ``\x1b``, an RTL override as ``\u202e``.
+
+    Printable text comes back unchanged.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_visible_character, text))
+
+
+def _visible_character(character: str) -> str:
+    if unicodedata.category(character) not in _HIDDEN:
+        return character
+    if character in "\t\n\r":
+        return {"\t": "\\t", "\n": "\\n", "\r": "\\r"}[character]
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def width_of(text: str) -> int:
+    """The columns that visible text takes in a terminal: wide East Asian characters count 2, combining marks 0."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_cells, text))
+
+
+def _cells(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut visible text in the middle so that it takes at most ``width`` columns: both ends of a name tell it apart."""
+    if width_of(text) <= width:
+        return text
+    if width <= 1:
+        return "…"[:width]
+    tail_width = (width - 1) // 2
+    head = _prefix(text, width - 1 - tail_width)
+    tail = _prefix(text[::-1], tail_width)[::-1]
+    return f"{head}…{tail}"
+
+
+def _prefix(text: str, width: int) -> str:
+    taken = 0
+    for index, character in enumerate(text):
+        taken += _cells(character)
+        if taken > width:
+            return text[:index]
+    return text
+
+
+def plain_ascii(text: str) -> str:
+    r"""The same text for an output that cannot show more than ASCII: ``…`` as ``...``, other characters as ``\xNN``."""
+    return (
+        text.replace("…", "...")
+        .replace("·", "-")
+        .replace("\N{EN DASH}", "-")
+        .encode("ascii", "backslashreplace")
+        .decode("ascii")
+    )
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """``1 free``, ``1,942 frees``."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def format_count(count: int) -> str:
+    """``1,942``."""
+    return f"{count:,}"
+
+
+def format_share(part: int, whole: int) -> str:
+    """A share in percent, ``33%``; ``<1%`` rather than a ``0%`` that is not nothing; empty where the whole is nothing."""
+    if whole <= 0:
+        return ""
+    percent = round(100 * part / whole)
+    return "<1%" if percent == 0 and part > 0 else f"{percent}%"
+
+
+def format_duration(microseconds: int) -> str:
+    """``250 µs`` is written ``0.25 ms``; then ``12.30 s``, ``3 min 05 s``, ``2 h 03 min``."""
+    sign, value = ("-", -microseconds) if microseconds < 0 else ("", microseconds)
+    if value < 1_000_000:
+        return f"{sign}{value / 1000:.2f} ms"
+    if value < 60_000_000:
+        return f"{sign}{value / 1_000_000:.2f} s"
+    seconds = round(value / 1_000_000)
+    if seconds < 3600:
+        return f"{sign}{seconds // 60} min {seconds % 60:02d} s"
+    return f"{sign}{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+
+
+def format_moment(time_us: int) -> str:
+    """A time stamp as the log writes it: ``07-12 10:54:13.123456``, with the year where the log has one.
+
+    Args:
+        time_us: Microseconds since the start of a year that the log does not name, or since 1970.
+    """
+    day, rest = divmod(time_us, _DAY_US)
+    seconds, fraction = divmod(rest, 1_000_000)
+    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:06d}"
+    if day >= 366:
+        from datetime import date, timedelta
+
+        return f"{date(1970, 1, 1) + timedelta(days=day)} {clock}"
+    for month, length in enumerate(_MONTHS, 1):
+        if day < length:
+            return f"{month:02d}-{day + 1:02d} {clock}"
+        day -= length
+    return f"12-31 {clock}"
+
+
+def format_value(kind: str, value: object) -> str:
+    """Write one figure of a table for people.
+
+    Args:
+        kind: What the figure is, a ``kind`` of :class:`memlens.reports.blocks.Column`.
+        value: The exact figure; ``None`` is written as nothing.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if kind == "bytes":
+            return format_bytes(value)
+        if kind == "signed":
+            return format_signed(value)
+        if kind == "count":
+            return format_count(value)
+        if kind == "duration":
+            return format_duration(value)
+    return str(value)

@@ -1,0 +1,8 @@
+"""The trust report: what a log holds, what to doubt of it, and whether the framework's own figures say the same."""
+
+from memlens.trust.advice import SWITCH_ON, no_events_error
+from memlens.trust.agreement import Disagreement
+from memlens.trust.case import Doubt, Note
+from memlens.trust.report import Trust, judge
+
+__all__ = ["SWITCH_ON", "Disagreement", "Doubt", "Note", "Trust", "judge", "no_events_error"]

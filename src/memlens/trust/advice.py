@@ -1,0 +1,84 @@
+"""How to switch allocator logging on, and what to say of a log that holds no event."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memlens.errors import NoEventsError
+from memlens.trust.case import counted
+from memlens.units import format_bytes
+
+if TYPE_CHECKING:
+    from memlens.facts import Facts
+
+__all__ = ["SWITCH_ON", "no_events_error"]
+
+#: The environment that makes Paddle log its allocator, and the command that keeps the log.
+SWITCH_ON = """\
+To get a log that memlens can read, run Paddle with allocator logging on:
+    export GLOG_vmodule='auto_g*=10'
+    export FLAGS_allocator_strategy=auto_growth
+    python -u train.py > run.log 2>&1
+Write auto_g* and not the whole file name: a GLOG_vmodule longer than 15 characters makes Paddle 3.3.1 die at exit.
+Leave GLOG_v below 6: from 6 on it changes what it measures, and it does not log tensors below 10."""
+
+_TRIED = (
+    "Looked for lines of Paddle's auto-growth allocator: 'Alloc N bytes, ptr = 0x…', 'Free N bytes, ptr = 0x…',"
+    " 'Not found and reallocate N(0x…)' and 'Free chunk with size N'."
+)
+
+
+def no_events_error(path: str, facts: Facts) -> NoEventsError:
+    """The error for an input without any event: what was tried, what was seen, and how to switch logging on."""
+    if facts.bytes == 0 and not facts.cut_short:
+        return NoEventsError(f"{path}: the file is empty", SWITCH_ON)
+    size = f"{counted(facts.lines, 'line')}, {format_bytes(facts.bytes)}"
+    message = "\n".join([f"{path}: no allocator event in {size}", _TRIED, *_seen(facts)])
+    return NoEventsError(message, SWITCH_ON)
+
+
+def _seen(facts: Facts) -> list[str]:
+    """What the log does hold that tells why there are no events, a sentence each."""
+    other, found = facts.other_layers, []
+    if facts.cut_short:
+        found.append(f"The input ends early ({facts.cut_short}): events may stand in the part that is missing.")
+    if "binary" in facts.hints:
+        found.append(f"There are NUL bytes, first in line {facts.hints['binary']:,}: this may be no text file at all.")
+    if facts.malformed:
+        at = f", first line {facts.malformed_samples[0].line:,}" if facts.malformed_samples else ""
+        looks = counted(facts.malformed, "line looks", "lines look")
+        found.append(f"{looks} like an event but cannot be read{at}.")
+    if count := other.get("naive_best_fit"):
+        found.append(
+            f"There are {count:,} lines of the naive_best_fit allocator: the run was not made with"
+            " FLAGS_allocator_strategy=auto_growth."
+        )
+    if count := other.get("stream_safe"):
+        found.append(
+            f"There are {count:,} lines of the stream-safe allocator, which has no sizes on its free lines:"
+            " log the auto-growth allocator below it instead."
+        )
+    if count := other.get("cuda_malloc"):
+        found.append(
+            f"There are {count:,} lines of cudaMalloc calls: the run may have used"
+            " FLAGS_use_cuda_malloc_async_allocator, which bypasses the auto-growth allocator; set it to 0."
+        )
+    if count := other.get("stats"):
+        lines = facts.stat_lines
+        host = lines is not None and len(lines) > 0 and bool((lines.device < 0).all())
+        found.append(
+            f"There are {count:,} memory statistics lines, all of the host (HostMemoryStat): this was a run on the CPU,"
+            " which has no auto-growth allocator and logs no blocks. Run it on a GPU, XPU or custom device."
+            if host
+            else f"There are {count:,} memory statistics lines (GLOG_v=8 or 9): they hold totals but no blocks."
+        )
+    if facts.figures and not found:
+        found.append(
+            f"There are {counted(len(facts.figures), 'figure')} that the framework printed about its memory, so something was"
+            " allocated: logging was off, or the run was on the CPU."
+        )
+    if facts.ooms:
+        found.append(f"There is an out-of-memory message in line {facts.ooms[0].line:,}.")
+    if not found:
+        found.append("Nothing of another allocator layer was seen either: allocator logging was off.")
+    return found

@@ -1,0 +1,314 @@
+"""Our running sums held against the figures that the framework printed into the same log.
+
+A figure is compared with the sum of all events of earlier lines.  Peaks are compared with the highest sum so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from memlens.events import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.events import EventLog
+    from memlens.facts import StatLines
+
+__all__ = ["METRICS", "Agreement", "Disagreement", "Levels", "compare", "levels_before"]
+
+#: What a figure may be of, in the order of the rows of :attr:`Levels.rows`.
+METRICS = ("allocated", "allocated_peak", "reserved", "reserved_peak")
+
+#: With several threads a stats line may be overtaken by events of other threads; so many in a row are believed to be that.
+OVERTAKEN = 16
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """The first figure that is not ours.
+
+    Attributes:
+        offset: Byte offset of its line.
+        line: 1-based number of its line, ``None`` where it cannot be told.
+        origin: The format that printed it.
+        metric: One of :data:`METRICS`.
+        low_bytes: The smallest count that prints as the figure.
+        high_bytes: The largest one.
+        ours_bytes: What the events of earlier lines add up to.
+    """
+
+    offset: int
+    line: int | None
+    origin: str
+    metric: str
+    low_bytes: int
+    high_bytes: int
+    ours_bytes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name != "offset"}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How our sums and the framework's own figures compare.
+
+    Attributes:
+        checked: Figures that could be compared, stats lines included.
+        agreeing: Those that are ours, to the byte or to the last digit printed.
+        missed_peaks: Peaks that are lower than ours in a log of several threads.  Paddle's own counter misses them: it
+            looks at the total only when one thread's own net value reaches a new maximum.
+        missed_bytes: The most by which such a peak is lower.
+        overtaken: Stats lines that events of other threads overtook on the way into the log.
+        not_kept: Metrics that this build prints as 0 all the time.
+        late: Figures changed where no event stands between their lines: they were printed through a buffer.
+        levels: For each ``allocated`` figure that disagrees and is exact: events before it, and its bytes.
+        falling: A peak is lower than the same peak on an earlier line.
+        first: The first that disagrees.
+    """
+
+    checked: int = 0
+    agreeing: int = 0
+    missed_peaks: int = 0
+    missed_bytes: int = 0
+    overtaken: int = 0
+    not_kept: tuple[str, ...] = ()
+    late: bool = False
+    levels: tuple[tuple[int, int], ...] = ()
+    falling: bool = False
+    first: Disagreement | None = None
+
+    @property
+    def disagreeing(self) -> int:
+        """Figures that are not ours and that nothing explains."""
+        return self.checked - self.agreeing - self.missed_peaks - self.overtaken
+
+
+class Levels(NamedTuple):
+    """Running sums at some places of a log: ``rows`` is int64, shape (4, places), a row a metric of :data:`METRICS`."""
+
+    rows: NDArray[np.int64]
+
+
+def levels_before(log: EventLog, events: NDArray[np.int64]) -> Levels:
+    """The sums, and the highest sums so far, before each of some events.
+
+    Args:
+        log: The log.
+        events: Event numbers, 0 to ``len(log)``, not falling.
+    """
+    rows = np.zeros((4, len(events)), np.int64)
+    peaks = [0, 0]
+    if not len(events):
+        return Levels(rows)
+    last = int(events[-1])
+    for batch in log.batches(0, last):
+        # Places whose last event before is in this batch: shape (places here,).
+        here = slice(np.searchsorted(events, batch.lo, "right"), np.searchsorted(events, batch.hi, "right"))
+        at = events[here] - batch.lo - 1
+        for row, sums in ((0, batch.allocated), (2, batch.reserved)):
+            if len(at):
+                so_far = np.maximum(np.maximum.accumulate(sums), peaks[row // 2])
+                rows[row, here], rows[row + 1, here] = sums[at], so_far[at]
+                peaks[row // 2] = int(so_far[-1])
+            else:
+                peaks[row // 2] = max(peaks[row // 2], int(sums.max()))
+    return Levels(rows)
+
+
+def compare(log: EventLog, kinds: NDArray[np.int64]) -> Agreement:
+    """Hold every figure of a log against our own sums.
+
+    Args:
+        log: The log.
+        kinds: How many events it has of each :class:`~memlens.events.Kind`, int64, shape (4,).
+    """
+    facts = log.facts
+    if not facts.figures and facts.stat_lines is None:
+        return Agreement()
+    # Sums of no events are no sums, and pools taken in advance are in nobody's chunk lines.
+    blocks = bool(kinds[Kind.ALLOC] + kinds[Kind.FREE])
+    chunks = bool(kinds[Kind.RESERVE] + kinds[Kind.RELEASE]) and "prealloc" not in facts.hints
+    comparable = np.array([blocks, blocks, chunks, chunks])
+    several = len(facts.threads) != 1  # unknown threads may be several
+    return _both(_compare_figures(log, comparable, several), _compare_stat_lines(log, comparable, several))
+
+
+def _both(one: Agreement, two: Agreement) -> Agreement:
+    firsts = [part.first for part in (one, two) if part.first is not None]
+    return Agreement(
+        one.checked + two.checked,
+        one.agreeing + two.agreeing,
+        one.missed_peaks + two.missed_peaks,
+        max(one.missed_bytes, two.missed_bytes),
+        one.overtaken + two.overtaken,
+        one.not_kept,
+        one.late,
+        one.levels + two.levels,
+        one.falling,
+        min(firsts, key=lambda first: first.offset) if firsts else None,
+    )
+
+
+def _compare_figures(log: EventLog, comparable: NDArray[np.bool_], several: bool) -> Agreement:
+    figures = log.facts.figures
+    if not figures or len({figure.device for figure in figures if figure.device >= 0}) > 1:
+        return Agreement()  # events do not say their device, so figures of several devices are no sum of ours
+    offset = np.array([figure.offset for figure in figures], np.int64)
+    metric = np.array([METRICS.index(figure.metric) for figure in figures], np.int64)
+    low = np.array([figure.low_bytes for figure in figures], np.int64)
+    high = np.array([figure.high_bytes for figure in figures], np.int64)
+    before = np.searchsorted(log.offset, offset, "left").astype(np.int64)
+    places, place = np.unique(before, return_inverse=True)
+    ours = levels_before(log, places).rows[metric, place]
+
+    kept = comparable[metric]
+    origin = np.array([figure.origin for figure in figures])
+    not_kept: set[str] = set()
+    for name in np.unique(origin):
+        for number, text in enumerate(METRICS):
+            series = (origin == name) & (metric == number) & kept
+            if series.any() and not high[series].any() and ours[series].any():
+                kept &= ~series
+                not_kept.add(text)
+    same = kept & (low <= ours) & (ours <= high)
+    missed = kept & (metric % 2 == 1) & (ours > high) & several
+    wrong = kept & ~same & ~missed
+    exact = np.flatnonzero(wrong & (metric == 0) & (low == high) & (low > 0))
+    return Agreement(
+        checked=int(kept.sum()),
+        agreeing=int(same.sum()),
+        missed_peaks=int(missed.sum()),
+        missed_bytes=int((ours - high)[missed].max(initial=0)),
+        not_kept=tuple(sorted(not_kept)),
+        late=_late(metric, low, high, before, offset),
+        levels=tuple(zip(before[exact].tolist(), low[exact].tolist(), strict=True)),
+        falling=_falling(metric, low, high, kept),
+        first=_first(log, offset, origin, metric, low, high, ours, wrong),
+    )
+
+
+def _first(
+    log: EventLog,
+    offset: NDArray[np.int64],
+    origin: NDArray[np.str_],
+    metric: NDArray[np.int64],
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+    ours: NDArray[np.int64],
+    wrong: NDArray[np.bool_],
+) -> Disagreement | None:
+    if not wrong.any():
+        return None
+    k = int(wrong.argmax())
+    line = log.source.line_numbers([int(offset[k])])[0]
+    return Disagreement(
+        int(offset[k]), line, str(origin[k]), METRICS[metric[k]], int(low[k]), int(high[k]), int(ours[k])
+    )
+
+
+def _neighbours(metric: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Indices of figures, and of the next figure of the same metric, int64, same length."""
+    order = np.argsort(metric, kind="stable")
+    follows = metric[order[1:]] == metric[order[:-1]]
+    return order[:-1][follows], order[1:][follows]
+
+
+def _late(
+    metric: NDArray[np.int64],
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+    before: NDArray[np.int64],
+    offset: NDArray[np.int64],
+) -> bool:
+    one, two = _neighbours(metric)
+    changed = (high[one] < low[two]) | (low[one] > high[two])
+    return bool((changed & (before[one] == before[two]) & (offset[one] != offset[two])).any())
+
+
+def _falling(
+    metric: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64], kept: NDArray[np.bool_]
+) -> bool:
+    one, two = _neighbours(metric)
+    return bool((kept[one] & kept[two] & (metric[one] % 2 == 1) & (high[two] < low[one])).any())
+
+
+def _compare_stat_lines(log: EventLog, comparable: NDArray[np.bool_], several: bool) -> Agreement:
+    """Hold Paddle's running totals, ``…MemoryStat…: Update current_value with …``, against ours.
+
+    The line of a block's total comes after the Alloc line but before the Free line; the line of a chunk's total comes
+    before the line of a new chunk but after the line of one given back.  So at a total that is written ahead of its event our
+    sum is still without the change.
+    """
+    lines = log.facts.stat_lines
+    if lines is None:
+        return Agreement()
+    device = lines.device >= 0
+    if not device.any() or len(np.unique(lines.device[device])) > 1:
+        return Agreement()
+    chosen = np.flatnonzero(device & np.where(lines.reserved, comparable[2], comparable[0]))
+    if not len(chosen):
+        return Agreement()
+    metric = np.where(lines.reserved[chosen], 2, 0)
+    before = np.searchsorted(log.offset, lines.offset[chosen], "left").astype(np.int64)
+    places, place = np.unique(before, return_inverse=True)
+    rows = levels_before(log, places).rows
+    change = lines.change[chosen]
+    ahead = (change < 0) ^ lines.reserved[chosen]
+    ours = rows[metric, place] + np.where(ahead, change, 0)
+    same = ours == lines.current[chosen]
+    overtaken = ~same & _between(same, metric) if several else np.zeros_like(same)
+    peak, says_peak = lines.peak[chosen], lines.peak[chosen] >= 0
+    our_peak = np.maximum(rows[metric + 1, place], ours)
+    same_peak, missed = says_peak & (our_peak == peak), says_peak & (our_peak > peak) & several
+    wrong_level, wrong_peak = ~same & ~overtaken, says_peak & ~same_peak & ~missed & ~overtaken
+    exact = np.flatnonzero(wrong_level & (metric == 0) & ~ahead)[:64]
+    return Agreement(
+        checked=len(chosen) + int(says_peak.sum()),
+        agreeing=int(same.sum()) + int(same_peak.sum()),
+        missed_peaks=int(missed.sum()),
+        missed_bytes=int((our_peak - peak)[missed].max(initial=0)),
+        overtaken=int(overtaken.sum()) + int((overtaken & says_peak & ~same_peak & ~missed).sum()),
+        levels=tuple(zip(before[exact].tolist(), lines.current[chosen][exact].tolist(), strict=True)),
+        first=_first_stat_line(log, lines, chosen, metric, ours, our_peak, wrong_level, wrong_peak),
+    )
+
+
+def _between(same: NDArray[np.bool_], metric: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """True where a run of at most :data:`OVERTAKEN` lines lies between two lines of the same metric that agree."""
+    short = np.zeros_like(same)
+    for number in (0, 2):
+        mine = np.flatnonzero(metric == number)
+        agreed = np.flatnonzero(same[mine])
+        # For each line the number of agreeing lines before it: those in a gap between two agreeing lines share it.
+        nearest = np.searchsorted(agreed, np.arange(len(mine)), "right")
+        inner = (nearest > 0) & (nearest < len(agreed))
+        gap = np.diff(agreed, prepend=0)[np.where(inner, nearest, 0)] if len(agreed) else np.zeros(len(mine), np.int64)
+        short[mine] = inner & (gap <= OVERTAKEN + 1)
+    return short
+
+
+def _first_stat_line(
+    log: EventLog,
+    lines: StatLines,
+    chosen: NDArray[np.int64],
+    metric: NDArray[np.int64],
+    ours: NDArray[np.int64],
+    our_peak: NDArray[np.int64],
+    wrong_level: NDArray[np.bool_],
+    wrong_peak: NDArray[np.bool_],
+) -> Disagreement | None:
+    wrong = wrong_level | wrong_peak
+    if not wrong.any():
+        return None
+    k = int(wrong.argmax())
+    offset = int(lines.offset[chosen[k]])
+    peak = not wrong_level[k]
+    theirs = int((lines.peak if peak else lines.current)[chosen[k]])
+    mine = int((our_peak if peak else ours)[k])
+    line = log.source.line_numbers([offset])[0]
+    return Disagreement(offset, line, "stats", METRICS[int(metric[k]) + peak], theirs, theirs, mine)

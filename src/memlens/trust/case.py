@@ -1,0 +1,98 @@
+"""What the findings about a log are drawn from, and what a finding is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memlens.events import EventLog
+    from memlens.trust.agreement import Agreement
+    from memlens.trust.processes import Writers
+
+__all__ = ["Case", "Doubt", "Note", "Pairs", "counted", "first_in"]
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """One thing that makes figures wrong or unsure.
+
+    Attributes:
+        code: A name for programs, one of :data:`memlens.trust.doubts.DOUBTS`.
+        message: What was seen, how often, and what it does to the figures.
+        hint: What to do about it.
+        line: 1-based number of the first line, ``None`` where there is none or it cannot be told.
+    """
+
+    code: str
+    message: str
+    hint: str
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Note:
+    """One thing to know that makes no figure wrong; ``code`` is one of :data:`memlens.trust.notes.NOTES`."""
+
+    code: str
+    message: str
+    hint: str = ""
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """What is wrong with the pairs of a log; ``first`` has the first unknown FREE, double ALLOC and mismatch, as events."""
+
+    unknown_frees: int
+    unknown_free_bytes: int
+    size_mismatches: int
+    double_alloc_bytes: int
+    first: tuple[int | None, int | None, int | None]
+
+    @property
+    def unsound(self) -> bool:
+        """Whether anything is wrong with a pair."""
+        return any(event is not None for event in self.first)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """All that is known of one log, for the findings to be drawn from.
+
+    Attributes:
+        log: The log.
+        kinds: Events of each kind, int64, shape (4,).
+        pairs: What is wrong with its pairs.
+        agreement: How the framework's own figures compare.
+        writers: The processes that wrote it.
+        above_reserved: The first event at which blocks hold more than chunks, and the most by which they do.
+        distinct_ooms: Failures that the out-of-memory messages tell of.
+        line: Line numbers of the events named here.
+    """
+
+    log: EventLog
+    kinds: NDArray[np.int64]
+    pairs: Pairs
+    agreement: Agreement
+    writers: Writers
+    above_reserved: tuple[int, int] | None
+    distinct_ooms: int
+    line: dict[int, int | None]
+
+    def at(self, event: int | None) -> int | None:
+        """The 1-based line number of an event named here."""
+        return None if event is None else self.line.get(event)
+
+
+def first_in(line: int | None) -> str:
+    """``, first in line 5``; nothing where the line is not known."""
+    return "" if line is None else f", first in line {line:,}"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """``1 line``, ``2,000 lines``; ``many`` is for words that do not just take an s."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

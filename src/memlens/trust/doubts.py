@@ -1,0 +1,264 @@
+"""What makes a log doubtful: findings after which some figure is wrong or cannot be known.
+
+Each says what was seen, how often, where first, what it does to the figures, and what to do.  ``docs/trust.md`` has them all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from memlens.events import Kind
+from memlens.trust.case import Case, Doubt, counted, first_in
+from memlens.units import format_bytes
+
+if TYPE_CHECKING:
+    from memlens.events import EventLog
+
+__all__ = ["DOUBTS", "doubts_of"]
+
+
+def doubts_of(case: Case) -> tuple[Doubt, ...]:
+    """Everything to doubt of a log, the worst first."""
+    return tuple(doubt for rule in DOUBTS.values() for doubt in rule(case))
+
+
+def _several_processes(case: Case) -> Iterator[Doubt]:
+    groups = case.writers.groups
+    if not groups:
+        return
+    shown = "; ".join(", ".join(map(str, group[:4])) + (", …" if len(group) > 4 else "") for group in groups[:8])
+    surely = (
+        f"{len(groups)} processes wrote this file (threads {shown}{'; …' if len(groups) > 8 else ''})"
+        if case.writers.certain
+        else f"several processes seem to have written this file: {len(groups)} threads, and a peak that falls"
+    )
+    yield Doubt(
+        "several_processes",
+        f"{surely}: levels and peaks here are sums over all of them, which no"
+        " single device ever held, and lines may be torn where two wrote at once.",
+        "Let every process write a file of its own (paddle.distributed.launch --log_dir does), or keep the lines of one"
+        " process by its thread ids.",
+    )
+
+
+def _cut_short(case: Case) -> Iterator[Doubt]:
+    if reason := case.log.facts.cut_short:
+        yield Doubt(
+            "cut_short",
+            f"the input ends early: {reason}. What could be read was read; all that came later is missing, so blocks may"
+            " look unfreed and the peak may have come later.",
+            "Copy the file again, or wait until the run has closed it; --strict makes this an error.",
+            case.log.facts.lines or None,
+        )
+
+
+_LIKE_AN_EVENT = re.compile(rb"[IWEF]\d{4}(?:\d{4})? ?[\d:.]*|Alloc|Free|Not found and")
+
+
+def _half_line(case: Case) -> Iterator[Doubt]:
+    facts, log = case.log.facts, case.log
+    if not facts.ends_mid_line:
+        return
+    # A complete last event without a line end is told by its pair: only a FREE can have one here.
+    last = len(log) - 1
+    text = log.source.lines([facts.bytes - 1])[0] or b""
+    if not _LIKE_AN_EVENT.search(text):
+        return
+    if last >= 0 and log.kind[last] == Kind.FREE and log.lifetimes.partner[last] >= 0 and _on_last_line(log, text):
+        return
+    yield Doubt(
+        "half_line",
+        f"the last line (line {facts.lines:,}) has no end: the process was killed while it wrote, or is still writing. One"
+        " event may be missing, or its address cut.",
+        "If the run still goes on, read the log again later.",
+        facts.lines,
+    )
+
+
+def _on_last_line(log: EventLog, text: bytes) -> bool:
+    return int(log.offset[-1]) >= log.facts.bytes - len(text) - 1
+
+
+def _malformed(case: Case) -> Iterator[Doubt]:
+    facts = case.log.facts
+    if not facts.malformed:
+        return
+    line = facts.malformed_samples[0].line if facts.malformed_samples else None
+    yield Doubt(
+        "malformed",
+        f"{counted(facts.malformed, 'line looks', 'lines look')} like an event but cannot be read{first_in(line)}: torn by"
+        " another process writing at the same time, or damaged. Each may hide an ALLOC or a FREE.",
+        "Look at the samples; write stderr of each process to a file of its own.",
+        line,
+    )
+
+
+def _nul_bytes(case: Case) -> Iterator[Doubt]:
+    line = case.log.facts.hints.get("binary")
+    if line is not None:
+        yield Doubt(
+            "nul_bytes",
+            f"there are NUL bytes in the file{first_in(line)}: text was lost there (a log that was truncated while it was"
+            " written, a full disk), or this is no log.",
+            "Copy the log again from where it was written.",
+            line,
+        )
+
+
+def _unknown_frees(case: Case) -> Iterator[Doubt]:
+    pairs, line = case.pairs, case.at(case.pairs.first[0])
+    if not pairs.unknown_frees:
+        return
+    yield Doubt(
+        "unknown_frees",
+        f"{counted(pairs.unknown_frees, 'FREE has', 'FREEs have')} no earlier ALLOC in the log{first_in(line)}: logging began"
+        f" late or was switched off for a while. Levels and absolute peaks are too low by at least"
+        f" {format_bytes(pairs.unknown_free_bytes)}; differences within the log are right.",
+        "Switch allocator logging on before the first tensor is made: in the environment, not in the script.",
+        line,
+    )
+
+
+def _double_allocs(case: Case) -> Iterator[Doubt]:
+    count, line = len(case.log.lifetimes.double_allocs), case.at(case.pairs.first[1])
+    if not count:
+        return
+    yield Doubt(
+        "double_allocs",
+        f"{counted(count, 'ALLOC is of an address that was', 'ALLOCs are of addresses that were')} still live{first_in(line)}:"
+        f" FREE lines were lost, or several processes wrote the file. Levels are too high by up to"
+        f" {format_bytes(case.pairs.double_alloc_bytes)}, and as many blocks look unfreed.",
+        "Check that nothing filters or rotates the log, and that each process has a file of its own.",
+        line,
+    )
+
+
+def _size_mismatches(case: Case) -> Iterator[Doubt]:
+    count, line = case.pairs.size_mismatches, case.at(case.pairs.first[2])
+    if not count:
+        return
+    yield Doubt(
+        "size_mismatches",
+        f"{counted(count, 'FREE has another size than its', 'FREEs have other sizes than their')} ALLOC{first_in(line)}:"
+        " the FREE or the ALLOC between them was lost, or a line is damaged. Sums are off by the differences.",
+        "Look at the first such line with the ALLOC of the same address before it.",
+        line,
+    )
+
+
+def _no_tensor_events(case: Case) -> Iterator[Doubt]:
+    if case.kinds[Kind.ALLOC] or case.kinds[Kind.FREE] or not len(case.log):
+        return
+    yield Doubt(
+        "no_tensor_events",
+        f"there are {counted(len(case.log), 'chunk event', 'chunk events')} but no ALLOC and no FREE: reserved bytes can"
+        " be analyzed, allocated bytes cannot.",
+        "Set GLOG_vmodule='auto_g*=10' in the environment, and leave GLOG_v alone, to log every ALLOC and FREE.",
+    )
+
+
+def _prealloc(case: Case) -> Iterator[Doubt]:
+    line = case.log.facts.hints.get("prealloc")
+    if line is not None:
+        yield Doubt(
+            "prealloc",
+            f"memory pools were taken in advance{first_in(line)}, without a line for each chunk: reserved bytes here are too"
+            " low by the size of the pools. Allocated bytes are not touched.",
+            "For exact reserved bytes run without FLAGS_small_pool_pre_alloc_in_mb and FLAGS_large_pool_pre_alloc_in_mb.",
+            line,
+        )
+
+
+def _no_chunk_lines(case: Case) -> Iterator[Doubt]:
+    kinds = case.kinds
+    if kinds[Kind.ALLOC] and not kinds[Kind.RESERVE] and "prealloc" not in case.log.facts.hints:
+        yield Doubt(
+            "no_chunk_lines",
+            "no line tells of a chunk taken from the device: reserved bytes are not known (shown as 0 or too low).",
+            "Log from the start of the process, and keep 'Not found and reallocate' lines when you filter a log.",
+        )
+
+
+def _above_reserved(case: Case) -> Iterator[Doubt]:
+    if case.above_reserved is None or "prealloc" in case.log.facts.hints:
+        return
+    event, most = case.above_reserved
+    line = case.at(event)
+    yield Doubt(
+        "reserved_too_low",
+        f"blocks hold up to {format_bytes(most)} more than the chunks they lie in{first_in(line)}: lines of chunks are"
+        " missing, so reserved bytes are too low by at least that.",
+        "Log from the start of the process, and keep 'Not found and reallocate' lines when you filter a log.",
+        line,
+    )
+
+
+def _disagreement(case: Case) -> tuple[str, int | None] | None:
+    """What disagrees, in words, and its line; ``None`` where nothing does or several processes explain it."""
+    agreement, first = case.agreement, case.agreement.first
+    if first is None or case.writers.groups:
+        return None
+    theirs = (
+        f"{first.low_bytes:,} bytes"
+        if first.low_bytes == first.high_bytes
+        else f"between {first.low_bytes:,} and {first.high_bytes:,} bytes"
+    )
+    where = "" if first.line is None else f", in line {first.line:,},"
+    message = (
+        f"{agreement.disagreeing:,} of {counted(agreement.checked, 'figure')} that the framework printed about itself are not"
+        f" ours. The first{where} says {first.metric.replace('_', ' ')} {theirs}; the events before it add up to"
+        f" {first.ours_bytes:,}"
+    )
+    return message, first.line
+
+
+def _is_late(case: Case) -> bool:
+    # Several processes print different figures right after each other, too.
+    return case.agreement.late and case.writers.certain
+
+
+def _late_output(case: Case) -> Iterator[Doubt]:
+    if (found := _disagreement(case)) is None or not _is_late(case):
+        return
+    yield Doubt(
+        "late_output",
+        f"{found[0]}. Figures change where no event stands between them: the script's output went through a buffer, so its"
+        " lines, and all anchors printed the same way, stand later than they belong. Sums of the whole log are right;"
+        " windows cut at these anchors are not.",
+        "Run python -u, or print(..., flush=True), or set PYTHONUNBUFFERED=1.",
+        found[1],
+    )
+
+
+def _figures_disagree(case: Case) -> Iterator[Doubt]:
+    if (found := _disagreement(case)) is None or _is_late(case):
+        return
+    yield Doubt(
+        "figures_disagree",
+        f"{found[0]}.",
+        "Events may be missing (logging switched on late, a filtered log), the script's output may be buffered (use python -u),"
+        " the framework's peak may have been reset, several devices or pinned memory may share the log, or frees may wait for"
+        " a stream.",
+        found[1],
+    )
+
+
+#: Every doubt there is, by code, the worst first.
+DOUBTS: dict[str, Callable[[Case], Iterator[Doubt]]] = {
+    "several_processes": _several_processes,
+    "cut_short": _cut_short,
+    "malformed": _malformed,
+    "nul_bytes": _nul_bytes,
+    "unknown_frees": _unknown_frees,
+    "double_allocs": _double_allocs,
+    "size_mismatches": _size_mismatches,
+    "late_output": _late_output,
+    "figures_disagree": _figures_disagree,
+    "no_tensor_events": _no_tensor_events,
+    "prealloc": _prealloc,
+    "no_chunk_lines": _no_chunk_lines,
+    "reserved_too_low": _above_reserved,
+    "half_line": _half_line,
+}

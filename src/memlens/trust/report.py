@@ -1,0 +1,260 @@
+"""The trust report: what a log holds, what to doubt of it, and whether the framework's own figures say the same.
+
+``docs/trust.md`` explains every field and every code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlens.events import Kind
+from memlens.trust.agreement import Disagreement, compare
+from memlens.trust.case import Case, Doubt, Note, Pairs, counted
+from memlens.trust.doubts import doubts_of
+from memlens.trust.notes import notes_of
+from memlens.trust.processes import writers
+from memlens.units import format_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.events import EventLog
+    from memlens.facts import LineSample, OutOfMemory
+
+__all__ = ["Trust", "judge"]
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What to believe of one log.
+
+    Attributes:
+        ok: Nothing is in doubt.
+        doubts: What makes figures of this log wrong or unsure, the worst first.
+        notes: What to know that makes no figure wrong.
+        path: The input as the user named it.
+        lines: Lines read.
+        bytes: Bytes read, uncompressed.
+        events: Events of all kinds.
+        allocs: ALLOC events.
+        frees: FREE events.
+        reserves: RESERVE events.
+        releases: RELEASE events.
+        malformed: Lines that look like an event but do not parse.
+        malformed_samples: The first few of them.
+        unknown_frees: FREEs without an earlier ALLOC.
+        unknown_free_bytes: Their bytes: at least so much was live before the log shows it.
+        double_allocs: ALLOCs of an address that was still live.
+        double_alloc_bytes: Bytes of the ALLOCs that such an ALLOC left without a FREE.
+        size_mismatches: Pairs whose ALLOC and FREE differ in size.
+        cut_short: Why the input ended early, or ``""``.
+        ends_mid_line: The last line has no line end.
+        threads: How many threads wrote events; 0 where no line says.
+        processes: Thread ids by process where several wrote the file, else empty.
+        unstamped: Events without a readable header.
+        layer: The log layer that the events come from.
+        other_layers: Lines of other layers that tell of the same memory and were passed over, by layer.
+        ooms: Out-of-memory messages.
+        distinct_ooms: How many different failures they tell of; one failure may be printed several times.
+        figures_checked: Figures of the framework that could be compared with our sums.
+        figures_agreeing: Those that agree.
+        figures_explained: Those that differ for a reason that is not the log's (see the notes).
+        first_disagreement: The first figure that disagrees and that nothing explains.
+    """
+
+    ok: bool
+    doubts: tuple[Doubt, ...]
+    notes: tuple[Note, ...]
+    path: str
+    lines: int
+    bytes: int
+    events: int
+    allocs: int
+    frees: int
+    reserves: int
+    releases: int
+    malformed: int
+    malformed_samples: tuple[LineSample, ...]
+    unknown_frees: int
+    unknown_free_bytes: int
+    double_allocs: int
+    double_alloc_bytes: int
+    size_mismatches: int
+    cut_short: str
+    ends_mid_line: bool
+    threads: int
+    processes: tuple[tuple[int, ...], ...]
+    unstamped: int
+    layer: str
+    other_layers: dict[str, int]
+    ooms: tuple[OutOfMemory, ...]
+    distinct_ooms: int
+    figures_checked: int
+    figures_agreeing: int
+    figures_explained: int
+    first_disagreement: Disagreement | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values, ready for JSON."""
+        plain: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
+        for name in ("doubts", "notes", "malformed_samples", "ooms"):
+            plain[name] = [asdict(item) for item in plain[name]]
+        for item in (*plain["malformed_samples"], *plain["ooms"]):
+            del item["offset"]
+        plain["processes"] = [list(group) for group in self.processes]
+        plain["other_layers"] = dict(self.other_layers)
+        plain["first_disagreement"] = self.first_disagreement.to_dict() if self.first_disagreement else None
+        return plain
+
+    def summary(self) -> str:
+        """One line: a clean log's whole report, or a doubtful one's doubts by name."""
+        held = f"{counted(self.events, 'event')} in {counted(self.lines, 'line')} ({format_bytes(self.bytes)})"
+        if not self.ok:
+            names = ", ".join(doubt.code.replace("_", " ") for doubt in self.doubts)
+            return f"doubtful: {names}; {held}"
+        parts = [f"ok: {held}"]
+        if self.frees:
+            parts.append("every FREE has its ALLOC")
+        if self.figures_checked:
+            agreeing = f"{self.figures_agreeing:,} of {counted(self.figures_checked, 'figure')} of the framework agree"
+            parts.append(agreeing + (", the others are explained" if self.figures_explained else ""))
+        return "; ".join(parts)
+
+
+def judge(log: EventLog) -> Trust:
+    """Judge a log by its columns, its pairs and the facts that its reader saw."""
+    facts, source = log.facts, log.source
+    kinds = np.array([np.count_nonzero(log.kind == kind) for kind in Kind], np.int64)
+    pairs = _judge_pairs(log)
+    agreement = compare(log, kinds)
+    found = writers(log, agreement)
+    above = _allocated_above_reserved(log) if kinds[Kind.ALLOC] and kinds[Kind.RESERVE] and not pairs.unsound else None
+    case = Case(
+        log=log,
+        kinds=kinds,
+        pairs=pairs,
+        agreement=agreement,
+        writers=found,
+        above_reserved=above,
+        distinct_ooms=_distinct_ooms(log),
+        line=_line_numbers(log, [event for event in (*pairs.first, above[0] if above else None) if event is not None]),
+    )
+    doubts = doubts_of(case)
+    return Trust(
+        ok=not doubts,
+        doubts=doubts,
+        notes=notes_of(case),
+        path=source.name,
+        lines=facts.lines,
+        bytes=facts.bytes,
+        events=len(log),
+        allocs=int(kinds[Kind.ALLOC]),
+        frees=int(kinds[Kind.FREE]),
+        reserves=int(kinds[Kind.RESERVE]),
+        releases=int(kinds[Kind.RELEASE]),
+        malformed=facts.malformed,
+        malformed_samples=facts.malformed_samples,
+        unknown_frees=pairs.unknown_frees,
+        unknown_free_bytes=pairs.unknown_free_bytes,
+        double_allocs=len(log.lifetimes.double_allocs),
+        double_alloc_bytes=pairs.double_alloc_bytes,
+        size_mismatches=pairs.size_mismatches,
+        cut_short=facts.cut_short,
+        ends_mid_line=facts.ends_mid_line,
+        threads=len(facts.threads),
+        processes=found.groups,
+        unstamped=facts.unstamped,
+        layer=facts.layer,
+        other_layers=dict(facts.other_layers),
+        ooms=facts.ooms,
+        distinct_ooms=case.distinct_ooms,
+        figures_checked=agreement.checked,
+        figures_agreeing=agreement.agreeing,
+        figures_explained=agreement.missed_peaks + agreement.overtaken,
+        first_disagreement=agreement.first,
+    )
+
+
+def _judge_pairs(log: EventLog) -> Pairs:
+    """What is wrong with the pairs of a log, in one walk over its events."""
+    partner = log.lifetimes.partner
+    unknown = unknown_bytes = mismatches = 0
+    first_unknown = first_mismatch = None
+    for lo in range(0, len(log), _WALK):
+        hi = min(lo + _WALK, len(log))
+        frees = np.flatnonzero(log.kind[lo:hi] == Kind.FREE) + lo
+        allocs = partner[frees]
+        without = frees[allocs < 0]
+        if len(without):
+            unknown += len(without)
+            unknown_bytes += int(log.size[without].sum())
+            first_unknown = int(without[0]) if first_unknown is None else first_unknown
+            frees, allocs = frees[allocs >= 0], allocs[allocs >= 0]
+        differ = frees[log.size[frees] != log.size[allocs]]
+        mismatches += len(differ)
+        if len(differ) and first_mismatch is None:
+            first_mismatch = int(differ[0])
+    doubles = log.lifetimes.double_allocs
+    first_double = int(doubles[0]) if len(doubles) else None
+    return Pairs(unknown, unknown_bytes, mismatches, _left_behind(log), (first_unknown, first_double, first_mismatch))
+
+
+#: Events looked at together when pairs are judged.
+_WALK = 1 << 17
+
+
+def _left_behind(log: EventLog) -> int:
+    """Bytes of the ALLOCs that a later ALLOC of the same address left without a FREE."""
+    doubles = log.lifetimes.double_allocs
+    if not len(doubles):
+        return 0
+    allocs = np.flatnonzero((log.kind == Kind.ALLOC) & np.isin(log.addr, log.addr[doubles]))
+    allocs = allocs[np.argsort(log.addr[allocs], kind="stable")]
+    # A later ALLOC of the same address follows right behind; the last one of each address has none.
+    followed = np.append(log.addr[allocs[1:]] == log.addr[allocs[:-1]], False)
+    unfreed: NDArray[np.bool_] = log.lifetimes.partner[allocs] < 0
+    return int(log.size[allocs[followed & unfreed]].sum())
+
+
+def _allocated_above_reserved(log: EventLog) -> tuple[int, int] | None:
+    """The first event at which blocks hold more than chunks, and by how many bytes at most; ``None`` where never."""
+    first, most = None, 0
+    for batch in log.batches():
+        over = batch.allocated - batch.reserved
+        highest = int(over.max())
+        if highest > 0:
+            first = batch.lo + int((over > 0).argmax()) if first is None else first
+            most = max(most, highest)
+    return None if first is None else (first, most)
+
+
+def _distinct_ooms(log: EventLog) -> int:
+    """Failures told of: messages with no ALLOC between them that name the same size and device, or none, are one."""
+    ooms = log.facts.ooms
+    if not ooms:
+        return 0
+    places = np.searchsorted(log.offset, [oom.offset for oom in ooms]).tolist()
+    distinct, previous, since = 1, ooms[0], places[0]
+    for oom, place in zip(ooms[1:], places[1:], strict=True):
+        same_device = not oom.device or not previous.device or oom.device == previous.device
+        asked, before = oom.requested_bytes, previous.requested_bytes
+        # A size printed in GB with six decimals is known to about a KiB.
+        same_size = asked is None or before is None or abs(asked - before) <= 1024
+        if same_device and same_size and not (log.kind[since:place] == Kind.ALLOC).any():
+            previous = oom if before is None else previous
+        else:
+            distinct, previous = distinct + 1, oom
+        since = place
+    return distinct
+
+
+def _line_numbers(log: EventLog, events: list[int]) -> dict[int, int | None]:
+    """1-based line numbers of some events, found in one go."""
+    if log.line is not None:
+        return {event: int(log.line[event]) for event in events}
+    offsets = sorted({int(log.offset[event]) for event in events})
+    numbers = dict(zip(offsets, log.source.line_numbers(offsets), strict=True)) if offsets else {}
+    return {event: numbers[int(log.offset[event])] for event in events}

@@ -1,0 +1,319 @@
+"""Every analyzer against a plain twin: one window at a time, one event at a time, in Python."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memlens.analyzers import get, names, pairing, segments
+from memlens.events import EventLog, Kind
+from memlens.lifetimes import Lifetimes
+from memlens.slicing import Window
+
+Rows = list[tuple[Kind, int, int]]
+Bounds = list[tuple[int, int]]
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> Rows:
+    """Logs sound and broken: few addresses, so that frees match, come unknown, come twice, and sizes differ."""
+    kinds = st.sampled_from([Kind.ALLOC] * 5 + [Kind.FREE] * 4 + [Kind.RESERVE, Kind.RELEASE])
+    sizes = st.sampled_from([0, 1, 255, 256, 512, 3538944, 2**40])
+    return draw(st.lists(st.tuples(kinds, sizes, st.integers(1, 5)), max_size=40))
+
+
+@st.composite
+def cut_logs(draw: st.DrawFn) -> tuple[Rows, Bounds]:
+    """A log, and windows of it: empty, overlapping, nested, twice the same, in any order."""
+    rows = draw(logs())
+    edges = st.integers(0, len(rows))
+    windows = draw(st.lists(st.tuples(edges, edges).map(lambda pair: (min(pair), max(pair))), min_size=1, max_size=8))
+    return rows, windows
+
+
+batch_sizes = st.sampled_from([1, 2, 3, 7, 64])
+
+
+@contextmanager
+def batches_of(size: int) -> Iterator[None]:
+    """Few events in a batch, so that small logs have many."""
+    before = segments.BATCH
+    segments.BATCH = size
+    try:
+        yield
+    finally:
+        segments.BATCH = before
+
+
+def build(rows: Rows, **columns: Any) -> EventLog:
+    log = EventLog.from_rows(rows, line=np.arange(1, len(rows) + 1), **columns)
+    log.__dict__["lifetimes"] = plain_pairs(rows)
+    return log
+
+
+def windows_of(log: EventLog, bounds: Bounds) -> list[Window]:
+    return [Window(log, f"{lo}-{hi}", lo, hi, lo, hi, lo + 1, hi) for lo, hi in bounds]
+
+
+def plain_pairs(rows: Rows) -> Lifetimes:
+    partner, doubles, live = [-1] * len(rows), [], {}
+    for event, (kind, _, addr) in enumerate(rows):
+        if kind == Kind.ALLOC:
+            if addr in live:
+                doubles.append(event)
+            live[addr] = event
+        elif kind == Kind.FREE and addr in live:
+            partner[event] = live.pop(addr)
+            partner[partner[event]] = event
+    return Lifetimes(np.array(partner, np.int32), np.array(doubles, np.int64))
+
+
+@dataclass
+class Plain:
+    """The figures of one window, by the definitions of docs/analyzers.md."""
+
+    figures: dict[str, Any] = field(default_factory=lambda: defaultdict(int))
+    held: dict[tuple[int, bool], list[int]] = field(default_factory=lambda: defaultdict(list))
+    released: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    unknown: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    live: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    lives: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+def plain(rows: Rows, lo: int, hi: int) -> Plain:
+    pairs, out = plain_pairs(rows), Plain()
+    partner, f = pairs.partner.tolist(), out.figures
+    level = reserved = 0
+    f["event"] = None
+    for event, (kind, size, _) in enumerate(rows[:hi]):
+        if event == lo:
+            f["carried_in"], f["reserved_in"], f["reserved_peak"] = level, reserved, reserved
+        level += {Kind.ALLOC: size, Kind.FREE: -size}.get(kind, 0)
+        reserved += {Kind.RESERVE: size, Kind.RELEASE: -size}.get(kind, 0)
+        if event < lo:
+            continue
+        if level - f["carried_in"] > f["peak"]:
+            f["peak"], f["event"] = level - f["carried_in"], event
+        f["reserved_peak"] = max(f["reserved_peak"], reserved)
+        name = kind.name.lower()
+        f[f"{name}_bytes"] += size
+        f[f"{name}s"] += 1
+        f[f"largest_{name}"] = max(f[f"largest_{name}"], size)
+        other = partner[event]
+        if kind == Kind.ALLOC:
+            f["doubles"] += event in pairs.double_allocs
+            if lo <= other < hi:
+                f["temporary_allocs"] += 1
+                f["temporary_bytes"] += size
+            else:
+                f["held_allocs"] += 1
+                f["held_bytes"] += size
+                out.held[size, other >= 0].append(event)
+            end = other if other >= 0 else len(rows)
+            between = sum(s for k, s, _ in rows[event + 1 : end] if k == Kind.ALLOC)
+            out.lives.append((event, end, between))
+        elif kind == Kind.FREE and other < 0:
+            f["unknown_frees"] += 1
+            f["unknown_bytes"] += size
+            out.unknown[size].append(event)
+        elif kind == Kind.FREE:
+            if rows[other][1] != size:
+                f["mismatches"] += 1
+                f["mismatch_bytes"] += rows[other][1] - size
+            if other < lo:
+                f["released_frees"] += 1
+                f["released_bytes"] += rows[other][1]
+                out.released[rows[other][1]].append(event)
+    if lo >= min(hi, len(rows)):  # nothing in the window: the levels before it
+        f["carried_in"], f["reserved_peak"] = level, reserved
+    seen = lo if f["event"] is None else f["event"] + 1
+    for event, (kind, size, _) in enumerate(rows[:seen]):
+        if kind == Kind.ALLOC and not 0 <= partner[event] < seen:
+            out.live[size] += 1
+    return out
+
+
+@settings(deadline=None)
+@given(cut_logs(), batch_sizes)
+def test_figures_of_many_windows_are_those_of_the_plain_twin(cut: tuple[Rows, Bounds], batch: int) -> None:
+    rows, bounds = cut
+    with batches_of(batch):
+        windows = windows_of(build(rows), bounds)
+        results = {name: get(name).many(windows) for name in names()}
+        for k, (lo, hi) in enumerate(bounds):
+            f = plain(rows, lo, hi).figures
+            got = {name: results[name][k] for name in results}
+            net = f["alloc_bytes"] - f["free_bytes"]
+            assert got["remaining"].to_dict() == {
+                "remaining_bytes": net,
+                "carried_in_bytes": f["carried_in"],
+                "live_bytes": f["carried_in"] + net,
+            }
+            assert got["peak"].to_dict(top=0) == {
+                "peak_bytes": f["peak"],
+                "absolute_peak_bytes": f["carried_in"] + f["peak"],
+                "reserved_peak_bytes": f["reserved_peak"],
+                "event": f["event"],
+                "line": None if f["event"] is None else f["event"] + 1,
+                "time_us": None,
+            }
+            assert got["stats"].to_dict(top=0) == {
+                **{key: f[key] for key in ("alloc_bytes", "allocs", "free_bytes", "frees")},
+                **{key: f[key] for key in ("reserve_bytes", "reserves", "release_bytes", "releases")},
+                "largest_alloc_bytes": f["largest_alloc"],
+                "largest_free_bytes": f["largest_free"],
+                "requested_bytes": None,
+                "aligned_bytes": None,
+                "requested_allocs": 0,
+                "duration_us": None,
+            }
+            assert got["unmatched"].to_dict(top=0) == {
+                **{key: f[key] for key in ("held_allocs", "held_bytes", "released_frees", "released_bytes")},
+                "unknown_frees": f["unknown_frees"],
+                "unknown_free_bytes": f["unknown_bytes"],
+                "double_allocs": f["doubles"],
+                "size_mismatches": f["mismatches"],
+                "mismatch_bytes": f["mismatch_bytes"],
+            }
+            assert got["lifetimes"].to_dict(top=0) == {
+                **{key: f[key] for key in ("temporary_allocs", "temporary_bytes", "held_allocs", "held_bytes")},
+                **{key: f[key] for key in ("released_frees", "released_bytes")},
+            }
+
+
+@settings(deadline=None)
+@given(cut_logs(), batch_sizes)
+def test_tables_are_those_of_the_plain_twin(cut: tuple[Rows, Bounds], batch: int) -> None:
+    rows, bounds = cut
+    log = build(rows)
+    partner = log.lifetimes.partner.tolist()
+    with batches_of(batch):
+        for window, (lo, hi) in zip(windows_of(log, bounds), bounds, strict=True):
+            want = plain(rows, lo, hi)
+            live = get("peak")(window).live
+            assert {group.size_bytes: group.count for group in live} == want.live
+            assert [group.total_bytes for group in live] == sorted((s * n for s, n in want.live.items()), reverse=True)
+
+            unmatched = get("unmatched")(window)
+            assert {
+                (g.size_bytes, g.freed == "later"): (g.count, g.total_bytes, g.first_event) for g in unmatched.held
+            } == {
+                (size, freed): (len(events), size * len(events), events[0])
+                for (size, freed), events in want.held.items()
+            }
+            for group in unmatched.held:
+                free = partner[group.first_event]
+                assert group.first_line == group.first_event + 1
+                assert (group.first_free_event, group.first_free_line) == (
+                    (free, free + 1) if free >= 0 else (None, None)
+                )
+            for table, events_of in (("released", want.released), ("unknown", want.unknown)):
+                groups = getattr(unmatched, table)
+                assert {g.size_bytes: (g.count, g.total_bytes, g.first_event) for g in groups} == {
+                    size: (len(events), size * len(events), events[0]) for size, events in events_of.items()
+                }
+                for g in groups:
+                    alloc = partner[g.first_event]
+                    assert (g.first_alloc_event, g.first_alloc_line) == (
+                        (alloc, alloc + 1) if alloc >= 0 else (None, None)
+                    )
+
+            summary = get("lifetimes")(window)
+            by_life = sorted(want.lives, key=lambda life: (life[0] - life[1], -rows[life[0]][1], life[0]))
+            assert [(row.alloc_event, row.life_events, row.meanwhile_bytes) for row in summary.longest] == [
+                (event, end - event, between) for event, end, between in by_life
+            ]
+            freed = [life for life in want.lives if life[1] < len(rows)]
+            freed.sort(key=lambda life: (-rows[life[0]][1] * life[2], -rows[life[0]][1], life[0]))
+            assert [(row.alloc_event, row.free_event, row.meanwhile_bytes) for row in summary.wasteful] == freed
+            assert all(
+                row.alloc_line == row.alloc_event + 1 and row.size_bytes == rows[row.alloc_event][1]
+                for row in summary.longest
+            )
+
+            bins = get("stats")(window).histogram
+            assert sum(b.allocs for b in bins) == want.figures["allocs"]
+            assert sum(b.free_bytes for b in bins) == want.figures["free_bytes"]
+            for b in bins:
+                sizes = [s for k, s, _ in rows[lo:hi] if k == Kind.ALLOC and b.low_bytes <= s <= b.high_bytes]
+                assert (b.allocs, b.alloc_bytes) == (len(sizes), sum(sizes))
+
+
+@settings(deadline=None)
+@given(cut_logs())
+def test_held_released_and_the_running_sum_obey_their_identity_in_every_window(cut: tuple[Rows, Bounds]) -> None:
+    rows, bounds = cut
+    windows = windows_of(build(rows), bounds)
+    for left, u in zip(get("remaining").many(windows), get("unmatched").many(windows), strict=True):
+        assert left.remaining_bytes == u.held_bytes - u.released_bytes - u.unknown_free_bytes + u.mismatch_bytes
+        assert u.held_bytes == sum(group.total_bytes for group in u.held)
+        assert u.released_bytes == sum(group.total_bytes for group in u.released)
+        assert u.unknown_free_bytes == sum(group.total_bytes for group in u.unknown)
+
+
+@settings(deadline=None)
+@given(logs(), st.data())
+def test_consecutive_windows_add_up_to_the_whole_log(rows: Rows, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=6)))
+    edges = [0, *cuts, len(rows)]
+    windows = windows_of(build(rows), [*pairwise(edges), (0, len(rows))])
+    *parts, whole = get("remaining").many(windows)
+    assert sum(part.remaining_bytes for part in parts) == whole.remaining_bytes == parts[-1].live_bytes
+    *peaks, top = get("peak").many(windows)
+    assert max(peak.absolute_peak_bytes for peak in peaks) == top.absolute_peak_bytes
+    assert max(peak.reserved_peak_bytes for peak in peaks) == top.reserved_peak_bytes
+
+
+@settings(deadline=None)
+@given(logs(), st.data(), batch_sizes)
+def test_tallies_of_a_split_log_join_to_the_tally_of_the_whole(rows: Rows, data: st.DataObject, batch: int) -> None:
+    log, end = build(rows), len(rows)
+    cuts = np.unique([*data.draw(st.lists(st.integers(0, end), max_size=6)), 0, end])
+    kept = np.unique([*data.draw(st.lists(st.sampled_from(cuts.tolist()))), 0, end])
+    with batches_of(batch):
+        whole = segments.tally(log, kept).squeeze(kept)
+        parts = [segments.tally(log, np.array([lo, hi])) for lo, hi in pairwise(cuts)]
+        empty = segments.tally(log, np.array([0, 0]))
+        joined = empty.join(*(part.squeeze(part.edges[[0, -1]]) for part in parts)).squeeze(kept)
+    for name in ("edges", "sums", "largest", "rise"):
+        assert getattr(joined, name).tolist() == getattr(whole, name).tolist(), name
+    climbs = whole.rise[0] > 0
+    assert joined.summit[climbs].tolist() == whole.summit[climbs].tolist()
+
+
+@given(cut_logs())
+def test_layers_hold_every_window_once_and_share_no_event(cut: tuple[Rows, Bounds]) -> None:
+    lo, hi = np.array(cut[1]).T
+    layers = pairing.layers(lo, hi)
+    assert sorted(np.concatenate([np.zeros(0, int), *layers]).tolist()) == np.flatnonzero(hi > lo).tolist()
+    for layer in layers:
+        assert (hi[layer][:-1] <= lo[layer][1:]).all()
+    events = np.zeros(50, int)
+    for a, b in cut[1]:
+        events[a:b] += 1
+    assert len(layers) == events.max()
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([Kind.ALLOC, Kind.FREE]), st.integers(0, 99), st.integers(-1, 60)), max_size=20),
+    batch_sizes,
+)
+def test_requested_bytes_are_of_the_allocs_whose_request_is_known(
+    rows: list[tuple[Kind, int, int]], batch: int
+) -> None:
+    log = build([(kind, size, 1) for kind, size, _ in rows], requested=np.array([r for _, _, r in rows], np.int64))
+    known = [(size, asked) for kind, size, asked in rows if kind == Kind.ALLOC and asked >= 0]
+    with batches_of(batch):
+        got = get("stats")(windows_of(log, [(0, len(rows))])[0])
+    assert got.requested_allocs == len(known)
+    assert got.requested_bytes == (sum(asked for _, asked in known) if known else None)
+    assert got.aligned_bytes == (sum(size for size, _ in known) if known else None)

@@ -1,0 +1,143 @@
+"""Outputs appear whole or not at all."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from memlens.errors import OutputError
+from memlens.output import open_output, open_text_output, refuse_overwrite
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
+    target = tmp_path / "out.log"
+    with open_output(target) as out:
+        out.write(b"text")
+        out.flush()
+        assert not target.exists()
+    assert target.read_bytes() == b"text"
+    assert names(tmp_path) == ["out.log"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, BrokenPipeError, OSError])
+def test_nothing_is_left_behind_when_the_work_is_broken_off(tmp_path: Path, error: type[BaseException]) -> None:
+    def break_off() -> None:
+        with open_output(tmp_path / "out.log") as out:
+            out.write(b"half")
+            raise error
+
+    with pytest.raises(error):
+        break_off()
+    assert names(tmp_path) == []
+
+
+def test_what_was_there_stays_when_the_work_is_broken_off(tmp_path: Path) -> None:
+    target = tmp_path / "out.log"
+    target.write_text("old")
+
+    def break_off() -> None:
+        with open_text_output(target, force=True) as out:
+            out.write("new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        break_off()
+    assert (target.read_text(), names(tmp_path)) == ("old", ["out.log"])
+
+
+def test_a_file_that_exists_is_refused_before_any_work(tmp_path: Path) -> None:
+    target = tmp_path / "out.log"
+    target.write_text("old")
+    with pytest.raises(OutputError, match="exists") as error, open_output(target):
+        pytest.fail("the work was begun")
+    assert "-f" in error.value.hint
+    with pytest.raises(OutputError):
+        refuse_overwrite(target)
+    refuse_overwrite(target, force=True)
+    refuse_overwrite(None)
+    refuse_overwrite("-")
+
+
+def test_a_file_that_comes_meanwhile_is_not_written_over(tmp_path: Path) -> None:
+    target = tmp_path / "out.log"
+
+    def work() -> None:
+        with open_output(target) as out:
+            out.write(b"ours")
+            target.write_text("theirs")
+
+    with pytest.raises(OutputError, match="exists"):
+        work()
+    assert (target.read_text(), names(tmp_path)) == ("theirs", ["out.log"])
+
+
+def test_force_keeps_the_mode_of_the_file(tmp_path: Path) -> None:
+    target = tmp_path / "out.log"
+    target.write_text("old")
+    target.chmod(0o640)
+    with open_output(target, force=True) as out:
+        out.write(b"new")
+    assert (target.read_bytes(), stat.S_IMODE(target.stat().st_mode)) == (b"new", 0o640)
+
+
+def test_a_new_file_has_the_mode_that_any_new_file_has(tmp_path: Path) -> None:
+    with open_output(tmp_path / "ours") as out:
+        out.write(b"x")
+    (tmp_path / "plain").write_text("x")
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    with open_output(tmp_path / "link", force=True) as out:
+        out.write(b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"
+
+
+def test_a_directory_and_a_place_that_is_not_there_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="is a directory"), open_output(tmp_path, force=True):
+        pass
+    with pytest.raises(OutputError, match="there is no directory"), open_output(tmp_path / "no" / "out"):
+        pass
+
+
+def test_a_device_is_written_and_never_replaced() -> None:
+    with open_output("/dev/null") as out:
+        out.write(b"gone")
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_said_in_words() -> None:
+    def fill() -> None:
+        with open_output("/dev/full") as out:
+            out.write(b"x" * 100_000)
+
+    with pytest.raises(OutputError, match="cannot write /dev/full: No space left"):
+        fill()
+
+
+@pytest.mark.parametrize("path", [None, "-"])
+def test_stdout_takes_bytes_and_text_and_stays_open(capfdbinary: pytest.CaptureFixture[bytes], path: str | None) -> None:
+    with open_output(path) as out:
+        out.write(b"\xffbytes\n")
+    with open_text_output(path) as text:
+        text.write("text é\n")
+    sys.stdout.write("more\n")
+    sys.stdout.flush()
+    assert capfdbinary.readouterr().out == b"\xffbytes\ntext \xc3\xa9\nmore\n"
+
+
+def test_text_is_utf8_with_plain_line_ends_whatever_it_holds(tmp_path: Path) -> None:
+    with open_text_output(tmp_path / "out") as out:
+        out.write("é\n\udcff\n")
+    assert (tmp_path / "out").read_bytes() == b"\xc3\xa9\n?\n"

@@ -1,0 +1,80 @@
+"""Line formats as data: every sample matches, no trap does."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+import memlens.parsing
+from memlens.events import Kind
+from memlens.parsing.formats import LineFormat, Sample
+
+
+def all_formats() -> list[LineFormat]:
+    """The formats of every module of the parsing package."""
+    names = [f"memlens.parsing.{module.name}" for module in pkgutil.iter_modules(memlens.parsing.__path__)]
+    return [line for name in names for line in getattr(importlib.import_module(name), "FORMATS", ())]
+
+
+FORMATS = all_formats()
+
+
+def test_there_are_formats_of_events_and_of_messages() -> None:
+    assert {"auto_growth", "cuda", "trainer"} <= {line.layer for line in FORMATS}
+
+
+def test_no_two_formats_share_a_name() -> None:
+    names = [line.name for line in FORMATS]
+    assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize("line", FORMATS, ids=lambda line: line.name)
+def test_every_sample_of_a_format_matches_and_no_trap_does(line: LineFormat) -> None:
+    assert line.problems() == []
+
+
+@pytest.mark.parametrize("line", FORMATS, ids=lambda line: line.name)
+def test_a_format_stands_after_any_prefix_on_its_line(line: LineFormat) -> None:
+    for sample in line.samples:
+        match = line.search(b"\x1b[32m69: \xff\xfe " + sample.line.encode() + b"\r")
+        assert match is not None
+        for group, value in sample.values.items():
+            assert match[group] == (value if value is None else value.encode())
+
+
+def test_a_format_that_does_not_match_its_sample_says_so() -> None:
+    line = LineFormat("x", "y", b"size ", r"size (?P<size>\d+)", {"size": "bytes"}, samples=(Sample("size none", {}),))
+    assert line.problems() == ["x: does not match its sample 'size none'"]
+
+
+def test_a_format_that_matches_its_trap_or_gets_a_value_wrong_says_so() -> None:
+    line = LineFormat(
+        "x",
+        "y",
+        b"size ",
+        r"size (?P<size>\d)",
+        {"size": "bytes"},
+        samples=(Sample("size 12", {"size": "12"}),),
+        traps=("size 1",),
+    )
+    assert len(line.problems()) == 2
+
+
+def test_a_format_whose_groups_are_not_explained_says_so() -> None:
+    line = LineFormat("x", "y", b"size ", r"size (?P<size>\d)", {}, samples=(Sample("size 1", {}),))
+    assert "not those explained" in line.problems()[0]
+
+
+def test_a_format_without_samples_or_with_an_event_of_unknown_kind_says_so() -> None:
+    assert LineFormat("x", "y", b"a", "a", {}).problems() == ["x: no sample"]
+    line = LineFormat("x", "y", b"a", "(?P<kind>a|b)", {"kind": "kind"}, {"b": Kind.FREE}, (Sample("a", {}),))
+    assert line.problems() == ["x: no event kind for b'a'"]
+
+
+def test_two_events_that_run_into_one_line_are_both_found() -> None:
+    line = next(line for line in FORMATS if line.name == "block")
+    found = [match["addr"] for match in line.find_all(b"Alloc 1 bytes, ptr = 0x7f01Free 2 bytes, ptr = 0x7f02")]
+    assert found == [b"0x7f01", b"0x7f02"]
+    assert list(line.find_all(b"nothing")) == []

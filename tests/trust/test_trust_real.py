@@ -1,0 +1,161 @@
+"""The trust report of real logs, against the plain reading of the same files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memlens.errors import NoEventsError
+from memlens.parsing.reader import read
+
+if TYPE_CHECKING:
+    from memlens.trust import Trust
+
+#: Where only one process wrote: everything must agree.
+ONE_PROCESS = [
+    "01_first_venv_dygraph.log",
+    "04_threads_30_ast_pt_transformer.log.gz",
+    "05_fixed_331.log.gz",
+    "05_grow_batch_331.log.gz",
+    "05_leak_activations_331.log.gz",
+    "05_leak_graph_331.log.gz",
+    "05_leak_graph_sot_transformer_30_pt.log.gz",
+    "05_oom_331.log",
+    "06_dump_chunk_info.log.gz",
+    "06_free_idle_chunk.log",
+    "06_noprefix.log",
+    "06_padding32.log",
+    "09_launch2_dygraph_331.workerlog.0",
+    "09_launch2_dygraph_331.workerlog.1",
+    "10_v10_ast_pir_262.log.gz",
+    "10_v10_ast_pt_30.log.gz",
+    "10_v10_dygraph_331.log.gz",
+    "21_dense_dygraph_cnn_331.part.log.zst",
+    "262_ast_cnn_pt.log",
+    "30_ast_transformer_pir.log",
+    "30_ast_transformer_pt.log",
+    "30_sot_cnn_breaks_pir.log",
+    "30_sot_cnn_breaks_pt.log",
+    "30b2_ast_transformer_pir.log",
+    "30b2_ast_transformer_pt.log",
+    "30b2_sot_cnn_breaks_pir.log",
+    "30b2_sot_cnn_breaks_pt.log",
+    "331_ast_pir_cnn.log",
+    "331_ast_pt_cnn.log",
+    "331_dygraph_cnn.log",
+    "331_parts_pir_transformer.log",
+    "331_sot_pir_cnnbreaks.log",
+]
+
+#: Logs of several threads, in which Paddle's own counter misses peaks.
+PEAKS_MISSED = {
+    "04_threads_30_ast_pt_transformer.log.gz",
+    "05_leak_graph_sot_transformer_30_pt.log.gz",
+    "30_ast_transformer_pir.log",
+    "30_ast_transformer_pt.log",
+    "30b2_ast_transformer_pir.log",
+    "30b2_ast_transformer_pt.log",
+    "331_ast_pir_cnn.log",
+    "331_parts_pir_transformer.log",
+}
+
+COUNTS = (
+    "lines",
+    "allocs",
+    "frees",
+    "reserves",
+    "releases",
+    "unknown_frees",
+    "unknown_free_bytes",
+    "double_allocs",
+    "size_mismatches",
+    "unstamped",
+)
+
+DOUBTFUL = {
+    "06_small_pool.log": "prealloc",
+    "07_stdout_anchors_331.log.gz": "late_output",
+    "09_loader_workers_331.log.gz": "no_tensor_events",
+    "09_torn_4procs_unbuffered_331.log.gz": "several_processes",
+    "09_two_procs_one_file_331.log.gz": "several_processes",
+    "10_v8_dygraph_331.log.gz": "no_tensor_events",
+}
+
+
+@pytest.fixture(scope="module")
+def trust_of(shared: Path) -> Callable[[str], Trust]:
+    return cache(lambda name: read(shared / "data/paddle" / name).trust)
+
+
+@pytest.mark.parametrize("name", [*ONE_PROCESS, *DOUBTFUL])
+def test_counts_of_a_real_log_are_those_of_a_plain_reading(
+    name: str, shared: Path, trust_of: Callable[[str], Trust], twin: Callable[[Path], Any]
+) -> None:
+    trust, plain = trust_of(name), twin(shared / "data/paddle" / name)
+    for field in COUNTS:
+        assert getattr(trust, field) == getattr(plain, field), field
+    assert trust.threads == len(plain.threads)
+    assert trust.malformed == 0
+
+
+@pytest.mark.parametrize("name", ONE_PROCESS)
+def test_figures_of_one_process_agree_and_are_counted_as_a_plain_reading_does(
+    name: str, shared: Path, trust_of: Callable[[str], Trust], twin: Callable[[Path], Any]
+) -> None:
+    trust, plain = trust_of(name), twin(shared / "data/paddle" / name)
+    kept = {metric for _, metric, theirs, _ in plain.figures if theirs}
+    compared = [row for row in plain.figures if row[1] in kept]
+    equal = [row for row in compared if row[2] == row[3]]
+    low = [row for row in compared if row[2] < row[3] and row[1].endswith("_peak") and trust.threads > 1]
+    assert len(equal) + len(low) == len(compared)
+    assert (trust.figures_checked, trust.figures_agreeing, trust.figures_explained) == (
+        len(compared),
+        len(equal),
+        len(low),
+    )
+    assert trust.first_disagreement is None
+    assert trust.ok
+    assert trust.processes == ()
+    notes = {note.code for note in trust.notes}
+    assert ("missed_peaks" in notes) == (name in PEAKS_MISSED)
+    assert ("not_kept" in notes) == name.startswith(("262", "30b2", "10_v10_ast_pir_262"))
+
+
+@pytest.mark.parametrize(("name", "code"), DOUBTFUL.items())
+def test_what_is_wrong_with_a_log_is_the_first_thing_said(
+    name: str, code: str, trust_of: Callable[[str], Trust]
+) -> None:
+    trust = trust_of(name)
+    assert [doubt.code for doubt in trust.doubts] == [code]
+    assert not trust.ok
+
+
+def test_the_processes_of_one_file_are_told_apart_by_thread(trust_of: Callable[[str], Trust]) -> None:
+    assert trust_of("09_two_procs_one_file_331.log.gz").processes == ((12893,), (12894,))
+    assert trust_of("09_torn_4procs_unbuffered_331.log.gz").processes == ((13316,), (13317,), (13318,), (13319,))
+
+
+def test_the_failure_of_a_full_device_is_noted_once_with_its_line(trust_of: Callable[[str], Trust]) -> None:
+    trust = trust_of("05_oom_331.log")
+    assert [(oom.line, oom.requested_bytes) for oom in trust.ooms] == [(1341, None)]
+    assert "first in line 1,341" in next(note for note in trust.notes if note.code == "out_of_memory").message
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("06_naive_best_fit_customdev.log", "lines of the naive_best_fit allocator"),
+        ("08_cpu_stats_331.log", "a run on the CPU"),
+        ("08_cpu_nolines_331.log", "20 figures that the framework printed"),
+        ("10_v2_dygraph_331.log", "20 figures that the framework printed"),
+    ],
+)
+def test_a_real_log_without_events_says_what_it_holds_and_what_to_set(name: str, words: str, shared: Path) -> None:
+    with pytest.raises(NoEventsError) as caught:
+        read(shared / "data/paddle" / name)
+    assert words in caught.value.message
+    assert "export GLOG_vmodule='auto_g*=10'" in caught.value.hint
