@@ -63,17 +63,17 @@ class Target:
 
 
 def timed(command: Sequence[str]) -> Timing:
-    """Run one command, its output thrown away.
+    """Run one command, its output into a file: grep stops at the first match where it writes to /dev/null.
 
     Raises:
         SystemExit: The command failed; its stderr is shown.
     """
-    with tempfile.TemporaryFile() as errors:
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         start = time.perf_counter()
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=output,
             stderr=errors,
             env=os.environ | {"LC_ALL": "C"},
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,19 @@ def shared() -> Path:
 def examples() -> Path:
     """The logs that come with the project."""
     return ROOT / "examples" / "logs"
+
+
+@pytest.fixture
+def golden() -> Callable[[str, str], None]:
+    """Compare a text with its golden copy in ``tests/golden``; ``MEMLENS_APPROVE=1`` writes the copy instead."""
+
+    def compare(name: str, text: str) -> None:
+        copy = ROOT / "tests" / "golden" / name
+        if os.environ.get("MEMLENS_APPROVE"):
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_bytes(text.encode())
+            return
+        assert copy.is_file(), f"no golden copy {name}: look at the text, then approve it with MEMLENS_APPROVE=1"
+        assert text == copy.read_bytes().decode(), f"not the golden copy {name}: if it is right, MEMLENS_APPROVE=1"
+
+    return compare

@@ -357,8 +357,9 @@ def _choose(analyzers: Sequence[str] | None, series: bool) -> tuple[Sequence[str
     names = [name for name in wanted if name != "growth"]
     for name in names:
         registry.get(name)
-    order = registry.names()
-    return sorted(names, key=order.index), with_growth
+    own = [analyzer.name for analyzer in registry.BUILT_IN]
+    # In report order; the list of installed ones is looked at only where one is asked for.
+    return [name for name in own if name in names] + sorted(set(names).difference(own)), with_growth
 
 
 def _as_list(patterns: str | Sequence[str]) -> list[str]:

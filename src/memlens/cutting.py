@@ -14,7 +14,7 @@ from memlens.bytesearch import count_lines
 from memlens.errors import UsageError
 from memlens.matching import Matcher, Pattern, anchors_in_block
 from memlens.output import open_output, refuse_overwrite
-from memlens.slicing import as_patterns, too_few_anchors
+from memlens.slicing import as_patterns, numbered, too_few_anchors
 from memlens.suggestions import missing_anchor
 
 if TYPE_CHECKING:
@@ -160,6 +160,7 @@ class TextCutter:
         self._ends = [Matcher(end) for end in self.ends]
         self._name, self._start_line, self._lines, self._bytes = "(start)", 1, 0, 0
         self._mid_line = False
+        self._names: list[str] = []
         self.started = self._start is None
 
     def cut(self, texts: Iterable[bytes]) -> Iterator[bytes]:
@@ -196,10 +197,11 @@ class TextCutter:
         wanted = self.nth - 1 - self.starts_seen
         self.starts_seen += len(offsets)
         if wanted >= len(offsets):
+            self._names += names
             return 0, 0
         self.started = True
         self._start_line = lines[wanted]
-        self._name = names[wanted] if self.nth == 1 else f"{names[wanted]} #{self.nth}"
+        self._name = numbered([*self._names, *names[: wanted + 1]])[-1]
         return offsets[wanted], offsets[wanted] + 1
 
     def _find_end(self, block: NDArray[np.uint8], after: int) -> int:

@@ -61,7 +61,7 @@ class Pattern:
     regex: bool = False
 
     def __str__(self) -> str:
-        return f"/{self.text}/" if self.regex else repr(self.text)
+        return f"/{self.text}/" if self.regex else f"'{self.text}'"
 
     @cached_property
     def compiled(self) -> re.Pattern[bytes]:

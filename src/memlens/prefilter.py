@@ -104,7 +104,9 @@ def _item(item: Any, flags: int, before: Texts) -> _Part:
         return _EMPTY
     if operation in ("ASSERT", "ASSERT_NOT"):
         # What is looked at ahead or behind stands in the line too, but it may overlap what comes next.
-        return _Part(_NOTHING, _sequence(list(argument[1]), flags, _NOTHING).needed if operation == "ASSERT" else _NOTHING)
+        return _Part(
+            _NOTHING, _sequence(list(argument[1]), flags, _NOTHING).needed if operation == "ASSERT" else _NOTHING
+        )
     if operation == "SUBPATTERN":
         _, add, remove, inner = argument
         return _sequence_after(list(inner), flags & ~remove | add, before)
@@ -147,8 +149,6 @@ def _branch(alternatives: list[Any], flags: int, before: Texts) -> _Part:
         if len(exact) > _MOST:
             exact = None
     # An exact alternative needs what stands before it, followed by itself.
-    needed_each = [
-        part.needed if part.exact is None else (_join(before, part.exact) or part.exact) for part in parts
-    ]
+    needed_each = [part.needed if part.exact is None else (_join(before, part.exact) or part.exact) for part in parts]
     needed: Texts = frozenset().union(*needed_each)
     return _Part(exact, needed if len(needed) <= _MOST else _NOTHING)

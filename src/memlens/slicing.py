@@ -27,6 +27,7 @@ __all__ = [
     "as_patterns",
     "find_anchor",
     "no_such_anchor",
+    "numbered",
     "suspect_anchors",
     "too_few_anchors",
     "whole",
@@ -133,8 +134,7 @@ def window(
             raise no_such_anchor(log, anchor.pattern)
         if len(anchor) < nth:
             raise too_few_anchors(log.source.name, anchor.pattern, len(anchor), nth)
-        offset, line, name = anchor.offsets[nth - 1], anchor.lines[nth - 1], anchor.names[nth - 1]
-        name = name if nth == 1 else f"{name} #{nth}"
+        offset, line, name = anchor.offsets[nth - 1], anchor.lines[nth - 1], numbered(anchor.names[:nth])[-1]
         after = offset
     first_end = int(np.searchsorted(end_offsets, after, "right"))
     is_open = first_end == len(end_offsets)
@@ -183,7 +183,7 @@ def windows(
     hi = np.searchsorted(log.offset, stops, "left").tolist()
     if not ended[-1]:
         hi[-1] = len(log)
-    names = _numbered(anchor.names)
+    names = numbered(anchor.names)
     cut = [
         Window(log, *columns)
         for columns in zip(
@@ -193,7 +193,17 @@ def windows(
     if ends and not ended[-1]:
         last = cut.pop()
         cut.append(
-            Window(log, last.name, last.lo, last.hi, last.start_offset, last.end_offset, last.start_line, last.end_line, True)
+            Window(
+                log,
+                last.name,
+                last.lo,
+                last.hi,
+                last.start_offset,
+                last.end_offset,
+                last.start_line,
+                last.end_line,
+                True,
+            )
         )
     if anchor.offsets[0] > 0:
         cut.insert(0, Window(log, "(before)", 0, lo[0], 0, anchor.offsets[0], 1, anchor.lines[0] - 1))
@@ -288,18 +298,18 @@ def _log_end(log: EventLog) -> tuple[int, int]:
     return log.facts.bytes, max(log.facts.lines, 1) + 1
 
 
-def _numbered(names: Sequence[str]) -> list[str]:
+def numbered(names: Sequence[str]) -> list[str]:
     """The names, those that come again with ``#2``, ``#3``; no two alike."""
     taken = set(names)
     times: dict[str, int] = {}
-    numbered = []
+    unlike = []
     for name in names:
         times[name] = times.get(name, 0) + 1
         if times[name] == 1:
-            numbered.append(name)
+            unlike.append(name)
             continue
         while (new := f"{name} #{times[name]}") in taken:  # a log may well have a name that ends so
             times[name] += 1
         taken.add(new)
-        numbered.append(new)
-    return numbered
+        unlike.append(new)
+    return unlike

@@ -48,7 +48,9 @@ def missing_anchor(name: str, pattern: Pattern, blocks: Iterable[tuple[int, byte
         return AnchorError(message, _advice(pattern))
     if not nearest:
         return AnchorError(message, f"{_advice(pattern)} No line comes near to it.".strip())
-    listed = "\n".join(f"  line {number}: {_shown(line.decode('utf-8', 'replace'))[:_LONGEST_LINE]}" for number, line in nearest)
+    listed = "\n".join(
+        f"  line {number}: {_shown(line.decode('utf-8', 'replace'))[:_LONGEST_LINE]}" for number, line in nearest
+    )
     advice = _advice(pattern, [line for _, line in nearest])
     return AnchorError(message, f"Lines that come near to it:\n{listed}" + (f"\n{advice}" if advice else ""))
 

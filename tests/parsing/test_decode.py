@@ -12,21 +12,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memlens.events import Kind
-from memlens.parsing.decode import PAD, Decoded, decode
+from memlens.parsing.decode import Decoded
 from memlens.parsing.headers import HeaderReader
 from memlens.parsing.plain import read_plain
 from memlens.parsing.times import microseconds
+from texts import decode_text, mutate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 HEADER = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "
-
-
-def decode_text(text: bytes, headers: HeaderReader | None = None, offset: int = 0) -> Decoded:
-    block = np.full(len(text) + 2 * PAD, 0x0A, np.uint8)
-    block[PAD : PAD + len(text)] = np.frombuffer(text, np.uint8)
-    return decode(block, PAD, PAD + len(text), offset, headers or HeaderReader(), times=True)
 
 
 def rows_of(decoded: Decoded) -> list[tuple[int, ...]]:
@@ -141,31 +136,6 @@ def test_a_reader_that_learned_one_header_shape_still_reads_the_others() -> None
 def test_more_header_shapes_than_are_kept_are_read_all_the_same() -> None:
     text = "".join(f"I1120 10:22:32.856307 13292 f{n}.cc:1] Alloc 256 bytes, ptr = 0x7f01\n" for n in range(100))
     assert_same(text.encode() * 2)
-
-
-def mutate(text: bytes, chance: random.Random) -> bytes:
-    """Flip, cut, join, double and swap: what storage, copying and several writers do to a log."""
-    lines = text.split(b"\n")
-    for _ in range(chance.randint(1, 40)):
-        at = chance.randrange(len(lines))
-        line = lines[at]
-        what = chance.randrange(6)
-        if what == 0 and line:
-            k = chance.randrange(len(line))
-            lines[at] = line[:k] + bytes([chance.randrange(256)]) + line[k + 1 :]
-        elif what == 1:
-            lines[at] = line[: chance.randrange(len(line) + 1)]
-        elif what == 2 and at + 1 < len(lines):
-            lines[at : at + 2] = [line + lines[at + 1]]
-        elif what == 3:
-            lines.insert(at, line)
-        elif what == 4:
-            other = chance.randrange(len(lines))
-            lines[at], lines[other] = lines[other], lines[at]
-        elif line:
-            k = chance.randrange(len(line))
-            lines[at] = line[:k] + lines[chance.randrange(len(lines))][k:]
-    return b"\n".join(lines)
 
 
 REAL = ("01_first_venv_dygraph.log", "05_oom_331.log", "06_free_idle_chunk.log", "06_noprefix.log", "262_ast_cnn_pt.log", "331_parts_pir_transformer.log")

@@ -162,7 +162,9 @@ def test_events_only_keeps_event_lines_and_anchors(base: Path, tmp_path: Path) -
     kept = cut(base, tmp_path, start="START SOT_CALL_0", end="END SOT_CALL_0", events_only=True)
     assert kept == CALL_0.replace(b"op name: matmul \xff\xfe\n", b"")
     assert cut(base, tmp_path, events_only=True) == b"".join(
-        line for line in BASE.splitlines(keepends=True) if b" Alloc " in line or b" Free " in line or b"Not found" in line
+        line
+        for line in BASE.splitlines(keepends=True)
+        if b" Alloc " in line or b" Free " in line or b"Not found" in line
     )
 
 
@@ -232,7 +234,10 @@ def test_numbers_count_first_uses_and_go_on_over_blocks() -> None:
     [
         (b"69: I0712 20:44:41.779470 2569728960 b.cc:55] x", b"69: I b.cc:55] x"),
         (b"2024-07-12T10:22:33.123456789Z I0712 10:22:33.123456     7 b.cc:5] x", b"I b.cc:5] x"),
-        (b"a.cc:1] Thread 139900 Allocate 8 bytes at address 0x7f , stream: 0x1", b"a.cc:1] Thread Allocate 8 bytes at address #1 , stream: #2"),
+        (
+            b"a.cc:1] Thread 139900 Allocate 8 bytes at address 0x7f , stream: 0x1",
+            b"a.cc:1] Thread Allocate 8 bytes at address #1 , stream: #2",
+        ),
         (b"STEPI1120 10:54:13.000001 12 a.cc:1] Free 7 bytes, ptr = 0x7f", b"STEPI a.cc:1] Free 7 bytes, ptr = #1"),
         (b"I1120 10:54 no header 0x", b"I1120 10:54 no header 0x"),
         (b"tile 10x20 0xg", b"tile 10x20 0xg"),
@@ -295,7 +300,19 @@ def test_the_verb_reads_stdin() -> None:
 
 def test_the_verb_writes_a_file_and_says_what_on_stderr(base: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.log"
-    arguments = [str(base), "--start-regex", r"^START", "--nth", "1", "--end", "nowhere", "--end", "END SOT_CALL_0", "-o", str(out)]
+    arguments = [
+        str(base),
+        "--start-regex",
+        r"^START",
+        "--nth",
+        "1",
+        "--end",
+        "nowhere",
+        "--end",
+        "END SOT_CALL_0",
+        "-o",
+        str(out),
+    ]
     result = CliRunner().invoke(slice_command, [*arguments, "--events-only", "--renumber"])
     assert (result.exit_code, result.stdout) == (0, "")
     assert "lines 3-8 (6)" in result.stderr

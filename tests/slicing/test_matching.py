@@ -148,11 +148,46 @@ def test_nothing_is_found_in_nothing() -> None:
 
 # -- the fast way is the plain way ---------------------------------------------------------------------------------------
 
-WORDS = ["START", "STEP", "SOT_CALL_4", "SOT_CALL_42", " ", "  ", "a", "\x1b[31m", "\x1b[0m", "0", "_", "é", "\r", "\n", "\n", "S"]
+WORDS = [
+    "START",
+    "STEP",
+    "SOT_CALL_4",
+    "SOT_CALL_42",
+    " ",
+    "  ",
+    "a",
+    "\x1b[31m",
+    "\x1b[0m",
+    "0",
+    "_",
+    "é",
+    "\r",
+    "\n",
+    "\n",
+    "S",
+]
 TEXTS = st.lists(st.sampled_from(WORDS) | st.text("STAR \n\x1b[m_4", max_size=6), max_size=40).map("".join)
 LITERALS = st.sampled_from(["START", "SOT_CALL_4", "START SOT_CALL_4", "S", "_", " ", "é", "T S"])
 ATOMS = st.sampled_from(
-    ["S", "T", "START", "STEP", " ", r"\d", r"\w+", ".", "^", "$", r"\b", "[A-S]", "a?", "4*", "(?=SOT)", "(?<=_)", r"(?i:start)"]
+    [
+        "S",
+        "T",
+        "START",
+        "STEP",
+        " ",
+        r"\d",
+        r"\w+",
+        ".",
+        "^",
+        "$",
+        r"\b",
+        "[A-S]",
+        "a?",
+        "4*",
+        "(?=SOT)",
+        "(?<=_)",
+        r"(?i:start)",
+    ]
 )
 EXPRESSIONS = st.recursive(
     ATOMS,
@@ -176,7 +211,9 @@ def test_a_block_gives_the_lines_that_the_plain_way_gives_for_a_literal(text: st
 
 
 @given(TEXTS, EXPRESSIONS, st.booleans())
-def test_a_block_gives_the_lines_that_the_plain_way_gives_for_an_expression(text: str, expression: str, caseless: bool) -> None:
+def test_a_block_gives_the_lines_that_the_plain_way_gives_for_an_expression(
+    text: str, expression: str, caseless: bool
+) -> None:
     pattern = Pattern(f"(?i){expression}" if caseless else expression, regex=True)
     assert Matcher(pattern).find(block_of(text.encode())) == plainly(pattern, text.encode())
 
@@ -283,7 +320,10 @@ def test_anchors_of_a_log_have_exact_places_over_all_blocks() -> None:
     log = log_of(LOG, lambda text: Blockwise(text, 1))
     anchor = find_anchor(log, Pattern("START SOT_CALL_4"))
     assert anchor.lines == (4, 6)
-    assert [LOG[offset:].split(b"\n")[0] for offset in anchor.offsets] == [b"START SOT_CALL_4", b"69: START SOT_CALL_4, again"]
+    assert [LOG[offset:].split(b"\n")[0] for offset in anchor.offsets] == [
+        b"START SOT_CALL_4",
+        b"69: START SOT_CALL_4, again",
+    ]
 
 
 def test_several_patterns_take_one_pass() -> None:

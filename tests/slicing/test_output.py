@@ -127,7 +127,9 @@ def test_a_full_disk_is_said_in_words() -> None:
 
 
 @pytest.mark.parametrize("path", [None, "-"])
-def test_stdout_takes_bytes_and_text_and_stays_open(capfdbinary: pytest.CaptureFixture[bytes], path: str | None) -> None:
+def test_stdout_takes_bytes_and_text_and_stays_open(
+    capfdbinary: pytest.CaptureFixture[bytes], path: str | None
+) -> None:
     with open_output(path) as out:
         out.write(b"\xffbytes\n")
     with open_text_output(path) as text:

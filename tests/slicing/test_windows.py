@@ -46,7 +46,9 @@ def log_of(text: str) -> EventLog:
             offsets.append(offset)
         offset += len(line)
     facts = Facts(bytes=offset, lines=len(text.splitlines()))
-    return EventLog.from_rows(rows, offset=np.array(offsets, np.int64), source=MemorySource(text.encode(), "run.log"), facts=facts)
+    return EventLog.from_rows(
+        rows, offset=np.array(offsets, np.int64), source=MemorySource(text.encode(), "run.log"), facts=facts
+    )
 
 
 def text_of(cut: Window) -> str:
@@ -74,7 +76,13 @@ def check(cut: Window) -> None:
 def test_a_window_starts_with_its_start_line_and_ends_before_its_end_line() -> None:
     cut = window(log_of(LOG), "START SOT_CALL_1", "END SOT_CALL_1")
     assert text_of(cut) == "START SOT_CALL_1\nFree 2 bytes, ptr = 0x2\nAlloc 4 bytes, ptr = 0x4\n"
-    assert (cut.name, cut.start_line, cut.end_line, sizes(cut), cut.open_end) == ("START SOT_CALL_1", 7, 9, [2, 4], False)
+    assert (cut.name, cut.start_line, cut.end_line, sizes(cut), cut.open_end) == (
+        "START SOT_CALL_1",
+        7,
+        9,
+        [2, 4],
+        False,
+    )
 
 
 def test_the_first_of_several_ends_ends_it() -> None:
@@ -186,7 +194,8 @@ def test_a_series_that_matches_nothing_is_an_error() -> None:
 
 
 LINES = st.lists(
-    st.sampled_from(["START A", "START B", "END A", "STEP", "Alloc 1 bytes, ptr = 0x1", "Free 2 bytes, ptr = 0x2", ""]), max_size=30
+    st.sampled_from(["START A", "START B", "END A", "STEP", "Alloc 1 bytes, ptr = 0x1", "Free 2 bytes, ptr = 0x2", ""]),
+    max_size=30,
 )
 
 
@@ -280,7 +289,11 @@ def test_events_and_messages_are_no_suggestions() -> None:
 
 # -- anchors that came late ----------------------------------------------------------------------------------------------
 
-STEP = "STEP {0} START\nSTART LOSS\n" + "Alloc 1 bytes, ptr = 0x1\nFree 1 bytes, ptr = 0x1\n" * 20 + "START OPT\nSTEP {0} END loss=1\n"
+STEP = (
+    "STEP {0} START\nSTART LOSS\n"
+    + "Alloc 1 bytes, ptr = 0x1\nFree 1 bytes, ptr = 0x1\n" * 20
+    + "START OPT\nSTEP {0} END loss=1\n"
+)
 SOUND = "".join(STEP.format(i) for i in range(9))
 #: The same through a buffered stdout: all anchors come in two bursts.
 LATE = "".join(
@@ -316,7 +329,14 @@ def test_no_windows_and_logs_without_events_raise_no_doubt() -> None:
     assert suspect_anchors(windows(log_of("START a\nSTART a\nSTART a\nSTART a\n"), "START")) is None
 
 
-SERIES = [r"STEP \d+ START", r"^START \w+", r"^(?:START|STEP|EPOCH|MEMSTAT)\b.*", r"STEP (\d+) END", "SOT_CALL_", "MEMSTAT"]
+SERIES = [
+    r"STEP \d+ START",
+    r"^START \w+",
+    r"^(?:START|STEP|EPOCH|MEMSTAT)\b.*",
+    r"STEP (\d+) END",
+    "SOT_CALL_",
+    "MEMSTAT",
+]
 
 
 def test_of_the_real_logs_only_the_one_with_buffered_anchors_is_doubted(shared: Path) -> None:

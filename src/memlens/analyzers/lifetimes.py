@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from memlens.analyzers.pairing import pairing, until
+from memlens.analyzers.meanwhile import allocated_before, freed_inside
+from memlens.analyzers.pairing import held_events, pairing, until
 from memlens.analyzers.places import Lines, elapsed_us, time_of
 from memlens.analyzers.result import Later, Lazy, Result, Row
 from memlens.analyzers.segments import walk
@@ -114,48 +116,14 @@ def longest(window: Window) -> tuple[Life, ...]:
 
 
 def wasteful(window: Window) -> tuple[Life, ...]:
-    """The most wasteful blocks born in a window; among equals the larger ones, then the earlier ones first.
-
-    Walks from batch to batch with the blocks that are open at its start: each with its ALLOC and the bytes allocated up to
-    it.  What is never freed is not followed, so no more is kept than what is live and will be freed.
-    """
+    """The most wasteful blocks born in a window; among equals the larger ones, then the earlier ones first."""
     log, best = window.log, _Best()
-    for allocs, meanwhile in _ended(log, window.lo, window.hi):
+    late = held_events(log, window.lo, window.hi, window.hi)
+    late = late[log.lifetimes.partner[late] >= 0]
+    freed_later = late, allocated_before(log, log.lifetimes.partner[late]) - allocated_before(log, late + 1)
+    for allocs, meanwhile in chain(freed_inside(log, window.lo, window.hi), [freed_later]):
         best.offer(allocs, log.size[allocs].astype(np.float64) * meanwhile, log.size[allocs])
     return _lives(log, best.events)
-
-
-def _ended(log: EventLog, lo: int, hi: int) -> Iterator[tuple[Ints, Ints]]:
-    """The blocks born in events ``lo … hi-1`` that are freed in the log, batch by batch, in the order of their FREEs.
-
-    Yields:
-        Their ALLOCs, and the bytes that other ALLOCs take between their ALLOC and their FREE, both int64.
-    """
-    partner = log.lifetimes.partner
-    open_events, open_level = np.zeros(0, np.int64), np.zeros(0, np.int64)  # ALLOCs, rising; bytes allocated up to each
-    total = 0  # bytes allocated before the batch, counted from ``lo``
-    for start, stop in walk(lo, len(log)):
-        if start >= hi and not len(open_events):
-            return
-        kind = log.kind[start:stop]
-        level = np.cumsum(log.size[start:stop] * (kind == Kind.ALLOC))
-        level += total
-        total = int(level[-1])
-        frees = np.flatnonzero(kind == Kind.FREE) + start
-        allocs = partner[frees].astype(np.int64)
-        mine = (allocs >= lo) & (allocs < hi)
-        frees, allocs = frees[mine], allocs[mine]
-        at_free, at_alloc = level[frees - start], np.empty(len(frees), np.int64)
-        near = allocs >= start
-        at_alloc[near] = level[allocs[near] - start]
-        at_alloc[~near] = open_level[np.searchsorted(open_events, allocs[~near])]
-        yield allocs, at_free - at_alloc
-        still = partner[open_events] >= stop
-        born = np.flatnonzero(
-            (kind[: max(hi - start, 0)] == Kind.ALLOC) & (partner[start : max(min(stop, hi), start)] >= stop)
-        )
-        open_events = np.concatenate([open_events[still], born + start])
-        open_level = np.concatenate([open_level[still], level[born]])
 
 
 class _Best:
@@ -188,9 +156,7 @@ def _lives(log: EventLog, allocs: Ints) -> tuple[Life, ...]:
     """The lives of some blocks, in the order of their ALLOCs as given."""
     partner = log.lifetimes.partner[allocs].astype(np.int64)
     ends = np.where(partner >= 0, partner, len(log))
-    places, place = np.unique(np.concatenate([allocs + 1, ends]), return_inverse=True)
-    before = _allocated_before(log, places)[place]
-    meanwhile = before[len(allocs) :] - before[: len(allocs)]
+    meanwhile = allocated_before(log, ends) - allocated_before(log, allocs + 1)
     lines = Lines(log, [*allocs.tolist(), *(partner[partner >= 0].tolist())])
     columns = (allocs, partner, ends - allocs, meanwhile)
     return tuple(
@@ -206,17 +172,3 @@ def _lives(log: EventLog, allocs: Ints) -> tuple[Life, ...]:
         )
         for alloc, free, life, others in zip(*(column.tolist() for column in columns), strict=True)
     )
-
-
-def _allocated_before(log: EventLog, places: Ints) -> Ints:
-    """Bytes allocated from the first of some rising places to right before each of them, int64."""
-    found, total = np.zeros(len(places), np.int64), 0
-    for start, stop in walk(int(places[0]), int(places[-1])) if len(places) else ():
-        sizes = log.size[start:stop] * (log.kind[start:stop] == Kind.ALLOC)
-        here = slice(*np.searchsorted(places, (start, stop)))
-        if here.start < here.stop:
-            level = np.concatenate([[total], sizes]).cumsum()
-            found[here] = level[places[here] - start]
-        total += int(sizes.sum())
-    found[-1:] = total
-    return found

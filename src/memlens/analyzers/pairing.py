@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from memlens.analyzers import segments
 from memlens.analyzers.segments import bounds, profile, walk
 from memlens.events import Kind
 
@@ -33,6 +34,7 @@ __all__ = [
     "held_events",
     "joined",
     "layers",
+    "live_events",
     "oddities",
     "pairing",
     "released_events",
@@ -77,6 +79,7 @@ class Pairing:
 
 
 _ODD: WeakKeyDictionary[EventLog, Oddities] = WeakKeyDictionary()
+_OUTLIVE: WeakKeyDictionary[EventLog, Ints] = WeakKeyDictionary()
 _LAST: WeakKeyDictionary[EventLog, tuple[bytes, Pairing]] = WeakKeyDictionary()
 
 
@@ -205,6 +208,21 @@ def held_events(log: EventLog, lo: int, hi: int, end: int) -> Ints:
         np.flatnonzero((partner[start:stop] >= end) & (log.kind[start:stop] == Kind.ALLOC)) + start
         for start, stop in walk(lo, hi)
     )
+
+
+def live_events(log: EventLog, event: int) -> Ints:
+    """The ALLOCs before an event that no FREE before it ends, rising, int64.
+
+    Blocks that outlive a batch of the log are gathered once for the log; only the last batch is walked through.
+    """
+    outlive = _OUTLIVE.get(log)
+    if outlive is None:
+        outlive = joined(held_events(log, start, stop, stop) for start, stop in walk(0, len(log)))
+        _OUTLIVE[log] = outlive
+    batch = event - event % segments.BATCH
+    earlier = outlive[: np.searchsorted(outlive, batch)]
+    earlier = earlier[until(log.lifetimes.partner)[earlier] >= event]
+    return joined([earlier, held_events(log, batch, event, event)])
 
 
 def released_events(log: EventLog, lo: int, hi: int) -> Ints:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from memlens.analyzers.groups import by_size
-from memlens.analyzers.pairing import held_events
+from memlens.analyzers.pairing import live_events
 from memlens.analyzers.places import Lines, time_of
 from memlens.analyzers.result import Later, Lazy, Result, Row
 from memlens.analyzers.segments import profile
@@ -80,7 +80,7 @@ def peak(windows: Sequence[Window]) -> list[Peak]:
 
 def live_before(log: EventLog, event: int) -> tuple[LiveGroup, ...]:
     """The blocks born and not freed before an event, in groups."""
-    blocks = held_events(log, 0, event, event)
+    blocks = live_events(log, event)
     return tuple(
         LiveGroup(group.size_bytes, group.blocks, group.total_bytes) for group in by_size(log.size[blocks], blocks)
     )

@@ -167,10 +167,11 @@ def profile(windows: Sequence[Window]) -> Figures:
     return figures
 
 
-def walk(lo: int, hi: int) -> Iterator[tuple[int, int]]:
-    """Events ``lo … hi-1`` in stretches of at most a batch."""
-    for start in range(lo, hi, BATCH):
-        yield start, min(start + BATCH, hi)
+def walk(lo: int, hi: int, wide: int = 1) -> Iterator[tuple[int, int]]:
+    """Events ``lo … hi-1`` in stretches of at most a batch; of things that are ``wide`` events each, as many as fill one."""
+    step = max(BATCH // wide, 1)
+    for start in range(lo, hi, step):
+        yield start, min(start + step, hi)
 
 
 def tally(log: EventLog, cuts: Ints) -> Tally:

@@ -35,8 +35,8 @@ def slope(values: NDArray[np.int64]) -> float:
     x, y = _thinned(values)
     if len(y) < 2:
         return 0.0
-    i, j = np.triu_indices(len(y), 1)
-    return float(np.median((y[j] - y[i]) / (x[j] - x[i])))
+    pairs = [(y[step:] - y[:-step]) / (x[step:] - x[:-step]) for step in range(1, len(y))]
+    return float(np.median(np.concatenate(pairs)))
 
 
 def trend(values: NDArray[np.int64]) -> float:

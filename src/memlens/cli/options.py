@@ -78,9 +78,7 @@ class Cut:
             return log.windows(self.by, end=self.end, end_regex=self.end_regex)
         if not self.given:
             return (log.whole,)
-        return (
-            log.window(self.start, self.end, start_regex=self.start_regex, end_regex=self.end_regex, nth=self.nth),
-        )
+        return (log.window(self.start, self.end, start_regex=self.start_regex, end_regex=self.end_regex, nth=self.nth),)
 
 
 def anchor_options(*, by: bool = True) -> Callable[[Command], Command]:

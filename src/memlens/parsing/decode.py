@@ -37,6 +37,8 @@ PAD = 128
 
 #: As many line starts are looked up one by one before all line ends of a block are looked for.
 _FEW = 32
+#: As many lines of the wordings that every operator prints are read in one block.
+_MOST_FREQUENT = 256
 _MOST_DIGITS = 15  # of a size, as in the regular expressions
 
 
@@ -127,6 +129,8 @@ class _Hits(NamedTuple):
             if len(at := self.starting(text[:8])) and (rest := text[8:16]):
                 mask = np.uint64((1 << 8 * len(rest)) - 1) if len(rest) < 8 else ~np.uint64(0)
                 at = at.compress((gather(block, at + 8) & mask) == as_word(rest))
+            if text in messages.FREQUENT and len(at) > _MOST_FREQUENT:
+                at = at[np.linspace(0, len(at) - 1, _MOST_FREQUENT).astype(np.int64)]  # the first and the last among them
             found.append(at)
         return np.concatenate(found)
 

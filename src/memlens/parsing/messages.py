@@ -1,8 +1,7 @@
 """Out-of-memory messages, and the figures that the framework prints about itself, read from single lines.
 
 These lines are few, so each is read by the regular expressions of :mod:`memlens.parsing.wordings`.  A reader finds the lines
-worth a look by :data:`LITERALS`, and hands each to :func:`read_message`; for a literal of :data:`LOOK_BACK` also the lines
-before it.
+worth a look by :data:`LITERALS`, and hands each to :func:`read_message`.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from typing import NamedTuple
 from memlens.facts import Figure, OutOfMemory
 from memlens.parsing.wordings import (
     EXECUTOR_MEMORY,
+    FREQUENT,
     JSON,
     LITERALS,
-    LOOK_BACK,
     OP_MEMORY,
     OUT_OF_MEMORY,
     TRAINER,
@@ -26,7 +25,7 @@ from memlens.parsing.wordings import (
     USAGE_MB,
 )
 
-__all__ = ["LITERALS", "LOOK_BACK", "Message", "read_message"]
+__all__ = ["FREQUENT", "LITERALS", "Message", "read_message"]
 
 
 class Message(NamedTuple):

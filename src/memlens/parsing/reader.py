@@ -24,7 +24,6 @@ from memlens.parsing.blocks import Block, Blocks
 from memlens.parsing.decode import Decoded, decode
 from memlens.parsing.file_source import open_source
 from memlens.parsing.headers import HeaderReader
-from memlens.parsing.messages import LOOK_BACK
 from memlens.parsing.stripes import processors, read_in_stripes, worth_forking
 
 if TYPE_CHECKING:
@@ -136,7 +135,7 @@ def _read_block(
         size=block.end - block.begin,
         lines=count_lines(block.text),
         decoded=decoded,
-        messages=_messages(block, decoded.message_lines.tolist()),
+        messages=_numbered(block, {at: _text_at(block, at) for at in decoded.message_lines.tolist()}),
         samples=_numbered(block, {at: _text_at(block, at) for at in decoded.malformed[:_SAMPLES].tolist()}),
         anchors=tuple(anchors_in_block(matcher, block.text, block.offset, 0) for matcher in matchers),
         line=line,
@@ -157,19 +156,6 @@ def _hints(block: Block, decoded: Decoded) -> Iterator[tuple[str, int]]:
         yield "long_line", block.begin
 
 
-def _messages(block: Block, offsets: list[int]) -> tuple[Text, ...]:
-    """The lines that may hold a message: those that begin at ``offsets``, and for some the lines before."""
-    found = {}
-    for offset in offsets:
-        text = found[offset] = _text_at(block, offset)
-        for _ in range(max((lines for literal, lines in LOOK_BACK.items() if literal in text), default=0)):
-            offset = _line_before(block, offset)  # noqa: PLW2901
-            if offset < 0:
-                break
-            found.setdefault(offset, _text_at(block, offset))
-    return _numbered(block, dict(sorted(found.items())))
-
-
 def _numbered(block: Block, texts: Mapping[int, bytes]) -> tuple[Text, ...]:
     """Lines of a block, by rising byte offset, with their numbers."""
     if not texts:
@@ -181,12 +167,3 @@ def _numbered(block: Block, texts: Mapping[int, bytes]) -> tuple[Text, ...]:
 def _text_at(block: Block, offset: int) -> bytes:
     begin = offset - block.offset + block.begin
     return block.data[begin : min(begin + _LONGEST_TEXT, block.end)].tobytes().partition(b"\n")[0].rstrip(b"\r")
-
-
-def _line_before(block: Block, offset: int) -> int:
-    """Byte offset of the line before the one at ``offset``, or -1 where that lies outside the block."""
-    end = offset - block.offset + block.begin - 1
-    if end <= block.begin:
-        return -1
-    text = block.data[max(end - _LONGEST_TEXT, block.begin) : end].tobytes()
-    return offset - 1 - (len(text) - text.rfind(b"\n") - 1)

@@ -1,6 +1,6 @@
 """Find the few places of a block that matter, at several gigabytes a second.
 
-Every text that memlens looks for in an allocator log begins with one of a few bytes (``,`` ``A`` ``F`` ``N``).  One pass of
+Every text that memlens looks for in an allocator log begins with one of a few bytes (``,`` and ``A F G N O``).  One pass of
 comparisons marks these bytes, the first five characters from each tell what it may be, and only these *candidates* are read
 any further.  A pass holds no interpreter lock, so several threads scan several blocks at once.
 """
@@ -23,6 +23,7 @@ __all__ = ["PIECE", "Scanner"]
 #: Bytes compared at once: large enough that a thread seldom needs the interpreter lock, small enough for a 2 MiB cache.
 PIECE = 1 << 19
 
+_FIRST = frozenset(b"%c" % byte for byte in b",AFGNO")
 _KEY_BYTES = 5
 _KEY_MASK = np.uint64((1 << 8 * _KEY_BYTES) - 1)
 _TABLE_BITS = 10
@@ -46,7 +47,7 @@ class Scanner:
 
     Args:
         texts: For each class number (1 to 255) the texts that belong to it, five bytes or longer, each beginning with
-            ``,``, ``A``, ``F`` or ``N``.  Only the first five bytes are looked at, and no two classes may share them.
+            ``,`` or one of ``A F G N O``.  Only the first five bytes are looked at, and no two classes may share them.
 
     Raises:
         ValueError: A text is too short, begins with another byte, or two classes share one beginning.
@@ -56,7 +57,7 @@ class Scanner:
         keys: dict[int, int] = {}
         for number, group in texts.items():
             for text in group:
-                if len(text) < _KEY_BYTES or text[:1] not in (b",", b"A", b"F", b"N"):
+                if len(text) < _KEY_BYTES or text[:1] not in _FIRST:
                     raise ValueError(f"cannot scan for {text!r}")
                 key = int(as_word(text[:_KEY_BYTES]))
                 if keys.setdefault(key, number) != number:
@@ -94,13 +95,13 @@ class Scanner:
 
 
 def _candidates(block: NDArray[np.uint8], begin: int, end: int) -> NDArray[np.int64]:
-    """Positions in ``[begin, end)`` of the bytes ``,`` ``A`` ``F`` ``N``, rising."""
+    """Positions in ``[begin, end)`` of the bytes ``,`` and ``A F G N O``, rising."""
     text = block[begin:end]
     marks, work, more = (array[: end - begin] for array in (_scratch.marks, _scratch.bytes, _scratch.more))
     np.equal(text, np.uint8(0x2C), out=marks)
     np.equal(text, np.uint8(0x41), out=more)
     np.logical_or(marks, more, out=marks)
-    np.bitwise_and(text, np.uint8(0xF7), out=work)  # F is 0x46 and N is 0x4E: they differ in one bit
+    np.bitwise_and(text, np.uint8(0xF6), out=work)  # F G N O are 0x46 0x47 0x4E 0x4F: alike but for two bits
     np.equal(work, np.uint8(0x46), out=more)
     np.logical_or(marks, more, out=marks)
     positions = marks.nonzero()[0]

@@ -7,9 +7,9 @@ from memlens.parsing.formats import LineFormat, Sample
 __all__ = [
     "EXECUTOR_MEMORY",
     "FORMATS",
+    "FREQUENT",
     "JSON",
     "LITERALS",
-    "LOOK_BACK",
     "OP_MEMORY",
     "OUT_OF_MEMORY",
     "TRAINER",
@@ -17,8 +17,8 @@ __all__ = [
     "USAGE_MB",
 ]
 
-#: What a reader looks for: a line that holds none of these holds no message.  Each begins with a comma or with the
-#: letter A or F, so that a scan of all bytes has few places to look at.
+#: What a reader looks for: a line that holds none of these holds no message.  Each begins with a comma or with one of the
+#: letters A, F, G, N and O, so that a scan of all bytes has few places to look at.
 LITERALS: tuple[bytes, ...] = (
     b', "allocated',
     b', "reserved',
@@ -31,12 +31,11 @@ LITERALS: tuple[bytes, ...] = (
     b", the error code is",
     b"Allocation failed ",
     b"Allocation of ",
-    b", please stop them",
-    b", largest free block=",
+    b"Out of memory error on ",
 )
 
-#: Literals of a line that only follows the one with the figures, and how many lines before it that one stands at most.
-LOOK_BACK: dict[bytes, int] = {b", please stop them": 3, b", largest free block=": 1}
+#: Of these a log may have one for every operator that runs; a reader may take samples of them.
+FREQUENT = frozenset({b"After launching op_name"})
 
 _SIZE = r"\d{1,15}(?:\.\d{1,20})?[kKMGTP]?B"
 _DEVICE = r"[A-Za-z][\w/-]{0,30}(?: [A-Za-z]{1,20}){0,3} \d{1,5}"

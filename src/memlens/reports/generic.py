@@ -22,7 +22,10 @@ def generic_blocks(name: str, result: Any, top: int, min_size: int) -> Iterator[
     ]
     if scalars:
         yield Figures(
-            tuple(Figure(key.replace("_", " ").capitalize(), _figure_text(key, value)) for key, value in scalars)
+            tuple(
+                Figure(key.removesuffix("_us").replace("_", " ").capitalize(), _figure_text(key, value))
+                for key, value in scalars
+            )
         )
     for key, value in values.items():
         if isinstance(value, list) and value and all(isinstance(row, Mapping) for row in value):

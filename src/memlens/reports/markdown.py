@@ -15,7 +15,8 @@ __all__ = ["render"]
 
 #: Long enough for any name that means something; a line of a megabyte is no name.
 _WIDEST_NAME = 200
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!@$&])")
+_MARKUP = re.compile(r"[@#](?=\w)|[\\`*_{}\[\]<>#|~!$&]")
+_ESCAPES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
 def render(blocks: Sequence[Block]) -> str:
@@ -44,10 +45,14 @@ def code(text: str) -> str:
 
 def plain(text: str) -> str:
     """Words that may quote a log, with everything escaped that Markdown or HTML would act upon."""
-    return _MARKUP.sub(lambda match: _ESCAPES.get(match[1], f"\\{match[1]}"), visible(text))
+    return _MARKUP.sub(_escape, visible(text))
 
 
-_ESCAPES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    if character in "@#" and re.match(r"\w", match.string[match.end() :]):
+        return f"`{character}`"  # GitHub links mentions and issues after it has taken escapes away
+    return _ESCAPES.get(character, f"\\{character}")
 
 
 def _line(line: Line) -> str:

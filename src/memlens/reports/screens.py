@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,7 @@ def _heading(log: LogAnalysis, window: WindowAnalysis) -> Line:
     parts = [
         place,
         *([lasted] if lasted else []),
-        *(["ends with the log, for no end anchor came"] if window.open_end else []),
+        *(["up to the end of the log, for no end anchor came"] if window.open_end else []),
     ]
     return Line(", ".join(parts), "quiet", f"{log.path}: {window.name}")
 

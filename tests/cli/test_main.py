@@ -1,0 +1,207 @@
+"""What holds for every verb: help, exit codes, errors in words, quiet ends."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import memlens as package
+from memlens import cli
+from memlens.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_lists_every_verb_with_what_it_does(memlens: Any, option: str) -> None:
+    ran = memlens(option)
+    assert ran.code == 0
+    for verb, (_, line) in cli.VERBS.items():
+        assert re.search(rf"^  {verb} +{re.escape(line)}$", ran.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_of_each_verb_has_examples(memlens: Any, verb: str, option: str) -> None:
+    ran = memlens(verb, option)
+    assert ran.code == 0
+    assert "Examples:" in ran.out
+    assert f"  memlens {verb} " in ran.out
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_every_verb_is_a_command_with_a_python_twin(verb: str) -> None:
+    module, _, attribute = cli.VERBS[verb][0].partition(":")
+    command = getattr(importlib.import_module(module), attribute)
+    assert isinstance(command, click.Command)
+    assert command.name == verb
+    twin = cli.TWINS[verb].removeprefix("memlens.")
+    assert callable(getattr(package, twin))
+
+
+def test_help_imports_nothing_heavy(process: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    code = (
+        "import sys; from memlens.cli import main; main(['--help']); import memlens; "
+        "heavy = {'numpy', 'pandas', 'rich', 'zstandard', 'asyncio'} & set(sys.modules); sys.exit(f'heavy: {heavy}' if heavy else 0)"
+    )
+    ran = process("-c", code, python="")
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_analyzing_into_a_pipe_needs_neither_pandas_nor_rich(
+    process: Callable[..., subprocess.CompletedProcess[str]], small_log: Path
+) -> None:
+    code = (
+        f"import sys; from memlens.cli import main; main(['analyze', {str(small_log)!r}]); "
+        "heavy = {'pandas', 'rich'} & set(sys.modules); sys.exit(f'heavy: {heavy}' if heavy else 0)"
+    )
+    ran = process("-c", code, python="")
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_the_version_is_the_one_of_the_package(memlens: Any) -> None:
+    declared = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    if declared is not None:
+        assert package.__version__ == declared[1]
+    assert memlens("--version").out == f"memlens {package.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["analyse"], ["analyze"], ["analyze", "--no-such-option", "x"], ["analyze", "x", "--top", "-1"], ["--what"]],
+)
+def test_wrong_usage_is_exit_code_2_with_a_way_to_help(memlens: Any, arguments: list[str]) -> None:
+    ran = memlens(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert "help" in ran.err
+
+
+def test_every_public_name_can_be_had() -> None:
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+    assert set(package.__all__) <= set(dir(package))
+    with pytest.raises(AttributeError, match="no attribute 'diff_all'"):
+        _ = package.diff_all
+
+
+class Verb:
+    """A verb that fails in a given way."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.monkeypatch = monkeypatch
+
+    def raising(self, error: BaseException) -> None:
+        def fail() -> None:
+            raise error
+
+        self.monkeypatch.setattr(cli.group, "get_command", lambda _context, name: click.Command(name, callback=fail))
+
+    def giving(self, code: int | None) -> None:
+        command = click.Command("verb", callback=lambda: code)
+        self.monkeypatch.setattr(cli.group, "get_command", lambda _context, _name: command)
+
+
+@pytest.fixture
+def verb(monkeypatch: pytest.MonkeyPatch) -> Verb:
+    return Verb(monkeypatch)
+
+
+def test_an_error_is_a_message_and_a_hint_without_control_characters(memlens: Any, verb: Verb) -> None:
+    verb.raising(InputError("a\x1b[31m.log: no", "Do this.\nThen that."))
+    ran = memlens("verb")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "memlens: error: a\\x1b[31m.log: no\n  Do this.\n  Then that.\n"
+
+
+@pytest.mark.parametrize(("given", "code"), [(None, 0), (0, 0), (3, 3)])
+def test_a_verb_decides_its_exit_code(memlens: Any, verb: Verb, given: int | None, code: int) -> None:
+    verb.giving(given)
+    assert memlens("verb").code == code
+
+
+def test_ctrl_c_is_130_without_a_traceback(memlens: Any, verb: Verb) -> None:
+    verb.raising(KeyboardInterrupt())
+    ran = memlens("verb")
+    assert (ran.code, ran.err) == (130, "memlens: interrupted\n")
+
+
+def test_an_error_nobody_thought_of_says_that_it_is_a_bug(memlens: Any, verb: Verb) -> None:
+    verb.raising(ZeroDivisionError("division by zero"))
+    ran = memlens("verb")
+    assert ran.code == 1
+    assert "ZeroDivisionError: division by zero" in ran.err
+    assert "this is a bug in memlens; please report it" in ran.err
+
+
+def test_too_little_memory_is_said_in_words(memlens: Any, verb: Verb) -> None:
+    verb.raising(MemoryError())
+    ran = memlens("verb")
+    assert ran.code == 1
+    assert "not enough memory" in ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX pipe")
+@pytest.mark.parametrize("arguments", [["--help"], ["analyze", "{log}"], ["analyze", "{log}", "--format", "json"]])
+def test_a_closed_pipe_ends_quietly(
+    process: Callable[..., subprocess.CompletedProcess[str]], small_log: Path, arguments: list[str]
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        options: dict[str, Any] = {"capture_output": False, "stdout": writing, "stderr": subprocess.PIPE}
+        ran = process(*(argument.format(log=small_log) for argument in arguments), **options)
+    finally:
+        os.close(writing)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_said_in_words(
+    process: Callable[..., subprocess.CompletedProcess[str]], small_log: Path
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = process("analyze", small_log, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("memlens: error: cannot write to stdout")
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+def test_ctrl_c_while_reading_ends_with_130(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys, time, threading; from memlens.cli import main\n"
+        "threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "sys.exit(main(['analyze', '-', '-o', sys.argv[1]]))"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    target = tmp_path / "out.txt"
+    ran = subprocess.Popen(  # stdin stays open, so that the reader waits
+        [sys.executable, "-c", code, str(target)],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        text=True,
+    )
+    try:
+        ran.wait(60)
+        assert ran.stderr is not None
+        err = ran.stderr.read()
+    finally:
+        ran.kill()
+        for stream in (ran.stdin, ran.stderr):
+            if stream is not None:
+                stream.close()
+    assert ran.returncode == 128 + signal.SIGINT
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,120 @@
+"""Hand-made results: what reports show is tested without any log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from memlens.analysis import Analysis, Failure, LogAnalysis, WindowAnalysis
+from memlens.analyzers import Growth, HeldGroup, LiveGroup, Peak, Pile, Remaining, Stats, Unmatched
+
+if TYPE_CHECKING:
+    from memlens.trust import Trust
+
+#: Log text made to break things: markup, escape codes, a title change, bidi and zero-width marks, HTML, Markdown, a formula.
+HOSTILE = "[red]STEP[/] \x1b[31m\x1b]0;owned\x07 \u202etxt.exe\u200b <b>|`@root`"
+LONG = "BLOCK_" + "a" * 60 + "_" + "b" * 60 + "_17"
+BLOCK = 3_538_944  # the tensor of case 1: 3.375 MiB
+
+
+@dataclass(frozen=True)
+class Remark:
+    code: str
+    message: str
+    hint: str = ""
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class FakeTrust:
+    """Looks like a trust report."""
+
+    ok: bool = True
+    doubts: tuple[Remark, ...] = ()
+    notes: tuple[Remark, ...] = ()
+    lines: int = 300
+    summary_text: str = "ok: 4 events in 300 lines (27.60 KiB); every FREE has its ALLOC"
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def summary(self) -> str:
+        return self.summary_text
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"ok": self.ok, "doubts": [vars(doubt) for doubt in self.doubts], "lines": self.lines}
+
+
+class Make:
+    """Makes results whose figures follow from a few numbers by hand arithmetic."""
+
+    HOSTILE = HOSTILE
+    LONG = LONG
+    BLOCK = BLOCK
+
+    def trust(self, **values: Any) -> Trust:
+        return cast("Trust", FakeTrust(**values))
+
+    def doubtful(self) -> Trust:
+        doubt = Remark(
+            "torn_lines", f"2 lines are torn, the first in line 12: {HOSTILE}", "Give every process its own file."
+        )
+        note = Remark("out_of_memory", "the run met 1 out-of-memory failure, first in line 250.")
+        return self.trust(
+            ok=False, doubts=(doubt,), notes=(note,), summary_text="doubtful: torn lines; 4 events in 300 lines"
+        )
+
+    def case1(self, name: str = "SOT_CALL_0", **changes: Any) -> WindowAnalysis:
+        """Case 1's small subgraph as PIR runs it: three blocks allocated, one freed."""
+        results = {
+            "remaining": Remaining(2 * BLOCK, 23_889_664, 23_889_664 + 2 * BLOCK),
+            "peak": Peak(
+                3 * BLOCK,
+                23_889_664 + 3 * BLOCK,
+                34_506_496,
+                event=35,
+                line=69,
+                live=(LiveGroup(BLOCK, 5, 5 * BLOCK), LiveGroup(10_616_832, 1, 10_616_832), LiveGroup(512, 4, 2048)),
+            ),
+            "stats": Stats(3 * BLOCK, 3, BLOCK, 1, 3 * BLOCK, 3, 0, 0, BLOCK, BLOCK, 3 * BLOCK, 3 * BLOCK, 3, 116),
+            "unmatched": Unmatched(
+                *(2, 2 * BLOCK, 0, 0, 0, 0, 0, 0, 0),
+                held=(
+                    HeldGroup(BLOCK, 1, BLOCK, "later", None, 34, 64, 60, 150),
+                    HeldGroup(BLOCK, 1, BLOCK, "never", None, 33, 58, None, None),
+                ),
+            ),
+        }
+        values: dict[str, Any] = {"peak_time_us": 16_538_542_212_401, "duration_us": 116, **changes}
+        return WindowAnalysis(name, 52, 75, 7, results, **values)
+
+    def window(self, name: str, number: int) -> WindowAnalysis:
+        """A window of a series: ``number`` MiB remain, the peak is twice that."""
+        left = number << 20
+        results = {
+            "remaining": Remaining(left, 10 * left, 11 * left),
+            "peak": Peak(2 * left, 12 * left, 13 * left, event=number, line=10 * number),
+            "stats": Stats(
+                3 * left, 1000 * number, 2 * left, 999 * number, 0, 0, 0, 0, left, left, duration_us=number * 61_000_000
+            ),
+        }
+        return WindowAnalysis(name, 10 * number, 10 * number + 9, 1999 * number, results)
+
+    def growth(self) -> Growth:
+        return Growth(31, 29, (0,) * 31, 512.0, "growing", piling=(Pile(512, 29, 14_848, None, 29, 512.0),))
+
+    def log(self, *windows: WindowAnalysis, path: str = "run.log", **values: Any) -> LogAnalysis:
+        return LogAnalysis(path, values.pop("trust", self.trust()), windows, **values)
+
+    def series(self, count: int = 25, **values: Any) -> LogAnalysis:
+        names = {3: HOSTILE, 4: LONG}
+        windows = [self.window(names.get(number, f"STEP_{number}"), number) for number in range(1, count + 1)]
+        return self.log(*windows, growth=self.growth(), by=r"(STEP_\d+)", **values)
+
+    def analysis(self, *logs: LogAnalysis, failures: tuple[Failure, ...] = (), **values: Any) -> Analysis:
+        return Analysis(logs, failures, **values)
+
+
+@pytest.fixture
+def make() -> Make:
+    return Make()

@@ -1,0 +1,136 @@
+"""JSON, CSV and Markdown: exact figures, and text from a log that can do no harm."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memlens.analysis import Failure
+from memlens.reports import csv_report, json_report
+from memlens.reports.markdown import code, plain
+
+any_text = st.text(st.characters(codec=None))
+
+
+def test_json_holds_exact_integers_under_the_names_of_the_contract(make: Any) -> None:
+    text = json_report.render(make.analysis(make.log(make.case1())))
+    values = json.loads(text)
+    assert values["schema"] == "memlens.analyze/1"
+    (log,) = values["logs"]
+    assert (log["path"], log["trust"]["ok"], log["growth"], log["notes"]) == ("run.log", True, None, [])
+    (window,) = log["windows"]
+    assert {key: window[key] for key in ("name", "start_line", "end_line", "events")} == {
+        "name": "SOT_CALL_0",
+        "start_line": 52,
+        "end_line": 75,
+        "events": 7,
+    }
+    assert window["remaining"] == {"remaining_bytes": 7077888, "carried_in_bytes": 23889664, "live_bytes": 30967552}
+    assert (window["peak"]["peak_bytes"], window["peak"]["line"], window["peak"]["event"]) == (10616832, 69, 35)
+    assert window["peak"]["live"][1] == {"size_bytes": 10616832, "count": 1, "total_bytes": 10616832, "owner": None}
+    assert (window["stats"]["allocs"], window["stats"]["frees"]) == (3, 1)
+    assert window["unmatched"]["held"][0]["freed"] == "later"
+    assert "failures" not in values
+
+
+def test_json_of_hostile_text_is_ascii_and_exact(make: Any) -> None:
+    text = json_report.render(make.analysis(make.log(make.case1(make.HOSTILE))))
+    assert text.isascii()
+    assert "\x1b" not in text
+    assert json.loads(text)["logs"][0]["windows"][0]["name"] == make.HOSTILE
+
+
+def test_json_lists_are_cut_to_top_and_what_is_left_out_is_counted(make: Any) -> None:
+    peak = json.loads(json_report.render(make.analysis(make.log(make.case1()), top=1)))["logs"][0]["windows"][0]["peak"]
+    assert (len(peak["live"]), peak["live_left_out"]) == (1, 2)
+
+
+def test_json_lists_leave_small_blocks_out(make: Any) -> None:
+    analysis = make.analysis(make.log(make.case1()), top=10, min_size=4096)
+    peak = json.loads(json_report.render(analysis))["logs"][0]["windows"][0]["peak"]
+    assert [row["size_bytes"] for row in peak["live"]] == [3538944, 10616832]
+    assert peak["live_left_out"] == 1
+
+
+def test_json_tells_of_logs_that_failed(make: Any) -> None:
+    text = json_report.render(make.analysis(make.log(make.case1()), failures=(Failure("x.log", "no", "do"),)))
+    assert json.loads(text)["failures"] == [{"path": "x.log", "message": "no", "hint": "do"}]
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_csv_has_a_row_a_window_and_exact_figures(make: Any) -> None:
+    rows = rows_of(csv_report.render(make.analysis(make.series(3))))
+    assert [row["name"] for row in rows[:2]] == ["STEP_1", "STEP_2"]
+    assert rows[1]["path"] == "run.log"
+    figures = ("start_line", "remaining_bytes", "peak_bytes", "peak_line", "allocs", "frees", "duration_us")
+    assert [int(rows[1][key]) for key in figures] == [20, 2 << 20, 4 << 20, 20, 2000, 1998, 122_000_000]
+    assert rows[1]["peak_time_us"] == ""
+
+
+def test_csv_is_sorted_like_the_tables(make: Any) -> None:
+    rows = rows_of(csv_report.render(make.analysis(make.series(2)), sort="peak"))
+    assert [row["name"] for row in rows] == ["STEP_2", "STEP_1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("SOT_CALL_4", "SOT_CALL_4"),
+        ('a,"b"', 'a,"b"'),
+        ("=1+2", "'=1+2"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("-----STEP", "'-----STEP"),
+        (" +1", "' +1"),
+        ("\t=1", "\\t=1"),
+        ("\x1b[31m", "\\x1b[31m"),
+    ],
+)
+def test_csv_text_is_visible_and_no_formula(make: Any, name: str, cell: str) -> None:
+    assert rows_of(csv_report.render(make.analysis(make.log(make.case1(name)))))[0]["name"] == cell
+
+
+def test_csv_figures_below_zero_stay_figures(make: Any) -> None:
+    analysis = make.analysis(make.log(make.window("x", -1)))
+    assert rows_of(csv_report.render(analysis))[0]["remaining_bytes"] == str(-(1 << 20))
+
+
+@given(any_text)
+def test_a_code_span_of_any_text_closes_and_stays_in_its_cell(text: str) -> None:
+    span = code(text)
+    fence = span[: len(span) - len(span.lstrip("`"))]
+    inside = span[len(fence) : -len(fence)]
+    assert span.endswith(fence)
+    # The fence is longer than any run of backticks inside, so that nothing inside ends the span.
+    assert fence not in inside
+    # As GitHub reads a row: a backslash and the character behind it belong together, and no bare pipe is left.
+    rest = iter(inside)
+    assert not any(character == "|" for character in rest if character != "\\" or not next(rest, ""))
+    assert "\n" not in span
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<b>&amp;", "&lt;b&gt;&amp;amp;"),
+        ("a|b`c*d_e", r"a\|b\`c\*d\_e"),
+        ("[x](http://y)", r"\[x\](http://y)"),
+        ("\x1b[0m", r"\\x1b\[0m"),
+        ("@root #17 a@b", "`@`root `#`17 a`@`b"),
+    ],
+)
+def test_words_in_markdown_are_only_words(text: str, shown: str) -> None:
+    assert plain(text) == shown
+
+
+def test_hostile_text_in_csv_looks_as_approved(make: Any, golden: Callable[[str, str], None]) -> None:
+    golden("series.csv", csv_report.render(make.analysis(make.series(4))))

@@ -1,0 +1,128 @@
+"""What an analysis shows to people, from hand-made results: golden copies at 80 and 120 columns and in a pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from memlens.analysis import Failure
+from memlens.errors import UsageError
+from memlens.reports.blocks import Table
+from memlens.reports.markdown import render as render_markdown
+from memlens.reports.screens import analysis_blocks
+from memlens.reports.terminal import render
+from memlens.reports.text import width_of
+
+WIDTHS = {"80": 80, "120": 120, "pipe": None}
+
+
+def screens(make: Any) -> dict[str, Any]:
+    whole = make.case1("(whole log)", whole=True)
+    return {
+        "window": make.analysis(make.log(make.case1())),
+        "window_hostile": make.analysis(
+            make.log(make.case1(make.HOSTILE, open_end=True), path=f"dir/{make.HOSTILE}.log", trust=make.doubtful())
+        ),
+        "window_long_name": make.analysis(make.log(make.case1(make.LONG), path="/data/runs/2024/" + make.LONG)),
+        "whole": make.analysis(make.log(whole)),
+        "series": make.analysis(make.series()),
+        "series_late_anchors": make.analysis(make.series(2, notes=("3 of 4 windows hold no event.",))),
+        "logs": make.analysis(
+            make.log(whole, path="runs/workerlog.0"),
+            make.log(make.window("(whole log)", 7), path="runs/workerlog.1", trust=make.doubtful()),
+            failures=(Failure("runs/empty.log", "runs/empty.log: the file is empty", "Name a log."),),
+        ),
+    }
+
+
+SCREENS = ("window", "window_hostile", "window_long_name", "whole", "series", "series_late_anchors", "logs")
+
+
+@pytest.mark.parametrize("width", list(WIDTHS))
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_screen_looks_as_approved(make: Any, golden: Callable[[str, str], None], name: str, width: str) -> None:
+    text = render(analysis_blocks(screens(make)[name]), width=WIDTHS[width])
+    limit = WIDTHS[width]
+    assert limit is None or all(width_of(line) <= limit for line in text.splitlines())
+    golden(f"{name}_{width}.txt", text)
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_screen_as_markdown_looks_as_approved(make: Any, golden: Callable[[str, str], None], name: str) -> None:
+    golden(f"{name}.md", render_markdown(analysis_blocks(screens(make)[name])))
+
+
+def test_case_1_prints_its_published_figures(make: Any) -> None:
+    text = render(analysis_blocks(screens(make)["window"]), width=80)
+    lines = {line.split()[0]: line for line in text.splitlines() if line}
+    assert "6.75 MiB" in lines["Remaining"]
+    assert "10.12 MiB" in lines["Peak"]
+    assert "10.12 MiB  3 allocs" in lines["Allocated"]
+    assert "3.38 MiB  1 free," in lines["Freed"]
+
+
+def test_the_whole_log_is_one_screen(make: Any) -> None:
+    text = render(analysis_blocks(screens(make)["whole"]), width=80)
+    assert len(text.splitlines()) <= 24
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_narrow_terminal_keeps_remaining_and_peak(make: Any, width: int) -> None:
+    text = render(analysis_blocks(screens(make)["series"]), width=width)
+    assert "7.00 MiB  14.00 MiB" in text
+    assert all(width_of(line) <= width for line in text.splitlines())
+
+
+def rows_of(analysis: Any, **options: Any) -> list[str]:
+    first = next(block for block in analysis_blocks(analysis, **options) if isinstance(block, Table))
+    return [str(row[0]) for row in first.rows]
+
+
+def test_windows_come_in_file_order_until_asked_otherwise(make: Any) -> None:
+    analysis = make.analysis(make.log(make.window("b", 2), make.window("c", 9), make.window("a", 5), by="x"))
+    assert rows_of(analysis) == ["b", "c", "a"]
+    assert rows_of(analysis, sort="remaining") == ["c", "a", "b"]
+    assert rows_of(analysis, sort="peak_bytes") == ["c", "a", "b"]
+    assert rows_of(analysis, sort="name") == ["a", "b", "c"]
+    assert rows_of(analysis, sort="line") == ["b", "a", "c"]
+    assert rows_of(analysis, sort="duration", top=1) == ["c"]
+
+
+def test_logs_are_sorted_too(make: Any) -> None:
+    logs = [make.log(make.window("(whole log)", number), path=f"{number}.log") for number in (2, 9, 5)]
+    assert rows_of(make.analysis(*logs), sort="reserved-peak") == ["9.log", "5.log", "2.log"]
+    assert rows_of(make.analysis(*logs), sort="name") == ["2.log", "5.log", "9.log"]
+
+
+def test_an_unknown_column_is_answered_with_the_known_ones(make: Any) -> None:
+    with pytest.raises(UsageError, match="no column 'size'") as raised:
+        analysis_blocks(make.analysis(make.series()), sort="size")
+    assert "remaining" in raised.value.hint
+    assert "absolute-peak" in raised.value.hint
+
+
+def test_small_blocks_are_left_out_of_lists_and_counted(make: Any) -> None:
+    text = render(analysis_blocks(make.analysis(make.log(make.case1()), min_size=4096)), width=80)
+    assert " 512 B" not in text
+    assert "… and 1 more size\n" in text
+
+
+def test_figures_of_a_result_that_nobody_knows_are_shown_by_their_names(make: Any) -> None:
+    class Foreign:
+        def to_dict(self) -> dict[str, Any]:
+            rows = [
+                {"owner": "[red]conv[/]", "size_bytes": 2048, "alloc_event": 3},
+                {"owner": None, "size_bytes": 1, "alloc_event": 4},
+            ]
+            return {"wasted_bytes": 3 * 2**20, "blocks": 1942, "idle_us": 61_000_000, "ratio": 0.5, "worst": rows}
+
+    window = make.case1()
+    window.results["waste"] = Foreign()
+    text = render(analysis_blocks(make.analysis(make.log(window))), width=80)
+    assert (
+        "Waste\nWasted bytes    3.00 MiB\nBlocks             1,942\nIdle          1 min 01 s\nRatio               0.50\n"
+        in text
+    )
+    assert "Worst\nOwner             Size  Alloc event\n[red]conv[/]  2.00 KiB            3\n" in text
