@@ -98,7 +98,9 @@ class Make:
                 3 * left, 1000 * number, 2 * left, 999 * number, 0, 0, 0, 0, left, left, duration_us=number * 61_000_000
             ),
         }
-        return WindowAnalysis(name, 10 * number, 10 * number + 9, 1999 * number, results)
+        return WindowAnalysis(
+            name, 10 * number, 10 * number + 9, 1999 * number, results, duration_us=number * 61_000_000
+        )
 
     def growth(self) -> Growth:
         return Growth(31, 29, (0,) * 31, 512.0, "growing", piling=(Pile(512, 29, 14_848, None, 29, 512.0),))

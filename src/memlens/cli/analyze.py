@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -112,7 +114,7 @@ def analyze_command(
     """
     from memlens.analysis import analyze
     from memlens.cli.progress import progress_bar
-    from memlens.output import open_text_output, refuse_overwrite
+    from memlens.output import open_output, refuse_overwrite
     from memlens.reports.tables import find_measure
 
     if sort is not None:
@@ -124,6 +126,8 @@ def analyze_command(
     if logs.count("-") > 1:
         raise UsageError("stdin (-) can be read only once", "Give - once.")
     refuse_overwrite(output, force)
+    if output is not None and any(_same_file(output, log) for log in logs):
+        raise UsageError(f"{output} is the log itself", "Name another file to write to.")
     with progress_bar([] if no_progress else logs) as progress:
         analysis = analyze(
             logs,
@@ -137,14 +141,20 @@ def analyze_command(
             top=_top_in_json(cut.series) if top is None else top,
             min_size=min_size,
             strict=strict,
-            times=form in ("json", "csv") or cut.series or len(logs) > 1 or bool(analyzers),
+            times=form in ("json", "csv") or sort == "duration" or bool(analyzers),
             progress=None if no_progress else progress,
         )
     text = _render(analysis, form, top, sort, full=bool(analyzers), to_terminal=output in (None, "-"))
-    with open_text_output(output, force) as out:
-        out.write(text)
+    with open_output(output, force) as out:
+        out.write(text.encode())
     _report_failures(analysis)
     return 1 if analysis.failures else 0
+
+
+def _same_file(output: str, log: str) -> bool:
+    with suppress(OSError, ValueError):
+        return Path(output).samefile(log)
+    return False
 
 
 def _top_in_json(series: bool) -> int:

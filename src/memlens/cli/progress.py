@@ -69,7 +69,7 @@ class _Bar:
 
         columns = (TextColumn("reading"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
         # No refresh thread: the clock is looked at between blocks anyway.
-        progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+        progress = Progress(*columns, console=Console(file=sys.stderr), transient=True, auto_refresh=False)
         progress.start()
         self._shown = (progress, progress.add_task("", total=self._total))
         return self._shown

@@ -19,7 +19,15 @@ from memlens.parsing.paddle import MAX_SIZE
 from memlens.parsing.requests import Requests, join
 from memlens.parsing.scan import Scanner
 from memlens.parsing.stat_lines import read_stat_lines
-from memlens.parsing.swar import as_word, decimal_after, decimal_before, gather, hexadecimal_after
+from memlens.parsing.swar import (
+    as_word,
+    decimal_after,
+    decimal_before,
+    decimal_in,
+    gather,
+    hexadecimal_after,
+    hexadecimal_in,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,39 +51,37 @@ _MOST_DIGITS = 15  # of a size, as in the regular expressions
 
 
 class _Text(IntEnum):
-    """The texts that are scanned for, by their first five characters."""
+    """The texts that are scanned for, by the first characters that tell them from all others."""
 
     PTR = 1
     ALLOC = 2
     FREE = 3
-    CHUNK = 4
-    ALIGNED = 5
-    UPDATE = 6
-    STREAM = 7
-    MESSAGE = 8
+    CHUNK_BACK = 4
+    CHUNK_NEW = 5
+    ALIGNED = 6
+    UPDATE = 7
+    STREAM = 8
+    POINTER = 9
+    MESSAGE = 10
 
 
-_BYTES = as_word(b" bytes, ")
-_MASK6, _MASK5, _MASK3 = (np.uint64((1 << 8 * count) - 1) for count in (6, 5, 3))
-_MASK7 = np.uint64((1 << 56) - 1)
-_OWN = {
-    _Text.PTR: (b", ptr",),
-    _Text.ALLOC: (b"Alloc",),
-    _Text.FREE: (b"Free ",),
-    _Text.CHUNK: (b"Not f",),
-    _Text.ALIGNED: (b", ali",),
-    _Text.UPDATE: (b", aft",),
-    _Text.STREAM: (b", str",),
-}
-_OWN_KEYS = {text for texts in _OWN.values() for text in texts}
 _SCANNER = Scanner(
-    {**_OWN, _Text.MESSAGE: tuple({text[:5] for text in messages.LITERALS if text[:5] not in _OWN_KEYS})}
+    {
+        _Text.PTR: (b", ptr = ",),
+        _Text.ALLOC: (b"Alloc ",),
+        _Text.FREE: tuple(b"Free %d" % digit for digit in range(10)),
+        _Text.CHUNK_BACK: (b"Free chu",),
+        _Text.CHUNK_NEW: (b"Not foun",),
+        _Text.ALIGNED: (b", aligne",),
+        _Text.UPDATE: (b", after ",),
+        _Text.STREAM: (b", stream",),
+        _Text.POINTER: (b"Free poi",),
+        _Text.MESSAGE: tuple({text[:8] for text in messages.LITERALS}),
+    }
 )
-#: Classes that a message may be found in: its own, and those whose first five characters it shares.
-_MESSAGE_TEXTS = (
-    _Text.MESSAGE,
-    *(text for text, keys in _OWN.items() if {key[:5] for key in keys} & {text[:5] for text in messages.LITERALS}),
-)
+_BYTES = as_word(b" bytes, ")
+_MASK5, _MASK3 = (np.uint64((1 << 8 * count) - 1) for count in (5, 3))
+_MASK7 = np.uint64((1 << 56) - 1)
 
 
 @dataclass(frozen=True)
@@ -111,30 +117,6 @@ class _Found(NamedTuple):
     addr: NDArray[np.uint64]
 
 
-class _Hits(NamedTuple):
-    """Where a text may stand, and the eight characters there."""
-
-    at: Positions
-    words: NDArray[np.uint64]
-
-    def starting(self, text: bytes) -> Positions:
-        """Where just this text stands, eight characters or fewer."""
-        words = self.words if len(text) == 8 else self.words & np.uint64((1 << 8 * len(text)) - 1)
-        return self.at.compress(words == as_word(text))
-
-    def messages(self, block: Block) -> Positions:
-        """Where one of the messages' texts stands, as far as sixteen characters tell."""
-        found = [self.at[:0]]
-        for text in messages.LITERALS:
-            if len(at := self.starting(text[:8])) and (rest := text[8:16]):
-                mask = np.uint64((1 << 8 * len(rest)) - 1) if len(rest) < 8 else ~np.uint64(0)
-                at = at.compress((gather(block, at + 8) & mask) == as_word(rest))
-            if text in messages.FREQUENT and len(at) > _MOST_FREQUENT:
-                at = at[np.linspace(0, len(at) - 1, _MOST_FREQUENT).astype(np.int64)]  # the first and the last among them
-            found.append(at)
-        return np.concatenate(found)
-
-
 def decode(block: Block, begin: int, end: int, offset: int, headers: HeaderReader, *, times: bool = False) -> Decoded:
     """Read the lines between two positions of a block.
 
@@ -146,18 +128,16 @@ def decode(block: Block, begin: int, end: int, offset: int, headers: HeaderReade
         headers: What has been learned of the headers of this log.
         times: Read the time stamps too.
     """
-    positions, words, classes = _SCANNER.find(block, begin, end)
-    at = {}
-    for text in _Text:
-        of_class = classes == text
-        at[text] = _Hits(positions.compress(of_class), words.compress(of_class))
-    blocks, orphans = _read_blocks(block, at[_Text.PTR].starting(b", ptr = "))
-    new, bad_new, no_pointers = _read_new_chunks(block, at[_Text.CHUNK].starting(b"Not foun"))
-    back, bad_back = _read_chunks_back(block, at[_Text.FREE].starting(b"Free chu"))
+    positions, classes = _SCANNER.find(block, begin, end)
+    counts = np.bincount(classes, minlength=len(_Text) + 1)
+    at = {text: positions.compress(classes == text) if counts[text] else positions[:0] for text in _Text}
+    blocks, orphans = _read_blocks(block, at[_Text.PTR])
+    new, bad_new, no_pointers = _read_new_chunks(block, at[_Text.CHUNK_NEW])
+    back, bad_back = _read_chunks_back(block, at[_Text.CHUNK_BACK])
     events = _in_order(blocks, new, back)
-    keywords = np.concatenate((at[_Text.ALLOC].starting(b"Alloc "), at[_Text.FREE].at))
-    malformed = np.concatenate((orphans, bad_new, bad_back, _unread_keywords(block, keywords, blocks.start)))
-    wanted = _read_requests(block, at[_Text.ALIGNED].starting(b", aligne"))
+    unread = _unread_keywords(block, at[_Text.ALLOC], at[_Text.FREE], blocks.start)
+    malformed = np.concatenate((orphans, bad_new, bad_back, unread))
+    wanted = _read_requests(block, at[_Text.ALIGNED])
     n = len(events.start)
     stamps = headers.read(block, np.concatenate((events.start, wanted.start)), times=times)
     lines = _Lines(block, begin, end)
@@ -173,9 +153,8 @@ def decode(block: Block, begin: int, end: int, offset: int, headers: HeaderReade
         wanted.size,
         wanted.addr.view(np.int64),
     )
-    message_at = np.concatenate([at[text].messages(block) for text in _MESSAGE_TEXTS])
     to_input = offset - begin
-    prealloc = at[_Text.ALLOC].starting(b"Alloc ")
+    prealloc = at[_Text.ALLOC].compress(block[at[_Text.ALLOC] + 6] == ord("s"))  # PreAlloc small_pool_pre_alloc_in_mb = …
     prealloc = prealloc.compress(gather(block, prealloc - 3) == as_word(b"PreAlloc"))
     return Decoded(
         kind=events.kind,
@@ -186,10 +165,10 @@ def decode(block: Block, begin: int, end: int, offset: int, headers: HeaderReade
         time_us=None if stamps.time_us is None else stamps.time_us[:n],
         requests=requests,
         malformed=np.unique(lines.of(malformed)) + to_input,
-        message_lines=np.unique(lines.of(message_at)) + to_input,
-        stat_lines=read_stat_lines(block, at[_Text.UPDATE].starting(b", after "), to_input),
-        stream_safe=len(at[_Text.STREAM].starting(b", stream")),
-        naive_best_fit=len(at[_Text.FREE].starting(b"Free poi")),
+        message_lines=np.unique(lines.of(_messages(block, at[_Text.MESSAGE]))) + to_input,
+        stat_lines=read_stat_lines(block, at[_Text.UPDATE], to_input),
+        stream_safe=len(at[_Text.STREAM]),
+        naive_best_fit=len(at[_Text.POINTER]),
         prealloc=int(prealloc[0]) + to_input if len(prealloc) else None,
         no_pointers=None if no_pointers is None else no_pointers + to_input,
     )
@@ -197,11 +176,13 @@ def decode(block: Block, begin: int, end: int, offset: int, headers: HeaderReade
 
 def _read_blocks(block: Block, commas: Positions) -> tuple[_Found, Positions]:
     """The ALLOC and FREE events whose ``, ptr`` stands at ``commas``; and where such a text belongs to no event."""
-    commas = commas.compress(
-        (gather(block, commas - 6) == _BYTES) & (gather(block, commas + 2) == as_word(b"ptr = 0x"))
-    )
-    size, digits = decimal_before(block, commas - 6)
-    addr, hex_digits = hexadecimal_after(block, commas + 10)
+    # uint64 (n, 8), from 22 before the comma: digits, digits, " bytes, ", "ptr = 0x", then the address.
+    around = gather(block, commas - 22, 64)
+    whole = (around[:, 2] == _BYTES) & (around[:, 3] == as_word(b"ptr = 0x"))
+    if not whole.all():
+        commas, around = commas[whole], around[whole]
+    size, digits = decimal_in(around[:, 1], around[:, 0])
+    addr, hex_digits = hexadecimal_in(around[:, 4], around[:, 5], around[:, 6])
     first_digit = commas - 6 - digits
     before = gather(block, first_digit - 8)
     alloc = (before >> np.uint64(16)) == as_word(b"Alloc ")
@@ -255,14 +236,15 @@ def _in_order(blocks: _Found, *chunks: _Found) -> _Found:
     return _Found(*(column[order] for column in joined))
 
 
-def _unread_keywords(block: Block, keywords: Positions, read: Positions) -> Positions:
+def _unread_keywords(block: Block, allocs: Positions, frees: Positions, read: Positions) -> Positions:
     """Where ``Alloc <digit>`` or ``Free <digit>`` begins no event and no line of another allocator."""
-    number = keywords + np.where(block[keywords] == ord("A"), 6, 5)
-    keywords, number = (values.compress(_is_digit(block[number])) for values in (keywords, number))
-    if len(keywords) == len(read) and np.array_equal(np.sort(keywords), read):
-        return keywords[:0]
+    allocs = allocs.compress(_is_digit(block[allocs + 6]))
+    if len(allocs) + len(frees) == len(read):
+        return allocs[:0]  # every event read begins with one of them
+    keywords = np.concatenate((allocs, frees))
     unread = ~np.isin(keywords, read)
-    keywords, number = keywords[unread], number[unread]
+    number = (keywords + np.repeat([6, 5], [len(allocs), len(frees)]))[unread]
+    keywords = keywords[unread]
     _, digits = decimal_after(block, number)
     tail = gather(block, number + digits)
     trap = (tail == as_word(b" bytes a")) | (tail == as_word(b" bytes o")) | ((tail & _MASK7) == as_word(b" bytes."))
@@ -289,6 +271,21 @@ def _read_requests(block: Block, commas: Positions) -> _Found:
     fine &= requested <= MAX_SIZE
     kind = np.zeros(int(fine.sum()), np.int8)
     return _Found((first_digit - 9)[fine], kind, requested[fine], aligned[fine].view(np.uint64))
+
+
+def _messages(block: Block, at: Positions) -> Positions:
+    """Where one of the messages' texts stands, as far as sixteen characters tell."""
+    found = [at[:0]]
+    words = gather(block, at)
+    for text in messages.LITERALS if len(at) else ():
+        of_text = at.compress(words == as_word(text[:8]))
+        if len(of_text) and (rest := text[8:16]):
+            mask = ~np.uint64(0) >> np.uint64(8 * (8 - len(rest)))
+            of_text = of_text.compress((gather(block, of_text + 8) & mask) == as_word(rest))
+        if text in messages.FREQUENT and len(of_text) > _MOST_FREQUENT:
+            of_text = of_text[np.linspace(0, len(of_text) - 1, _MOST_FREQUENT).astype(np.int64)]  # both ends among them
+        found.append(of_text)
+    return np.concatenate(found)
 
 
 class _Lines:

@@ -93,41 +93,43 @@ class HeaderReader:
         found = Headers(np.full(n, -1, np.int64), np.full(n, -1, np.int64) if times else None, np.full(n, -1, np.int64))
         if not n:
             return found
-        rows = np.flatnonzero(_may_follow_header(block, starts))
-        tails = gather(block, starts[rows] - _GAP_BYTES, _GAP_BYTES)
+        # uint64 (n, 8): the 64 characters before each message; and how many of them are its gap, 0 where none is known.
+        tails = gather(block, starts - _GAP_BYTES, _GAP_BYTES)
+        lengths = np.zeros(n, np.int64)
         for gap in self._gaps:
-            if not len(rows):
-                return found
-            rows, tails = self._read_rows(gap, block, starts, rows, tails, found)
-        while len(rows):
-            gap_text = _learn(block, int(starts[rows[0]]))
-            if gap_text is None or len(self._gaps) >= _MOST_GAPS or any(g.text == gap_text for g in self._gaps):
-                _read_plainly(block, starts, rows[:1], found)
-                rows, tails = rows[1:], tails[1:]
-            else:
-                gap = _Gap.of(gap_text)
-                self._gaps = (*self._gaps, gap)
-                rows, tails = self._read_rows(gap, block, starts, rows, tails, found)
+            np.copyto(lengths, len(gap.text), where=gap.matches(tails))
+        unknown = np.flatnonzero(lengths == 0)
+        if len(unknown):
+            unknown = unknown[_may_follow_header(block, starts[unknown])]
+            self._learn(block, starts, tails, lengths, unknown, found)
+        known = np.flatnonzero(lengths)
+        every = len(known) == n
+        ends = starts - lengths if every else (starts - lengths)[known]
+        irregular = _read_regular(block, ends, None if every else known, found)
+        _read_plainly(block, starts, irregular, found)
         return found
 
-    @staticmethod
-    def _read_rows(
-        gap: _Gap,
+    def _learn(
+        self,
         block: NDArray[np.uint8],
         starts: NDArray[np.int64],
-        rows: NDArray[np.int64],
         tails: NDArray[np.uint64],
+        lengths: NDArray[np.int64],
+        rows: NDArray[np.int64],
         found: Headers,
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Read the rows with this gap; give back the other ones."""
-        same = gap.matches(tails)
-        if same.all():
-            mine, rest, rest_tails = rows, rows[:0], tails[:0]
-        else:
-            mine, rest, rest_tails = rows[same], rows[~same], tails[~same]
-        irregular = _read_regular(block, starts, mine, len(gap.text), found)
-        _read_plainly(block, starts, irregular, found)
-        return rest, rest_tails
+    ) -> None:
+        """Learn the gaps of rows that fit none yet, and fill in their lengths; read what cannot be learned right away."""
+        while len(rows):
+            text = _gap_before(block, int(starts[rows[0]]))
+            if text is None or len(self._gaps) >= _MOST_GAPS:
+                _read_plainly(block, starts, rows[:1], found)
+                rows = rows[1:]
+                continue
+            gap = _Gap.of(text)
+            self._gaps = (*self._gaps, gap)
+            same = gap.matches(tails[rows])
+            lengths[rows[same]] = len(text)
+            rows = rows[~same]
 
 
 def _may_follow_header(block: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -139,7 +141,7 @@ def _may_follow_header(block: NDArray[np.uint8], starts: NDArray[np.int64]) -> N
     return (usual & (_DIGITS[three] | (three == 0x6D))) | unusual
 
 
-def _learn(block: NDArray[np.uint8], start: int) -> bytes | None:
+def _gap_before(block: NDArray[np.uint8], start: int) -> bytes | None:
     """The gap before one message, or ``None`` where no plain header of a usable length stands there."""
     match = _RAW_HEADER.search(_text_before(block, start))
     if match is None:
@@ -165,43 +167,53 @@ def _read_plainly(block: NDArray[np.uint8], starts: NDArray[np.int64], rows: NDA
 
 
 def _read_regular(
-    block: NDArray[np.uint8], starts: NDArray[np.int64], rows: NDArray[np.int64], gap: int, found: Headers
+    block: NDArray[np.uint8], ends: NDArray[np.int64], rows: NDArray[np.int64] | None, found: Headers
 ) -> NDArray[np.int64]:
     """Read the rows whose header is just as glog writes it; give back the other ones.
 
     The thread id is one to seven digits, right-justified to five; one blank; a time stamp of 15 characters; one blank; a date of
     four or eight digits after a level letter.
+
+    Args:
+        block: The text.
+        ends: Where the thread ids end, int64.
+        rows: Where in ``found`` each belongs, int64; ``None`` where these are all rows.
+        found: What is filled in.
     """
-    ends = starts[rows] - gap
     thread, width = decimal_before(block, ends)
     stamp_end = ends - np.maximum(width, 5) - 1
     # uint64 (n, 4): the 24 characters before the end of the stamp, "...I1120 | hh:mm:s|s.uuuuuu", and the eight after it
     words = gather(block, stamp_end - 24, 32)
-    date, first, second, after = words.T
-    first = first ^ as_word(b" 00:00:0")
-    second = second ^ as_word(b"0.000000")
-    bad = _off(first, b" dd:dd:d") | _off(second, b"d.dddddd")
-    short = date ^ as_word(b"\0\0\0\x000000")
-    long = date ^ as_word(b"00000000")
-    level = block[stamp_end - 21]
-    is_short = _LEVELS[level] & (_off(short & np.uint64(0xFFFFFFFF00000000), b"    dddd") == 0)
-    is_long = _LEVELS[block[stamp_end - 25]] & (_off(long, b"dddddddd") == 0)
+    date, after = words[:, 0], words[:, 3]
+    first = words[:, 1] ^ as_word(b" 00:00:0")
+    second = words[:, 2] ^ as_word(b"0.000000")
+    bad = _off(first, b" dd:dd:d")
+    bad |= _off(second, b"d.dddddd")
     # Blanks pad the id to five: as many of the characters after the stamp as the id leaves free must be blanks.
-    pad = np.maximum(6 - width, 1)
-    blanks = _BLANKS[pad]
-    ok = (bad == 0) & (is_short | is_long) & ((after ^ _FIVE_BLANKS) & blanks == 0) & (width >= 1) & (width <= 7)
-    fine = rows if ok.all() else rows[ok]
-    every = fine is rows
-    found.thread[fine] = thread if every else thread[ok]
-    begin = stamp_end - np.where(is_short, 21, 25)
-    found.begin[fine] = begin if every else begin[ok]
+    bad |= (after ^ _EIGHT_BLANKS) & _BLANKS[np.maximum(6 - width, 1)]
+    is_short = _LEVELS[block[stamp_end - 21]] & (_off((date ^ _ZEROS) & _UPPER_HALF, b"    dddd") == 0)
+    fine = (bad == 0) & (width >= 1) & (width <= 7)
+    is_long = None
+    if not is_short.all():  # glog 0.5 and later stamp the year too
+        is_long = _LEVELS[block[stamp_end - 25]] & (_off(date ^ _ZEROS, b"dddddddd") == 0)
+        fine &= is_short | is_long
+    begin = stamp_end - (21 if is_long is None else np.where(is_short, 21, 25))
+    columns = [(found.thread, thread), (found.begin, begin)]
     if found.time_us is not None:
-        stamp = _microseconds(date, first, second, is_long)
-        found.time_us[fine] = stamp if every else stamp[ok]
-    return rows[:0] if every else rows[~ok]
+        columns.append((found.time_us, _microseconds(date, first, second, is_long)))
+    if fine.all():
+        for column, values in columns:
+            column[slice(None) if rows is None else rows] = values
+        return ends[:0]
+    rows = np.arange(len(ends)) if rows is None else rows
+    for column, values in columns:
+        column[rows[fine]] = values[fine]
+    return rows[~fine]
 
 
-_FIVE_BLANKS = as_word(b" " * 8)
+_ZEROS = as_word(b"0" * 8)
+_UPPER_HALF = np.uint64(0xFFFFFFFF00000000)
+_EIGHT_BLANKS = as_word(b" " * 8)
 #: For 0 to 6 blanks, the mask of as many characters.
 _BLANKS = np.array([(1 << 8 * count) - 1 for count in range(7)], np.uint64)
 
@@ -213,7 +225,7 @@ def _off(values: NDArray[np.uint64], shape: bytes) -> NDArray[np.uint64]:
 
 
 def _microseconds(
-    date: NDArray[np.uint64], first: NDArray[np.uint64], second: NDArray[np.uint64], is_long: NDArray[np.bool_]
+    date: NDArray[np.uint64], first: NDArray[np.uint64], second: NDArray[np.uint64], is_long: NDArray[np.bool_] | None
 ) -> NDArray[np.int64]:
     """Time stamps from the words of :func:`_read_regular`, as :func:`memlens.parsing.times.microseconds` gives them."""
 
@@ -230,7 +242,7 @@ def _microseconds(
     day = digit(date, 6) * 10 + digit(date, 7)
     real = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
     days = _DAYS_BEFORE_MONTH[np.where(real, month, 0)] + day - 1
-    if is_long.any():
+    if is_long is not None:
         year = digit(date, 0) * 1000 + digit(date, 1) * 100 + digit(date, 2) * 10 + digit(date, 3)
         days = np.where(is_long, days_since_1970(year, month, day), days)
     return np.where(real, (days * 1440 + minutes) * 60_000_000 + digit(first, 7) * 10_000_000 + tail, -1)

@@ -50,8 +50,8 @@ def join(
 
     A request belongs to the next ALLOC of its thread, if that one has the aligned size.
     """
-    if not len(rows) and not len(request_at):
-        return Requests(rows, rows)
+    if not len(request_at):
+        return _only_allocs(rows, alloc_thread, alloc_size)
     at, thread = np.concatenate((alloc_at, request_at)), np.concatenate((alloc_thread, request_thread))
     single = bool((thread == thread[0]).all())
     # Two rising runs: a stable sort merges them in linear time.
@@ -80,6 +80,18 @@ def join(
         ),
         threads=tuple(thread[heads].tolist()),
     )
+
+
+def _only_allocs(rows: Integers, thread: Integers, size: Integers) -> Requests:
+    """A block without requests: only the first ALLOC of each thread may have one, from an earlier block."""
+    if not len(rows):
+        return Requests(rows, rows)
+    if bool((thread == thread[0]).all()):
+        threads, first = thread[:1], np.zeros(1, np.int64)
+    else:
+        threads, first = np.unique(thread, return_index=True)
+    heads = tuple((int(thread[k]), int(rows[k]), int(size[k])) for k in first)
+    return Requests(rows[:0], rows[:0], first=heads, threads=tuple(threads.tolist()))
 
 
 class PendingRequests:

@@ -1,8 +1,8 @@
 """Find the few places of a block that matter, at several gigabytes a second.
 
 Every text that memlens looks for in an allocator log begins with one of a few bytes (``,`` and ``A F G N O``).  One pass of
-comparisons marks these bytes, the first five characters from each tell what it may be, and only these *candidates* are read
-any further.  A pass holds no interpreter lock, so several threads scan several blocks at once.
+comparisons marks these bytes, the eight characters from each tell what it may be, and only these *candidates* are read any
+further.  A pass holds no interpreter lock, so several threads scan several blocks at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["PIECE", "Scanner"]
 PIECE = 1 << 19
 
 _FIRST = frozenset(b"%c" % byte for byte in b",AFGNO")
-_KEY_BYTES = 5
+_KEY_BYTES = 6
 _KEY_MASK = np.uint64((1 << 8 * _KEY_BYTES) - 1)
 _TABLE_BITS = 10
 _TABLE_SHIFT = np.uint64(64 - _TABLE_BITS)
@@ -46,34 +46,38 @@ class Scanner:
     """Tells where in a block one of many texts may begin.
 
     Args:
-        texts: For each class number (1 to 255) the texts that belong to it, five bytes or longer, each beginning with
-            ``,`` or one of ``A F G N O``.  Only the first five bytes are looked at, and no two classes may share them.
+        texts: For each class number (1 to 255) the texts that belong to it, six to eight bytes long, each beginning with
+            ``,`` or one of ``A F G N O``.  No two texts may share their first six bytes.
 
     Raises:
-        ValueError: A text is too short, begins with another byte, or two classes share one beginning.
+        ValueError: A text is too short or too long, begins with another byte, or shares its beginning with another one.
     """
 
     def __init__(self, texts: Mapping[int, Sequence[bytes]]) -> None:
-        keys: dict[int, int] = {}
+        numbers: dict[bytes, int] = {}
         for number, group in texts.items():
             for text in group:
-                if len(text) < _KEY_BYTES or text[:1] not in _FIRST:
+                if not _KEY_BYTES <= len(text) <= 8 or text[:1] not in _FIRST:
                     raise ValueError(f"cannot scan for {text!r}")
-                key = int(as_word(text[:_KEY_BYTES]))
-                if keys.setdefault(key, number) != number:
-                    raise ValueError(f"{text!r} begins like a text of another class")
-        self._multiplier = _perfect_multiplier(list(keys))
-        self._keys = np.full(1 << _TABLE_BITS, ~np.uint64(0))
+                numbers[text] = number
+        keys = [int(as_word(text[:_KEY_BYTES])) for text in numbers]
+        if len(set(keys)) < len(keys):
+            raise ValueError("two texts share their first six bytes")
+        self._multiplier = _perfect_multiplier(keys)
+        # By slot: the whole text, the mask that covers it, and its class.  A free slot has a text that no mask lets through.
+        self._texts = np.full(1 << _TABLE_BITS, ~np.uint64(0))
+        self._masks = np.zeros(1 << _TABLE_BITS, np.uint64)
         self._classes = np.zeros(1 << _TABLE_BITS, np.uint8)
-        for key, number in keys.items():
+        for key, (text, number) in zip(keys, numbers.items(), strict=True):
             slot = _slot(key, int(self._multiplier))
-            self._keys[slot] = key
+            self._texts[slot] = as_word(text)
+            self._masks[slot] = (1 << 8 * len(text)) - 1
             self._classes[slot] = number
 
     def find(
         self, block: NDArray[np.uint8], begin: int, end: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint8]]:
-        """Where one of the texts may begin.
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Where one of the texts begins.
 
         Args:
             block: uint8; must reach 8 bytes past ``end``.
@@ -81,17 +85,18 @@ class Scanner:
             end: Position after the last one.
 
         Returns:
-            ``(positions, words, classes)``: rising int64 positions, the eight characters from each (uint64, as
-            :func:`~memlens.parsing.swar.gather` gives them), and their class numbers, uint8.
+            ``(positions, classes)``: rising int64 positions and their class numbers, uint8.
         """
         found = [_candidates(block, start, min(start + PIECE, end)) for start in range(begin, end, PIECE)]
         positions = found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0, np.int64)
         words = gather(block, positions)
-        keys = words & _KEY_MASK
-        slots = keys * self._multiplier
-        slots >>= _TABLE_SHIFT
-        known = np.flatnonzero(self._keys.take(slots.view(np.int64)) == keys)
-        return positions.take(known), words.take(known), self._classes.take(slots.take(known).view(np.int64))
+        hashes = words & _KEY_MASK
+        hashes *= self._multiplier
+        hashes >>= _TABLE_SHIFT
+        slots = hashes.view(np.int64)
+        words &= self._masks.take(slots)
+        known = np.flatnonzero(self._texts.take(slots) == words)
+        return positions.take(known), self._classes.take(slots.take(known))
 
 
 def _candidates(block: NDArray[np.uint8], begin: int, end: int) -> NDArray[np.int64]:
@@ -118,4 +123,4 @@ def _perfect_multiplier(keys: list[int]) -> np.uint64:
     multiplier = 0x9E3779B97F4A7C15
     while len({_slot(key, multiplier) for key in keys}) < len(keys):
         multiplier = (multiplier * 6364136223846793005 + 1442695040888963407) & (1 << 64) - 1
-    return np.uint64(multiplier | 0)
+    return np.uint64(multiplier)

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     Positions = NDArray[np.int64]
     Words = NDArray[np.uint64]
 
-__all__ = ["as_word", "decimal_after", "decimal_before", "gather", "hexadecimal_after"]
+__all__ = [
+    "as_word",
+    "decimal_after",
+    "decimal_before",
+    "decimal_in",
+    "gather",
+    "hexadecimal_after",
+    "hexadecimal_in",
+]
 
 
 def _repeat(byte: int) -> np.uint64:
@@ -99,17 +107,23 @@ def decimal_before(block: Block, ends: Positions) -> tuple[NDArray[np.int64], ND
         ``(values, digits)``, both int64.  ``digits`` is 0 where no digit stands there and 16 for 16 digits or more, where
         ``values`` means nothing.
     """
-    values, counts = _decimal_word_before(gather(block, ends - 8))
+    words = gather(block, ends - 16, 16)
+    return decimal_in(words[:, 1], words[:, 0])
+
+
+def decimal_in(words: Words, before: Words) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The decimal numbers that end with the last character of ``words``, where ``before`` holds the eight before those."""
+    values, counts = _decimal_word_before(words)
     long = np.flatnonzero(counts == 8)
-    if len(long):  # the rare numbers of more than eight digits: the eight characters before
-        upper, more = _decimal_word_before(gather(block, ends[long] - 16))
+    if len(long):  # the rare numbers of more than eight digits
+        upper, more = _decimal_word_before(before[long])
         values[long] += upper * np.int64(10**8)
         counts[long] += more
     return values, counts
 
 
 def _decimal_word_before(words: Words) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    words ^= _ZERO_CHARS
+    words = words ^ _ZERO_CHARS
     other = _not_digits(words)
     other |= other >> _SHIFTS[8]  # smear the marks down: what stands before the last non-digit is not of the number
     other |= other >> _SHIFTS[16]
@@ -149,15 +163,21 @@ def hexadecimal_after(block: Block, starts: Positions) -> tuple[Words, NDArray[n
         that of the first 16.
     """
     words = gather(block, starts, 24)
-    values, counts = _hexadecimal_word(words[:, 0])
-    lower, more = _hexadecimal_word(words[:, 1])
-    full = counts == 8
-    more *= full
+    return hexadecimal_in(words[:, 0], words[:, 1], words[:, 2])
+
+
+def hexadecimal_in(first: Words, second: Words, third: Words) -> tuple[Words, NDArray[np.int64]]:
+    """The hexadecimal numbers that begin with the first character of ``first``; the other words hold what follows."""
+    values, counts = _hexadecimal_word(first)
+    lower, more = _hexadecimal_word(second)
+    if not (full := counts == 8).all():
+        more *= full
+        lower *= full
     values <<= more << _SHIFTS[2]
-    values |= np.where(full, lower, np.uint64(0))
+    values |= lower
     counts += more
     if (widest := np.flatnonzero(counts == 16)).size:
-        _, beyond = _hexadecimal_word(words[widest, 2])
+        _, beyond = _hexadecimal_word(third[widest])
         counts[widest] += beyond > 0
     return values, counts.view(np.int64)
 

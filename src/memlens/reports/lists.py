@@ -23,7 +23,7 @@ _PER_WINDOW = Column("bytes_per_window", "Per window", "bytes")
 _IN_WINDOWS = Column("windows", "In windows", "count", drop=1)
 _SIZES = (
     Column("low_bytes", "From", "bytes"),
-    Column("high_bytes", "To", "bytes"),
+    Column("below_bytes", "Below", "bytes"),
     Column("allocs", "Allocs", "count"),
     Column("alloc_bytes", "Allocated", "bytes", strong=True),
     Column("frees", "Frees", "count"),
@@ -55,7 +55,10 @@ def lists_of(name: str, result: Any, asked: Asked) -> Iterator[Table | Line | Fi
     elif name == "remaining" or (name == "stats" and not asked.full):
         return
     elif name == "stats":
-        rows = [[getattr(row, column.key) for column in _SIZES] for row in result.histogram]
+        rows = [
+            [row.low_bytes, row.high_bytes + 1, row.allocs, row.alloc_bytes, row.frees, row.free_bytes]
+            for row in result.histogram
+        ]
         yield take("Sizes", _SIZES, rows, len(rows), len(rows), "size")
     else:
         yield from generic_blocks(name, result, asked.top, asked.min_size)

@@ -68,7 +68,7 @@ _CARRIED_IN = _measure("carried-in", "remaining", "carried_in_bytes", "Carried i
 _RESERVED = _measure("reserved-peak", "peak", "reserved_peak_bytes", "Reserved", "bytes", 0, True)
 _EVENTS = _measure("events", "", "events", "Events", "count", 8)
 _LINE = _measure("line", "", "start_line", "Line", "count", 7)
-_DURATION = _measure("duration", "stats", "duration_us", "Duration", "duration", 9)
+_DURATION = _measure("duration", "", "duration_us", "Duration", "duration", 9)
 
 #: A row a window.  The order is the order shown; ``drop`` says what leaves first on a narrow terminal.
 WINDOW_COLUMNS = (

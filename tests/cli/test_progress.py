@@ -1,0 +1,108 @@
+"""The progress bar: for people only, and only when the work takes a while."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from memlens.cli import progress
+from memlens.cli.progress import progress_bar
+
+
+class FakeTerminal(io.StringIO):
+    """A stderr that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> FakeTerminal:
+    for name in ("CI", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    stream = FakeTerminal()
+    # Not sys.stderr itself, which pytest sets anew between a fixture and its test.
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=stream))
+    return stream
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: self.now))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    path = tmp_path / "run.log"
+    path.write_bytes(b"x" * 1000)
+    return str(path)
+
+
+def test_quick_work_shows_nothing(terminal: FakeTerminal, clock: Clock, log: str) -> None:
+    with progress_bar([log]) as report:
+        assert report is not None
+        clock.now += 0.9
+        report(900)
+    assert terminal.getvalue() == ""
+
+
+def test_slow_work_shows_a_bar_that_goes_away(terminal: FakeTerminal, clock: Clock, log: str) -> None:
+    with progress_bar([log]) as report:
+        assert report is not None
+        clock.now += 1.1
+        report(500)
+        shown = terminal.getvalue()
+    assert "reading" in shown
+    assert "500/1,000 bytes" in shown
+    assert terminal.getvalue().endswith("\x1b[2K")
+
+
+def test_the_bar_is_drawn_at_most_ten_times_a_second(terminal: FakeTerminal, clock: Clock, log: str) -> None:
+    with progress_bar([log]) as report:
+        assert report is not None
+        clock.now += 1.1
+        report(1)
+        drawn = len(terminal.getvalue())
+        clock.now += 0.05
+        report(2)
+        assert len(terminal.getvalue()) == drawn
+        clock.now += 0.06
+        report(3)
+        assert len(terminal.getvalue()) > drawn
+
+
+def test_an_input_of_unknown_size_can_be_followed_too(terminal: FakeTerminal, clock: Clock) -> None:
+    with progress_bar(["-"]) as report:
+        assert report is not None
+        clock.now += 2
+        report(5000)
+    assert "reading" in terminal.getvalue()
+
+
+@pytest.mark.parametrize("variable", ["CI", "TERM"])
+def test_nobody_looks_at_a_bar_in_ci(
+    terminal: FakeTerminal, monkeypatch: pytest.MonkeyPatch, log: str, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "dumb")
+    with progress_bar([log]) as report:
+        assert report is None
+    assert terminal.getvalue() == ""
+
+
+def test_a_pipe_gets_no_bar(monkeypatch: pytest.MonkeyPatch, log: str) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=io.StringIO()))
+    with progress_bar([log]) as report:
+        assert report is None

@@ -1,0 +1,82 @@
+"""Damaged logs: no traceback, no hang, and no figure that contradicts the identities."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from memlens.analyzers import get
+from memlens.cli import group
+from memlens.errors import MemlensError
+from memlens.events import EventLog, Kind
+from memlens.parsing.reader import read
+from texts import mutate, read_packed
+
+#: Seconds that one log is damaged over and over.
+SECONDS = 4.0
+LOGS = ("05_oom_331.log", "09_torn_4procs_unbuffered_331.log.gz", "10_v10_dygraph_331.log.gz", "331_sot_pir_cnnbreaks.log")
+
+
+def check_identities(log: EventLog) -> None:
+    windows = (*log.windows(r"^(?:START|STEP|EPOCH) ?\S*"), log.whole)
+    remaining, peak, stats, unmatched = (get(name).many(windows) for name in ("remaining", "peak", "stats", "unmatched"))
+    for r, p, s, u in zip(remaining, peak, stats, unmatched, strict=True):
+        assert r.remaining_bytes == s.alloc_bytes - s.free_bytes
+        assert r.remaining_bytes == u.held_bytes - u.released_bytes - u.unknown_free_bytes + u.mismatch_bytes
+        assert r.live_bytes == r.carried_in_bytes + r.remaining_bytes
+        assert p.peak_bytes >= max(r.remaining_bytes, 0)
+        assert p.absolute_peak_bytes == r.carried_in_bytes + p.peak_bytes
+        assert s.frees <= s.allocs + u.released_frees + u.unknown_frees
+    assert sum(r.remaining_bytes for r in remaining[:-1]) == remaining[-1].remaining_bytes
+    assert max(p.absolute_peak_bytes for p in peak[:-1]) <= peak[-1].absolute_peak_bytes
+    whole = log.trust
+    assert (whole.allocs, whole.frees) == tuple(int((log.kind == kind).sum()) for kind in (Kind.ALLOC, Kind.FREE))
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_damaged_real_logs_give_figures_that_agree_with_each_other(shared: Path, name: str) -> None:
+    text = read_packed(shared / "data/paddle" / name)
+    chance = random.Random(name)
+    end = time.monotonic() + SECONDS
+    rounds = 0
+    while rounds < 3 or time.monotonic() < end:
+        at = chance.randrange(max(len(text) - 80_000, 1))
+        damaged = mutate(text[at : at + chance.randrange(1000, 80_000)], chance)
+        try:
+            log = read(io.BytesIO(damaged), columns=("time_us", "thread"))
+            check_identities(log.without_cache(source=memory(damaged)))
+        except MemlensError as error:
+            assert error.message
+        rounds += 1
+    assert rounds >= 3
+
+
+def memory(text: bytes) -> object:
+    from memlens.source import MemorySource
+
+    return MemorySource(text, "damaged.log")
+
+
+@pytest.mark.parametrize("name", LOGS[:3])
+def test_the_command_line_answers_damaged_logs_without_a_traceback(shared: Path, tmp_path: Path, name: str) -> None:
+    text = read_packed(shared / "data/paddle" / name)
+    chance = random.Random(name)
+    path = tmp_path / "damaged.log"
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        at = chance.randrange(max(len(text) - 60_000, 1))
+        path.write_bytes(mutate(text[at : at + 60_000], chance))
+        form = chance.choice(["table", "json", "csv", "markdown"])
+        cut = chance.choice([[], ["--by", "START|STEP"], ["--start", "START BACKWARD"], ["--nth", "2", "--start", "START"]])
+        done = CliRunner().invoke(group, ["analyze", str(path), "--format", form, *cut])
+        assert done.exit_code in (0, 1), done.output
+        if done.exception is not None and not isinstance(done.exception, (MemlensError, SystemExit)):
+            raise done.exception
+        if form == "json" and done.exit_code == 0:
+            json.loads(done.stdout)
