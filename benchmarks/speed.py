@@ -13,9 +13,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -85,6 +87,42 @@ def timed(command: Sequence[str]) -> Timing:
             sys.exit(f"{' '.join(command)} ended with {process.returncode}:\n{errors.read().decode(errors='replace')}")
     scale = 1 if sys.platform == "darwin" else 1024
     return Timing(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * scale)
+
+
+def peak_of_all_processes(command: Sequence[str]) -> int:
+    """Run one command once more, untimed, and give the peak memory in bytes of it and its workers together.
+
+    Every few milliseconds the proportional shares (Pss: what workers share with their parent counts once) of all processes
+    of its session are added up.  0 where the system has no ``/proc`` to look at.
+    """
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    reader = threading.Thread(target=process.communicate)  # an output that nobody reads would stop it
+    reader.start()
+    peak = 0
+    while reader.is_alive():
+        peak = max(peak, sum(map(share_of, processes_of_session(process.pid))))
+        time.sleep(0.005)
+    reader.join()
+    return peak
+
+
+def processes_of_session(session: int) -> Iterator[Path]:
+    """The folders in ``/proc`` of a session's processes."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError, IndexError):  # it may end while it is looked at
+            if int((folder / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+                yield folder
+
+
+def share_of(folder: Path) -> int:
+    """The proportional share of memory, in bytes, of one process."""
+    with suppress(OSError):
+        for line in (folder / "smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 def output_of(command: Sequence[str]) -> str:
@@ -169,6 +207,10 @@ def measure(log: Log, memlens: list[str], baseline: list[str], repeat: int) -> N
     print(f"\n{log.name}: {log.size / MB:,.0f} MB, {log.events:,} events, {figures_agree(memlens, baseline, log)}")
     timed(["cat", str(log.path)])  # warm page cache for all
     times = interleaved(commands, repeat)
+    for name, command in commands.items():  # memory of workers too, measured apart: looking costs time
+        if name.startswith("memlens"):
+            together = peak_of_all_processes(command)
+            times[name] = [replace(run, peak=max(run.peak, together)) for run in times[name]]
     print(table(times))
     ours, peak = wall(times, "memlens analyze"), max(run.peak for run in times["memlens analyze"]) / MB
     factor = 8 if log.name == "dense" else 12

@@ -11,7 +11,9 @@ from memlens import lifetimes
 from memlens.events import EventLog, Kind
 
 rows = st.lists(
-    st.tuples(st.sampled_from(list(Kind)), st.integers(0, 9), st.sampled_from([0, 256, 512, 0x7F2B4C000000, 2**63, 2**64 - 1])),
+    st.tuples(
+        st.sampled_from(list(Kind)), st.integers(0, 9), st.sampled_from([0, 256, 512, 0x7F2B4C000000, 2**63, 2**64 - 1])
+    ),
     max_size=60,
 )
 

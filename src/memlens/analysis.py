@@ -81,7 +81,7 @@ def analyze(
     for given in inputs:
         try:
             done.append(_analyze_one(reading, given, cut, chosen, forget=len(inputs) > 1))
-        except UsageError:  # noqa: PERF203  one log must not lose the others
+        except UsageError:
             raise
         except MemlensError as error:
             if len(inputs) == 1:

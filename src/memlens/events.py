@@ -165,7 +165,9 @@ class EventLog:
 
         return window(self, start, end, start_regex=start_regex, end_regex=end_regex, nth=nth)
 
-    def windows(self, by: str, *, end: str | Sequence[str] = (), end_regex: str | Sequence[str] = ()) -> tuple[Window, ...]:
+    def windows(
+        self, by: str, *, end: str | Sequence[str] = (), end_regex: str | Sequence[str] = ()
+    ) -> tuple[Window, ...]:
         """Cut the log into consecutive windows, one from each line that matches the regular expression ``by``.
 
         See :func:`memlens.slicing.windows`.

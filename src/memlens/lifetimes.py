@@ -93,13 +93,15 @@ def _order_by_address(addr: NDArray[np.uint64]) -> NDArray[np.int64]:
     spread <<= np.uint64(place_bits)
     spread |= np.arange(len(addr), dtype=np.uint64)
     spread.sort()
-    spread &= np.uint64((1 << place_bits) - 1)
-    return spread.view(np.int64)
+    places: NDArray[np.int64] = (spread & np.uint64((1 << place_bits) - 1)).view(np.int64)
+    return places
 
 
 def pair(log: EventLog) -> Lifetimes:
     """Pair a log's ALLOC and FREE events, in one pass over batches."""
-    partner = np.full(len(log), -1, np.int32 if len(log) < 1 << 31 else np.int64)
+    partner: NDArray[np.int32] | NDArray[np.int64] = (
+        np.full(len(log), -1, np.int32) if len(log) < 1 << 31 else np.full(len(log), -1, np.int64)
+    )
     doubles: list[NDArray[np.int64]] = []
     pairing = Pairing()
     for lo in range(0, len(log), _BATCH):

@@ -9,7 +9,7 @@ from memlens.errors import UsageError
 __all__ = ["format_bytes", "format_signed", "parse_bytes"]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-_SCALE = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+_UNIT_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 _SIZE = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?|\.\d+)\s*(?P<unit>[kmgtp]?)(?:i?b)?\s*", re.IGNORECASE)
 
 
@@ -46,5 +46,5 @@ def parse_bytes(text: str) -> int:
     match = _SIZE.fullmatch(text)
     if match is None:
         raise UsageError(f"{text!r} is not a size", "Write a size like 4096, 64KiB, 1.5MiB or 2GiB (units are binary).")
-    return round(float(match["number"]) * 1024 ** _SCALE[match["unit"].lower()]) if "." in match["number"] else (
-        int(match["number"]) * 1024 ** _SCALE[match["unit"].lower()])
+    number, unit = match["number"], _UNIT_BYTES[match["unit"].lower()]
+    return round(float(number) * unit) if "." in number else int(number) * unit

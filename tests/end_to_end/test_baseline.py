@@ -7,15 +7,20 @@ import sys
 from pathlib import Path
 
 import pytest
+from texts import read_packed
 
 from memlens.analyzers import get
 from memlens.errors import NoEventsError
 from memlens.parsing.reader import read
 from memlens.slicing import Window
-from texts import read_packed
 
 #: Windows that the script and memlens cut alike: literals that no other anchor contains.
-ANCHORS: tuple[tuple[str, ...], ...] = ((), ("START BACKWARD", "START OPT"), ("STEP 1 START", "STEP 2 START", "Traceback"), ("EPOCH 0 END",))
+ANCHORS: tuple[tuple[str, ...], ...] = (
+    (),
+    ("START BACKWARD", "START OPT"),
+    ("STEP 1 START", "STEP 2 START", "Traceback"),
+    ("EPOCH 0 END",),
+)
 
 #: Without a prefix the event stands at the start of its line, where the script's ``.+Alloc`` does not match.
 SCRIPT_SEES_NOTHING = {"06_noprefix.log"}

@@ -10,22 +10,29 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from texts import mutate, read_packed
 
 from memlens.analyzers import get
 from memlens.cli import group
 from memlens.errors import MemlensError
 from memlens.events import EventLog, Kind
 from memlens.parsing.reader import read
-from texts import mutate, read_packed
 
 #: Seconds that one log is damaged over and over.
 SECONDS = 4.0
-LOGS = ("05_oom_331.log", "09_torn_4procs_unbuffered_331.log.gz", "10_v10_dygraph_331.log.gz", "331_sot_pir_cnnbreaks.log")
+LOGS = (
+    "05_oom_331.log",
+    "09_torn_4procs_unbuffered_331.log.gz",
+    "10_v10_dygraph_331.log.gz",
+    "331_sot_pir_cnnbreaks.log",
+)
 
 
 def check_identities(log: EventLog) -> None:
     windows = (*log.windows(r"^(?:START|STEP|EPOCH) ?\S*"), log.whole)
-    remaining, peak, stats, unmatched = (get(name).many(windows) for name in ("remaining", "peak", "stats", "unmatched"))
+    remaining, peak, stats, unmatched = (
+        get(name).many(windows) for name in ("remaining", "peak", "stats", "unmatched")
+    )
     for r, p, s, u in zip(remaining, peak, stats, unmatched, strict=True):
         assert r.remaining_bytes == s.alloc_bytes - s.free_bytes
         assert r.remaining_bytes == u.held_bytes - u.released_bytes - u.unknown_free_bytes + u.mismatch_bytes
@@ -73,7 +80,9 @@ def test_the_command_line_answers_damaged_logs_without_a_traceback(shared: Path,
         at = chance.randrange(max(len(text) - 60_000, 1))
         path.write_bytes(mutate(text[at : at + 60_000], chance))
         form = chance.choice(["table", "json", "csv", "markdown"])
-        cut = chance.choice([[], ["--by", "START|STEP"], ["--start", "START BACKWARD"], ["--nth", "2", "--start", "START"]])
+        cut = chance.choice(
+            [[], ["--by", "START|STEP"], ["--start", "START BACKWARD"], ["--nth", "2", "--start", "START"]]
+        )
         done = CliRunner().invoke(group, ["analyze", str(path), "--format", form, *cut])
         assert done.exit_code in (0, 1), done.output
         if done.exception is not None and not isinstance(done.exception, (MemlensError, SystemExit)):

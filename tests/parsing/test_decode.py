@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from texts import decode_text, mutate
 
 from memlens.events import Kind
 from memlens.parsing.decode import Decoded
 from memlens.parsing.headers import HeaderReader
 from memlens.parsing.plain import read_plain
 from memlens.parsing.times import microseconds
-from texts import decode_text, mutate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,7 +45,9 @@ def assert_same(text: bytes, headers: HeaderReader | None = None) -> None:
 threads = st.sampled_from(["13292", " 7128", "   42", "    7", "2778380", "2569728960", "123456789012345"])
 dates = st.sampled_from(["1120", "0229", "0101", "1231", "20240229", "20220507", "1399", "0000", "19991231"])
 stamps = st.sampled_from(["10:22:32.856307", "23:59:59.999999", "00:00:00.000000", "99:99:99.000001"])
-files = st.sampled_from(["auto_growth_best_fit_allocator.cc:270", "auto_growth_best_fit_allocator_v2.cc:9", "a.cc:1", "x" * 70 + ".cc:5"])
+files = st.sampled_from(
+    ["auto_growth_best_fit_allocator.cc:270", "auto_growth_best_fit_allocator_v2.cc:9", "a.cc:1", "x" * 70 + ".cc:5"]
+)
 headers = st.one_of(
     st.builds("{}{} {} {} {}] ".format, st.sampled_from("IWEFX"), dates, stamps, threads, files),
     st.sampled_from(["", HEADER, HEADER + "   ", HEADER[:-1], HEADER[:-1] + "\t", "69: " + HEADER, "2024-11-20T10:22:32Z " + HEADER,
@@ -82,7 +84,9 @@ messages = st.one_of(
 )  # fmt: skip
 lines = st.builds("{}{}{}".format, headers, messages, st.sampled_from(["", "", "", "\r", " trailing", "\x1b[0m"]))
 #: A line, sometimes run together with the next one, or cut.
-pieces = st.one_of(lines.map(lambda line: line + "\n"), lines, st.builds(lambda line, n: line[:n] + "\n", lines, st.integers(0, 120)))
+pieces = st.one_of(
+    lines.map(lambda line: line + "\n"), lines, st.builds(lambda line, n: line[:n] + "\n", lines, st.integers(0, 120))
+)
 texts = st.lists(pieces, max_size=25).map(lambda parts: "".join(parts).encode("latin-1"))
 
 
@@ -96,7 +100,15 @@ def test_decoder_gives_what_the_regular_expressions_give(text: bytes) -> None:
     assert_same(text)
 
 
-@given(st.lists(st.lists(st.tuples(st.sampled_from([11, 22, 33333]), st.sampled_from("rraf"), st.sampled_from([64, 200, 256])), max_size=12), max_size=5))
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.sampled_from([11, 22, 33333]), st.sampled_from("rraf"), st.sampled_from([64, 200, 256])),
+            max_size=12,
+        ),
+        max_size=5,
+    )
+)
 @settings(deadline=None)
 def test_requests_join_the_next_alloc_of_their_thread_within_and_across_blocks(
     blocks: list[list[tuple[int, str, int]]],
@@ -130,7 +142,14 @@ def test_a_reader_that_learned_one_header_shape_still_reads_the_others() -> None
     for file in ("a.cc:1", "b.cc:22", "c.cc:333"):
         line = f"I1120 10:22:32.856307 13292 {file}] Alloc 256 bytes, ptr = 0x7f01\n".encode()
         assert_same(line * 3, reader)
-    assert_same(b"".join(f"I1120 10:22:32.856307 {t} {f}] Free 1 bytes, ptr = 0x1\n".encode() for t in ("    7", "1234567") for f in ("a.cc:1", "c.cc:333")), reader)
+    assert_same(
+        b"".join(
+            f"I1120 10:22:32.856307 {t} {f}] Free 1 bytes, ptr = 0x1\n".encode()
+            for t in ("    7", "1234567")
+            for f in ("a.cc:1", "c.cc:333")
+        ),
+        reader,
+    )
 
 
 def test_more_header_shapes_than_are_kept_are_read_all_the_same() -> None:
@@ -138,7 +157,14 @@ def test_more_header_shapes_than_are_kept_are_read_all_the_same() -> None:
     assert_same(text.encode() * 2)
 
 
-REAL = ("01_first_venv_dygraph.log", "05_oom_331.log", "06_free_idle_chunk.log", "06_noprefix.log", "262_ast_cnn_pt.log", "331_parts_pir_transformer.log")
+REAL = (
+    "01_first_venv_dygraph.log",
+    "05_oom_331.log",
+    "06_free_idle_chunk.log",
+    "06_noprefix.log",
+    "262_ast_cnn_pt.log",
+    "331_parts_pir_transformer.log",
+)
 
 
 @pytest.mark.parametrize("name", REAL)

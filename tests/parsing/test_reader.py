@@ -8,6 +8,7 @@ import io
 import lzma
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +17,7 @@ import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from texts import read_packed
 
 from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.events import EventLog, Kind
@@ -23,7 +25,6 @@ from memlens.matching import Pattern
 from memlens.parsing import blocks, reader, stripes
 from memlens.parsing.plain import read_plain
 from memlens.parsing.reader import read
-from texts import read_packed
 
 HEADER = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "
 
@@ -84,7 +85,9 @@ def test_stripes_read_by_several_processes_give_the_same_log(
     path.write_bytes(text)
     monkeypatch.setattr(stripes, "_STRIPE", stripe)
     monkeypatch.setattr(reader, "worth_forking", lambda _: os.name == "posix")
-    log = read(path, columns=("thread", "time_us"), patterns=[Pattern("START STEP_3"), Pattern(r"STEP_(\d+)", regex=True)])
+    log = read(
+        path, columns=("thread", "time_us"), patterns=[Pattern("START STEP_3"), Pattern(r"STEP_(\d+)", regex=True)]
+    )
     assert rows(log) == plain_rows(text)
     assert log.facts.lines == text.count(b"\n") + 1
     assert log.facts.ends_mid_line
@@ -114,7 +117,12 @@ def pack_zstd(text: bytes) -> bytes:
     return zstandard.ZstdCompressor().compress(text)
 
 
-PACKERS = {"gzip": gzip.compress, "zstd": pack_zstd, "xz": lzma.compress, "bzip2": bz2.compress}
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "zstd": pack_zstd,
+    "xz": lzma.compress,
+    "bzip2": bz2.compress,
+}
 
 
 @pytest.mark.parametrize("compression", PACKERS)
@@ -229,7 +237,9 @@ def test_events_are_read_whatever_stands_around_them(before: bytes, after: bytes
 
 
 def test_a_line_of_megabytes_is_read() -> None:
-    text = b"z" * 9_000_000 + HEADER.encode() + b"Alloc 256 bytes, ptr = 0x7f01 " + b"q" * 9_000_000 + b"\n" + log_text(3)
+    text = (
+        b"z" * 9_000_000 + HEADER.encode() + b"Alloc 256 bytes, ptr = 0x7f01 " + b"q" * 9_000_000 + b"\n" + log_text(3)
+    )
     log = read_text(text)
     assert log.size[0] == 256
     assert log.facts.lines == text.count(b"\n")
@@ -339,7 +349,10 @@ def test_progress_ends_with_all_bytes(tmp_path: Path) -> None:
 
 
 def test_an_out_of_memory_message_is_kept_with_its_line() -> None:
-    text = log_text(2) + b"Out of memory error on GPU 0. Cannot allocate 98.000244MB memory on GPU 0, 6.000000GB memory has been allocated and available memory is only 0.000000B.\n"
+    text = (
+        log_text(2)
+        + b"Out of memory error on GPU 0. Cannot allocate 98.000244MB memory on GPU 0, 6.000000GB memory has been allocated and available memory is only 0.000000B.\n"
+    )
     (oom,) = read_text(text).facts.ooms
     assert (oom.line, oom.requested_bytes, oom.free_bytes) == (text.count(b"\n"), 102_760_704, 0)  # 98.000244 × 2**20
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from texts import decode_text, read_packed
 
 from memlens.parsing.stat_lines import STAT_LINE
-from texts import decode_text, read_packed
 
 
 def rows(text: bytes) -> list[tuple[int, bool, int, int, int]]:
@@ -34,7 +34,9 @@ def plain_rows(text: bytes) -> list[tuple[int, bool, int, int, int]]:
     ]
 
 
-numbers = st.sampled_from(["0", "256", "-256", "99999999", "123456789", "-140737488355328", "1234567890123456", "", "x1", "--2"])
+numbers = st.sampled_from(
+    ["0", "256", "-256", "99999999", "123456789", "-140737488355328", "1234567890123456", "", "x1", "--2"]
+)
 names = st.sampled_from(["DeviceMemoryStatAllocated0", "HostMemoryStatAllocated0", "DeviceMemoryStatReserved12", "HostMemoryStatReserved0",
                          "MemoryStatAllocated0", "DeviceMemoryStatAllocated", "DeviceMemoryStatReserved12345", "GpuMemoryStatReserved1"])  # fmt: skip
 stats = st.builds(

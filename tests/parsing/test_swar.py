@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from memlens.parsing import swar
 
-CHARACTERS = st.text("0123456789abcdefABGg :()/x~\x00\x7f\xff\xb0", min_size=0, max_size=40).map(lambda t: t.encode("latin-1"))
+CHARACTERS = st.text("0123456789abcdefABGg :()/x~\x00\x7f\xff\xb0", min_size=0, max_size=40).map(
+    lambda t: t.encode("latin-1")
+)
 PAD = b"\n" * 32
 
 
@@ -66,5 +68,10 @@ def test_numbers_of_up_to_fifteen_digits_are_read_exactly(numbers: list[int]) ->
 
 def test_gather_gives_the_characters_from_each_position_lowest_byte_first() -> None:
     block = np.frombuffer(b"0123456789abcdefghij", np.uint8)
-    assert swar.gather(block, np.array([0, 3])).tolist() == [int(swar.as_word(b"01234567")), int(swar.as_word(b"3456789a"))]
-    assert swar.gather(block, np.array([2]), 16).tolist() == [[int(swar.as_word(b"23456789")), int(swar.as_word(b"abcdefgh"))]]
+    assert swar.gather(block, np.array([0, 3])).tolist() == [
+        int(swar.as_word(b"01234567")),
+        int(swar.as_word(b"3456789a")),
+    ]
+    assert swar.gather(block, np.array([2]), 16).tolist() == [
+        [int(swar.as_word(b"23456789")), int(swar.as_word(b"abcdefgh"))]
+    ]

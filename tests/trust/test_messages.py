@@ -73,7 +73,9 @@ def test_every_figure_format_but_the_old_executor_and_the_bare_trainer_line_is_f
 
 def test_the_message_of_a_full_card_is_found_by_a_literal_of_its_own_line() -> None:
     hits = [line for line in FULL_CARD.split(b"\n") if any(literal in line for literal in LITERALS)]
-    found = [message.oom for line in hits if (message := read_message(line, 0, 1)) is not None and message.oom is not None]
+    found = [
+        message.oom for line in hits if (message := read_message(line, 0, 1)) is not None and message.oom is not None
+    ]
     # 98.000244 MB is 102,760,703.9 bytes.
     assert [(oom.device, oom.requested_bytes, oom.free_bytes) for oom in found] == [("GPU 0", 102_760_704, 0)]
 

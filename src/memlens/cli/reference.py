@@ -90,7 +90,7 @@ def reference() -> str:
     parts = [_HEAD.rstrip()]
     for verb in VERBS:
         command = group.get_command(context, verb)
-        assert command is not None  # noqa: S101  VERBS says so
+        assert command is not None
         parts.append("\n".join(_command(verb, command, context)))
     return "\n\n".join(parts) + "\n"
 

@@ -131,13 +131,15 @@ class Assembler:
             self._stats.append(decoded.stat_lines)
         self._bytes = reading.offset + reading.size
         self._lines += reading.lines
-        self._mid_line = reading.ends_mid_line and not reading.cut
+        self._mid_line = bool(reading.ends_mid_line) and not reading.cut
 
     def _add_events(self, reading: BlockReading) -> None:
         decoded = reading.decoded
         done = (reading.offset + reading.size) / self._size if self._size else 0.0
         for name, column in self._columns.items():
-            part = getattr(decoded, name) if reading.line is None or name != "line" else reading.line + (self._lines + 1)
+            part = (
+                getattr(decoded, name) if reading.line is None or name != "line" else reading.line + (self._lines + 1)
+            )
             column.append(part, done)
         if len(decoded.thread):
             if bool((decoded.thread == decoded.thread[0]).all()):
@@ -179,7 +181,7 @@ class Assembler:
         """
         facts = Facts(
             bytes=self._bytes,
-            lines=self._lines + self._mid_line,
+            lines=int(self._lines + self._mid_line),
             malformed=self._malformed,
             malformed_samples=tuple(self._samples),
             ends_mid_line=self._mid_line,

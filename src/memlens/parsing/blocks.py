@@ -95,7 +95,7 @@ class Blocks:
 
     def _fill(self, buffer: NDArray[np.uint8], end: int) -> tuple[int, bool]:
         """Read until the buffer is full or the stream ends; gives the end of the text and whether it is the last."""
-        view = memoryview(buffer)
+        view = buffer.data
         while end < len(buffer) - PAD:
             count = self._stream.readinto(view[end : len(buffer) - PAD])
             if not count:

@@ -154,7 +154,9 @@ def decode(block: Block, begin: int, end: int, offset: int, headers: HeaderReade
         wanted.addr.view(np.int64),
     )
     to_input = offset - begin
-    prealloc = at[_Text.ALLOC].compress(block[at[_Text.ALLOC] + 6] == ord("s"))  # PreAlloc small_pool_pre_alloc_in_mb = …
+    prealloc = at[_Text.ALLOC].compress(
+        block[at[_Text.ALLOC] + 6] == ord("s")
+    )  # PreAlloc small_pool_pre_alloc_in_mb = …
     prealloc = prealloc.compress(gather(block, prealloc - 3) == as_word(b"PreAlloc"))
     return Decoded(
         kind=events.kind,
@@ -219,7 +221,9 @@ def _read_new_chunks(block: Block, at: Positions) -> tuple[_Found, Positions, in
 
 def _read_chunks_back(block: Block, at: Positions) -> tuple[_Found, Positions]:
     """The RELEASE events among ``Free chu…`` texts; and lines that only look like one."""
-    at = at.compress((gather(block, at + 8) == as_word(b"nk with ")) & ((gather(block, at + 16) & _MASK5) == as_word(b"size ")))
+    at = at.compress(
+        (gather(block, at + 8) == as_word(b"nk with ")) & ((gather(block, at + 16) & _MASK5) == as_word(b"size "))
+    )
     size, digits = decimal_after(block, at + 21)
     fine = (digits >= 1) & (digits <= _MOST_DIGITS) & (size <= MAX_SIZE)
     kind = np.full(int(fine.sum()), Kind.RELEASE, np.int8)
@@ -231,9 +235,13 @@ def _in_order(blocks: _Found, *chunks: _Found) -> _Found:
     parts = [blocks, *(part for part in chunks if len(part.start))]
     if len(parts) == 1:
         return blocks
-    joined = _Found(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    order = joined.start.argsort(kind="stable")
-    return _Found(*(column[order] for column in joined))
+    order = np.concatenate([part.start for part in parts]).argsort(kind="stable")
+    return _Found(
+        np.concatenate([part.start for part in parts])[order],
+        np.concatenate([part.kind for part in parts])[order],
+        np.concatenate([part.size for part in parts])[order],
+        np.concatenate([part.addr for part in parts])[order],
+    )
 
 
 def _unread_keywords(block: Block, allocs: Positions, frees: Positions, read: Positions) -> Positions:
@@ -248,7 +256,8 @@ def _unread_keywords(block: Block, allocs: Positions, frees: Positions, read: Po
     _, digits = decimal_after(block, number)
     tail = gather(block, number + digits)
     trap = (tail == as_word(b" bytes a")) | (tail == as_word(b" bytes o")) | ((tail & _MASK7) == as_word(b" bytes."))
-    return keywords[~(trap & (digits <= _MOST_DIGITS))]
+    unexplained: Positions = keywords[~(trap & (digits <= _MOST_DIGITS))]
+    return unexplained
 
 
 def _is_digit(characters: NDArray[np.uint8]) -> NDArray[np.bool_]:
@@ -305,7 +314,9 @@ class _Lines:
     def of(self, at: Positions) -> Positions:
         """The start of the line that holds each position."""
         if len(at) <= _FEW:
-            return np.array([line_start_before(self._block, self._begin, p) or self._begin for p in at.tolist()], np.int64)
+            return np.array(
+                [line_start_before(self._block, self._begin, p) or self._begin for p in at.tolist()], np.int64
+            )
         if self._before_starts is None:
             ends = np.flatnonzero(self._block[self._begin : self._end] == 0x0A) + self._begin
             self._before_starts = np.concatenate(([self._begin - 1], ends))

@@ -136,9 +136,15 @@ def _may_follow_header(block: NDArray[np.uint8], starts: NDArray[np.int64]) -> N
     """False where the characters before a message rule out a header: neither ``:270] `` nor blanks nor a colour stand there."""
     one, two, three = block[starts - 1], block[starts - 2], block[starts - 3]
     usual = (one == 0x20) & (two == 0x5D)
-    unusual = (one == 0x5D) | (one == 0x09) | (one == 0x6D) | ((one == 0x20) & ((two == 0x20) | (two == 0x09) | (two == 0x6D)))
+    unusual = (
+        (one == 0x5D)
+        | (one == 0x09)
+        | (one == 0x6D)
+        | ((one == 0x20) & ((two == 0x20) | (two == 0x09) | (two == 0x6D)))
+    )
     # A colour may stand before the bracket too; `m` is rare enough there to ask the regular expression.
-    return (usual & (_DIGITS[three] | (three == 0x6D))) | unusual
+    may: NDArray[np.bool_] = (usual & (_DIGITS[three] | (three == 0x6D))) | unusual
+    return may
 
 
 def _gap_before(block: NDArray[np.uint8], start: int) -> bytes | None:
@@ -208,7 +214,8 @@ def _read_regular(
     rows = np.arange(len(ends)) if rows is None else rows
     for column, values in columns:
         column[rows[fine]] = values[fine]
-    return rows[~fine]
+    irregular: NDArray[np.int64] = rows[~fine]
+    return irregular
 
 
 _ZEROS = as_word(b"0" * 8)

@@ -11,7 +11,18 @@ import re
 from memlens.events import Kind
 from memlens.parsing.formats import LineFormat, Sample
 
-__all__ = ["BLOCK", "CHUNK_BACK", "CHUNK_NEW", "EVENT_LINE", "FORMATS", "HEADER", "LOOK_ALIKE", "MAX_SIZE", "REQUEST", "TRAP"]
+__all__ = [
+    "BLOCK",
+    "CHUNK_BACK",
+    "CHUNK_NEW",
+    "EVENT_LINE",
+    "FORMATS",
+    "HEADER",
+    "LOOK_ALIKE",
+    "MAX_SIZE",
+    "REQUEST",
+    "TRAP",
+]
 
 #: The largest size that is believed: 128 TiB, the address space of one process.  A larger one is a damaged line.
 MAX_SIZE = 1 << 47
@@ -26,12 +37,18 @@ BLOCK = LineFormat(
     means={"kind": "the event", "size": "bytes of the block, aligned", "addr": "its address"},
     kinds={"Alloc": Kind.ALLOC, "Free": Kind.FREE},
     samples=(
-        Sample(f"{_GLOG}Alloc 256 bytes, ptr = 0x5606f8aeb000", {"kind": "Alloc", "size": "256", "addr": "0x5606f8aeb000"}),
-        Sample("I1120 10:22:33.002323 13292 auto_growth_best_fit_allocator.cc:177] Free 256 bytes, ptr = 0x5606f8aeb000",
-               {"kind": "Free", "size": "256"}),
+        Sample(
+            f"{_GLOG}Alloc 256 bytes, ptr = 0x5606f8aeb000", {"kind": "Alloc", "size": "256", "addr": "0x5606f8aeb000"}
+        ),
+        Sample(
+            "I1120 10:22:33.002323 13292 auto_growth_best_fit_allocator.cc:177] Free 256 bytes, ptr = 0x5606f8aeb000",
+            {"kind": "Free", "size": "256"},
+        ),
         Sample("Alloc 3538944 bytes, ptr = 0x7f2b4c000000", {"size": "3538944"}),
-        Sample("STEPI1120 10:54:13.799247 13318 auto_growth_best_fit_allocator.cc:279] Free 768 bytes, ptr = 0x56434f47ac00",
-               {"kind": "Free", "size": "768"}),
+        Sample(
+            "STEPI1120 10:54:13.799247 13318 auto_growth_best_fit_allocator.cc:279] Free 768 bytes, ptr = 0x56434f47ac00",
+            {"kind": "Free", "size": "768"},
+        ),
         Sample("Free 512 bytes, ptr = 0x7f01Free 256 bytes, ptr = 0x7f02", {"size": "512", "addr": "0x7f01"}),
     ),
     traps=(
@@ -58,11 +75,15 @@ CHUNK_NEW = LineFormat(
     means={"size": "bytes of the chunk taken from the device", "addr": "its base address; missing up to Paddle 2.2"},
     kinds={"": Kind.RESERVE},
     samples=(
-        Sample(f"{_GLOG}Not found and reallocate 256(0x5606f8aeb000), and remaining 0",
-               {"size": "256", "addr": "0x5606f8aeb000"}),
+        Sample(
+            f"{_GLOG}Not found and reallocate 256(0x5606f8aeb000), and remaining 0",
+            {"size": "256", "addr": "0x5606f8aeb000"},
+        ),
         Sample(f"{_GLOG}Not found and reallocate 4194304, and remaining 4192512", {"size": "4194304", "addr": None}),
-        Sample("auto_growth_best_fit_allocator_v2.cc:90] Not found and reallocate 512(0x7f01) by strict_matching_state.",
-               {"size": "512", "addr": "0x7f01"}),
+        Sample(
+            "auto_growth_best_fit_allocator_v2.cc:90] Not found and reallocate 512(0x7f01) by strict_matching_state.",
+            {"size": "512", "addr": "0x7f01"},
+        ),
     ),
     traps=(f"{_GLOG}Not found and reallocate ", f"{_GLOG}Not found and reallocate 25"),
 )
@@ -112,7 +133,9 @@ HEADER = LineFormat(
         Sample(f"{_GLOG}Alloc", {"date": "1120", "time": "10:22:32.856307", "thread": "13292", "line": "270"}),
         Sample("I0910 10:19:39.953390  7128 dygraph_functions.cc:94539]  xxxx", {"thread": "7128"}),
         Sample("I1207 23:45:28.132959 2778380 auto_growth_best_fit_allocator.cc:258] x", {"thread": "2778380"}),
-        Sample("I20220507 18:09:32.480209 1870746 nn_graph.cpp:286] Graph name", {"date": "20220507", "thread": "1870746"}),
+        Sample(
+            "I20220507 18:09:32.480209 1870746 nn_graph.cpp:286] Graph name", {"date": "20220507", "thread": "1870746"}
+        ),
         Sample("69: I0712 20:44:41.779470 2569728960 buddy_allocator.cc:55] x", {"thread": "2569728960"}),
     ),
     traps=("2024-10-10 23:55:07] ppocr INFO: epoch", "I1120 10:22:32 13292 a.cc:1] x"),
@@ -130,4 +153,6 @@ LOOK_ALIKE = re.compile(
 TRAP = re.compile(rb"(?:Alloc|Free) [0-9]{1,15} bytes(?: a| o|\.)")
 
 #: Finds an event line; for tools that filter lines without reading them.
-EVENT_LINE = re.compile(b"|".join(re.sub(rb"\(\?P<\w+>", b"(?:", f.regex.encode()) for f in (BLOCK, CHUNK_NEW, CHUNK_BACK)))
+EVENT_LINE = re.compile(
+    b"|".join(re.sub(rb"\(\?P<\w+>", b"(?:", f.regex.encode()) for f in (BLOCK, CHUNK_NEW, CHUNK_BACK))
+)

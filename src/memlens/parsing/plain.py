@@ -62,7 +62,11 @@ def read_plain(text: bytes) -> PlainBlock:
 
 
 def _read_line(line: bytes, start: int, found: PlainBlock, pending: dict[int, tuple[int, int]]) -> None:
-    matches = [(m.start(), f, m) for f in (paddle.BLOCK, paddle.CHUNK_NEW, paddle.CHUNK_BACK, paddle.REQUEST) for m in f.find_all(line)]
+    matches = [
+        (m.start(), f, m)
+        for f in (paddle.BLOCK, paddle.CHUNK_NEW, paddle.CHUNK_BACK, paddle.REQUEST)
+        for m in f.find_all(line)
+    ]
     spans = []
     doubtful = False
     for at, form, match in sorted(matches, key=lambda item: item[0]):

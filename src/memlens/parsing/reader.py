@@ -94,9 +94,7 @@ def read(
         return assembler.finish(stream.problem)
 
 
-def _read_on_a_thread(
-    stream: ByteStream, work: Callable[[Block], BlockReading]
-) -> Generator[BlockReading, None, None]:
+def _read_on_a_thread(stream: ByteStream, work: Callable[[Block], BlockReading]) -> Generator[BlockReading, None, None]:
     """Read the stream's blocks on another thread, while this one fetches and decompresses the next ones."""
     blocks = Blocks(stream)
     waiting: deque[tuple[Block, Future[BlockReading]]] = deque()

@@ -20,7 +20,7 @@ class Requests:
     """The requests of one block, joined as far as the block goes.
 
     Attributes:
-        rows: Event numbers of the block's ALLOCs whose requested size is known, int64.
+        rows: Event numbers of the block's ALLOCs whose requested size is known, int64, in no order.
         requested: Their requested bytes, int64.
         first: For each thread whose first word in the block is an ALLOC: ``(thread, event number, its size)``; a request of
             an earlier block may belong to it.
@@ -50,48 +50,43 @@ def join(
 
     A request belongs to the next ALLOC of its thread, if that one has the aligned size.
     """
-    if not len(request_at):
-        return _only_allocs(rows, alloc_thread, alloc_size)
-    at, thread = np.concatenate((alloc_at, request_at)), np.concatenate((alloc_thread, request_thread))
-    single = bool((thread == thread[0]).all())
-    # Two rising runs: a stable sort merges them in linear time.
-    order = at.argsort(kind="stable") if single else np.lexsort((at, thread))
-    is_request = order >= len(rows)
-    thread = thread[order]
-    starts = np.concatenate(([True], thread[1:] != thread[:-1]))
-    # An ALLOC right after a request, in the order of one thread, is that request's.
-    joined = np.flatnonzero(~is_request[1:] & is_request[:-1] & ~starts[1:])
-    alloc, request = order[joined + 1], order[joined] - len(rows)
-    fits = aligned[request] == alloc_size[alloc]
-    alloc, request = alloc[fits], request[fits]
-    by_row = rows[alloc].argsort(kind="stable") if not single else slice(None)
-    heads = np.flatnonzero(starts)
-    tails = np.concatenate((heads[1:] - 1, [len(order) - 1]))
-    return Requests(
-        rows[alloc][by_row],
-        requested[request][by_row],
-        first=tuple(
-            (int(thread[k]), int(rows[order[k]]), int(alloc_size[order[k]])) for k in heads if not is_request[k]
-        ),
-        last=tuple(
-            (int(thread[k]), int(requested[order[k] - len(rows)]), int(aligned[order[k] - len(rows)]))
-            for k in tails
-            if is_request[k]
-        ),
-        threads=tuple(thread[heads].tolist()),
-    )
+    found_rows, found_sizes = [rows[:0]], [rows[:0]]
+    first: list[tuple[int, int, int]] = []
+    last: list[tuple[int, int, int]] = []
+    threads = _distinct(alloc_thread, request_thread)
+    for thread in threads:
+        allocs = _of_thread(alloc_thread, thread, len(threads))
+        requests = _of_thread(request_thread, thread, len(threads))
+        # For each ALLOC, how many requests stand before it.  Its own is the last of these, unless an earlier ALLOC took it.
+        before = request_at[requests].searchsorted(alloc_at[allocs])
+        taken = np.concatenate(([0], before[:-1]))
+        own = np.flatnonzero(before > taken)
+        alloc, request = allocs[own], requests[before[own] - 1]
+        fits = aligned[request] == alloc_size[alloc]
+        found_rows.append(rows[alloc[fits]])
+        found_sizes.append(requested[request[fits]])
+        if len(allocs) and before[0] == 0:
+            first.append((thread, int(rows[allocs[0]]), int(alloc_size[allocs[0]])))
+        if len(requests) > (before[-1] if len(allocs) else 0):
+            last.append((thread, int(requested[requests[-1]]), int(aligned[requests[-1]])))
+    return Requests(np.concatenate(found_rows), np.concatenate(found_sizes), tuple(first), tuple(last), tuple(threads))
 
 
-def _only_allocs(rows: Integers, thread: Integers, size: Integers) -> Requests:
-    """A block without requests: only the first ALLOC of each thread may have one, from an earlier block."""
-    if not len(rows):
-        return Requests(rows, rows)
-    if bool((thread == thread[0]).all()):
-        threads, first = thread[:1], np.zeros(1, np.int64)
-    else:
-        threads, first = np.unique(thread, return_index=True)
-    heads = tuple((int(thread[k]), int(rows[k]), int(size[k])) for k in first)
-    return Requests(rows[:0], rows[:0], first=heads, threads=tuple(threads.tolist()))
+def _distinct(*columns: Integers) -> list[int]:
+    """The different numbers in some columns that hold few different ones; quicker than sorting."""
+    found: list[int] = []
+    for column in columns:
+        for known in found:
+            column = column.compress(column != known)  # noqa: PLW2901
+        while len(column):
+            found.append(int(column[0]))
+            column = column.compress(column != column[0])  # noqa: PLW2901
+    return found
+
+
+def _of_thread(column: Integers, thread: int, threads: int) -> Integers:
+    """Where a column holds a thread; simply everywhere where there is only one."""
+    return np.arange(len(column)) if threads == 1 else np.flatnonzero(column == thread)
 
 
 class PendingRequests:

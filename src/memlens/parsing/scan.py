@@ -68,15 +68,15 @@ class Scanner:
         self._texts = np.full(1 << _TABLE_BITS, ~np.uint64(0))
         self._masks = np.zeros(1 << _TABLE_BITS, np.uint64)
         self._classes = np.zeros(1 << _TABLE_BITS, np.uint8)
+        self._likely = np.zeros(1 << 16, np.bool_)
         for key, (text, number) in zip(keys, numbers.items(), strict=True):
             slot = _slot(key, int(self._multiplier))
+            self._likely[int.from_bytes(text[2:4], "little")] = True
             self._texts[slot] = as_word(text)
             self._masks[slot] = (1 << 8 * len(text)) - 1
             self._classes[slot] = number
 
-    def find(
-        self, block: NDArray[np.uint8], begin: int, end: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    def find(self, block: NDArray[np.uint8], begin: int, end: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         """Where one of the texts begins.
 
         Args:
@@ -90,6 +90,9 @@ class Scanner:
         found = [_candidates(block, start, min(start + PIECE, end)) for start in range(begin, end, PIECE)]
         positions = found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0, np.int64)
         words = gather(block, positions)
+        # The third and fourth character, a number of 16 bits, rule out most places at little cost.
+        likely = np.flatnonzero(self._likely.take(words.view("<u2")[1::4]))
+        positions, words = positions.take(likely), words.take(likely)
         hashes = words & _KEY_MASK
         hashes *= self._multiplier
         hashes >>= _TABLE_SHIFT

@@ -36,7 +36,14 @@ STAT_LINE = LineFormat(
         Sample(
             "I1120 10:54:59.653695 14969 stats.h:94] DeviceMemoryStatAllocated0: Update current_value with 256, "
             "after update, current value = 5108736",
-            {"where": "Device", "what": "Allocated", "device": "0", "change": "256", "peak": None, "current": "5108736"},
+            {
+                "where": "Device",
+                "what": "Allocated",
+                "device": "0",
+                "change": "256",
+                "peak": None,
+                "current": "5108736",
+            },
         ),
         Sample(
             "stats.h:107] HostMemoryStatReserved0: Update current_value with -64, "
@@ -95,10 +102,14 @@ def _read_values(
     block: NDArray[np.uint8], at: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """The optional peak and the current value that begin at ``at``, and whether both are well formed."""
-    says_peak = (gather(block, at) == as_word(b"peak_val")) & ((gather(block, at + 8) & np.uint64((1 << 40) - 1)) == as_word(b"ue = "))
+    says_peak = (gather(block, at) == as_word(b"peak_val")) & (
+        (gather(block, at + 8) & np.uint64((1 << 40) - 1)) == as_word(b"ue = ")
+    )
     peak, peak_digits = decimal_after(block, at + 13)
     after = at + 13 + np.minimum(peak_digits, 15)
-    fine = ~says_peak | (_digits_fine(peak_digits) & ((gather(block, after) & np.uint64((1 << 24) - 1)) == as_word(b" , ")))
+    fine = ~says_peak | (
+        _digits_fine(peak_digits) & ((gather(block, after) & np.uint64((1 << 24) - 1)) == as_word(b" , "))
+    )
     at = np.where(says_peak, after + 3, at)
     fine &= (gather(block, at) == as_word(b"current ")) & (gather(block, at + 8) == as_word(b"value = "))
     minus = block[at + 16] == ord("-")

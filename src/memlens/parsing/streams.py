@@ -99,7 +99,7 @@ class ByteStream(io.RawIOBase):
                 chunk = self._file.read(_CHUNK) or b""
             if decompressor is not None:
                 self.problem = f"the {self.compression} stream ends in the middle"
-        except (OSError, EOFError, lzma.LZMAError, zlib.error, *_zstd_errors()) as error:
+        except _damages() as error:
             self.problem = f"the {self.compression} stream is damaged: {error}"
 
 
@@ -153,12 +153,14 @@ class _Zstd(_Decompressor):
         return bytes(self._inner.unused_data) + self._tail
 
 
-def _zstd_errors() -> tuple[type[Exception], ...]:
+def _damages() -> tuple[type[Exception], ...]:
+    """What decompressors raise on damaged input."""
+    usual = (OSError, EOFError, lzma.LZMAError, zlib.error)
     if "zstandard" not in sys.modules:
-        return ()
+        return usual
     import zstandard
 
-    return (zstandard.ZstdError,)
+    return (*usual, zstandard.ZstdError)
 
 
 _DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {

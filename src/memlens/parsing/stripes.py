@@ -33,8 +33,11 @@ _SMALLEST = 48 << 20
 _STRIPE = 16 << 20
 _MOST_WORKERS = 16
 
-#: What to do with a block; set in the parent before it forks, so that workers have it without sending it to them.
-_work: Callable[[Block], BlockReading] | None = None
+
+class _Worker:
+    """What a worker does with a block; a forked one has it from its parent, so nothing is sent."""
+
+    work: Callable[[Block], BlockReading]
 
 
 def processors() -> int:
@@ -66,15 +69,13 @@ def read_in_stripes(path: str, size: int, work: Callable[[Block], BlockReading])
     Yields:
         The readings of its blocks, in file order.
     """
-    global _work
-    _work = work
     stripes = [(start, min(start + _STRIPE, size)) for start in range(0, size, _STRIPE)]
     workers = min(processors(), _MOST_WORKERS, len(stripes))
     waiting: deque[Future[list[BlockReading]]] = deque()
     with warnings.catch_warnings():
         # The threads that Python warns of are those of a linear algebra library, idle, and not used by the workers.
         warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
-        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), initializer=_ignore_interrupts)
+        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), _begin, (work,))
         try:
             for stripe in stripes:
                 waiting.append(pool.submit(_read_stripe, path, size, *stripe))
@@ -84,17 +85,16 @@ def read_in_stripes(path: str, size: int, work: Callable[[Block], BlockReading])
                 yield from waiting.popleft().result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-            _work = None
 
 
-def _ignore_interrupts() -> None:
-    """In a worker: Ctrl-C goes to every process of the terminal; the parent alone answers it, and ends its workers."""
+def _begin(work: Callable[[Block], BlockReading]) -> None:
+    """In a new worker: know what to do.  Ctrl-C goes to all processes of a terminal; the parent alone answers it."""
+    _Worker.work = work
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _read_stripe(path: str, size: int, start: int, end: int) -> list[BlockReading]:
     """In a worker: read the lines that begin in ``[start, end)``."""
-    assert _work is not None
     with open_bytes(path) as stream:
         begin = _line_start_from(stream, start)
         if begin >= end:
@@ -103,7 +103,7 @@ def _read_stripe(path: str, size: int, start: int, end: int) -> list[BlockReadin
         readings = []
         blocks = Blocks(stream.part(begin, stop), begin)
         for block in blocks:
-            readings.append(_work(block))
+            readings.append(_Worker.work(block))
             blocks.give_back(block)
         return readings
 
