@@ -117,7 +117,7 @@ def _texts(stream: ByteStream, progress: Callable[[int], None] | None) -> Iterat
     blocks = Blocks(stream)
     for block in blocks:
         text = block.text.tobytes()
-        blocks.give_back(block)
+        blocks.pool.give_back(block)
         yield text
         if progress is not None:
             progress(stream.consumed)

@@ -54,7 +54,7 @@ class Figure:
         metric: ``allocated``, ``allocated_peak``, ``reserved`` or ``reserved_peak``.
         low_bytes: The smallest number of bytes that prints as this figure.
         high_bytes: The largest one; equal to ``low_bytes`` where the figure is exact.
-        origin: The format that printed it (a name from ``memlens.parsing.figures``).
+        origin: The format that printed it (a name from ``memlens.parsing.wordings``).
         device: Device id where the line has one, else -1.
     """
 

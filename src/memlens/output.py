@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import secrets
 import shutil
@@ -12,11 +11,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import BinaryIO, cast
 
 from memlens.errors import OutputError
 
-__all__ = ["open_output", "open_text_output", "refuse_overwrite"]
+__all__ = ["open_output", "refuse_overwrite"]
 
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
@@ -62,21 +61,6 @@ def open_output(path: str | Path | None, force: bool = False) -> Iterator[Binary
     target = Path(os.path.realpath(cast("str | Path", path)))
     with _beside(target, force) if _replaceable(target) else _direct(target) as out:
         yield out
-
-
-@contextmanager
-def open_text_output(path: str | Path | None, force: bool = False) -> Iterator[TextIO]:
-    r"""Open an output for text in UTF-8 with ``\n`` line ends; otherwise like :func:`open_output`."""
-    if _is_stdout(path) and not hasattr(sys.stdout, "buffer"):  # a notebook's stdout takes text only
-        yield sys.stdout
-        return
-    with open_output(path, force) as binary:
-        # Surrogates (undecodable bytes of a file name) are written as "?" rather than failing a finished report.
-        text = io.TextIOWrapper(binary, "utf-8", errors="replace", newline="\n")
-        try:
-            yield text
-        finally:
-            text.detach()  # flushes, and leaves stdout open
 
 
 def _is_stdout(path: str | Path | None) -> bool:

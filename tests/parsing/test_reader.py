@@ -7,6 +7,9 @@ import gzip
 import io
 import lzma
 import os
+import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +17,7 @@ from typing import BinaryIO
 
 import numpy as np
 import pytest
+import read_striped as read_striped_script
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,8 +25,7 @@ from texts import read_packed
 
 from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.events import EventLog, Kind
-from memlens.matching import Pattern
-from memlens.parsing import blocks, reader, stripes
+from memlens.parsing import blocks
 from memlens.parsing.plain import read_plain
 from memlens.parsing.reader import read
 
@@ -76,41 +79,39 @@ def test_blocks_of_any_size_give_the_same_log(size: int, cut: int, long_line: bo
     assert log.line.tolist() == [text.count(b"\n", 0, offset) + 1 for offset in log.offset.tolist()]
 
 
-@pytest.mark.parametrize("stripe", [1000, 1024, 4096, 33_333])
-def test_stripes_read_by_several_processes_give_the_same_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stripe: int
-) -> None:
+def read_striped(path: Path, how: str) -> subprocess.CompletedProcess[bytes]:
+    script = Path(read_striped_script.__file__)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, script, path, how]
+    return subprocess.run(command, check=False, capture_output=True, env=environment, timeout=100)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only forks on Linux")
+@pytest.mark.parametrize("stripe", [1000, 4096, 33_333])
+def test_stripes_read_by_several_processes_give_the_same_log(tmp_path: Path, stripe: int) -> None:
     text = b"y" * 3000 + b"\n" + log_text(200) + b"Alloc 7 bytes, ptr = 0x7"
     path = tmp_path / "run.log"
     path.write_bytes(text)
-    monkeypatch.setattr(stripes, "_STRIPE", stripe)
-    monkeypatch.setattr(reader, "worth_forking", lambda _: os.name == "posix")
-    log = read(
-        path, columns=("thread", "time_us"), patterns=[Pattern("START STEP_3"), Pattern(r"STEP_(\d+)", regex=True)]
-    )
-    assert rows(log) == plain_rows(text)
-    assert log.facts.lines == text.count(b"\n") + 1
-    assert log.facts.ends_mid_line
-    one, every = log.anchors
+    done = read_striped(path, str(stripe))
+    assert done.returncode == 0, done.stderr.decode()
+    columns, facts, (one, every), offsets, numbers, lines = pickle.loads(done.stdout)
+    assert rows(EventLog(**columns)) == plain_rows(text)
+    assert facts.lines == text.count(b"\n") + 1
+    assert facts.ends_mid_line
     assert one.offsets == (text.index(b"START STEP_3\n"),)
     assert one.lines == (text[: one.offsets[0]].count(b"\n") + 1,)
     assert every.names == tuple(str(step) for step in range(200))
-    offsets = log.offset[::37].tolist()
-    assert log.source.line_numbers(offsets) == [text.count(b"\n", 0, offset) + 1 for offset in offsets]
-    assert log.source.lines(offsets) == [text[offset:].partition(b"\n")[0] for offset in offsets]
+    assert numbers == [text.count(b"\n", 0, offset) + 1 for offset in offsets]
+    assert lines == [text[offset:].partition(b"\n")[0] for offset in offsets]
 
 
-def test_a_worker_that_fails_fails_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="only forks on Linux")
+def test_a_worker_that_fails_fails_the_reading(tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     path.write_bytes(log_text())
-    monkeypatch.setattr(reader, "worth_forking", lambda _: os.name == "posix")
-
-    def fail(*_: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(reader, "_read_block", fail)
-    with pytest.raises(ZeroDivisionError):
-        read(path)
+    done = read_striped(path, "fail")
+    assert done.returncode == 1
+    assert b"ZeroDivisionError" in done.stderr
 
 
 def pack_zstd(text: bytes) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memlens.errors import OutputError
-from memlens.output import open_output, open_text_output, refuse_overwrite
+from memlens.output import open_output, refuse_overwrite
 
 
 def names(folder: Path) -> list[str]:
@@ -43,8 +43,8 @@ def test_what_was_there_stays_when_the_work_is_broken_off(tmp_path: Path) -> Non
     target.write_text("old")
 
     def break_off() -> None:
-        with open_text_output(target, force=True) as out:
-            out.write("new")
+        with open_output(target, force=True) as out:
+            out.write(b"new")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -127,19 +127,9 @@ def test_a_full_disk_is_said_in_words() -> None:
 
 
 @pytest.mark.parametrize("path", [None, "-"])
-def test_stdout_takes_bytes_and_text_and_stays_open(
-    capfdbinary: pytest.CaptureFixture[bytes], path: str | None
-) -> None:
+def test_stdout_takes_bytes_and_stays_open(capfdbinary: pytest.CaptureFixture[bytes], path: str | None) -> None:
     with open_output(path) as out:
         out.write(b"\xffbytes\n")
-    with open_text_output(path) as text:
-        text.write("text é\n")
     sys.stdout.write("more\n")
     sys.stdout.flush()
-    assert capfdbinary.readouterr().out == b"\xffbytes\ntext \xc3\xa9\nmore\n"
-
-
-def test_text_is_utf8_with_plain_line_ends_whatever_it_holds(tmp_path: Path) -> None:
-    with open_text_output(tmp_path / "out") as out:
-        out.write("é\n\udcff\n")
-    assert (tmp_path / "out").read_bytes() == b"\xc3\xa9\n?\n"
+    assert capfdbinary.readouterr().out == b"\xffbytes\nmore\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from memlens.analyzers.growth import Growth, growth
@@ -17,6 +16,7 @@ from memlens.analyzers.unmatched import unmatched
 from memlens.errors import MemlensError, UsageError
 
 if TYPE_CHECKING:
+    from importlib import metadata
     from typing import Any
 
     from memlens.slicing import Window
@@ -149,6 +149,8 @@ def _unknown(name: str, what: str, known: Sequence[str], others: Sequence[str], 
 
 
 def _entry_points() -> list[metadata.EntryPoint]:
+    from importlib import metadata  # an e-mail parser comes with it
+
     return list(metadata.entry_points(group=GROUP))
 
 

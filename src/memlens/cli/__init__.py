@@ -33,6 +33,9 @@ TWINS: dict[str, str] = {"analyze": "memlens.analyze", "slice": "memlens.slice"}
 
 _INTERRUPTED = 130  # 128 + SIGINT, what shells expect
 
+# NumPy's linear algebra library starts a thread for each processor as it is loaded.  No verb uses it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 
 class _LazyGroup(click.Group):
     """A group that knows its verbs by name and imports one only when it runs."""

@@ -15,10 +15,15 @@ if TYPE_CHECKING:
 
     from memlens.parsing.streams import ByteStream
 
-__all__ = ["BLOCK_BYTES", "LONGEST_LINE", "Block", "Blocks"]
+__all__ = ["BLOCK_BYTES", "LONGEST_LINE", "Block", "BlockPool", "Blocks"]
 
-#: Bytes of text in a block.
-BLOCK_BYTES = 1 << 22
+#: Bytes of text that a block holds at most.
+BLOCK_BYTES = 1 << 23
+#: Bytes of text in a first block, and in any block of a log that is dense with events.
+DENSE_BYTES = 1 << 21
+#: With as many events to a block, the arrays of one block stay in the cache, and the cost of each array operation is small
+#: against what it does.
+_EVENTS = 1 << 12
 #: A line longer than this is cut into pieces: what stands in it is still read, but an event may lie across a cut.
 LONGEST_LINE = 1 << 26
 
@@ -28,7 +33,7 @@ class Block:
     """Whole lines of the input: ``data[begin:end]``, with :data:`~memlens.parsing.decode.PAD` line ends before and after.
 
     Attributes:
-        data: uint8; belongs to whoever holds the block until it is handed back by :meth:`Blocks.give_back`.
+        data: uint8; belongs to whoever holds the block until it is handed back by :meth:`BlockPool.give_back`.
         begin: Position of the first byte of text.
         end: Position after the last one.
         offset: Byte offset of the text in the uncompressed input.
@@ -47,28 +52,47 @@ class Block:
         return self.data[self.begin : self.end]
 
 
-class Blocks:
-    """Cuts a stream into blocks at line ends.
+class BlockPool:
+    """Buffers that are used again and again, and how large the next block should be; outlives one reading of a part."""
 
-    Args:
-        stream: What to read; read to its end.
-        offset: Byte offset of the stream's first byte in the input.
-    """
-
-    def __init__(self, stream: ByteStream, offset: int = 0) -> None:
-        self._stream = stream
-        self._offset = offset
+    def __init__(self) -> None:
+        self.block_bytes = min(DENSE_BYTES, BLOCK_BYTES)
         self._free: list[NDArray[np.uint8]] = []
+
+    def take(self, kept: int) -> NDArray[np.uint8]:
+        """A buffer with room for a block, and for twice what is kept from before."""
+        if 2 * kept < BLOCK_BYTES:
+            return self._free.pop() if self._free else np.empty(BLOCK_BYTES + 2 * PAD, np.uint8)
+        return np.empty(min(2 * kept + BLOCK_BYTES, LONGEST_LINE + BLOCK_BYTES) + 2 * PAD, np.uint8)
 
     def give_back(self, block: Block) -> None:
         """Say that a block's buffer may be used again."""
         if len(block.data) == BLOCK_BYTES + 2 * PAD:
             self._free.append(block.data)
 
+    def expect(self, events: int, size: int) -> None:
+        """Say how many events were in so many bytes, so that the next block is cut to a size that is quick to decode."""
+        self.block_bytes = min(max(_EVENTS * size // max(events, 1), DENSE_BYTES), BLOCK_BYTES)
+
+
+class Blocks:
+    """Cuts a stream into blocks at line ends.
+
+    Args:
+        stream: What to read; read to its end.
+        offset: Byte offset of the stream's first byte in the input.
+        pool: Where buffers come from, and go back to.
+    """
+
+    def __init__(self, stream: ByteStream, offset: int = 0, pool: BlockPool | None = None) -> None:
+        self._stream = stream
+        self._offset = offset
+        self.pool = pool or BlockPool()
+
     def __iter__(self) -> Iterator[Block]:
         offset, rest = self._offset, np.zeros(0, np.uint8)
         while True:
-            buffer = self._buffer(len(rest))
+            buffer = self.pool.take(len(rest))
             buffer[PAD : PAD + len(rest)] = rest
             end, over = self._fill(buffer, PAD + len(rest))
             if end == PAD:
@@ -87,17 +111,16 @@ class Blocks:
             if over:
                 return
 
-    def _buffer(self, kept: int) -> NDArray[np.uint8]:
-        """A buffer with room for a block, and for twice what is kept from before."""
-        if 2 * kept < BLOCK_BYTES:
-            return self._free.pop() if self._free else np.empty(BLOCK_BYTES + 2 * PAD, np.uint8)
-        return np.empty(min(2 * kept + BLOCK_BYTES, LONGEST_LINE + BLOCK_BYTES) + 2 * PAD, np.uint8)
-
     def _fill(self, buffer: NDArray[np.uint8], end: int) -> tuple[int, bool]:
         """Read until the buffer is full or the stream ends; gives the end of the text and whether it is the last."""
         view = buffer.data
-        while end < len(buffer) - PAD:
-            count = self._stream.readinto(view[end : len(buffer) - PAD])
+        stop = (
+            len(buffer) - PAD
+            if len(buffer) > BLOCK_BYTES + 2 * PAD
+            else PAD + max(self.pool.block_bytes, 2 * (end - PAD))
+        )
+        while end < stop:
+            count = self._stream.readinto(view[end:stop])
             if not count:
                 return end, True
             end += count

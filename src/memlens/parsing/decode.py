@@ -22,7 +22,7 @@ from memlens.parsing.stat_lines import read_stat_lines
 from memlens.parsing.swar import (
     as_word,
     decimal_after,
-    decimal_before,
+    decimal_from,
     decimal_in,
     gather,
     hexadecimal_after,
@@ -266,13 +266,17 @@ def _is_digit(characters: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 def _read_requests(block: Block, commas: Positions) -> _Found:
     """The ``Allocate R bytes, aligned to A`` lines: ``size`` is R, and ``addr`` holds A."""
-    commas = commas.compress(
-        (gather(block, commas - 6) == _BYTES)
-        & (gather(block, commas + 2) == as_word(b"aligned "))
-        & ((gather(block, commas + 10) & _MASK3) == as_word(b"to "))
+    # uint64 (n, 8), from 22 before the comma: digits, digits, " bytes, ", "aligned ", "to " and what follows.
+    around = gather(block, commas - 22, 64)
+    whole = (around[:, 2] == _BYTES) & (around[:, 3] == as_word(b"aligned "))
+    whole &= (around[:, 4] & _MASK3) == as_word(b"to ")
+    if not whole.all():
+        commas, around = commas[whole], around[whole]
+    requested, digits = decimal_in(around[:, 1], around[:, 0])
+    first, second, third = (around[:, column] for column in (4, 5, 6))
+    aligned, aligned_digits = decimal_from(
+        (first >> np.uint64(24)) | (second << np.uint64(40)), (second >> np.uint64(24)) | (third << np.uint64(40))
     )
-    requested, digits = decimal_before(block, commas - 6)
-    aligned, aligned_digits = decimal_after(block, commas + 13)
     first_digit = commas - 6 - digits
     fine = (gather(block, first_digit - 8) == as_word(b"llocate ")) & (block[first_digit - 9] == ord("A"))
     for count in (digits, aligned_digits):

@@ -89,7 +89,7 @@ class FileSource:
                     return
                 if block.offset + block.end - block.begin > start:
                     yield block.offset, block.text.tobytes()
-                blocks.give_back(block)
+                blocks.pool.give_back(block)
 
     def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
         """The 1-based number of the line that holds each offset; ``None`` where the input cannot be read again."""

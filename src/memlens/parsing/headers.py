@@ -197,7 +197,8 @@ def _read_regular(
     bad |= _off(second, b"d.dddddd")
     # Blanks pad the id to five: as many of the characters after the stamp as the id leaves free must be blanks.
     bad |= (after ^ _EIGHT_BLANKS) & _BLANKS[np.maximum(6 - width, 1)]
-    is_short = _LEVELS[block[stamp_end - 21]] & (_off((date ^ _ZEROS) & _UPPER_HALF, b"    dddd") == 0)
+    levels = words.view(np.uint8)[:, 3]  # the character before mmdd
+    is_short = _LEVELS[levels] & (_off((date ^ _ZEROS) & _UPPER_HALF, b"    dddd") == 0)
     fine = (bad == 0) & (width >= 1) & (width <= 7)
     is_long = None
     if not is_short.all():  # glog 0.5 and later stamp the year too

@@ -103,14 +103,14 @@ def _read_on_a_thread(stream: ByteStream, work: Callable[[Block], BlockReading])
     def finished() -> BlockReading:
         block, future = waiting.popleft()
         reading = future.result()
-        blocks.give_back(block)
+        blocks.pool.give_back(block)
         return reading
 
     try:
         for block in blocks:
             if pool is None and (processors() == 1 or not stream.compression):
                 yield work(block)
-                blocks.give_back(block)
+                blocks.pool.give_back(block)
                 continue
             pool = pool or ThreadPoolExecutor(1, "memlens-read")
             waiting.append((block, pool.submit(work, block)))

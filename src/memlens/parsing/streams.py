@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import bz2
 import io
-import lzma
 import os
 import stat
 import sys
@@ -135,6 +133,20 @@ class _Gzip(_Decompressor):
             data = self._inner.unconsumed_tail
 
 
+class _Xz(_Decompressor):
+    def __init__(self) -> None:
+        import lzma
+
+        super().__init__(lzma.LZMADecompressor(lzma.FORMAT_XZ))
+
+
+class _Bzip2(_Decompressor):
+    def __init__(self) -> None:
+        import bz2
+
+        super().__init__(bz2.BZ2Decompressor())
+
+
 class _Zstd(_Decompressor):
     def __init__(self) -> None:
         import zstandard
@@ -155,19 +167,16 @@ class _Zstd(_Decompressor):
 
 def _damages() -> tuple[type[Exception], ...]:
     """What decompressors raise on damaged input."""
-    usual = (OSError, EOFError, lzma.LZMAError, zlib.error)
-    if "zstandard" not in sys.modules:
-        return usual
-    import zstandard
-
-    return (*usual, zstandard.ZstdError)
+    modules = (("lzma", "LZMAError"), ("zstandard", "ZstdError"))
+    others = [getattr(sys.modules[module], name) for module, name in modules if module in sys.modules]
+    return (OSError, EOFError, zlib.error, *others)
 
 
 _DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {
     "gzip": _Gzip,
     "zstd": _Zstd,
-    "xz": lambda: _Decompressor(lzma.LZMADecompressor(lzma.FORMAT_XZ)),
-    "bzip2": lambda: _Decompressor(bz2.BZ2Decompressor()),
+    "xz": _Xz,
+    "bzip2": _Bzip2,
 }
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"))
 

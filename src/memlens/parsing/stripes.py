@@ -7,7 +7,6 @@ this process.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import sys
@@ -15,13 +14,16 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator
-from concurrent.futures import Future, ProcessPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from memlens.parsing.blocks import Blocks
+import numpy as np
+
+from memlens.parsing.blocks import BlockPool, Blocks
 from memlens.parsing.streams import ByteStream, open_bytes
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from memlens.parsing.assemble import BlockReading
     from memlens.parsing.blocks import Block
 
@@ -32,12 +34,15 @@ _SMALLEST = 48 << 20
 #: Bytes that a worker reads at a time; small enough to share out evenly, large enough to send little.
 _STRIPE = 16 << 20
 _MOST_WORKERS = 16
+#: Freed memory that a worker keeps for its next array; glibc takes at most 32 MiB.
+_KEPT = 30 << 20
 
 
 class _Worker:
     """What a worker does with a block; a forked one has it from its parent, so nothing is sent."""
 
     work: Callable[[Block], BlockReading]
+    pool: ClassVar[BlockPool]
 
 
 def processors() -> int:
@@ -49,10 +54,12 @@ def processors() -> int:
 
 def worth_forking(size: int) -> bool:
     """Whether to read a plain file of this many bytes by several processes."""
+    if size < _SMALLEST or processors() == 1:
+        return False
+    import multiprocessing
+
     return (
-        size >= _SMALLEST
-        and processors() > 1
-        and sys.platform == "linux"  # elsewhere a forked child may not use system libraries
+        sys.platform == "linux"  # elsewhere a forked child may not use system libraries
         and threading.active_count() == 1  # a lock that another thread holds would stay locked in the child
         and not multiprocessing.current_process().daemon
     )
@@ -69,6 +76,10 @@ def read_in_stripes(path: str, size: int, work: Callable[[Block], BlockReading])
     Yields:
         The readings of its blocks, in file order.
     """
+    # Imported here, since a small log needs none of this.
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     stripes = [(start, min(start + _STRIPE, size)) for start in range(0, size, _STRIPE)]
     workers = min(processors(), _MOST_WORKERS, len(stripes))
     waiting: deque[Future[list[BlockReading]]] = deque()
@@ -89,8 +100,19 @@ def read_in_stripes(path: str, size: int, work: Callable[[Block], BlockReading])
 
 def _begin(work: Callable[[Block], BlockReading]) -> None:
     """In a new worker: know what to do.  Ctrl-C goes to all processes of a terminal; the parent alone answers it."""
-    _Worker.work = work
+    _Worker.work, _Worker.pool = work, BlockPool()
+    _keep_freed_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _keep_freed_memory() -> None:
+    """Let the C library keep freed memory, instead of handing it back after each array operation and faulting it in again.
+
+    Where that library is glibc, freeing an array that was mapped on its own raises the size up to which it keeps memory, to
+    that of the array (``M_MMAP_THRESHOLD`` in mallopt(3)); elsewhere nothing happens.
+    """
+    array = np.empty(_KEPT, np.uint8)
+    del array
 
 
 def _read_stripe(path: str, size: int, start: int, end: int) -> list[BlockReading]:
@@ -101,10 +123,12 @@ def _read_stripe(path: str, size: int, start: int, end: int) -> list[BlockReadin
             return []
         stop = size if end >= size else _line_start_from(stream, end)
         readings = []
-        blocks = Blocks(stream.part(begin, stop), begin)
+        blocks = Blocks(stream.part(begin, stop), begin, _Worker.pool)
         for block in blocks:
-            readings.append(_Worker.work(block))
-            blocks.give_back(block)
+            reading = _Worker.work(block)
+            readings.append(reading)
+            blocks.pool.give_back(block)
+            blocks.pool.expect(len(reading.decoded.kind), reading.size)
         return readings
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "as_word",
     "decimal_after",
     "decimal_before",
+    "decimal_from",
     "decimal_in",
     "gather",
     "hexadecimal_after",
@@ -137,17 +138,23 @@ def _decimal_word_before(words: Words) -> tuple[NDArray[np.int64], NDArray[np.in
 
 def decimal_after(block: Block, starts: Positions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The decimal numbers whose first digit stands at each position; see :func:`decimal_before` for what comes back."""
-    values, counts = _decimal_word_after(gather(block, starts))
+    words = gather(block, starts, 16)
+    return decimal_from(words[:, 0], words[:, 1])
+
+
+def decimal_from(words: Words, after: Words) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The decimal numbers that begin with the first character of ``words``, where ``after`` holds the next eight."""
+    values, counts = _decimal_word_after(words)
     long = np.flatnonzero(counts == 8)
     if len(long):
-        lower, more = _decimal_word_after(gather(block, starts[long] + 8))
+        lower, more = _decimal_word_after(after[long])
         values[long] = values[long] * _POWERS_OF_TEN.view(np.int64)[more] + lower
         counts[long] += more
     return values, counts
 
 
 def _decimal_word_after(words: Words) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    words ^= _ZERO_CHARS
+    words = words ^ _ZERO_CHARS
     keep, counts = _leading(_not_digits(words))
     words &= keep
     shift = (_EIGHT - counts) << _SHIFTS[3]

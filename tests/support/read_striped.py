@@ -1,0 +1,38 @@
+"""Read a log by several processes, in a process of its own: a test process may have threads, and those must not be forked.
+
+usage: read_striped.py LOG STRIPE_BYTES, or read_striped.py LOG fail
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+from memlens.matching import Pattern
+from memlens.parsing import reader, stripes
+
+
+def _fail(*_: object) -> None:
+    raise ZeroDivisionError
+
+
+def main() -> None:
+    """Write the log's columns, facts, anchors and some looked-up lines to stdout, pickled."""
+    path, how = sys.argv[1:]
+    stripes._SMALLEST = 0
+    if how == "fail":
+        reader._read_block = _fail  # type: ignore[assignment]
+        reader.read(path)
+    stripes._STRIPE = int(how)
+    patterns = [Pattern("START STEP_3"), Pattern(r"STEP_(\d+)", regex=True)]
+    log = reader.read(path, columns=("thread", "time_us"), patterns=patterns)
+    offsets = log.offset[::37].tolist()
+    columns = {
+        name: getattr(log, name) for name in ("kind", "size", "addr", "offset", "thread", "time_us", "requested")
+    }
+    found = (columns, log.facts, log.anchors, offsets, log.source.line_numbers(offsets), log.source.lines(offsets))
+    sys.stdout.buffer.write(pickle.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
