@@ -82,7 +82,7 @@ def test_blocks_of_any_size_give_the_same_log(size: int, cut: int, long_line: bo
 def read_striped(path: Path, how: str) -> subprocess.CompletedProcess[bytes]:
     script = Path(read_striped_script.__file__)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, script, path, how]
+    command = [sys.executable, str(script), str(path), how]
     return subprocess.run(command, check=False, capture_output=True, env=environment, timeout=100)
 
 
