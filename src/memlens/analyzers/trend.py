@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["EXACT", "MINIMUM", "slope", "trend", "verdict"]
 
 #: Series of up to so many points are judged by all pairs of points; of longer ones so many, evenly spaced, are.
-EXACT = 2000
+EXACT = 1000
 #: The fewest points that are judged.
 MINIMUM = 4
 _FEW = 8

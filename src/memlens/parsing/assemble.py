@@ -52,6 +52,8 @@ class BlockReading:
         decoded: Its events, and what else the decoder found.
         messages: The lines that may hold a message of the framework.
         samples: The first malformed lines.
+        threads: Threads of the events; -1 where a header is missing.
+        unstamped: Events without a header.
         anchors: For each pattern ``(offsets, lines, names)``.
         line: The line of each event, int64, where wanted.
         ends_mid_line: Its last line has no line end.
@@ -65,6 +67,8 @@ class BlockReading:
     decoded: Decoded
     messages: tuple[Text, ...]
     samples: tuple[Text, ...]
+    threads: tuple[int, ...]
+    unstamped: int
     anchors: tuple[tuple[Sequence[int], Sequence[int], Sequence[str]], ...]
     line: NDArray[np.int64] | None
     ends_mid_line: bool
@@ -141,14 +145,8 @@ class Assembler:
                 getattr(decoded, name) if reading.line is None or name != "line" else reading.line + (self._lines + 1)
             )
             column.append(part, done)
-        if len(decoded.thread):
-            if bool((decoded.thread == decoded.thread[0]).all()):
-                threads = [int(decoded.thread[0])]
-            else:
-                threads = np.unique(decoded.thread).tolist()
-            self._threads.update(threads)
-            if -1 in threads:
-                self._unstamped += int(np.count_nonzero(decoded.thread < 0))
+        self._threads.update(reading.threads)
+        self._unstamped += reading.unstamped
         self._total += float(decoded.size.sum(dtype=np.float64))
         if self._total > _MOST_BYTES:
             raise InputError(

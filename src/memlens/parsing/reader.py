@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from itertools import accumulate
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -25,6 +25,7 @@ from memlens.parsing.blocks import Block, Blocks
 from memlens.parsing.decode import Decoded, decode
 from memlens.parsing.file_source import open_source
 from memlens.parsing.headers import HeaderReader
+from memlens.parsing.requests import distinct
 from memlens.parsing.stripes import processors, read_in_stripes, worth_forking
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ COLUMNS = frozenset({"thread", "time_us"})
 #: Blocks decompressed ahead of the one that is being decoded.
 _MOST_WAITING = 2
 _SAMPLES = 5
-_FEW = 64
 _LONGEST_TEXT = 4096
 
 
@@ -130,6 +130,10 @@ def _read_block(
     line = None
     if "line" in wanted:
         line = np.flatnonzero(block.text == 0x0A).searchsorted(decoded.offset - block.offset)
+    threads = distinct(decoded.thread)
+    unstamped = int(np.count_nonzero(decoded.thread < 0)) if -1 in threads else 0
+    if "thread" not in wanted:  # what is not wanted need not come back from a worker
+        decoded = replace(decoded, thread=decoded.thread[:0])
     return BlockReading(
         offset=block.offset,
         size=block.end - block.begin,
@@ -137,6 +141,8 @@ def _read_block(
         decoded=decoded,
         messages=_numbered(block, {at: _text_at(block, at) for at in decoded.message_lines.tolist()}),
         samples=_numbered(block, {at: _text_at(block, at) for at in decoded.malformed[:_SAMPLES].tolist()}),
+        threads=tuple(threads),
+        unstamped=unstamped,
         anchors=tuple(anchors_in_block(matcher, block.text, block.offset, 0) for matcher in matchers),
         line=line,
         ends_mid_line=block.data[block.end - 1] != 0x0A,
@@ -161,11 +167,7 @@ def _numbered(block: Block, texts: Mapping[int, bytes]) -> tuple[Text, ...]:
     if not texts:
         return ()
     starts = np.array(list(texts), np.int64) - block.offset
-    if len(starts) > _FEW:
-        numbers = lines_before(block.text, starts).tolist()
-    else:  # counting alone is several times faster than finding every line end
-        parts = np.split(block.text[: starts[-1]], starts[:-1])
-        numbers = list(accumulate(count_lines(part) for part in parts))
+    numbers = lines_before(block.text, starts).tolist()
     return tuple(Text(offset, number, text) for number, (offset, text) in zip(numbers, texts.items(), strict=True))
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-__all__ = ["PendingRequests", "Requests", "join"]
+__all__ = ["PendingRequests", "Requests", "distinct", "join"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def join(
     found_rows, found_sizes = [rows[:0]], [rows[:0]]
     first: list[tuple[int, int, int]] = []
     last: list[tuple[int, int, int]] = []
-    threads = _distinct(alloc_thread, request_thread)
+    threads = distinct(alloc_thread, request_thread)
     for thread in threads:
         allocs = _of_thread(alloc_thread, thread, len(threads))
         requests = _of_thread(request_thread, thread, len(threads))
@@ -72,7 +72,7 @@ def join(
     return Requests(np.concatenate(found_rows), np.concatenate(found_sizes), tuple(first), tuple(last), tuple(threads))
 
 
-def _distinct(*columns: Integers) -> list[int]:
+def distinct(*columns: Integers) -> list[int]:
     """The different numbers in some columns that hold few different ones; quicker than sorting."""
     found: list[int] = []
     for column in columns:
