@@ -92,6 +92,7 @@ class Decoded:
     ``None``: one entry an event in file order.  ``malformed`` and ``message_lines`` hold offsets of lines.
     """
 
+    line_ends: int
     kind: NDArray[np.int8]
     size: NDArray[np.int64]
     addr: NDArray[np.uint64]
@@ -128,7 +129,7 @@ def decode(block: Block, begin: int, end: int, offset: int, headers: HeaderReade
         headers: What has been learned of the headers of this log.
         times: Read the time stamps too.
     """
-    positions, classes = _SCANNER.find(block, begin, end)
+    positions, classes, line_ends = _SCANNER.find(block, begin, end)
     counts = np.bincount(classes, minlength=len(_Text) + 1)
     at = {text: positions.compress(classes == text) if counts[text] else positions[:0] for text in _Text}
     blocks, orphans = _read_blocks(block, at[_Text.PTR])
@@ -159,6 +160,7 @@ def decode(block: Block, begin: int, end: int, offset: int, headers: HeaderReade
     )  # PreAlloc small_pool_pre_alloc_in_mb = …
     prealloc = prealloc.compress(gather(block, prealloc - 3) == as_word(b"PreAlloc"))
     return Decoded(
+        line_ends=line_ends,
         kind=events.kind,
         size=events.size,
         addr=events.addr,

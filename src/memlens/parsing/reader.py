@@ -137,7 +137,7 @@ def _read_block(
     return BlockReading(
         offset=block.offset,
         size=block.end - block.begin,
-        lines=count_lines(block.text),
+        lines=decoded.line_ends,
         decoded=decoded,
         messages=_numbered(block, {at: _text_at(block, at) for at in decoded.message_lines.tolist()}),
         samples=_numbered(block, {at: _text_at(block, at) for at in decoded.malformed[:_SAMPLES].tolist()}),

@@ -2,14 +2,14 @@
 
 Every text that memlens looks for in an allocator log begins with one of a few bytes (``,`` and ``A F G N O``).  One pass of
 comparisons marks these bytes, the eight characters from each tell what it may be, and only these *candidates* are read any
-further.  A pass holds no interpreter lock, so several threads scan several blocks at once.
+further.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,10 +18,10 @@ from memlens.parsing.swar import as_word, gather
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["PIECE", "Scanner"]
+__all__ = ["PIECE", "Found", "Scanner"]
 
-#: Bytes compared at once: large enough that a thread seldom needs the interpreter lock, small enough for a 2 MiB cache.
-PIECE = 1 << 19
+#: Bytes compared at once: they and what is made of them stay in the second-level cache.
+PIECE = 1 << 18
 
 _FIRST = frozenset(b"%c" % byte for byte in b",AFGNO")
 _KEY_BYTES = 6
@@ -40,6 +40,20 @@ class _Scratch(threading.local):
 
 
 _scratch = _Scratch()
+
+
+class Found(NamedTuple):
+    """What a scan found.
+
+    Attributes:
+        positions: Where a text begins, int64, rising.
+        classes: The class numbers of these texts, uint8.
+        lines: Line ends.
+    """
+
+    positions: NDArray[np.int64]
+    classes: NDArray[np.uint8]
+    lines: int
 
 
 class Scanner:
@@ -76,45 +90,48 @@ class Scanner:
             self._masks[slot] = (1 << 8 * len(text)) - 1
             self._classes[slot] = number
 
-    def find(self, block: NDArray[np.uint8], begin: int, end: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    def find(self, block: NDArray[np.uint8], begin: int, end: int) -> Found:
         """Where one of the texts begins.
 
         Args:
             block: uint8; must reach 8 bytes past ``end``.
             begin: First position to look at.
             end: Position after the last one.
-
-        Returns:
-            ``(positions, classes)``: rising int64 positions and their class numbers, uint8.
         """
-        found = [_candidates(block, start, min(start + PIECE, end)) for start in range(begin, end, PIECE)]
-        positions = found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0, np.int64)
-        words = gather(block, positions)
-        # The third and fourth character, a number of 16 bits, rule out most places at little cost.
-        likely = np.flatnonzero(self._likely.take(words.view("<u2")[1::4]))
-        positions, words = positions.take(likely), words.take(likely)
+        # Each piece is looked at from all sides while it is in the cache.
+        parts = [self._likely_in(block, start, min(start + PIECE, end)) for start in range(begin, end, PIECE)]
+        if not parts:
+            return Found(np.zeros(0, np.int64), np.zeros(0, np.uint8), 0)
+        positions = np.concatenate([part[0] for part in parts])
+        words = np.concatenate([part[1] for part in parts])
         hashes = words & _KEY_MASK
         hashes *= self._multiplier
         hashes >>= _TABLE_SHIFT
         slots = hashes.view(np.int64)
         words &= self._masks.take(slots)
         known = np.flatnonzero(self._texts.take(slots) == words)
-        return positions.take(known), self._classes.take(slots.take(known))
+        return Found(positions.take(known), self._classes.take(slots.take(known)), sum(part[2] for part in parts))
 
-
-def _candidates(block: NDArray[np.uint8], begin: int, end: int) -> NDArray[np.int64]:
-    """Positions in ``[begin, end)`` of the bytes ``,`` and ``A F G N O``, rising."""
-    text = block[begin:end]
-    marks, work, more = (array[: end - begin] for array in (_scratch.marks, _scratch.bytes, _scratch.more))
-    np.equal(text, np.uint8(0x2C), out=marks)
-    np.equal(text, np.uint8(0x41), out=more)
-    np.logical_or(marks, more, out=marks)
-    np.bitwise_and(text, np.uint8(0xF6), out=work)  # F G N O are 0x46 0x47 0x4E 0x4F: alike but for two bits
-    np.equal(work, np.uint8(0x46), out=more)
-    np.logical_or(marks, more, out=marks)
-    positions = marks.nonzero()[0]
-    positions += begin
-    return positions
+    def _likely_in(
+        self, block: NDArray[np.uint8], begin: int, end: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint64], int]:
+        """Where in one piece a text may begin, the eight characters from there, and the piece's line ends."""
+        text = block[begin:end]
+        marks, work, more = (array[: end - begin] for array in (_scratch.marks, _scratch.bytes, _scratch.more))
+        np.equal(text, np.uint8(0x0A), out=marks)
+        lines = int(np.count_nonzero(marks))
+        np.equal(text, np.uint8(0x2C), out=marks)
+        np.equal(text, np.uint8(0x41), out=more)
+        np.logical_or(marks, more, out=marks)
+        np.bitwise_and(text, np.uint8(0xF6), out=work)  # F G N O are 0x46 0x47 0x4E 0x4F: alike but for two bits
+        np.equal(work, np.uint8(0x46), out=more)
+        np.logical_or(marks, more, out=marks)
+        positions = marks.nonzero()[0]
+        positions += begin
+        words = gather(block, positions)
+        # The third and fourth character, a number of 16 bits, rule out most places at little cost.
+        likely = np.flatnonzero(self._likely.take(words.view("<u2")[1::4]))
+        return positions.take(likely), words.take(likely), lines
 
 
 def _slot(key: int, multiplier: int) -> int:

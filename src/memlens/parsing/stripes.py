@@ -32,7 +32,7 @@ __all__ = ["processors", "read_in_stripes", "worth_forking"]
 #: A smaller file is read faster by one process.
 _SMALLEST = 48 << 20
 #: Bytes that a worker reads at a time; small enough to share out evenly, large enough to send little.
-_STRIPE = 16 << 20
+_STRIPE = 32 << 20
 _MOST_WORKERS = 16
 #: Freed memory that a worker keeps for its next array; glibc takes at most 32 MiB.
 _KEPT = 30 << 20
