@@ -22,7 +22,7 @@ _BATCH = 1 << 17
 class Lifetimes:
     """Who ends whom.
 
-    A FREE ends the newest ALLOC of its address that nothing has ended yet.  An ALLOC of an address that is still live is a
+    A FREE ends the newest ALLOC of its address, if nothing has ended that one yet; else it is an unknown free.  An ALLOC of an address that is still live is a
     *double alloc*: the older ALLOC is left without a FREE (its Free line was lost, or another process wrote it).
 
     Attributes:

@@ -114,6 +114,16 @@ def test_a_worker_that_fails_fails_the_reading(tmp_path: Path) -> None:
     assert b"ZeroDivisionError" in done.stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only forks on Linux")
+def test_a_worker_that_is_killed_is_a_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(log_text())
+    done = read_striped(path, "die")
+    assert done.returncode == 1
+    assert b"InputError" in done.stderr
+    assert b"was ended from outside" in done.stderr
+
+
 def pack_zstd(text: bytes) -> bytes:
     return zstandard.ZstdCompressor().compress(text)
 

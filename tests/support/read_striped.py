@@ -1,11 +1,13 @@
 """Read a log by several processes, in a process of its own: a test process may have threads, and those must not be forked.
 
-usage: read_striped.py LOG STRIPE_BYTES, or read_striped.py LOG fail
+usage: read_striped.py LOG STRIPE_BYTES, or read_striped.py LOG fail, or read_striped.py LOG die
 """
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 import sys
 
 from memlens.matching import Pattern
@@ -16,12 +18,16 @@ def _fail(*_: object) -> None:
     raise ZeroDivisionError
 
 
+def _die(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def main() -> None:
     """Write the log's columns, facts, anchors and some looked-up lines to stdout, pickled."""
     path, how = sys.argv[1:]
     stripes._SMALLEST = 0
-    if how == "fail":
-        reader._read_block = _fail  # type: ignore[assignment]
+    if how in ("fail", "die"):
+        reader._read_block = _fail if how == "fail" else _die  # type: ignore[assignment]
         reader.read(path)
     stripes._STRIPE = int(how)
     patterns = [Pattern("START STEP_3"), Pattern(r"STEP_(\d+)", regex=True)]

@@ -18,14 +18,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from memlens.errors import InputError
 from memlens.parsing.blocks import BlockPool, Blocks
 from memlens.parsing.streams import ByteStream, open_bytes
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from memlens.errors import InputError
     from memlens.parsing.assemble import BlockReading
-    from memlens.parsing.blocks import Block
+from memlens.parsing.blocks import Block
 
 __all__ = ["processors", "read_in_stripes", "worth_forking"]
 
@@ -75,10 +77,14 @@ def read_in_stripes(path: str, size: int, work: Callable[[Block], BlockReading])
 
     Yields:
         The readings of its blocks, in file order.
+
+    Raises:
+        InputError: A worker was killed.
     """
     # Imported here, since a small log needs none of this.
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
 
     stripes = [(start, min(start + _STRIPE, size)) for start in range(0, size, _STRIPE)]
     workers = min(processors(), _MOST_WORKERS, len(stripes))
@@ -94,6 +100,11 @@ def read_in_stripes(path: str, size: int, work: Callable[[Block], BlockReading])
                     yield from waiting.popleft().result()
             while waiting:
                 yield from waiting.popleft().result()
+        except BrokenProcessPool:
+            raise InputError(
+                f"{path}: a process that read a part of it was ended from outside",
+                "Perhaps memory ran out; the system log says. Read it again, or on a larger machine.",
+            ) from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
