@@ -25,7 +25,6 @@ from memlens.parsing.streams import ByteStream, open_bytes
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from memlens.errors import InputError
     from memlens.parsing.assemble import BlockReading
 from memlens.parsing.blocks import Block
 
