@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from memlens.parsing.assemble import BlockReading
-from memlens.parsing.blocks import Block
+    from memlens.parsing.blocks import Block
 
 __all__ = ["processors", "read_in_stripes", "worth_forking"]
 
