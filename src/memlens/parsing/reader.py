@@ -83,7 +83,8 @@ def read(
         if plain_file and worth_forking(size):
             readings = read_in_stripes(plain_file, size, work)
         else:
-            readings = _read_on_a_thread(stream, work)
+            # A log may be written faster than it is read: its end is where it was when the reading began.
+            readings = _read_on_a_thread(stream.part(0, size) if size else stream, work)
         with closing(readings):
             for reading in readings:
                 assembler.add(reading)
