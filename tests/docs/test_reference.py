@@ -25,7 +25,7 @@ def page(name: str) -> str:
 
 
 def verbs() -> dict[str, click.Command]:
-    context = click.Context(group)
+    context = click.Context(group, **group.context_settings)
     found = {name: group.get_command(context, name) for name in VERBS}
     return {name: command for name, command in found.items() if command is not None}
 

@@ -86,7 +86,7 @@ A pipe that is closed early (`memlens analyze run.log | head -3`) ends memlens q
 
 def reference() -> str:
     """The whole page, Markdown."""
-    context = click.Context(group, info_name="memlens")
+    context = click.Context(group, info_name="memlens", **group.context_settings)
     parts = [_HEAD.rstrip()]
     for verb in VERBS:
         command = group.get_command(context, verb)
@@ -96,7 +96,7 @@ def reference() -> str:
 
 
 def _command(verb: str, command: click.Command, parent: click.Context) -> Iterator[str]:
-    context = click.Context(command, info_name=verb, parent=parent)
+    context = click.Context(command, info_name=verb, parent=parent, **command.context_settings)
     yield f"## memlens {verb}"
     yield ""
     yield f"    memlens {verb} {' '.join(command.collect_usage_pieces(context))}"
