@@ -251,8 +251,8 @@ def arguments() -> argparse.Namespace:
     shared = Path(os.environ.get("MEMLENS_SHARED", ROOT.parent / "shared"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", help="dense, sparse, help; all of them by default")
-    parser.add_argument("--megabytes", type=int, default=400, help="size of each log in MiB (%(default)s)")
-    parser.add_argument("--repeat", type=int, default=5, help="repetitions of each command (%(default)s)")
+    parser.add_argument("--megabytes", type=int, default=1600, help="size of each log in MiB (%(default)s)")
+    parser.add_argument("--repeat", type=int, default=3, help="repetitions of each command (%(default)s)")
     parser.add_argument(
         "--cache",
         type=Path,

@@ -33,7 +33,7 @@ __all__ = ["processors", "read_in_stripes", "worth_forking"]
 #: A smaller file is read faster by one process.
 _SMALLEST = 48 << 20
 #: Bytes that a worker reads at a time; small enough to share out evenly, large enough to send little.
-_STRIPE = 32 << 20
+_STRIPE = 16 << 20
 _MOST_WORKERS = 16
 #: Freed memory that a worker keeps for its next array; glibc takes at most 32 MiB.
 _KEPT = 30 << 20
@@ -95,7 +95,7 @@ def read_in_stripes(path: str, size: int, work: Callable[[Block], BlockReading])
         try:
             for stripe in stripes:
                 waiting.append(pool.submit(_read_stripe, path, size, *stripe))
-                if len(waiting) > 2 * workers:
+                if len(waiting) > workers + 1:
                     yield from waiting.popleft().result()
             while waiting:
                 yield from waiting.popleft().result()
