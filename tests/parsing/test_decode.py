@@ -137,6 +137,19 @@ def test_requests_join_the_next_alloc_of_their_thread_within_and_across_blocks(
     assert found == [event.requested for event in read_plain(b"".join(texts)).events]
 
 
+def test_requests_join_with_hundreds_of_threads_as_with_few() -> None:
+    lines = []
+    for step in range(900):
+        header = f"I1120 10:22:32.856307 {10_000 + step * 7 % 300} auto_growth_best_fit_allocator.cc:1] "
+        lines.append(header + f"Allocate {step} bytes, aligned to 1024, extra size 0")
+        if step % 3:
+            lines.append(
+                header.replace(str(10_000 + step * 7 % 300), str(10_000 + step % 300)) + "Alloc 1024 bytes, ptr = 0x1"
+            )
+    assert_same("\n".join(lines).encode())
+    assert any(event.requested >= 0 for event in read_plain("\n".join(lines).encode()).events)
+
+
 def test_a_reader_that_learned_one_header_shape_still_reads_the_others() -> None:
     reader = HeaderReader()
     for file in ("a.cc:1", "b.cc:22", "c.cc:333"):
