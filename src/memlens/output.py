@@ -15,7 +15,7 @@ from typing import BinaryIO, cast
 
 from memlens.errors import OutputError
 
-__all__ = ["open_output", "refuse_overwrite"]
+__all__ = ["open_output", "refuse_overwrite", "silence_stdout"]
 
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
@@ -89,20 +89,22 @@ def _stdout() -> Iterator[BinaryIO]:
         yield out
         out.flush()
     except BrokenPipeError:
-        _silence_stdout()
+        silence_stdout()
     except OSError as error:
         if error.errno not in _DISK_ERRORS:
             raise
-        _silence_stdout()
+        silence_stdout()
         raise OutputError(f"cannot write to stdout: {error.strerror}") from error
 
 
-def _silence_stdout() -> None:
+def silence_stdout() -> None:
     """Let what stdout still buffers go nowhere, or the interpreter fails once more when it flushes at exit."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        try:
+            os.dup2(nowhere, sys.stdout.fileno())  # fails where stdout is no file (a test, a notebook)
+        finally:
+            os.close(nowhere)
 
 
 @contextmanager

@@ -90,7 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo("memlens: interrupted", err=True)
         return _INTERRUPTED
     except BrokenPipeError:
-        _silence_stdout()
+        from memlens.output import silence_stdout
+
+        silence_stdout()
         return 0
     except MemoryError:
         report_error(
@@ -144,14 +146,6 @@ def _flush_stdout() -> None:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        _silence_stdout()
+        from memlens.output import silence_stdout
 
-
-def _silence_stdout() -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, sys.stdout.fileno())
-    except (OSError, ValueError):  # stdout is no file (a test, a notebook)
-        pass
-    finally:
-        os.close(nowhere)
+        silence_stdout()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens.bytesearch import line_start_before
 from memlens.parsing.decode import PAD
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Blocks:
             end, over = self._fill(buffer, PAD + len(rest))
             if end == PAD:
                 return
-            cut_at = end if over else _last_line_end(buffer, PAD, end)
+            cut_at = end if over else line_start_before(buffer, PAD, end) or PAD
             if cut_at == PAD:  # no line end yet: a line longer than a block
                 if end - PAD >= LONGEST_LINE:
                     yield self._block(buffer, end, offset, cut=True)
@@ -131,13 +132,3 @@ class Blocks:
         buffer[:PAD] = 0x0A
         buffer[end : end + PAD] = 0x0A
         return Block(buffer, PAD, end, offset, cut)
-
-
-def _last_line_end(buffer: NDArray[np.uint8], begin: int, end: int) -> int:
-    """The position after the last line end in ``[begin, end)``, or ``begin``."""
-    step = 1 << 12
-    for stop in range(end, begin, -step):
-        start = max(stop - step, begin)
-        if (ends := np.flatnonzero(buffer[start:stop] == 0x0A)).size:
-            return start + int(ends[-1]) + 1
-    return begin
