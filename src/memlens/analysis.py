@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING
 
 from memlens.analyzed import Analysis, Failure, LogAnalysis, WindowAnalysis
 from memlens.analyzers.result import Later
+from memlens.cut import Cut, as_list
 from memlens.errors import MemlensError, UsageError
+from memlens.reading import Reading, input_name
 
 if TYPE_CHECKING:
     from memlens.analyzers.registry import Analyzed
-    from memlens.events import EventLog
-    from memlens.slicing import Pattern, Window
+    from memlens.reading import Input
+    from memlens.slicing import Window
 
 __all__ = ["Analysis", "Failure", "LogAnalysis", "WindowAnalysis", "analyze"]
 
 #: Windows of one of several logs whose results are worked out at once, so that the log itself can be forgotten.
 _SETTLED_AT_MOST = 100
-
-#: Names of files whose lines cannot be looked up at little cost; a guess, which the time of a peak depends on and no more.
-_COMPRESSED = frozenset({".gz", ".zst", ".xz", ".bz2"})
-
-Input: TypeAlias = "str | Path | BinaryIO | EventLog"
 
 
 def analyze(
@@ -37,6 +32,7 @@ def analyze(
     end_regex: str | Sequence[str] = (),
     nth: int = 1,
     by: str | None = None,
+    owners: str | Sequence[str] = (),
     analyzers: Sequence[str] | None = None,
     top: int | None = 10,
     min_size: int = 0,
@@ -54,6 +50,8 @@ def analyze(
         end_regex: Like ``end``, regular expressions.
         nth: Which of the lines that match the start to take, from 1.
         by: Cut into consecutive windows instead, one from each line that this regular expression matches.
+        owners: Regular expressions of further lines that name the owner of what comes after them, by their first group or by what
+            they matched; see :func:`memlens.read`.  A log already read keeps the owners that it has.
         analyzers: Names of analyzers; ``None`` is all built-in ones (``growth`` only with ``by``).
         top: Rows of each list in the machine output; ``None`` is all.
         min_size: Leave blocks smaller than this, in bytes, out of lists.
@@ -66,16 +64,16 @@ def analyze(
         UsageError: Arguments that make no sense together, or an analyzer that does not exist.
         MemlensError: The only log cannot be analyzed.  One of several becomes a :class:`Failure` instead.
     """
-    end, end_regex = _as_list(end), _as_list(end_regex)
-    if by is not None and (start is not None or start_regex is not None):
-        raise UsageError("by and start exclude each other", "A series starts a window at each line that `by` matches.")
-    cut = _Cut(start, tuple(end), start_regex, tuple(end_regex), nth, by)
+    from memlens.slicing import as_patterns
+
+    cut = Cut(start, tuple(as_list(end)), start_regex, tuple(as_list(end_regex)), nth, by)
     chosen = _choose(analyzers, by is not None)
     inputs: list[Input] = list(logs) if isinstance(logs, (list, tuple)) else [logs]  # type: ignore[list-item]
     if not inputs:
         raise UsageError("no log to analyze", "Name one, or several.")
 
-    reading = _Reading(cut.patterns(), strict, times, progress)
+    marks = as_patterns(as_list(owners), regex=True)
+    reading = Reading(cut.patterns, strict=strict, times=times, owners=marks, progress=progress)
     done: list[LogAnalysis] = []
     failures: list[Failure] = []
     for given in inputs:
@@ -86,76 +84,12 @@ def analyze(
         except MemlensError as error:
             if len(inputs) == 1:
                 raise
-            failures.append(Failure(_name(given), error.message, error.hint))
+            failures.append(Failure(input_name(given), error.message, error.hint))
     return Analysis(tuple(done), tuple(failures), top, min_size)
 
 
-@dataclass(frozen=True)
-class _Cut:
-    """Where to cut."""
-
-    start: str | None
-    end: tuple[str, ...]
-    start_regex: str | None
-    end_regex: tuple[str, ...]
-    nth: int
-    by: str | None
-
-    @property
-    def given(self) -> bool:
-        return self.start is not None or self.start_regex is not None or bool(self.end or self.end_regex)
-
-    def patterns(self) -> tuple[Pattern, ...]:
-        """What to look for while reading, so that the text need not be read twice (a pipe cannot be)."""
-        from memlens.slicing import as_patterns
-
-        regexes = [pattern for pattern in (self.start_regex, self.by) if pattern is not None]
-        literals = [] if self.start is None else [self.start]
-        return (
-            *as_patterns([*literals, *self.end], regex=False),
-            *as_patterns([*regexes, *self.end_regex], regex=True),
-        )
-
-    def windows(self, log: EventLog) -> tuple[Window, ...]:
-        if self.by is not None:
-            return log.windows(self.by, end=self.end, end_regex=self.end_regex)
-        if not self.given:
-            return (log.whole,)
-        return (log.window(self.start, self.end, start_regex=self.start_regex, end_regex=self.end_regex, nth=self.nth),)
-
-
-@dataclass
-class _Reading:
-    """Reads one log after another and adds their progress up."""
-
-    patterns: tuple[Pattern, ...]
-    strict: bool
-    times: bool
-    progress: Callable[[int], None] | None
-    before: int = 0
-
-    def read(self, given: Input) -> EventLog:
-        from memlens.events import EventLog
-        from memlens.parsing.reader import read
-
-        if isinstance(given, EventLog):
-            return given
-        before = self.before
-
-        def add_up(done: int) -> None:
-            self.before = before + done
-            if self.progress is not None:
-                self.progress(self.before)
-
-        return read(given, patterns=self.patterns, columns=self._columns(given), strict=self.strict, progress=add_up)
-
-    def _columns(self, given: Input) -> tuple[str, ...]:
-        plain_file = isinstance(given, (str, Path)) and str(given) != "-" and Path(given).suffix not in _COMPRESSED
-        return () if plain_file and not self.times else ("time_us",)
-
-
 def _analyze_one(
-    reading: _Reading, given: Input, cut: _Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
+    reading: Reading, given: Input, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
 ) -> LogAnalysis:
     from memlens.analyzers import registry
     from memlens.slicing import suspect_anchors
@@ -166,7 +100,7 @@ def _analyze_one(
     # One vectorised pass an analyzer, over all windows; nothing below touches events.
     columns = [registry.get(name).many(windows) for name in names]
     growth = registry.get_series("growth")(windows) if with_growth else None
-    whole = not cut.given and cut.by is None
+    whole = not cut.given
     analyzed = tuple(
         WindowAnalysis(
             window.name,
@@ -186,7 +120,7 @@ def _analyze_one(
             for owing in (window, *window.results.values()):
                 _settle(owing)
     doubt = None if whole else suspect_anchors(windows)
-    return LogAnalysis(_name(given), log.trust, analyzed, growth, cut.by, () if doubt is None else (doubt,))
+    return LogAnalysis(input_name(given), log.trust, analyzed, growth, cut.by, () if doubt is None else (doubt,))
 
 
 def _peak_time(window: Window, results: Sequence[Analyzed]) -> int | None:
@@ -226,18 +160,3 @@ def _choose(analyzers: Sequence[str] | None, series: bool) -> tuple[Sequence[str
     own = [analyzer.name for analyzer in registry.BUILT_IN]
     # In report order; the list of installed ones is looked at only where one is asked for.
     return [name for name in own if name in names] + sorted(set(names).difference(own)), with_growth
-
-
-def _as_list(patterns: str | Sequence[str]) -> list[str]:
-    return [patterns] if isinstance(patterns, str) else list(patterns)
-
-
-def _name(given: Input) -> str:
-    from memlens.events import EventLog
-
-    if isinstance(given, EventLog):
-        return given.source.name
-    if isinstance(given, (str, Path)):
-        return "<stdin>" if str(given) == "-" else str(given)
-    name = getattr(given, "name", "")
-    return name if isinstance(name, str) and name else "<stream>"

@@ -71,6 +71,9 @@ class EventLog:
             where unknown; ``None`` when not asked for.
         thread: Thread id, int64, -1 where unknown; ``None`` when not asked for.
         requested: Bytes that the tensor asked for, before alignment, int64, -1 where unknown; ``None`` when the log has none.
+        owner: What an event is blamed on, as a number of ``owner_names``, int32, -1 where nothing is known; ``None`` where
+            nothing is known of any event.
+        owner_names: The names of the owners.
         line: 1-based line number, int64; kept only for inputs that cannot be read a second time, else ``None``.
         source: The input, to look up lines and line numbers by offset.
         facts: What the reader saw beside the events.
@@ -84,6 +87,8 @@ class EventLog:
     time_us: NDArray[np.int64] | None = None
     thread: NDArray[np.int64] | None = None
     requested: NDArray[np.int64] | None = None
+    owner: NDArray[np.int32] | None = None
+    owner_names: tuple[str, ...] = ()
     line: NDArray[np.int64] | None = None
     source: Source = field(default_factory=MemorySource)
     facts: Facts = field(default_factory=Facts)
@@ -93,7 +98,7 @@ class EventLog:
     def from_rows(cls, rows: Sequence[tuple[Kind, int, int]], **columns: Any) -> EventLog:
         """Build a log from ``(kind, size, addr)`` rows, for tests and for readers of small inputs.
 
-        Offsets count up by 1 from 0 unless ``offset`` is among ``columns``.
+        Offsets count up by 1 from 0 unless ``offset`` is among ``columns``.  Owners are given as ``owner`` and ``owner_names``.
         """
         kind = np.array([int(row[0]) for row in rows], np.int8)
         size = np.array([row[1] for row in rows], np.int64)
@@ -106,6 +111,13 @@ class EventLog:
 
     def __repr__(self) -> str:
         return f"<EventLog {self.source.name!r}: {len(self):,} events>"
+
+    def owner_of(self, event: int | None) -> str | None:
+        """The owner of one event; ``None`` for no event, or where nothing is known."""
+        if event is None or self.owner is None:
+            return None
+        number = int(self.owner[event])
+        return self.owner_names[number] if number >= 0 else None
 
     def batches(self, lo: int = 0, hi: int | None = None, *, size: int = BATCH) -> Iterator[Batch]:
         """Walk over events ``lo … hi-1`` in batches, with running sums that count from the start of the *log*.
@@ -181,7 +193,7 @@ class EventLog:
         return replace(self, **changes)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The events as a DataFrame, a row an event; ``kind`` is categorical."""
+        """The events as a DataFrame, a row an event; ``kind`` and ``owner`` are categorical."""
         import pandas as pd
 
         columns: dict[str, Any] = {
@@ -193,6 +205,8 @@ class EventLog:
         for name in ("time_us", "thread", "requested", "line"):
             if (column := getattr(self, name)) is not None:
                 columns[name] = column
+        if self.owner is not None:
+            columns["owner"] = pd.Categorical.from_codes(self.owner.astype(np.int64), categories=list(self.owner_names))
         return pd.DataFrame(columns)
 
 

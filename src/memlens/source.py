@@ -37,6 +37,13 @@ class Source(Protocol):
         """The text of the line that holds each offset, without its line end; ``None`` where it cannot be told."""
         ...
 
+    def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes of each span of offsets, ``(first, after the last)``; fewer or none where the text does not reach so far.
+
+        All are looked up in one go, in any order.  Empty where the input cannot be read a second time.
+        """
+        ...
+
 
 class MemorySource:
     """A log held in memory, for tests and for text that a program already has.
@@ -77,3 +84,6 @@ class MemorySource:
             end = self.text.find(b"\n", offset)
             found.append(self.text[begin : len(self.text) if end < 0 else end].rstrip(b"\r"))
         return found
+
+    def parts(self, spans: Iterable[tuple[int, int]]) -> list[bytes]:
+        return [self.text[max(begin, 0) : max(end, 0)] for begin, end in spans]

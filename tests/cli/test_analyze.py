@@ -337,3 +337,57 @@ def test_a_terminal_that_knows_ascii_only_gets_ascii_only(
     monkeypatch.setenv("NO_COLOR", "1")
     assert memlens("analyze", small_log, "--top", "1", columns=80).code == 0
     assert "... and 1 more size" in terminal.text
+
+
+# --- owners ---
+
+
+def owned_log(tmp_path: Path) -> Path:
+    """Two blocks of equal size, allocated by two operators, and lines of the program's own in front of them."""
+    header = "I0712 10:54:13.000001  1120 dygraph_functions.cc:1775] "
+    path = tmp_path / "run.log"
+    path.write_text(
+        f"{header}Running AD API: conv2d\nLAYER encoder forward\n{ALLOC.format(1024, 0x100)}"
+        f"{header}Running AD API: relu\nLAYER <b>=decoder forward\n{ALLOC.format(1024, 0x200)}"
+    )
+    return path
+
+
+def test_blocks_are_listed_by_size_and_owner_where_the_log_names_owners(memlens: Any, tmp_path: Path) -> None:
+    ran = memlens("analyze", owned_log(tmp_path), columns=80)
+    assert re.search(r"^ *Size +Count +Total +Share +Owner$", ran.out, re.MULTILINE)
+    assert re.search(r"^1\.00 KiB +1 +1\.00 KiB +50% +conv2d$", ran.out, re.MULTILINE)
+    assert re.search(r"^1\.00 KiB +1 +1\.00 KiB +50% +6 +relu$", ran.out, re.MULTILINE)
+
+
+def test_a_log_that_names_no_owner_has_no_column_of_them(memlens: Any, small_log: Path) -> None:
+    assert "Owner" not in memlens("analyze", small_log, columns=80).out
+
+
+def test_a_line_of_ones_own_can_name_the_owner(memlens: Any, tmp_path: Path) -> None:
+    log = owned_log(tmp_path)
+    ran = memlens("analyze", log, "--owner", r"LAYER (\S+) forward", "--format", "json")
+    (window,) = json.loads(ran.out)["logs"][0]["windows"]
+    assert [(row["owner"], row["first_line"]) for row in window["unmatched"]["held"]] == [
+        ("encoder", 3),
+        ("<b>=decoder", 6),
+    ]
+    both = memlens("analyze", log, "--owner", "LAYER enc", "--owner", r"LAYER (.)b", "--format", "json")
+    (window,) = json.loads(both.out)["logs"][0]["windows"]
+    assert [row["owner"] for row in window["peak"]["live"]] == ["LAYER enc", "<"]
+
+
+def test_an_owner_that_is_no_regular_expression_is_wrong_usage(memlens: Any, tmp_path: Path) -> None:
+    ran = memlens("analyze", owned_log(tmp_path), "--owner", "LAYER (")
+    assert ran.code == 2
+    assert "is not a regular expression" in ran.err
+
+
+def test_the_python_twin_takes_owners_as_the_command_line_does(tmp_path: Path) -> None:
+    import memlens
+
+    log = owned_log(tmp_path)
+    analysis = memlens.analyze(log, owners=[r"LAYER (\w+) forward"])
+    assert [group.owner for group in analysis.logs[0].windows[0].results["peak"].live] == ["encoder", "relu"]
+    one = memlens.analyze(log, owners="LAYER encoder")
+    assert one.logs[0].windows[0].results["peak"].live[0].owner == "LAYER encoder"

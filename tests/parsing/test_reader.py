@@ -8,7 +8,6 @@ import io
 import lzma
 import os
 import pickle
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from typing import BinaryIO
 
 import numpy as np
 import pytest
-import read_striped as read_striped_script
+import read_striped
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -79,20 +78,13 @@ def test_blocks_of_any_size_give_the_same_log(size: int, cut: int, long_line: bo
     assert log.line.tolist() == [text.count(b"\n", 0, offset) + 1 for offset in log.offset.tolist()]
 
 
-def read_striped(path: Path, how: str) -> subprocess.CompletedProcess[bytes]:
-    script = Path(read_striped_script.__file__)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, str(script), str(path), how]
-    return subprocess.run(command, check=False, capture_output=True, env=environment, timeout=100)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only forks on Linux")
 @pytest.mark.parametrize("stripe", [1000, 4096, 33_333])
 def test_stripes_read_by_several_processes_give_the_same_log(tmp_path: Path, stripe: int) -> None:
     text = b"y" * 3000 + b"\n" + log_text(200) + b"Alloc 7 bytes, ptr = 0x7"
     path = tmp_path / "run.log"
     path.write_bytes(text)
-    done = read_striped(path, str(stripe))
+    done = read_striped.run(path, str(stripe))
     assert done.returncode == 0, done.stderr.decode()
     columns, facts, (one, every), offsets, numbers, lines = pickle.loads(done.stdout)
     assert rows(EventLog(**columns)) == plain_rows(text)
@@ -109,7 +101,7 @@ def test_stripes_read_by_several_processes_give_the_same_log(tmp_path: Path, str
 def test_a_worker_that_fails_fails_the_reading(tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     path.write_bytes(log_text())
-    done = read_striped(path, "fail")
+    done = read_striped.run(path, "fail")
     assert done.returncode == 1
     assert b"ZeroDivisionError" in done.stderr
 
@@ -118,7 +110,7 @@ def test_a_worker_that_fails_fails_the_reading(tmp_path: Path) -> None:
 def test_a_worker_that_is_killed_is_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     path.write_bytes(log_text())
-    done = read_striped(path, "die")
+    done = read_striped.run(path, "die")
     assert done.returncode == 1
     assert b"InputError" in done.stderr
     assert b"was ended from outside" in done.stderr

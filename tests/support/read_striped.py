@@ -8,10 +8,21 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import subprocess
 import sys
+from pathlib import Path
 
 from memlens.matching import Pattern
 from memlens.parsing import reader, stripes
+
+_COLUMNS = ("kind", "size", "addr", "offset", "thread", "time_us", "requested", "owner", "owner_names")
+
+
+def run(path: Path, how: str) -> subprocess.CompletedProcess[bytes]:
+    """Run this script on a log; what it wrote is what :func:`main` says."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, __file__, str(path), how]
+    return subprocess.run(command, check=False, capture_output=True, env=environment, timeout=100)
 
 
 def _fail(*_: object) -> None:
@@ -33,9 +44,7 @@ def main() -> None:
     patterns = [Pattern("START STEP_3"), Pattern(r"STEP_(\d+)", regex=True)]
     log = reader.read(path, columns=("thread", "time_us"), patterns=patterns)
     offsets = log.offset[::37].tolist()
-    columns = {
-        name: getattr(log, name) for name in ("kind", "size", "addr", "offset", "thread", "time_us", "requested")
-    }
+    columns = {name: getattr(log, name) for name in _COLUMNS}
     found = (columns, log.facts, log.anchors, offsets, log.source.line_numbers(offsets), log.source.lines(offsets))
     sys.stdout.buffer.write(pickle.dumps(found))
 

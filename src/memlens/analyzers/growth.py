@@ -1,4 +1,4 @@
-"""Whether memory grows from window to window, and which sizes pile up."""
+"""Whether memory grows from window to window, and which blocks pile up."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from memlens.analyzers.groups import kinds_of_blocks
 from memlens.analyzers.pairing import held_events, joined
 from memlens.analyzers.remaining import remaining
 from memlens.analyzers.result import Later, Lazy, Result, Row
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PILE_WINDOWS", "Growth", "Pile", "growth"]
 
-#: From how many windows blocks of a size must come to be a pile: fewer is warm-up.
+#: From how many windows blocks of a size and owner must come to be a pile: fewer is warm-up.
 PILE_WINDOWS = 3
 
 
@@ -52,7 +53,7 @@ class Growth(Result):
         live_bytes: The level at the end of each window (all of them).
         slope_bytes_per_window: The robust slope (Theil-Sen) over the judged windows.
         verdict: ``"flat"``, ``"growing"`` or ``"shrinking"``; the rule is in :mod:`memlens.analyzers.trend`.
-        piling: The sizes that pile up over the judged windows, the largest total first.
+        piling: The blocks that pile up over the judged windows, the largest total first.
     """
 
     tables: ClassVar[dict[str, type[Row]]] = {"piling": Pile}
@@ -76,7 +77,7 @@ def growth(windows: Sequence[Window]) -> Growth:
 
 
 def piles(windows: Sequence[Window]) -> tuple[Pile, ...]:
-    """The sizes of blocks that windows leave behind and that are still live at the end of the last of them."""
+    """The blocks that windows leave behind and that are still live at the end of the last of them, by size and owner."""
     if len(windows) < max(MINIMUM, PILE_WINDOWS):
         return ()
     log, end = windows[0].log, max(window.hi for window in windows)
@@ -86,19 +87,22 @@ def piles(windows: Sequence[Window]) -> tuple[Pile, ...]:
     last = np.searchsorted(left, [window.hi for window in windows]).tolist()
     rows = joined(np.arange(a, b) for a, b in zip(first, last, strict=True))
     window = np.repeat(np.arange(len(windows)), np.subtract(last, first))
-    sizes = log.size[left[rows]]
-    order = np.lexsort((window, sizes))
-    sizes, window, rows = sizes[order], window[order], rows[order]
-    starts = np.flatnonzero(np.diff(sizes, prepend=-1))
+    kind, sizes, owners = kinds_of_blocks(log, left[rows])
+    order = np.lexsort((window, kind))
+    kind, window, rows = kind[order], window[order], rows[order]
+    starts = np.flatnonzero(np.diff(kind, prepend=-1))
     if not len(starts):
         return ()
-    # Within a size the windows rise: each rise is one more window.
+    # Within a kind the windows rise: each rise is one more window.
     fresh = np.diff(window, prepend=-1) != 0
     fresh[starts] = True
     seen = np.add.reduceat(fresh, starts, dtype=np.int64)
+    names = (*log.owner_names, None)  # -1, no owner, is the last one
     found = []
-    for k in np.flatnonzero(seen >= PILE_WINDOWS).tolist():
-        stop = int(starts[k + 1]) if k + 1 < len(starts) else len(sizes)
-        size, count = int(sizes[starts[k]]), len(np.unique(rows[starts[k] : stop]))
-        found.append(Pile(size, count, size * count, None, int(seen[k]), size * count / len(windows)))
-    return tuple(sorted(found, key=lambda pile: (-pile.total_bytes, -pile.size_bytes)))
+    for k in np.flatnonzero(
+        seen >= PILE_WINDOWS
+    ).tolist():  # every kind has blocks, so the k-th one starts at starts[k]
+        stop = int(starts[k + 1]) if k + 1 < len(starts) else len(kind)
+        size, count = int(sizes[k]), len(np.unique(rows[starts[k] : stop]))
+        found.append(Pile(size, count, size * count, names[owners[k]], int(seen[k]), size * count / len(windows)))
+    return tuple(sorted(found, key=lambda pile: (-pile.total_bytes, -pile.size_bytes, pile.owner or "")))

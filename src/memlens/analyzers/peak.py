@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from memlens.analyzers.groups import by_size
+from memlens.analyzers.groups import by_size_and_owner
 from memlens.analyzers.pairing import live_events
 from memlens.analyzers.places import Lines, time_of
 from memlens.analyzers.result import Later, Lazy, Result, Row
@@ -80,7 +80,5 @@ def peak(windows: Sequence[Window]) -> list[Peak]:
 
 def live_before(log: EventLog, event: int) -> tuple[LiveGroup, ...]:
     """The blocks born and not freed before an event, in groups."""
-    blocks = live_events(log, event)
-    return tuple(
-        LiveGroup(group.size_bytes, group.blocks, group.total_bytes) for group in by_size(log.size[blocks], blocks)
-    )
+    groups = by_size_and_owner(log, live_events(log, event))
+    return tuple(LiveGroup(group.size_bytes, group.blocks, group.total_bytes, group.owner) for group in groups)

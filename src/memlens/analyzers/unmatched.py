@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from memlens.analyzers.groups import by_size
+from memlens.analyzers.groups import by_size_and_owner
 from memlens.analyzers.pairing import held_events, oddities, pairing, released_events
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Later, Lazy, Result, Row
@@ -44,9 +44,10 @@ class HeldGroup(Row):
 
 @dataclass(frozen=True)
 class FreedGroup(Row):
-    """FREEs of blocks of one size that the window did not allocate.
+    """FREEs of blocks of one size (and owner, where that is known) that the window did not allocate.
 
     Attributes:
+        owner: What their ALLOCs are blamed on; of unknown frees, what the FREEs themselves are.
         first_event: The first FREE among them, 0-based in the log.
         first_line: Its line, 1-based.
         first_alloc_event: The ALLOC of that first block, before the window; ``None`` for unknown frees.
@@ -135,7 +136,7 @@ def held_groups(window: Window) -> tuple[HeldGroup, ...]:
     found = [
         (group, freed, int(partner[group.first_event]) if freed == "later" else None)
         for freed, events in (("later", held[ended]), ("never", held[~ended]))
-        for group in by_size(log.size[events], events)
+        for group in by_size_and_owner(log, events)
     ]
     found.sort(key=lambda row: (-row[0].total_bytes, row[0].first_event))
     lines = Lines(log, [event for group, _, free in found for event in (group.first_event, free)])
@@ -145,7 +146,7 @@ def held_groups(window: Window) -> tuple[HeldGroup, ...]:
             group.blocks,
             group.total_bytes,
             freed,
-            None,
+            group.owner,
             group.first_event,
             lines.of(group.first_event),
             free,
@@ -156,7 +157,7 @@ def held_groups(window: Window) -> tuple[HeldGroup, ...]:
 
 
 def released_groups(window: Window) -> tuple[FreedGroup, ...]:
-    """The blocks that a window frees and that were born before it, in groups by the size that their ALLOC says."""
+    """The blocks that a window frees and that were born before it, in groups by the size and the owner that their ALLOC says."""
     frees = released_events(window.log, window.lo, window.hi)
     return _freed_groups(window, frees, window.log.lifetimes.partner[frees].astype(np.int64))
 
@@ -170,7 +171,7 @@ def unknown_groups(window: Window) -> tuple[FreedGroup, ...]:
 
 def _freed_groups(window: Window, frees: np.ndarray, allocs: np.ndarray | None) -> tuple[FreedGroup, ...]:
     log, partner = window.log, window.log.lifetimes.partner
-    groups = by_size(log.size[frees if allocs is None else allocs], frees)
+    groups = by_size_and_owner(log, frees if allocs is None else allocs, frees)
     born = [None if allocs is None else int(partner[group.first_event]) for group in groups]
     lines = Lines(log, [*(group.first_event for group in groups), *born])
     return tuple(
@@ -178,7 +179,7 @@ def _freed_groups(window: Window, frees: np.ndarray, allocs: np.ndarray | None) 
             group.size_bytes,
             group.blocks,
             group.total_bytes,
-            None,
+            group.owner,
             group.first_event,
             lines.of(group.first_event),
             alloc,

@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from memlens.cli.options import Cut, anchor_options, output_options
+from memlens.cli.options import Cut, anchor_options, output_options, owner_options
+from memlens.cli.results import FORMATS, Size, refuse_outputs, render_result
 from memlens.errors import UsageError
-from memlens.units import parse_bytes
 
 if TYPE_CHECKING:
     from memlens.analysis import Analysis
 
-__all__ = ["FORMATS", "analyze_command"]
+__all__ = ["analyze_command"]
 
-FORMATS = ("table", "json", "csv", "markdown")
 #: What the tables show; asked for unless -A or a machine format wants more.
 _ON_SCREEN = ("remaining", "peak", "stats", "unmatched")
 _IN_TABLES = ("remaining", "peak", "stats")
-
-
-class _Size(click.ParamType):  # type: ignore[type-arg]  # generic only in newer releases
-    """A size as people type it."""
-
-    name = "size"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        try:
-            return parse_bytes(str(value))
-        except UsageError as error:
-            self.fail(f"{error.message}. {error.hint}", param, ctx)
 
 
 @click.command(
@@ -49,12 +29,14 @@ Examples:
   memlens analyze run.log --start "START SOT_CALL_4" --end "END SOT_CALL_4"
   memlens analyze run.log --by "START (SOT_CALL_\\d+)" --sort remaining
   memlens analyze run.log -A lifetimes --min-size 1MiB
+  memlens analyze run.log --owner "LAYER (\\w+) forward"
   memlens analyze workerlog.0 workerlog.1 --sort peak
   memlens analyze run.log.gz --by "STEP (\\d+) START" --format csv -o steps.csv
   zcat run.log.gz | memlens analyze - --format json""",
 )
 @click.argument("logs", metavar="LOG...", nargs=-1, required=True)
 @anchor_options()
+@owner_options
 @click.option(
     "-A",
     "--analyzer",
@@ -73,7 +55,7 @@ Examples:
 @click.option(
     "--min-size",
     metavar="SIZE",
-    type=_Size(),
+    type=Size(),
     default="0",
     help="Leave blocks smaller than SIZE (4096, 64KiB, 1.5MiB) out of lists.",
 )
@@ -94,6 +76,7 @@ Examples:
 def analyze_command(
     logs: tuple[str, ...],
     cut: Cut,
+    owners: tuple[str, ...],
     analyzers: tuple[str, ...],
     top: int | None,
     min_size: int,
@@ -114,7 +97,8 @@ def analyze_command(
     """
     from memlens.analysis import analyze
     from memlens.cli.progress import progress_bar
-    from memlens.output import open_output, refuse_overwrite
+    from memlens.output import open_output
+    from memlens.reports.screens import analysis_blocks
     from memlens.reports.tables import find_measure
 
     if sort is not None:
@@ -125,9 +109,7 @@ def analyze_command(
             )
     if logs.count("-") > 1:
         raise UsageError("stdin (-) can be read only once", "Give - once.")
-    refuse_overwrite(output, force)
-    if output is not None and any(_same_file(output, log) for log in logs):
-        raise UsageError(f"{output} is the log itself", "Name another file to write to.")
+    refuse_outputs(output, force, logs)
     with progress_bar([] if no_progress else logs) as progress:
         analysis = analyze(
             logs,
@@ -137,6 +119,7 @@ def analyze_command(
             end_regex=cut.end_regex,
             nth=cut.nth,
             by=cut.by,
+            owners=owners,
             analyzers=analyzers or _default_analyzers(form, cut.series, len(logs)),
             top=_top_in_json(cut.series) if top is None else top,
             min_size=min_size,
@@ -144,17 +127,17 @@ def analyze_command(
             times=form in ("json", "csv") or sort == "duration" or bool(analyzers),
             progress=None if no_progress else progress,
         )
-    text = _render(analysis, form, top, sort, full=bool(analyzers), to_terminal=output in (None, "-"))
+    text = render_result(
+        analysis,
+        form,
+        output,
+        lambda: analysis_blocks(analysis, top=top, sort=sort, full=bool(analyzers)),
+        sort,
+    )
     with open_output(output, force) as out:
         out.write(text.encode())
     _report_failures(analysis)
     return 1 if analysis.failures else 0
-
-
-def _same_file(output: str, log: str) -> bool:
-    with suppress(OSError, ValueError):
-        return Path(output).samefile(log)
-    return False
 
 
 def _top_in_json(series: bool) -> int:
@@ -169,37 +152,6 @@ def _default_analyzers(form: str, series: bool, logs: int) -> tuple[str, ...] | 
     if series:
         return (*_IN_TABLES, "growth")
     return _ON_SCREEN if logs == 1 else _IN_TABLES
-
-
-def _render(analysis: Analysis, form: str, top: int | None, sort: str | None, *, full: bool, to_terminal: bool) -> str:
-    from memlens.reports import csv_report, json_report, markdown, screens, terminal
-
-    if form == "json":
-        return json_report.render(analysis, sort=sort)
-    if form == "csv":
-        return csv_report.render(analysis, sort=sort)
-    blocks = screens.analysis_blocks(analysis, top=top, sort=sort, full=full)
-    if form == "markdown":
-        return markdown.render(blocks)
-    if not to_terminal:
-        return terminal.render(blocks)
-    return terminal.render(blocks, width=_width(), colour=_colour(), ascii_only=not _shows_unicode())
-
-
-def _width() -> int | None:
-    """Columns of the terminal.  A pipe has none: only a COLUMNS set on purpose gives it some."""
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isascii() and columns.isdigit() and int(columns) > 0:
-        return int(columns)
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-
-
-def _colour() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def _shows_unicode() -> bool:
-    return (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") in ("utf8", "utf8sig")
 
 
 def _report_failures(analysis: Analysis) -> None:

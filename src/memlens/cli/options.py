@@ -1,84 +1,38 @@
-"""Options that several verbs share: where to cut a log, and where the result goes."""
+"""Options that several verbs share: where to cut a log, whom allocations belong to, and where the result goes."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
+from memlens.cut import Cut
 from memlens.errors import UsageError
 
-if TYPE_CHECKING:
-    from memlens.events import EventLog
-    from memlens.slicing import Pattern, Window
-
-__all__ = ["Cut", "anchor_options", "output_options"]
+__all__ = ["Cut", "anchor_options", "output_options", "owner_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
-class Cut:
-    """Where to cut a log, as asked for on the command line.
+def _cut(values: dict[str, Any]) -> Cut:
+    """Where to cut, as asked for.
 
     Raises:
-        UsageError: Options that make no sense together.
+        UsageError: Options that make no sense together, in the words of the command line.
     """
-
-    start: str | None = None
-    start_regex: str | None = None
-    end: tuple[str, ...] = ()
-    end_regex: tuple[str, ...] = ()
-    nth: int = 1
-    by: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.start is not None and self.start_regex is not None:
-            raise UsageError("--start and --start-regex exclude each other", "Give one of them.")
-        if self.by is not None and (self.start is not None or self.start_regex is not None):
-            raise UsageError(
-                "--by and --start exclude each other",
-                "--by starts a window at each line that matches it; give --end beside it if you need to.",
-            )
-        if self.nth != 1 and self.start is None and self.start_regex is None:
-            raise UsageError("--nth needs --start or --start-regex", "It counts the lines that match the start.")
-
-    @property
-    def given(self) -> bool:
-        """Whether the log is to be cut at all."""
-        return bool(self.patterns)
-
-    @property
-    def series(self) -> bool:
-        """Whether the cut gives a series of windows and not one."""
-        return self.by is not None
-
-    @property
-    def patterns(self) -> tuple[Pattern, ...]:
-        """The anchors to look for while the log is read, so that a log from a pipe can be cut as well."""
-        from memlens.slicing import as_patterns
-
-        return (
-            *as_patterns([self.start] if self.start is not None else [], regex=False),
-            *as_patterns([p for p in (self.start_regex, self.by) if p is not None], regex=True),
-            *as_patterns(self.end, regex=False),
-            *as_patterns(self.end_regex, regex=True),
+    if values.get("by") is not None and (values["start"] is not None or values["start_regex"] is not None):
+        raise UsageError(
+            "--by and --start exclude each other",
+            "--by starts a window at each line that matches it; give --end beside it if you need to.",
         )
-
-    def windows(self, log: EventLog) -> tuple[Window, ...]:
-        """The windows asked for: a series with ``--by``, else one; the whole log when nothing was asked for.
-
-        Raises:
-            AnchorError: A start that marks no line, or fewer lines than asked for.
-        """
-        if self.by is not None:
-            return log.windows(self.by, end=self.end, end_regex=self.end_regex)
-        if not self.given:
-            return (log.whole,)
-        return (log.window(self.start, self.end, start_regex=self.start_regex, end_regex=self.end_regex, nth=self.nth),)
+    cut = Cut(**values)
+    if cut.start is not None and cut.start_regex is not None:
+        raise UsageError("--start and --start-regex exclude each other", "Give one of them.")
+    if cut.nth != 1 and cut.start is None and cut.start_regex is None:
+        raise UsageError("--nth needs --start or --start-regex", "It counts the lines that match the start.")
+    return cut
 
 
 def anchor_options(*, by: bool = True) -> Callable[[Command], Command]:
@@ -133,12 +87,29 @@ def anchor_options(*, by: bool = True) -> Callable[[Command], Command]:
         @functools.wraps(command)
         def with_cut(*args: Any, **values: Any) -> Any:
             names = ("start", "start_regex", "end", "end_regex", "nth", "by")
-            cut = Cut(**{name: values.pop(name) for name in names if name in values})
+            cut = _cut({name: values.pop(name) for name in names if name in values})
             return command(*args, cut=cut, **values)
 
         return _with(options, with_cut)  # type: ignore[return-value]
 
     return decorate
+
+
+def owner_options(command: Command) -> Command:
+    """Add ``--owner``; the command gets ``owners: tuple[str, ...]``."""
+    return _with(
+        [
+            click.option(
+                "--owner",
+                "owners",
+                metavar="REGEX",
+                multiple=True,
+                help="Blame what a thread allocates and frees after a line where REGEX is found on that line: on its first group or "
+                "on what it matched. May be given several times. Lines in which Paddle says which operator runs are known without.",
+            )
+        ],
+        command,
+    )
 
 
 def output_options(command: Command) -> Command:

@@ -14,6 +14,7 @@ from memlens.facts import Facts, Figure, LineSample, OutOfMemory, StatLines
 from memlens.matching import Anchor, Pattern
 from memlens.parsing.columns import GrowingColumn
 from memlens.parsing.messages import read_message
+from memlens.parsing.owners import OwnerColumn
 from memlens.parsing.requests import PendingRequests
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class BlockReading:
         messages: The lines that may hold a message of the framework.
         samples: The first malformed lines.
         threads: Threads of the events; -1 where a header is missing.
+        thread_numbers: For each event which of these it has; ``None`` where there are not two.
         unstamped: Events without a header.
         anchors: For each pattern ``(offsets, lines, names)``.
         line: The line of each event, int64, where wanted.
@@ -68,6 +70,7 @@ class BlockReading:
     messages: tuple[Text, ...]
     samples: tuple[Text, ...]
     threads: tuple[int, ...]
+    thread_numbers: NDArray[np.unsignedinteger] | None
     unstamped: int
     anchors: tuple[tuple[Sequence[int], Sequence[int], Sequence[str]], ...]
     line: NDArray[np.int64] | None
@@ -93,6 +96,7 @@ class Assembler:
         self._columns = {name: GrowingColumn(_TYPES.get(name, np.int64)) for name in (*_ALWAYS, *columns)}
         self._requested: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         self._pending = PendingRequests()
+        self._owners = OwnerColumn()
         self._events = self._bytes = self._lines = self._malformed = self._unstamped = 0
         self._total = 0.0
         self._samples: list[LineSample] = []
@@ -145,6 +149,7 @@ class Assembler:
                 getattr(decoded, name) if reading.line is None or name != "line" else reading.line + (self._lines + 1)
             )
             column.append(part, done)
+        self._owners.add(decoded.owners, len(decoded.kind), reading.threads, reading.thread_numbers, done)
         self._threads.update(reading.threads)
         self._unstamped += reading.unstamped
         self._total += float(decoded.size.sum(dtype=np.float64))
@@ -198,10 +203,13 @@ class Assembler:
             raise no_events_error(self._source.name, facts)
         index = np.array(self._index, np.int64)
         self._source.index(index[:, 0], index[:, 1])
+        owner, owner_names = self._owners.finish()
         columns: dict[str, Any] = {name: column.entries() for name, column in self._columns.items()}
         return EventLog(
             **columns,
             requested=self._requested_column(columns["kind"]),
+            owner=owner,
+            owner_names=owner_names,
             source=self._source,
             facts=facts,
             anchors=tuple(

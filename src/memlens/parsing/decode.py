@@ -15,6 +15,9 @@ import numpy as np
 from memlens.bytesearch import line_start_before
 from memlens.events import Kind
 from memlens.parsing import messages
+from memlens.parsing.context import Contexts, find_contexts, merge
+from memlens.parsing.nearest import last_thread, nearest_threads
+from memlens.parsing.owners import Owners, join_owners
 from memlens.parsing.paddle import MAX_SIZE
 from memlens.parsing.requests import Requests, join
 from memlens.parsing.scan import Scanner
@@ -63,6 +66,10 @@ class _Text(IntEnum):
     STREAM = 8
     POINTER = 9
     MESSAGE = 10
+    CALL = 11
+    NODE = 12
+    INSTRUCTION = 13
+    INPUTS = 14
 
 
 _SCANNER = Scanner(
@@ -77,6 +84,10 @@ _SCANNER = Scanner(
         _Text.STREAM: (b", stream",),
         _Text.POINTER: (b"Free poi",),
         _Text.MESSAGE: tuple({text[:8] for text in messages.LITERALS}),
+        _Text.CALL: (b"AD_API", b"AD API"),
+        _Text.NODE: (b"Node: ",),
+        _Text.INSTRUCTION: (b"OP id:",),
+        _Text.INPUTS: (b", inputs",),
     }
 )
 _BYTES = as_word(b" bytes, ")
@@ -100,6 +111,7 @@ class Decoded:
     thread: NDArray[np.int64]
     time_us: NDArray[np.int64] | None
     requests: Requests
+    owners: Owners
     malformed: NDArray[np.int64]
     message_lines: NDArray[np.int64]
     stat_lines: StatLines | None
@@ -118,7 +130,16 @@ class _Found(NamedTuple):
     addr: NDArray[np.uint64]
 
 
-def decode(block: Block, begin: int, end: int, offset: int, headers: HeaderReader, *, times: bool = False) -> Decoded:
+def decode(
+    block: Block,
+    begin: int,
+    end: int,
+    offset: int,
+    headers: HeaderReader,
+    *,
+    times: bool = False,
+    marked: Contexts | None = None,
+) -> Decoded:
     """Read the lines between two positions of a block.
 
     Args:
@@ -128,6 +149,7 @@ def decode(block: Block, begin: int, end: int, offset: int, headers: HeaderReade
         offset: Byte offset in the input of the byte at ``begin``.
         headers: What has been learned of the headers of this log.
         times: Read the time stamps too.
+        marked: Context lines beside those of :mod:`memlens.parsing.context`.
     """
     positions, classes, line_ends = _SCANNER.find(block, begin, end)
     counts = np.bincount(classes, minlength=len(_Text) + 1)
@@ -154,6 +176,17 @@ def decode(block: Block, begin: int, end: int, offset: int, headers: HeaderReade
         wanted.size,
         wanted.addr.view(np.int64),
     )
+    contexts = find_contexts(block, at[_Text.CALL], at[_Text.NODE], at[_Text.INSTRUCTION], at[_Text.INPUTS])
+    if marked is not None:
+        contexts = merge(contexts, marked)
+    owners = join_owners(
+        block,
+        events.start,
+        stamps.thread[:n],
+        contexts,
+        nearest_threads(block, begin, contexts.start),
+        last_thread(block, begin, end),
+    )
     to_input = offset - begin
     prealloc = at[_Text.ALLOC].compress(
         block[at[_Text.ALLOC] + 6] == ord("s")
@@ -168,6 +201,7 @@ def decode(block: Block, begin: int, end: int, offset: int, headers: HeaderReade
         thread=stamps.thread[:n],
         time_us=None if stamps.time_us is None else stamps.time_us[:n],
         requests=requests,
+        owners=owners,
         malformed=np.unique(lines.of(malformed)) + to_input,
         message_lines=np.unique(lines.of(_messages(block, at[_Text.MESSAGE]))) + to_input,
         stat_lines=read_stat_lines(block, at[_Text.UPDATE], to_input),

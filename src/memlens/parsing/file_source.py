@@ -134,6 +134,26 @@ class FileSource:
                     break
         return [texts[offset] for offset in offsets]
 
+    def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes of each span of offsets, ``(first, after the last)``; none where it cannot be read again."""
+        if not self._rereadable or not spans:
+            return [b""] * len(spans)
+        with self.open() as stream:
+            if not stream.compression:
+                return [stream.part(begin, end).readall() if begin < end else b"" for begin, end in spans]
+        found = [bytearray() for _ in spans]
+        order = sorted(range(len(spans)), key=spans.__getitem__)
+        reach = max(end for _, end in spans)
+        for offset, text in self.blocks(spans[order[0]][0], reach):
+            for k in list(order):
+                begin, end = spans[k]
+                if begin >= offset + len(text):
+                    break
+                found[k] += text[max(begin - offset, 0) : max(end - offset, 0)]
+                if end <= offset + len(text):
+                    order.remove(k)
+        return [bytes(part) for part in found]
+
     def _groups(self, offsets: Sequence[int]) -> Iterator[list[int]]:
         """Sorted offsets, those of one indexed stretch together; all together where the input must be read from its start."""
         ordered = np.unique(np.asarray([offset for offset in offsets if offset >= 0], np.int64))

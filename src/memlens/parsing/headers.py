@@ -22,10 +22,12 @@ from memlens.parsing.times import DAYS_BEFORE_MONTH, days_since_1970, microsecon
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["HeaderReader", "Headers"]
+__all__ = ["HeaderReader", "Headers", "header_threads"]
 
 _GAP_BYTES = 64
 _MOST_GAPS = 64
+#: Nearly all names of source files are shorter.
+_USUAL_FILE = 32
 #: Text before a message that the regular expression looks at.
 _REACH = 400
 _RAW_HEADER = re.compile(HEADER.regex.encode() + rb"(?:\x1b\[[0-9;?]*[ -/]*[@-~]|[ \t])*\Z")
@@ -130,6 +132,50 @@ class HeaderReader:
             same = gap.matches(tails[rows])
             lengths[rows[same]] = len(text)
             rows = rows[~same]
+
+
+def header_threads(block: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The threads of the headers that end right where messages start, int64; -1 where none does.
+
+    The same as :meth:`HeaderReader.read` gives, for messages of so many source lines that learning their gaps does not pay.
+    The gap is found by the characters that end it instead: ``:270]`` and the blank before the file's name.
+
+    Args:
+        block: uint8; must have 128 bytes before the first start.
+        starts: Where the messages begin, int64.
+    """
+    found = Headers(np.full(len(starts), -1, np.int64), None, np.full(len(starts), -1, np.int64))
+    rows = np.flatnonzero(_may_follow_header(block, starts)) if len(starts) else starts
+    if not len(rows):
+        return found.thread
+    bracket = starts[rows] - np.where(block[starts[rows] - 1] == 0x5D, 1, 2)
+    _, digits = decimal_before(block, bracket)
+    colon = bracket - digits - 1
+    usual = (block[bracket] == 0x5D) & (digits >= 1) & (digits < 16) & (block[colon] == 0x3A)
+    length = _file_name_length(block, colon, _USUAL_FILE)
+    if (longer := np.flatnonzero(usual & (length < 0))).size:
+        length[longer] = _file_name_length(block, colon[longer], _GAP_BYTES)
+    ends = colon - length - 1
+    fine = usual & (length >= 1) & (block[ends] == 0x20)
+    irregular = _read_regular(block, ends[fine], rows[fine], found)
+    # What is not as glog writes it may still be a header: with a colour in it, other blanks, a very long name, or one that holds
+    # control characters.
+    rest = np.flatnonzero(~fine)
+    colours = (gather(block, bracket[rest] - _GAP_BYTES, _GAP_BYTES).view(np.uint8) == 0x1B).any(axis=1)
+    doubtful = colours | (block[bracket[rest]] != 0x5D) | (digits[rest] >= 16)
+    doubtful |= usual[rest] & ((length[rest] < 0) | (block[ends[rest]] < 0x20))
+    _read_plainly(block, starts, np.concatenate((irregular, rows[rest[doubtful]])), found)
+    return found.thread
+
+
+def _file_name_length(block: NDArray[np.uint8], colons: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """How many characters that a file's name may have stand right before each colon; -1 where ``width`` or more do."""
+    text = gather(block, colons - width, width).view(np.uint8).reshape(-1, width)
+    # One number a row, a bit a character, the last character lowest: which ones no name has.
+    outside = np.packbits((text <= 0x20) | (text == 0x3A) | (text == 0x5D), axis=1).view(f">u{width // 8}")[:, 0]
+    outside = outside.astype(np.int64)  # the highest bit becomes the sign, which is a power of two as well
+    length: NDArray[np.int64] = np.frexp((outside & -outside).astype(np.float64))[1] - 1  # the number of the lowest bit
+    return length
 
 
 def _may_follow_header(block: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -22,9 +22,11 @@ from memlens.errors import InputError, UsageError
 from memlens.matching import Matcher, anchors_in_block
 from memlens.parsing.assemble import Assembler, BlockReading, Text
 from memlens.parsing.blocks import Block, Blocks
+from memlens.parsing.context import marked_lines
 from memlens.parsing.decode import Decoded, decode
 from memlens.parsing.file_source import open_source
 from memlens.parsing.headers import HeaderReader
+from memlens.parsing.owners import thread_numbers
 from memlens.parsing.requests import distinct
 from memlens.parsing.stripes import processors, read_in_stripes, worth_forking
 
@@ -47,6 +49,7 @@ def read(
     where: str | Path | BinaryIO,
     *,
     patterns: Sequence[Pattern] = (),
+    owners: Sequence[Pattern] = (),
     columns: Collection[str] = (),
     strict: bool = False,
     progress: Callable[[int], None] | None = None,
@@ -56,6 +59,8 @@ def read(
     Args:
         where: A path, ``-`` for standard input, or an open binary file.  Compressed input is known by its content.
         patterns: Anchors to find in the same pass; needed for input that can be read only once, quicker for any.
+        owners: Lines that name the owner of what their thread allocates and frees next, beside those that memlens knows by itself
+            (:mod:`memlens.parsing.context`): by the pattern's first group, or by what it matched.
         columns: Columns wanted beyond the usual ones: ``time_us``, ``thread``.
         strict: Raise when a compressed input is cut short, instead of reading what there is.
         progress: Called now and then with the bytes consumed of the input as it lies on disk.
@@ -68,7 +73,7 @@ def read(
     if unknown := set(columns) - COLUMNS:
         raise UsageError(f"no column {', '.join(sorted(unknown))}", f"There are: {', '.join(sorted(COLUMNS))}.")
     source = open_source(where)
-    matchers = [Matcher(pattern) for pattern in patterns]
+    matchers, marks = ([Matcher(pattern) for pattern in wanted] for wanted in (patterns, owners))
     headers = HeaderReader()
     with closing(source.open()) as stream:
         plain_file = source.path if not stream.compression else None
@@ -76,7 +81,7 @@ def read(
         wanted = {*columns} if plain_file else {*columns, "line"}
 
         def work(block: Block) -> BlockReading:
-            return _read_block(block, headers, matchers, wanted)
+            return _read_block(block, headers, matchers, marks, wanted)
 
         size = os.path.getsize(plain_file) if plain_file else 0
         assembler = Assembler(source, tuple(patterns), sorted(wanted), size)
@@ -125,13 +130,17 @@ def _read_on_a_thread(stream: ByteStream, work: Callable[[Block], BlockReading])
 
 
 def _read_block(
-    block: Block, headers: HeaderReader, matchers: Sequence[Matcher], wanted: Collection[str]
+    block: Block, headers: HeaderReader, matchers: Sequence[Matcher], marks: Sequence[Matcher], wanted: Collection[str]
 ) -> BlockReading:
-    decoded = decode(block.data, block.begin, block.end, block.offset, headers, times="time_us" in wanted)
+    marked = marked_lines(block.text, block.begin, marks) if marks else None
+    decoded = decode(
+        block.data, block.begin, block.end, block.offset, headers, times="time_us" in wanted, marked=marked
+    )
     line = None
     if "line" in wanted:
         line = np.flatnonzero(block.text == 0x0A).searchsorted(decoded.offset - block.offset)
     threads = distinct(decoded.thread)
+    numbers = thread_numbers(decoded.thread, threads)
     unstamped = int(np.count_nonzero(decoded.thread < 0)) if -1 in threads else 0
     if "thread" not in wanted:  # what is not wanted need not come back from a worker
         decoded = replace(decoded, thread=decoded.thread[:0])
@@ -143,6 +152,7 @@ def _read_block(
         messages=_numbered(block, {at: _text_at(block, at) for at in decoded.message_lines.tolist()}),
         samples=_numbered(block, {at: _text_at(block, at) for at in decoded.malformed[:_SAMPLES].tolist()}),
         threads=tuple(threads),
+        thread_numbers=numbers,
         unstamped=unstamped,
         anchors=tuple(anchors_in_block(matcher, block.text, block.offset, 0) for matcher in matchers),
         line=line,

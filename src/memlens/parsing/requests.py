@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-__all__ = ["PendingRequests", "Requests", "distinct", "join"]
+__all__ = ["PendingRequests", "Requests", "by_thread", "distinct", "join"]
 
 #: Up to so many threads a pass over the events for each is quicker than a sort.
 _FEW = 16
@@ -58,7 +58,7 @@ def join(
     last: list[tuple[int, int, int]] = []
     threads = distinct(alloc_thread, request_thread)
     for thread, allocs, requests in zip(
-        threads, _by_thread(alloc_thread, threads), _by_thread(request_thread, threads), strict=True
+        threads, by_thread(alloc_thread, threads), by_thread(request_thread, threads), strict=True
     ):
         # For each ALLOC, how many requests stand before it.  Its own is the last of these, unless an earlier ALLOC took it.
         before = request_at[requests].searchsorted(alloc_at[allocs])
@@ -90,8 +90,8 @@ def distinct(*columns: Integers) -> list[int]:
     return found
 
 
-def _by_thread(column: Integers, threads: list[int]) -> list[Integers]:
-    """For each thread, where a column holds it, rising."""
+def by_thread(column: Integers, threads: list[int]) -> list[Integers]:
+    """For each thread, where a column holds it, rising; the threads must be all that the column holds, and may be more."""
     if len(threads) == 1:
         return [np.arange(len(column))]
     if len(threads) <= _FEW:

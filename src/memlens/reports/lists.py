@@ -83,7 +83,7 @@ def _live(peak: Any, asked: Asked) -> Iterator[Table | Line]:
         )
         for g in asked.large(groups)
     )
-    yield take(title, columns, rows, len(groups), asked.top, "size")
+    yield take(title, columns, rows, len(groups), asked.top, _kind_of_rows(owners))
 
 
 def _held(unmatched: Any, asked: Asked) -> Iterator[Table | Line | Figures]:
@@ -102,7 +102,7 @@ def _held(unmatched: Any, asked: Asked) -> Iterator[Table | Line | Figures]:
         )
         keys = [column.key for column in columns]
         rows = (_held_row(group, unmatched.held_bytes, keys) for group in asked.large(groups))
-        yield take(title, columns, rows, len(groups), asked.top, "size")
+        yield take(title, columns, rows, len(groups), asked.top, _kind_of_rows(owners))
     if asked.full and (rest := _other_fates(unmatched)):
         yield Figures(tuple(rest))
 
@@ -155,4 +155,9 @@ def growth_blocks(growth: Any, top: int) -> Iterator[Block]:
         for pile in growth.piling
     )
     yield None
-    yield take("Piling up", columns, rows, len(growth.piling), top, "size")
+    yield take("Piling up", columns, rows, len(growth.piling), top, _kind_of_rows(owners))
+
+
+def _kind_of_rows(owners: bool) -> str:
+    """What the rows of a list are: one a size, or one a size and owner."""
+    return "group" if owners else "size"

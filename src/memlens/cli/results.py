@@ -1,0 +1,105 @@
+"""How verbs write what they give: in which form, to where, and how wide."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memlens.errors import UsageError
+from memlens.units import parse_bytes
+
+if TYPE_CHECKING:
+    from memlens.analysis import Analysis
+    from memlens.diffing.result import Diff
+    from memlens.reports.blocks import Block
+
+__all__ = ["FORMATS", "Size", "refuse_outputs", "render_result"]
+
+FORMATS = ("table", "json", "csv", "markdown")
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]  # generic only in newer releases
+    """A size as people type it."""
+
+    name = "size"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_bytes(str(value))
+        except UsageError as error:
+            self.fail(f"{error.message}. {error.hint}", param, ctx)
+
+
+def refuse_outputs(output: str | None, force: bool, logs: Iterable[str]) -> None:
+    """Say early, before any work, that an output cannot be written: it exists, or it is one of the logs.
+
+    Raises:
+        OutputError: See :func:`memlens.output.refuse_overwrite`.
+        UsageError: It is one of the logs.
+    """
+    from memlens.output import refuse_overwrite
+
+    refuse_overwrite(output, force)
+    if output is not None and any(_same_file(output, log) for log in logs):
+        raise UsageError(f"{output} is the log itself", "Name another file to write to.")
+
+
+def _same_file(output: str, log: str) -> bool:
+    with suppress(OSError, ValueError):
+        return Path(output).samefile(log)
+    return False
+
+
+def render_result(
+    result: Analysis | Diff,
+    form: str,
+    output: str | None,
+    blocks: Callable[[], Sequence[Block]],
+    sort: str | None = None,
+) -> str:
+    """A result as text.
+
+    Args:
+        result: What a verb gives.
+        form: One of :data:`FORMATS`.
+        output: Where it goes: a terminal is asked for its width and its colours, a file has neither.
+        blocks: Makes what people see; called for the forms for people only.
+        sort: Order windows and logs by this column in machine output.
+    """
+    from memlens.reports import csv_report, json_report, markdown, terminal
+
+    if form == "json":
+        return json_report.render(result, sort=sort)
+    if form == "csv":
+        return csv_report.render(result, sort=sort)
+    shown = blocks()
+    if form == "markdown":
+        return markdown.render(shown)
+    if output not in (None, "-"):
+        return terminal.render(shown)
+    return terminal.render(shown, width=_width(), colour=_colour(), ascii_only=not _shows_unicode())
+
+
+def _width() -> int | None:
+    """Columns of the terminal.  A pipe has none: only a COLUMNS set on purpose gives it some."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _colour() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _shows_unicode() -> bool:
+    return (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") in ("utf8", "utf8sig")

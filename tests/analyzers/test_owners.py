@@ -1,0 +1,148 @@
+"""Where a log has owners, blocks are put together by size and owner, and figures stay what they are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memlens.analyzers import get, growth
+from memlens.analyzers.groups import by_size_and_owner
+from memlens.analyzers.growth import PILE_WINDOWS
+from memlens.events import EventLog, Kind
+from memlens.slicing import Window
+
+NAMES = ("conv2d", "relu", "[red]<b>")
+Row = tuple[Kind, int, int, int]
+
+#: Few sizes, addresses and owners, so that blocks are alike in one of these and not in another.
+rows = st.tuples(
+    st.sampled_from([Kind.ALLOC, Kind.ALLOC, Kind.FREE]),
+    st.sampled_from([256, 512, 768]),
+    st.integers(1, 6),
+    st.integers(-1, len(NAMES) - 1),
+)
+
+
+def build(events: Sequence[Row], *, owners: bool = True) -> EventLog:
+    log = EventLog.from_rows([row[:3] for row in events], line=np.arange(1, len(events) + 1))
+    return log.without_cache(owner=np.array([row[3] for row in events], np.int32), owner_names=NAMES) if owners else log
+
+
+def window(log: EventLog, lo: int, hi: int) -> Window:
+    return Window(log, f"{lo}-{hi}", lo, hi, lo, hi, lo + 1, hi)
+
+
+def name(number: int) -> str | None:
+    return NAMES[number] if number >= 0 else None
+
+
+def pairs(events: Sequence[Row]) -> dict[int, int]:
+    """The FREE of each ALLOC that has one, and the ALLOC of each such FREE."""
+    live: dict[int, int] = {}
+    partner = {}
+    for event, (kind, _, addr, _) in enumerate(events):
+        if kind == Kind.ALLOC:
+            live[addr] = event
+        elif addr in live:
+            partner[event] = live.pop(addr)
+            partner[partner[event]] = event
+    return partner
+
+
+@settings(deadline=None)
+@given(st.lists(rows, min_size=1, max_size=40), st.data())
+def test_groups_are_those_of_the_plain_twin(events: list[Row], data: st.DataObject) -> None:
+    lo, hi = sorted(data.draw(st.tuples(st.integers(0, len(events)), st.integers(0, len(events)))))
+    log, partner = build(events), pairs(events)
+    held: dict[tuple[int, str | None, bool], list[int]] = defaultdict(list)
+    released: dict[tuple[int, str | None], list[int]] = defaultdict(list)
+    unknown: dict[tuple[int, str | None], list[int]] = defaultdict(list)
+    for event in range(lo, hi):
+        kind, size, _, owner = events[event]
+        if kind == Kind.ALLOC and not lo <= partner.get(event, -1) < hi:
+            held[size, name(owner), event in partner].append(event)
+        elif kind == Kind.FREE and event not in partner:
+            unknown[size, name(owner)].append(event)
+        elif kind == Kind.FREE and partner[event] < lo:
+            released[events[partner[event]][1], name(events[partner[event]][3])].append(event)
+    result = get("unmatched")(window(log, lo, hi))
+    assert {(g.size_bytes, g.owner, g.freed == "later"): (g.count, g.first_event) for g in result.held} == {
+        key: (len(found), found[0]) for key, found in held.items()
+    }
+    for table, want in ((result.released, released), (result.unknown, unknown)):
+        assert {(g.size_bytes, g.owner): (g.count, g.first_event) for g in table} == {
+            key: (len(found), found[0]) for key, found in want.items()
+        }
+
+    peak = get("peak")(window(log, lo, hi))
+    seen = lo if peak.event is None else peak.event + 1
+    live: dict[tuple[int, str | None], int] = defaultdict(int)
+    for event in range(seen):
+        if events[event][0] == Kind.ALLOC and not 0 <= partner.get(event, -1) < seen:
+            live[events[event][1], name(events[event][3])] += 1
+    assert {(g.size_bytes, g.owner): g.count for g in peak.live} == live
+    assert [g.total_bytes for g in peak.live] == sorted((g.total_bytes for g in peak.live), reverse=True)
+
+
+@settings(deadline=None)
+@given(st.lists(rows, min_size=1, max_size=40))
+def test_owners_split_groups_and_change_no_total(events: list[Row]) -> None:
+    with_owners, without = (window(build(events, owners=owners), 0, len(events)) for owners in (True, False))
+    for analyzer, tables in (("peak", ("live",)), ("unmatched", ("held", "released", "unknown"))):
+        split, joined = get(analyzer)(with_owners), get(analyzer)(without)
+        assert split.to_dict(top=0) == joined.to_dict(top=0)
+        for table in tables:
+            assert all(group.owner is None for group in getattr(joined, table))
+            totals: dict[int, int] = defaultdict(int)
+            for group in getattr(split, table):
+                totals[group.size_bytes] += group.total_bytes
+            wanted: dict[int, int] = defaultdict(int)
+            for group in getattr(joined, table):
+                wanted[group.size_bytes] += group.total_bytes
+            assert totals == wanted
+
+
+def test_groups_of_equal_totals_come_larger_blocks_first_then_in_file_order() -> None:
+    log = build([(Kind.ALLOC, 256, 1, 1), (Kind.ALLOC, 256, 2, 0), (Kind.ALLOC, 256, 3, -1), (Kind.ALLOC, 256, 4, 0)])
+    groups = by_size_and_owner(log, np.arange(4))
+    assert [(group.owner, group.blocks, group.first_event) for group in groups] == [
+        ("conv2d", 2, 1),
+        ("relu", 1, 0),
+        (None, 1, 2),
+    ]
+
+
+def test_what_piles_up_says_whom_it_belongs_to() -> None:
+    # Each window leaves a block of conv2d behind, and every other one a block of relu that is as large.
+    events: list[Row] = []
+    edges = [0]
+    for step in range(10):
+        events.append((Kind.ALLOC, 512, 1000 + step, 0))
+        if step % 2:
+            events.append((Kind.ALLOC, 512, 2000 + step, 1))
+        edges.append(len(events))
+    log = build([*events, (Kind.ALLOC, 1, 1, -1)])
+    result = growth([window(log, lo, hi) for lo, hi in pairwise(edges)])
+    assert result.judged == 9  # all but the first
+    assert [(pile.size_bytes, pile.owner, pile.count, pile.windows) for pile in result.piling] == [
+        (512, "conv2d", 9, 9),
+        (512, "relu", 5, 5),
+    ]
+
+
+def test_a_size_that_several_owners_leave_behind_a_few_times_each_is_no_pile_of_any() -> None:
+    events: list[Row] = [(Kind.ALLOC, 512, 1000 + step, step % 4 - 1) for step in range(9)]
+    events.append((Kind.ALLOC, 1, 1, -1))
+    with_owners, without = (
+        growth([window(log, step, step + 1) for step in range(9)])
+        for log in (build(events), build(events, owners=False))
+    )
+    # 8 judged windows and 4 owners (none is one too): 2 windows each, fewer than a pile takes.
+    assert PILE_WINDOWS > 2
+    assert with_owners.piling == ()
+    assert [pile.count for pile in without.piling] == [8]
