@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
 
 __all__ = [
+    "BEFORE",
     "Anchor",
     "Matcher",
     "Pattern",
@@ -35,6 +36,8 @@ __all__ = [
     "windows",
 ]
 
+#: The name of the window that holds what precedes a series.
+BEFORE = "(before)"
 #: So many windows of one kind in a row without an event between them, before their anchors are doubted.
 _IDLE_RUN = 3
 #: … and so many times fewer lines in them than in windows on average.
@@ -206,7 +209,7 @@ def windows(
             )
         )
     if anchor.offsets[0] > 0:
-        cut.insert(0, Window(log, "(before)", 0, lo[0], 0, anchor.offsets[0], 1, anchor.lines[0] - 1))
+        cut.insert(0, Window(log, BEFORE, 0, lo[0], 0, anchor.offsets[0], 1, anchor.lines[0] - 1))
     return tuple(cut)
 
 

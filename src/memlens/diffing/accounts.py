@@ -1,0 +1,172 @@
+"""Every byte of Δremaining and Δpeak put down to what the runs do differently; what is left over is 0.
+
+``remaining = Σ held - Σ released - Σ unknown frees + Σ mismatches`` holds in any window of one log.  The peak of a window is what
+remains of the window cut off right after the event that reaches it, so one identity serves both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.analyzers.pairing import pairing
+from memlens.analyzers.segments import profile
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.diffing.matching import Match
+    from memlens.diffing.sequences import Blocks
+    from memlens.slicing import Window
+
+    Ints = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+
+__all__ = ["Levels", "Terms", "levels", "live_at_peak", "pair_classes", "peak_terms", "remaining_terms"]
+
+#: The terms of an account by name, one int64 entry a window each.
+Terms = dict[str, "Ints"]
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """One run's figures of windows, one int64 entry a window.
+
+    Attributes:
+        remaining: Bytes left behind.
+        peak: The highest running sum, from 0 at the window's start.
+        peak_end: The event after the one that reaches the peak; the window's first event where it never rises above its start.
+        released: Bytes freed of blocks carried in, and of these what was freed up to the peak.
+        unknown: Bytes of unknown frees, likewise.
+        mismatch: Σ (ALLOC - FREE) over pairs whose sizes differ, likewise.
+    """
+
+    remaining: Ints
+    peak: Ints
+    peak_end: Ints
+    released: tuple[Ints, Ints]
+    unknown: tuple[Ints, Ints]
+    mismatch: tuple[Ints, Ints]
+
+    def part(self, windows: slice) -> Levels:
+        """The figures of some neighbouring windows."""
+        return Levels(
+            self.remaining[windows],
+            self.peak[windows],
+            self.peak_end[windows],
+            *((whole[windows], risen[windows]) for whole, risen in (self.released, self.unknown, self.mismatch)),
+        )
+
+
+def levels(windows: Sequence[Window]) -> Levels:
+    """The figures of windows of one log."""
+    figures = profile(windows)
+    peak = figures.rise[0].copy()
+    lo = np.array([window.lo for window in windows], np.int64)
+    peak_end = np.where(peak > 0, figures.summit + 1, lo)
+    remaining = figures["alloc_bytes"] - figures["free_bytes"]
+    whole = pairing(windows)
+    risen = pairing([replace(window, hi=hi) for window, hi in zip(windows, peak_end.tolist(), strict=True)])
+    return Levels(
+        remaining,
+        peak,
+        peak_end,
+        (whole.released_bytes, risen.released_bytes),
+        (whole.unknown_free_bytes, risen.unknown_free_bytes),
+        (whole.mismatch_bytes, risen.mismatch_bytes),
+    )
+
+
+def live_at_peak(blocks: Blocks, of: Levels) -> Flags:
+    """Which blocks, born in their window, are live when it reaches its peak."""
+    end = of.peak_end[blocks.window]
+    return (blocks.alloc < end) & ((blocks.free >= end) | (blocks.free < 0))
+
+
+def remaining_terms(found: Match, base: Levels, head: Levels) -> Terms:
+    """Δremaining of each window, term by term (see :class:`memlens.diffing.result.RemainingAccount`)."""
+    of_base, of_head = found.base, found.head
+    paired = found.partner >= 0
+    other_fate = np.zeros(len(of_base), np.bool_)
+    other_fate[paired] = of_base.held[paired] != of_head.held[found.partner[paired]]
+    only_head = np.zeros(len(of_head), np.bool_)
+    only_head[found.only_head()] = True
+    terms = {
+        "missing_free_bytes": of_base.sums(of_base.size * (other_fate & ~of_base.held)),
+        "extra_free_bytes": of_base.sums(of_base.size * (other_fate & of_base.held)),
+        "only_head_held_bytes": of_head.sums(of_head.size * (only_head & of_head.held)),
+        "only_base_held_bytes": of_base.sums(of_base.size * (~paired & of_base.held)),
+        "d_released_bytes": head.released[0] - base.released[0],
+        "d_unknown_free_bytes": head.unknown[0] - base.unknown[0],
+        "d_mismatch_bytes": head.mismatch[0] - base.mismatch[0],
+    }
+    signs = (1, -1, 1, -1, -1, -1, 1)
+    explained = sum(sign * term for sign, term in zip(signs, terms.values(), strict=True))
+    return {**terms, "unexplained_bytes": head.remaining - base.remaining - explained}
+
+
+def pair_classes(
+    base_end: Ints, head_end: Ints, base_at: tuple[Ints, Ints], head_at: tuple[Ints, Ints]
+) -> tuple[Ints, Flags, Flags]:
+    """Pairs of equal fate that are live at one of the two peaks only.
+
+    Args:
+        base_end: The event after base's peak, for each pair.
+        head_end: The same for head.
+        base_at: Base's ALLOC and FREE of each pair (-1: none).
+        head_at: The same for head.
+
+    Returns:
+        For each pair 1 where it is live at head's peak only, -1 where at base's only, else 0, int64; where the other run
+        had freed it by its own peak; and where the other run had not allocated it yet.
+    """
+    live = [
+        (alloc < end) & ((free >= end) | (free < 0))
+        for end, (alloc, free) in ((base_end, base_at), (head_end, head_at))
+    ]
+    sign = live[1].astype(np.int64) - live[0]
+    other_alloc, other_end = np.where(sign > 0, base_at[0], head_at[0]), np.where(sign > 0, base_end, head_end)
+    born = other_alloc < other_end
+    return sign, (sign != 0) & born, (sign != 0) & ~born
+
+
+def peak_terms(found: Match, base: Levels, head: Levels) -> Terms:
+    """Δpeak of each window, term by term (see :class:`memlens.diffing.result.PeakAccount`)."""
+    of_base, of_head = found.base, found.head
+    left = np.flatnonzero(found.partner >= 0)
+    right = found.partner[left]
+    window = of_base.window[left]
+    sign, freed, unborn = pair_classes(
+        base.peak_end[window],
+        head.peak_end[window],
+        (of_base.alloc[left], of_base.free[left]),
+        (of_head.alloc[right], of_head.free[right]),
+    )
+    bytes_of_pairs = sign * of_base.size[left]
+    alike = of_base.held[left] == of_head.held[right]
+    missing, extra = ~alike & ~of_base.held[left], ~alike & of_base.held[left]
+
+    def of_pairs(mask: Flags) -> Ints:
+        values = np.zeros(len(of_base), np.int64)
+        values[left] = bytes_of_pairs * mask
+        return of_base.sums(values)
+
+    only_head = np.zeros(len(of_head), np.bool_)
+    only_head[found.only_head()] = True
+    live_base, live_head = live_at_peak(of_base, base), live_at_peak(of_head, head)
+    terms = {
+        "missing_free_bytes": of_pairs(missing),
+        "extra_free_bytes": of_pairs(extra),
+        "only_head_bytes": of_head.sums(of_head.size * (only_head & live_head)),
+        "only_base_bytes": -of_base.sums(of_base.size * ((found.partner < 0) & live_base)),
+        "late_free_bytes": of_pairs(alike & freed & (sign > 0)),
+        "early_free_bytes": of_pairs(alike & freed & (sign < 0)),
+        "elsewhere_bytes": of_pairs(alike & unborn),
+        "released_bytes": base.released[1] - head.released[1],
+        "unknown_free_bytes": base.unknown[1] - head.unknown[1],
+        "mismatch_bytes": head.mismatch[1] - base.mismatch[1],
+    }
+    return {**terms, "unexplained_bytes": head.peak - base.peak - sum(terms.values())}

@@ -1,0 +1,216 @@
+"""The cheapest alignment of two sequences of allocations, for many pairs of sequences at once.
+
+Three things are done before a table is filled, none of which can make the alignment dearer:
+
+* What is alike in every respect at the start and at the end of both sequences pairs (exchanging any other partner for the one
+  at the same end never costs more).
+* What has a key that the other sequence lacks stays unpaired.
+* The two sequences of a pair are put in an order that does not depend on which is base, so that turning the comparison round
+  gives the same pairs.
+
+Tables that would be too large are cut into pieces first (:mod:`memlens.diffing.cuts`), and the result says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.diffing.cuts import Cutting, cut
+from memlens.diffing.lanes import Problem, Symbols, mix, solve
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["EXACT_CELLS", "Alignment", "align"]
+
+#: Tables of up to so many cells are solved as a whole, however many there are …
+EXACT_CELLS = 1 << 21
+#: … and larger ones as long as no more than this is spent on all of them.
+_CELLS_OF_ONE = 1 << 26
+_CELLS_OF_ALL = 1 << 31
+#: How often ends are paired and lonely keys taken out by turns; each turn may bring out more of the other.
+_TURNS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """Who pairs with whom.
+
+    Attributes:
+        partner: For each entry of base its place in head, -1 where it is unpaired, int64.
+        cuttings: For the number of each pair of sequences that was too large to be solved as a whole, how it was cut.
+    """
+
+    partner: Ints
+    cuttings: dict[int, Cutting]
+
+
+def align(
+    base: Symbols, head: Symbols, base_starts: Ints, head_starts: Ints, *, cells: int = _CELLS_OF_ONE
+) -> Alignment:
+    """Align pairs of sequences.
+
+    Args:
+        base: The symbols of all sequences of base, one sequence after the other.
+        head: The same for head.
+        base_starts: Where each sequence begins, and where the last one ends, int64, one more than there are sequences.
+        head_starts: The same for head; sequence ``k`` of base is aligned with sequence ``k`` of head.
+        cells: The largest table to fill.
+    """
+    partner = np.full(len(base), -1, np.int64)
+    cuttings: dict[int, Cutting] = {}
+    # Places of what is not settled yet, and where each sequence's begin.
+    left, right = np.arange(len(base), dtype=np.int64), np.arange(len(head), dtype=np.int64)
+    left_starts, right_starts = base_starts, head_starts
+    looks_base, looks_head = _looks(base), _looks(head)
+    for _ in range(_TURNS):
+        before = len(left) + len(right)
+        ends = _common_ends(looks_base[left], looks_head[right], left_starts, right_starts)
+        for of_left, of_right in ends.pairs:
+            partner[left[of_left]] = right[of_right]
+        left, left_starts = _kept(left, left_starts, ends.left)
+        right, right_starts = _kept(right, right_starts, ends.right)
+        mutual_left, mutual_right = _mutual(base.key[left], head.key[right], left_starts, right_starts)
+        left, left_starts = _kept(left, left_starts, mutual_left)
+        right, right_starts = _kept(right, right_starts, mutual_right)
+        if len(left) + len(right) == before:
+            break
+    _solve(base, head, (left, left_starts), (right, right_starts), partner, cuttings, (looks_base, looks_head), cells)
+    return Alignment(partner, cuttings)
+
+
+def _solve(
+    base: Symbols,
+    head: Symbols,
+    left: tuple[Ints, Ints],
+    right: tuple[Ints, Ints],
+    partner: Ints,
+    cuttings: dict[int, Cutting],
+    looks: tuple[NDArray[np.uint64], NDArray[np.uint64]],
+    cells: int,
+) -> None:
+    """Fill ``partner`` for what the ends left over."""
+    heights, widths = np.diff(left[1]), np.diff(right[1])
+    sizes = heights * widths
+    some = np.flatnonzero(sizes)
+    if not len(some):
+        return
+    limit = _limit(sizes[some], cells)
+    turned = _turned(looks[0][left[0]], looks[1][right[0]], left[1], right[1])
+    straight: list[Problem] = []
+    crossed: list[Problem] = []
+    for number in some.tolist():
+        rows = left[0][left[1][number] : left[1][number + 1]]
+        columns = right[0][right[1][number] : right[1][number + 1]]
+        swap = bool(turned[number])
+        problem = Problem(columns, rows) if swap else Problem(rows, columns)
+        into = crossed if swap else straight
+        if problem.cells <= limit:
+            into.append(problem)
+            continue
+        of_rows, of_columns = (head, base) if swap else (base, head)
+        cuttings[number] = cutting = cut(of_rows, of_columns, problem, limit)
+        into.extend(cutting.pieces)
+    rows, columns = solve(base, head, straight)
+    partner[rows] = columns
+    rows, columns = solve(head, base, crossed)
+    partner[columns] = rows
+
+
+def _limit(sizes: Ints, largest: int) -> int:
+    """The largest table to fill as a whole, so that all of them together stay within what is spent at most."""
+    limit = largest
+    while limit > EXACT_CELLS and int(sizes[sizes <= limit].sum()) > _CELLS_OF_ALL:
+        limit //= 2
+    return limit
+
+
+def _looks(symbols: Symbols) -> NDArray[np.uint64]:
+    """All that is known of each entry, mixed into one word."""
+    word = (symbols.key.astype(np.uint64) << np.uint64(1)) | symbols.held.astype(np.uint64)
+    return mix(mix(word) ^ symbols.marks)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ends:
+    """Pairs of places at the common ends, and what lies between these ends: a mask a side."""
+
+    pairs: tuple[tuple[Ints, Ints], tuple[Ints, Ints]]
+    left: NDArray[np.bool_]
+    right: NDArray[np.bool_]
+
+
+def _common_ends(left: NDArray[np.uint64], right: NDArray[np.uint64], left_starts: Ints, right_starts: Ints) -> _Ends:
+    """Pair what is alike at the start, and then at the end, of each two sequences."""
+    heights, widths = np.diff(left_starts), np.diff(right_starts)
+    shorter = np.minimum(heights, widths)
+    head = _run_of_equals(left, right, left_starts[:-1], right_starts[:-1], shorter, 1)
+    tail = _run_of_equals(left, right, left_starts[1:] - 1, right_starts[1:] - 1, shorter - head, -1)
+    pairs = (
+        (_stretches(left_starts[:-1], head), _stretches(right_starts[:-1], head)),
+        (_stretches(left_starts[1:] - tail, tail), _stretches(right_starts[1:] - tail, tail)),
+    )
+    masks = []
+    for places, length in zip(zip(*pairs, strict=True), (len(left), len(right)), strict=True):
+        mask = np.ones(length, np.bool_)
+        for taken in places:
+            mask[taken] = False
+        masks.append(mask)
+    return _Ends(pairs, masks[0], masks[1])
+
+
+def _run_of_equals(
+    left: NDArray[np.uint64], right: NDArray[np.uint64], left_from: Ints, right_from: Ints, most: Ints, step: int
+) -> Ints:
+    """For each pair of sequences, how many entries are equal from two places on (``step`` 1) or back (-1), at most ``most``."""
+    begins = np.concatenate(([0], np.cumsum(most)))
+    within = np.arange(begins[-1]) - np.repeat(begins[:-1], most)
+    unlike = np.flatnonzero(
+        left[np.repeat(left_from, most) + step * within] != right[np.repeat(right_from, most) + step * within]
+    )
+    first = np.append(unlike, begins[-1])[np.searchsorted(unlike, begins[:-1])]
+    run: Ints = np.minimum(first - begins[:-1], most)
+    return run
+
+
+def _stretches(begins: Ints, lengths: Ints) -> Ints:
+    """The places of several stretches, one stretch after the other."""
+    total = int(lengths.sum())
+    offsets = np.cumsum(lengths) - lengths
+    places: Ints = np.arange(total) + np.repeat(begins - offsets, lengths)
+    return places
+
+
+def _mutual(
+    left: NDArray[np.int32], right: NDArray[np.int32], left_starts: Ints, right_starts: Ints
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which entries have a key that the other sequence of their pair has too."""
+    keys = int(max(left.max(initial=0), right.max(initial=0))) + 1
+    of_left = np.repeat(np.arange(len(left_starts) - 1) * keys, np.diff(left_starts)) + left
+    of_right = np.repeat(np.arange(len(right_starts) - 1) * keys, np.diff(right_starts)) + right
+    return np.isin(of_left, of_right), np.isin(of_right, of_left)
+
+
+def _kept(places: Ints, starts: Ints, mask: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """The places that a mask keeps, and where each sequence begins among them."""
+    before = np.concatenate(([0], np.cumsum(mask)))
+    return places[mask], before[starts]
+
+
+def _turned(
+    left: NDArray[np.uint64], right: NDArray[np.uint64], left_starts: Ints, right_starts: Ints
+) -> NDArray[np.bool_]:
+    """Which pairs of sequences to turn round: the shorter one gives the rows, of equal ones that whose first difference is less."""
+    heights, widths = np.diff(left_starts), np.diff(right_starts)
+    turned = heights > widths
+    even = np.flatnonzero((heights == widths) & (heights > 0))
+    if len(even):
+        run = _run_of_equals(left, right, left_starts[even], right_starts[even], heights[even], 1)
+        run = np.minimum(run, heights[even] - 1)
+        turned[even] = left[left_starts[even] + run] > right[right_starts[even] + run]
+    return turned

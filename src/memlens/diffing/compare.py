@@ -1,0 +1,150 @@
+"""Many pairs of windows of two logs compared, a stretch of neighbouring pairs at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlens.analyzers.result import Later
+from memlens.analyzers.segments import profile
+from memlens.diffing.accounts import Levels, levels, peak_terms, remaining_terms
+from memlens.diffing.bounds import approximation, in_bytes
+from memlens.diffing.findings import Runs, findings_of
+from memlens.diffing.items import Items, collect
+from memlens.diffing.matching import Match, match, owner_names
+from memlens.diffing.result import Finding, PeakAccount, RemainingAccount, WindowDiff, WindowSide
+from memlens.diffing.sequences import gather_windows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.slicing import Window
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["Compared", "compare"]
+
+#: Events of both runs compared together: what is made of them stays in proportion to this, unless one pair alone is longer.
+_TOGETHER = 1 << 19
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Window pairs compared, and what their findings are told from."""
+
+    windows: tuple[WindowDiff, ...]
+    runs: Runs
+
+
+def compare(base: Sequence[Window], head: Sequence[Window], *, context: int = 3) -> Compared:
+    """Compare windows of one log with as many windows of another, or of the same, one by one.
+
+    Args:
+        base: Windows of base; not empty.
+        head: Windows of head, as many.
+        context: Log lines to show on each side of an event.
+    """
+    of_base, of_head = levels(base), levels(head)
+    items: list[Items] = []
+    rows: list[tuple[Any, ...]] = []
+    for part in _parts(base, head):
+        here = of_base.part(part), of_head.part(part)
+        base_allocs, base_released = gather_windows(base[part])
+        head_allocs, head_released = gather_windows(head[part])
+        allocs = match(base_allocs, head_allocs)
+        items.append(collect(allocs, match(base_released, head_released), *here).in_windows_from(part.start))
+        rows.extend(_figures(allocs, *here))
+    runs = Runs(
+        base[0].log,
+        head[0].log,
+        owner_names(base[0].log, head[0].log),
+        [window.name for window in base],
+        np.array([window.hi for window in base], np.int64),
+        np.array([window.hi for window in head], np.int64),
+        Items.joined(items),
+        context,
+    )
+    sides = zip(_sides(base, of_base), _sides(head, of_head), strict=True)
+    return Compared(
+        tuple(
+            _window_diff(left, right, row, Later(findings_of, runs, number))
+            for number, ((left, right), row) in enumerate(zip(sides, rows, strict=True))
+        ),
+        runs,
+    )
+
+
+def _parts(base: Sequence[Window], head: Sequence[Window]) -> Iterator[slice]:
+    """Runs of window pairs that are compared together."""
+    start = events = 0
+    for place, (left, right) in enumerate(zip(base, head, strict=True)):
+        more = len(left) + len(right)
+        if place > start and events + more > _TOGETHER:
+            yield slice(start, place)
+            start, events = place, 0
+        events += more
+    yield slice(start, len(base))
+
+
+def _figures(found: Match, base: Levels, head: Levels) -> Iterator[tuple[Any, ...]]:
+    """For each window pair the figures of its alignment, its two accounts, and what was approximated."""
+    of_base, of_head = found.base, found.head
+    temporary = of_head.size * ~of_head.held
+    temporary[found.partner[found.partner >= 0]] = 0
+    columns = (
+        found.half_costs,
+        of_base.sums(found.aligned >= 0),
+        of_base.sums(found.moved),
+        of_base.sums(of_base.size * found.moved),
+        of_head.sums(temporary),
+        of_base.sums(of_base.size * ((found.partner < 0) & ~of_base.held)),
+    )
+    accounts = (
+        map(account, *(term.tolist() for term in terms.values()))
+        for account, terms in (
+            (RemainingAccount, remaining_terms(found, base, head)),
+            (PeakAccount, peak_terms(found, base, head)),
+        )
+    )
+    rows = zip(zip(*(column.tolist() for column in columns), strict=True), *accounts, strict=True)
+    for number, row in enumerate(rows):
+        yield *row, approximation(found, number)
+
+
+def _window_diff(
+    base: WindowSide, head: WindowSide, figures: tuple[Any, ...], findings: Later[tuple[Finding, ...]]
+) -> WindowDiff:
+    (half_cost, *counts), *accounts = figures
+    make: Callable[..., WindowDiff] = WindowDiff  # the figures are its fields, in order
+    return make(
+        base.name,
+        base,
+        head,
+        head.remaining_bytes - base.remaining_bytes,
+        head.peak_bytes - base.peak_bytes,
+        head.reserved_peak_bytes - base.reserved_peak_bytes,
+        in_bytes(half_cost),
+        *counts,
+        *accounts,
+        findings,
+    )
+
+
+def _sides(windows: Sequence[Window], of: Levels) -> Iterator[WindowSide]:
+    """One run's figures of each window."""
+    figures = profile(windows)
+    columns = (
+        *(figures[name] for name in ("allocs", "frees", "alloc_bytes", "free_bytes")),
+        of.remaining,
+        of.peak,
+        of.peak_end,
+        figures.rise[1] + figures.levels[1],
+    )
+    make: Callable[..., WindowSide] = WindowSide  # the columns are its last fields, in order
+    for window, row in zip(windows, zip(*(column.tolist() for column in columns), strict=True), strict=True):
+        *counts, peak, end, reserved = row
+        place = window.name, int(window.start_line), int(window.end_line), len(window)
+        yield make(*place, *counts, peak, end - 1 if peak else None, reserved)

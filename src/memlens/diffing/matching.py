@@ -1,0 +1,113 @@
+"""Who is who in two runs: allocations aligned in order, and what is left paired off as moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlens.diffing.align import align
+from memlens.diffing.sequences import Blocks, Keys, as_symbols, owner_names
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.diffing.cuts import Cutting
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["Match", "match", "owner_names"]
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """The blocks of two runs, and who pairs with whom; windows by number.
+
+    Attributes:
+        base: Base's blocks.
+        head: Head's blocks.
+        keys: What they were told apart by.
+        aligned: For each block of base its partner in order, a place in ``head``, or -1, int64.
+        partner: The same with moved pairs filled in.
+        half_costs: The cost of each window's alignment in half bytes, int64.
+        cuttings: How the windows were cut that are too large to be aligned as a whole, by number.
+    """
+
+    base: Blocks
+    head: Blocks
+    keys: Keys
+    aligned: Ints
+    partner: Ints
+    half_costs: Ints
+    cuttings: Mapping[int, Cutting]
+
+    @property
+    def moved(self) -> NDArray[np.bool_]:
+        """Which blocks of base pair out of order."""
+        return (self.partner >= 0) & (self.aligned < 0)
+
+    def only_head(self) -> Ints:
+        """Places of the blocks that head alone has, rising, int64."""
+        return _unpaired(self.partner, len(self.head))
+
+
+def match(base: Blocks, head: Blocks) -> Match:
+    """Pair the blocks of the windows of two runs, window by window."""
+    keys = Keys.of(base, head)
+    alignment = align(*as_symbols(keys, base, head), base.starts, head.starts)
+    partner = alignment.partner.copy()
+    # What moved keeps its request and its owner if it can, and its size in any case.
+    by_key = (keys.base * 2 + base.held.astype(np.int64), keys.head * 2 + head.held.astype(np.int64))
+    most = len(keys.names) + 1
+    by_owner = (by_key[0] * most + keys.base_owner + 1, by_key[1] * most + keys.head_owner + 1)
+    sizes = np.unique(keys.size)
+    by_size = (
+        np.searchsorted(sizes, base.size) * 2 + base.held.astype(np.int64),
+        np.searchsorted(sizes, head.size) * 2 + head.held.astype(np.int64),
+    )
+    for codes in (by_owner, by_key, by_size):
+        _pair_off(base, head, codes, partner)
+    costs = _half_costs(base, head, alignment.partner)
+    return Match(base, head, keys, alignment.partner, partner, costs, alignment.cuttings)
+
+
+def _unpaired(partner: Ints, heads: int) -> Ints:
+    free = np.ones(heads, np.bool_)
+    free[partner[partner >= 0]] = False
+    return np.flatnonzero(free)
+
+
+def _pair_off(base: Blocks, head: Blocks, own_codes: tuple[NDArray[Any], NDArray[Any]], partner: Ints) -> None:
+    """Pair what is unpaired and has one code in one window: the first with the first, the second with the second."""
+    left, right = np.flatnonzero(partner < 0), _unpaired(partner, len(head))
+    if not len(left) or not len(right):
+        return
+    codes = int(max(code.max() for code in own_codes)) + 1
+    ranked = []
+    for blocks, places, code in zip((base, head), (left, right), own_codes, strict=True):
+        group = (np.searchsorted(blocks.starts, places, "right") - 1) * codes + code[places]
+        order = np.argsort(group, kind="stable")
+        group = group[order]
+        first = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
+        rank = np.arange(len(group)) - np.repeat(first, np.diff(np.append(first, len(group))))
+        ranked.append((places[order], group, rank))
+    # The k-th of a group meets the k-th of that group.
+    (left, left_group, left_rank), (right, right_group, right_rank) = ranked
+    longest = int(max(left_rank.max(), right_rank.max())) + 1
+    groups = np.unique(np.concatenate((left_group, right_group)))
+    of_left = np.searchsorted(groups, left_group) * longest + left_rank
+    of_right = np.searchsorted(groups, right_group) * longest + right_rank
+    _, at_left, at_right = np.intersect1d(of_left, of_right, assume_unique=True, return_indices=True)
+    partner[left[at_left]] = right[at_right]
+
+
+def _half_costs(base: Blocks, head: Blocks, partner: Ints) -> Ints:
+    """What the alignment of each window costs, in half bytes."""
+    alone = np.where(base.held, 2, 1) * base.size
+    paired = partner >= 0
+    alone[paired] = np.where(base.held[paired] == head.held[partner[paired]], 0, 2 * base.size[paired])
+    of_head = np.where(head.held, 2, 1) * head.size
+    of_head[partner[paired]] = 0
+    return base.sums(alone) + head.sums(of_head)

@@ -1,0 +1,225 @@
+"""``memlens.diff``: two runs, or two windows, compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memlens.analyzers.result import Later
+from memlens.cut import Cut, as_list
+from memlens.diffing.compare import compare
+from memlens.diffing.families import common_family
+from memlens.diffing.findings import repeated_in
+from memlens.diffing.pairs import WindowPairs, pair_windows
+from memlens.diffing.result import Diff, RunSide, WindowDiff
+from memlens.errors import NoEventsError, UsageError
+from memlens.events import Kind as EventKind
+from memlens.reading import Reading
+from memlens.slicing import Window, suspect_anchors
+
+if TYPE_CHECKING:
+    from memlens.events import EventLog
+    from memlens.reading import Input
+
+__all__ = ["diff", "diff_windows"]
+
+
+def diff(
+    base: Window | Input,
+    head: Window | Input,
+    *,
+    start: str | None = None,
+    end: str | Sequence[str] = (),
+    start_regex: str | None = None,
+    end_regex: str | Sequence[str] = (),
+    nth: int = 1,
+    by: str | None = None,
+    base_start: str | None = None,
+    head_start: str | None = None,
+    base_start_regex: str | None = None,
+    head_start_regex: str | None = None,
+    base_end: str | Sequence[str] = (),
+    head_end: str | Sequence[str] = (),
+    base_nth: int | None = None,
+    head_nth: int | None = None,
+    whole: bool = False,
+    owners: Sequence[str] = (),
+    context: int = 3,
+    top: int | None = None,
+    min_size: int = 0,
+    strict: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Diff:
+    """Compare two runs: which allocation one frees and the other keeps, and what that explains.
+
+    Args:
+        base: The run that is compared against: a window, or a log as :func:`memlens.analyze` takes it.
+        head: The run that is judged, likewise.  The two may be one log.
+        start: Compare from the line that contains this text as whole words.
+        end: … to before the next line that contains this text, or one of several.
+        start_regex: The start as a regular expression.
+        end_regex: Further ends as regular expressions.
+        nth: Which of the lines that match the start.
+        by: Cut both runs into a series of windows, which pair by name (see :func:`memlens.slicing.windows`).
+        base_start: The start in base, where it is not the one in head.
+        head_start: The start in head.
+        base_start_regex: Likewise, as a regular expression.
+        head_start_regex: Likewise, as a regular expression.
+        base_end: Further ends in base only.
+        head_end: Further ends in head only.
+        base_nth: Which of the lines that match base's start; ``nth`` by default.
+        head_nth: Which of the lines that match head's start.
+        whole: Compare the whole logs as one window, instead of looking for a family of anchor lines that both have.
+        owners: Regular expressions of further context lines; see :func:`memlens.read`.
+        context: Log lines to keep on each side of the event that tells the runs apart.
+        top: Findings that the machine output lists of each window; ``None`` is all.
+        min_size: Leave findings of blocks smaller than this, in bytes, out of lists.
+        strict: An input that is cut short is an error.
+        progress: Called with the bytes read so far, over both logs, as they lie on disk.
+
+    Raises:
+        UsageError: Arguments that make no sense together.
+        AnchorError: An anchor marks no line, or no window of base has a partner in head.
+        InputError: A log cannot be read, or the two logs cannot be compared.
+        NoEventsError: A log holds no allocator event, or none of blocks.
+    """
+    if context < 0:
+        raise UsageError(f"there are no {context} lines of context", "0 shows none.")
+    ends, end_regexes = tuple(as_list(end)), tuple(as_list(end_regex))
+    cuts = tuple(
+        Cut(
+            own_start if own_start is not None else start if own_regex is None else None,
+            (*ends, *as_list(own_end)),
+            own_regex if own_regex is not None else start_regex if own_start is None else None,
+            end_regexes,
+            nth if own_nth is None else own_nth,
+            by,
+        )
+        for own_start, own_regex, own_end, own_nth in (
+            (base_start, base_start_regex, base_end, base_nth),
+            (head_start, head_start_regex, head_end, head_nth),
+        )
+    )
+    given = any(cut.given for cut in cuts)
+    if whole and given:
+        raise UsageError("whole and anchors exclude each other", "Leave out --whole to cut the logs.")
+    if isinstance(base, Window) and isinstance(head, Window):
+        if given or whole:
+            raise UsageError("two windows are cut already", "Leave the anchors out, or give the logs.")
+        found = _Windows(WindowPairs(((base, head),), (), ()), (base.log, head.log))
+    elif isinstance(base, Window) or isinstance(head, Window):
+        raise UsageError("a window can only be compared with a window", "Cut the other log with EventLog.window().")
+    else:
+        logs = _read_both((base, head), cuts, owners, strict, progress)
+        found = _cut_both(logs, cuts, look=not given and not whole)
+    _check_comparable(*found.logs)
+    sides = [[pair[side] for pair in found.pairs.pairs] for side in (0, 1)]
+    compared = compare(*sides, context=context)
+    return Diff(
+        _side(found.logs[0], sides[0], found.pairs.only_base),
+        _side(found.logs[1], sides[1], found.pairs.only_head),
+        compared.windows,
+        found.by,
+        found.by is not None and by is None,
+        _notes(found.logs, sides, given or found.by is not None),
+        Later(repeated_in, compared.runs) if found.by is not None else (),
+        top,
+        min_size,
+    )
+
+
+def diff_windows(pairs: Sequence[tuple[Window, Window]], *, context: int = 3) -> list[WindowDiff]:
+    """Compare many pairs of windows of the same two logs at once.
+
+    Args:
+        pairs: Windows of base, each with its partner in head.
+        context: Log lines to keep on each side of an event.
+    """
+    if not pairs:
+        return []
+    return list(compare([base for base, _ in pairs], [head for _, head in pairs], context=context).windows)
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """The windows to compare, of which logs, and what cut a series of them."""
+
+    pairs: WindowPairs
+    logs: tuple[EventLog, EventLog]
+    by: str | None = None
+
+
+def _read_both(
+    inputs: tuple[Input, Input],
+    cuts: Sequence[Cut],
+    owners: Sequence[str],
+    strict: bool,
+    progress: Callable[[int], None] | None,
+) -> tuple[EventLog, EventLog]:
+    """Read the two logs; a file that is both is read once."""
+    from memlens.slicing import as_patterns
+
+    patterns = tuple(dict.fromkeys(pattern for cut in cuts for pattern in cut.patterns))
+    reading = Reading(patterns, strict, owners=as_patterns(owners, regex=True), progress=progress)
+    first = reading.read(inputs[0])
+    same = inputs[0] is inputs[1] or (
+        all(isinstance(given, (str, Path)) for given in inputs) and str(inputs[0]) == str(inputs[1])
+    )
+    return first, first if same else reading.read(inputs[1])
+
+
+def _cut_both(logs: tuple[EventLog, EventLog], cuts: Sequence[Cut], *, look: bool) -> _Windows:
+    """The windows of both logs that are to be compared."""
+    family = common_family(*logs) if look and logs[0] is not logs[1] else None
+    if family is not None:
+        cuts = [Cut(by=family.by)] * 2
+        # The search has found the lines already.
+        logs = tuple(  # type: ignore[assignment]
+            log.without_cache(anchors=(*log.anchors, anchor)) for log, anchor in zip(logs, family.anchors, strict=True)
+        )
+    base, head = (cut.windows(log) for cut, log in zip(cuts, logs, strict=True))
+    if not cuts[0].series:
+        return _Windows(WindowPairs(((base[0], head[0]),), (), ()), logs)
+    return _Windows(pair_windows(base, head), logs, cuts[0].by)
+
+
+def _check_comparable(base: EventLog, head: EventLog) -> None:
+    """Refuse two logs whose allocations cannot be told apart or do not mean the same.
+
+    Raises:
+        NoEventsError: A log has no blocks to compare.
+    """
+    for log in (base, head):
+        if len(log) and not (log.kind <= EventKind.FREE).any():
+            raise NoEventsError(
+                f"{log.source.name}: only chunks were logged here, no allocations, so there is nothing to align",
+                "Record with GLOG_vmodule='auto_g*=10' (level 6 logs chunks only); memlens analyze shows the reserved bytes.",
+            )
+
+
+def _side(log: EventLog, paired: Sequence[Window], unpaired: Sequence[Window]) -> RunSide:
+    names = tuple(window.name for window in unpaired)
+    return RunSide(log.source.name, log.trust, len(paired) + len(unpaired), names)
+
+
+def _notes(logs: tuple[EventLog, EventLog], sides: Sequence[Sequence[Window]], cut: bool) -> tuple[str, ...]:
+    """What to doubt of the windows, and what the comparison could not use."""
+    notes = []
+    for log, windows in zip(logs, sides, strict=True):
+        if cut and (doubt := suspect_anchors(windows)) is not None:
+            notes.append(f"{log.source.name}: {doubt}")
+        notes.extend(
+            f"{log.source.name}: {window.name} runs to the end of the log: no line ends it"
+            for window in windows
+            if window.open_end
+        )
+    for what, known in (
+        ("requested sizes", [log.requested is not None for log in logs]),
+        ("owners", [log.owner is not None for log in logs]),
+    ):
+        if known[0] != known[1]:
+            here = logs[known.index(True)].source.name
+            notes.append(f"only {here} has {what}, so allocations were paired without them")
+    return tuple(notes)

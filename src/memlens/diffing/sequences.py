@@ -1,0 +1,248 @@
+"""The allocations of many window pairs as symbols to align: what must be equal, what costs, and what speaks for a pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.analyzers.pairing import until
+from memlens.diffing.lanes import Symbols, mix
+from memlens.events import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.events import EventLog
+    from memlens.slicing import Window
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["Blocks", "Keys", "as_symbols", "gather_windows", "owner_names", "owner_numbers"]
+
+#: Events before and after one that count as its surroundings.
+_AROUND = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Blocks of the windows of one run, one window after the other, in log order; one entry a block.
+
+    Attributes:
+        log: The log.
+        starts: Where each window's blocks begin and where the last one's end, int64, one more than there are windows.
+        event: What is aligned: their ALLOCs, or the FREEs of blocks carried in, int64.
+        alloc: Their ALLOCs, int64.
+        free: The FREEs that end them, -1 where none does, int64.
+        held: Not freed in the window, bool.
+        size: As the ALLOC says, int64.
+        owner: Index into the log's names, -1 where unknown, int32.
+        before: What stands before ``event``, as one word, uint64; 0 at a window's start.
+        after: What stands after it.
+        life: Block events between the two, as one word; 0 for what is held.
+    """
+
+    log: EventLog
+    starts: Ints
+    event: Ints
+    alloc: Ints
+    free: Ints
+    held: NDArray[np.bool_]
+    size: Ints
+    owner: NDArray[np.int32]
+    before: NDArray[np.uint64]
+    after: NDArray[np.uint64]
+    life: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    @property
+    def window(self) -> Ints:
+        """The number of each block's window, int64."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def sums(self, values: Ints | NDArray[np.bool_]) -> Ints:
+        """Values of blocks added up by window, exact int64."""
+        before = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
+        return before[self.starts[1:]] - before[self.starts[:-1]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Events:
+    """The ALLOCs and FREEs of windows of one log, one window after the other; columns as in :class:`Blocks`."""
+
+    log: EventLog
+    begins: Ints
+    event: Ints
+    free: NDArray[np.bool_]
+    partner: Ints
+    before: NDArray[np.uint64]
+    after: NDArray[np.uint64]
+
+    @property
+    def window(self) -> Ints:
+        return np.repeat(np.arange(len(self.begins) - 1), np.diff(self.begins))
+
+    def blocks(self, at: Ints, life: Ints) -> Blocks:
+        """The blocks of some of the events; a ``life`` of 0 is held."""
+        event, partner, free = self.event[at], self.partner[at], self.free[at]
+        alloc = np.where(free, partner, event)
+        owner = np.full(len(at), -1, np.int32) if self.log.owner is None else self.log.owner[alloc]
+        return Blocks(
+            self.log,
+            np.searchsorted(at, self.begins),
+            event,
+            alloc,
+            np.where(free, event, partner),
+            life == 0,
+            self.log.size[alloc],
+            owner,
+            self.before[at],
+            self.after[at],
+            mix(life.view(np.uint64)),
+        )
+
+
+def gather_windows(windows: Sequence[Window]) -> tuple[Blocks, Blocks]:
+    """The allocations of windows of one log, and the frees in them of blocks carried in.
+
+    Args:
+        windows: Windows of one log, in any order; they may overlap.
+    """
+    lo = np.array([window.lo for window in windows], np.int64)
+    hi = np.array([window.hi for window in windows], np.int64)
+    events = _events(windows[0].log, lo, hi)
+    window = events.window
+    # -1, no partner, is later than any window's end.
+    born = np.flatnonzero((until(events.partner) < hi.astype(np.uint64)[window]) & ~events.free)
+    life = np.zeros(len(events.event), np.int64)
+    # Positions of both ends count block events only: chunks come and go by the allocator's state.
+    life[born] = _positions(events, window[born], events.partner[born]) - born
+    allocs = np.flatnonzero(~events.free)
+    carried_in = np.flatnonzero(events.free & (events.partner >= 0) & (events.partner < lo[window]))
+    return events.blocks(allocs, life[allocs]), events.blocks(carried_in, np.zeros(len(carried_in), np.int64))
+
+
+def _events(log: EventLog, lo: Ints, hi: Ints) -> _Events:
+    event = np.arange(int((hi - lo).sum())) + np.repeat(lo - (np.cumsum(hi - lo) - (hi - lo)), hi - lo)
+    block = log.kind[event] <= Kind.FREE
+    begins = np.concatenate(([0], np.cumsum(hi - lo)))
+    if not block.all():
+        begins = np.concatenate(([0], np.cumsum(block)))[begins]
+        event = event[block]
+    free = log.kind[event] == Kind.FREE
+    # What tells an event in any run: its size and whether it is a FREE.
+    sides = _surroundings(mix((log.size[event].view(np.uint64) << np.uint64(1)) | free), begins)
+    return _Events(log, begins, event, free, log.lifetimes.partner[event].astype(np.int64), *sides)
+
+
+def _positions(events: _Events, window: Ints, wanted: Ints) -> Ints:
+    """Where events of the log stand among the windows' events, given the window of each."""
+    if bool((np.diff(events.event) > 0).all()):
+        return np.searchsorted(events.event, wanted)
+    # Windows overlap or step back: with the window's number in front all is one rising sequence.
+    top = np.int64(int(events.event.max(initial=0)) + 1)
+    return np.searchsorted(events.window * top + events.event, window * top + wanted)
+
+
+def _surroundings(code: NDArray[np.uint64], begins: Ints) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """What stands before and after each event in its window, as one word each; beyond the window there is nothing."""
+    return _preceding(code, begins[:-1], begins[1:]), _preceding(
+        code[::-1], len(code) - begins[1:], len(code) - begins[:-1]
+    )[::-1]
+
+
+def _preceding(code: NDArray[np.uint64], begins: Ints, ends: Ints) -> NDArray[np.uint64]:
+    """The codes of the events before each, mixed into one word."""
+    word = np.zeros(len(code), np.uint64)
+    for distance in range(_AROUND, 0, -1):
+        near = np.zeros(len(code), np.uint64)
+        near[distance:] = code[:-distance]
+        for place in range(distance):
+            edge = begins + place
+            near[edge[edge < ends]] = 0
+        word = mix(word) ^ near
+    return word
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """What must be equal for two blocks to pair, numbered over both runs.
+
+    Attributes:
+        base: The number of each block of base, int32.
+        head: The same for head.
+        size: The size that each number stands for, int64.
+        requested: The request that it stands for, -1 where it is unknown or not looked at, int64.
+        names: The owners of both runs, sorted.
+        base_owner: The number of each block's owner among them, -1 where unknown, int64.
+        head_owner: The same for head.
+    """
+
+    base: NDArray[np.int32]
+    head: NDArray[np.int32]
+    size: Ints
+    requested: Ints
+    names: tuple[str, ...]
+    base_owner: Ints
+    head_owner: Ints
+
+    @classmethod
+    def of(cls, base: Blocks, head: Blocks) -> Keys:
+        """Number the blocks of both runs by size and, where both logs know any, by request."""
+        sizes, number = np.unique(np.concatenate((base.size, head.size)), return_inverse=True)
+        requested = np.full(len(number), -1, np.int64)
+        if base.log.requested is not None and head.log.requested is not None:
+            requested = np.concatenate([side.log.requested[side.alloc] for side in (base, head)])  # type: ignore[index]
+        requests, of_request = np.unique(requested, return_inverse=True)
+        both, number = np.unique(number * np.int64(max(len(requests), 1)) + of_request, return_inverse=True)
+        names = owner_names(base.log, head.log)
+        owners = [owner_numbers(side.log, names)[side.owner] for side in (base, head)]
+        return cls(
+            number[: len(base)].astype(np.int32),
+            number[len(base) :].astype(np.int32),
+            sizes[both // max(len(requests), 1)] if len(both) else np.zeros(0, np.int64),
+            requests[both % max(len(requests), 1)] if len(both) else np.zeros(0, np.int64),
+            names,
+            *owners,
+        )
+
+
+def owner_names(base: EventLog, head: EventLog) -> tuple[str, ...]:
+    """The owners of both runs, sorted, so that they are numbered alike whichever run is base."""
+    return tuple(sorted({common_name(name) for log in (base, head) for name in log.owner_names}))
+
+
+def owner_numbers(log: EventLog, names: Sequence[str]) -> Ints:
+    """The number among ``names`` of each of a log's own owners, and at its end -1 for what has none, int64."""
+    place = {name: number for number, name in enumerate(names)}
+    return np.array([*(place[common_name(name)] for name in log.owner_names), -1], np.int64)
+
+
+def common_name(owner: str) -> str:
+    """An owner by the name that it has in all modes: Paddle's PIR puts its dialect in front, ``pd_op.add``."""
+    return owner.removeprefix("pd_op.")
+
+
+def as_symbols(keys: Keys, base: Blocks, head: Blocks) -> tuple[Symbols, Symbols]:
+    """The blocks of both runs as symbols to align."""
+    unit = int(np.gcd.reduce(keys.size)) if len(keys.size) else 1
+    weight = keys.size // max(unit, 1)
+    # An owner that only one of the logs can know says nothing.
+    owners = base.log.owner is not None and head.log.owner is not None
+    return tuple(  # type: ignore[return-value]
+        Symbols(key, side.held, weight[key], _marks(side, owner if owners else np.zeros(len(side), np.int64)))
+        for key, side, owner in ((keys.base, base, keys.base_owner), (keys.head, head, keys.head_owner))
+    )
+
+
+def _marks(blocks: Blocks, owner: Ints) -> NDArray[np.uint64]:
+    """Owner, what stands before, what stands after, and how long it lives: 16 bits of each in one word."""
+    low = np.uint64(0xFFFF)
+    word = (owner + 1).astype(np.uint64) & low
+    for place, mark in enumerate((blocks.before, blocks.after, blocks.life), 1):
+        word |= (mark & low) << np.uint64(16 * place)
+    return word

@@ -1,0 +1,317 @@
+"""The comparison against judges of its own: the exact program, and every byte counted again from the events, one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import exact_alignment
+import numpy as np
+import pytest
+from diff_judge import check, check_accounts, of_kind
+from exact_alignment import Born, alignments, cost_of, exact, plain_cost
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from long_logs import SIZES, cheapest_cost, cut, edited, half_freed, random_fates, repeated
+from real_windows import RELATIONS, real_windows
+
+from memlens.diffing import align as alignment
+from memlens.diffing import matching
+from memlens.diffing.align import align
+from memlens.diffing.result import Finding, WindowDiff
+from memlens.diffing.run import diff, diff_windows
+from memlens.events import EventLog, Kind
+from memlens.parsing.reader import read
+from memlens.slicing import Window
+
+MIRRORED = {
+    "missing_free": "extra_free",
+    "only_head": "only_base",
+    "late_free": "early_free",
+    "base": "head",
+    "head": "base",
+}
+MIRRORED |= {new: old for old, new in MIRRORED.items()}
+
+
+# --- real logs -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_every_byte_of_real_windows_is_accounted_for_at_the_exact_cost(shared: Path, relation: str) -> None:
+    pairs = [pair for pair in real_windows(shared, relations=[relation]) if pair.longest <= 1500]
+    assert len(pairs) > 20
+    for _, group in groupby(pairs, key=lambda pair: (id(pair.base.log), id(pair.head.log))):
+        same_logs = list(group)
+        results = diff_windows([(pair.base, pair.head) for pair in same_logs])
+        for pair, found in zip(same_logs, results, strict=True):
+            check(pair.base, pair.head, found, pair.name)
+
+
+def test_a_window_compared_with_itself_differs_in_nothing(shared: Path) -> None:
+    windows = [pair.base for pair in real_windows(shared, relations=["same run"])]
+    for window, found in zip(windows, [diff(window, window).windows[0] for window in windows], strict=True):
+        assert found.same, window
+        assert (found.cost_bytes, found.moved, len(found.findings)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("relation", ["two versions", "pt and pir", "ways to run"])
+def test_real_windows_compared_the_other_way_round_mirror_each_other(shared: Path, relation: str) -> None:
+    for pair in list(real_windows(shared, relations=[relation]))[::3]:
+        assert_mirrored(diff(pair.base, pair.head).windows[0], diff(pair.head, pair.base).windows[0], pair.name)
+
+
+@pytest.mark.parametrize("end", ["START BACKWARD", r"STEP 2 START"])
+def test_runs_that_only_differ_in_temporaries_miss_no_free(shared: Path, end: str) -> None:
+    base, head = (
+        read(shared / "data/paddle" / name).window("STEP 1 START", end)
+        for name in ("30_ast_transformer_pir.log", "30b2_ast_transformer_pir.log")
+    )
+    for left, right in ((base, head), (head, base)):
+        found = diff(left, right).windows[0]
+        assert found.d_remaining_bytes == 0
+        assert not [*of_kind(found, "missing_free", "extra_free")]
+        assert {f.fate for f in of_kind(found, "only_head", "only_base")} == {"temporary"}
+        check(left, right, found)
+
+
+def test_the_missing_free_of_a_backward_pass_is_the_one_that_explains_it(shared: Path) -> None:
+    base, head = (
+        read(shared / "data/paddle" / name).window("START BACKWARD", "START OPT")
+        for name in ("30b2_sot_cnn_breaks_pt.log", "30b2_sot_cnn_breaks_pir.log")
+    )
+    found = diff(base, head).windows[0]
+    assert found.d_remaining_bytes == 1048576
+    (finding,) = of_kind(found, "missing_free")
+    assert (finding.size_bytes, finding.count) == (1048576, 1)
+    assert not [*of_kind(found, "extra_free")]
+
+
+def test_case_1_is_one_missing_free_that_explains_all_of_it(examples: Path) -> None:
+    base, head = (
+        read(examples / name).window("START SOT_CALL_0", "START SOT_CALL_1")
+        for name in ("case1_pt.log", "case1_pir.log")
+    )
+    found = diff(base, head).windows[0]
+    (finding,) = of_kind(found, "missing_free", "extra_free")
+    assert (finding.kind, finding.size_bytes, finding.count) == ("missing_free", 3538944, 1)
+    assert finding.d_remaining_bytes == found.d_remaining_bytes == 3538944
+
+
+# --- logs of any kind ----------------------------------------------------------------------------------------------------
+
+Rows = list[tuple[Kind, int, int]]
+_KINDS = st.sampled_from([Kind.ALLOC] * 8 + [Kind.FREE] * 7 + [Kind.RESERVE, Kind.RELEASE])
+_ROWS = st.lists(st.tuples(_KINDS, st.sampled_from([0, 1, 2, 3, 256, 300, 512, 2**40]), st.integers(1, 6)), max_size=30)
+
+
+@st.composite
+def windows(draw: st.DrawFn, rows: Rows | None = None) -> Window:
+    """A window of a log sound or broken: few addresses, so that they are used again, freed unknown, freed as another size."""
+    rows = draw(_ROWS) if rows is None else rows
+    edges = sorted(draw(st.tuples(st.integers(0, len(rows)), st.integers(0, len(rows)))))
+    lo, hi = edges if draw(st.booleans()) else (0, len(rows))
+    columns: dict[str, Any] = {}
+    if draw(st.booleans()):
+        asked = draw(st.lists(st.sampled_from([-1, -1, 1, 2, 250]), min_size=len(rows), max_size=len(rows)))
+        columns["requested"] = np.array(asked, np.int64)
+    if draw(st.booleans()):
+        owners = draw(st.lists(st.integers(-1, 2), min_size=len(rows), max_size=len(rows)))
+        columns |= {"owner": np.array(owners, np.int32), "owner_names": ("add", "pd_op.add", "matmul")}
+    threads = draw(st.lists(st.integers(1, 3), min_size=len(rows), max_size=len(rows)))
+    log = EventLog.from_rows(rows, thread=np.array(threads, np.int64), line=np.arange(1, len(rows) + 1), **columns)
+    return Window(log, f"{lo}-{hi}", lo, hi, lo, hi, lo + 1, hi)
+
+
+@st.composite
+def alike(draw: st.DrawFn) -> tuple[Window, Window]:
+    """Two windows of which the second is the first with some rows left out, doubled or moved."""
+    rows = draw(_ROWS)
+    changed = list(rows)
+    for _ in range(draw(st.integers(0, 6))):
+        if changed:
+            at = draw(st.integers(0, len(changed) - 1))
+            row = changed.pop(at)
+            if draw(st.booleans()):
+                changed.insert(draw(st.integers(0, len(changed))), row)
+    return draw(windows(rows)), draw(windows(changed))
+
+
+any_pair = alike() | st.tuples(windows(), windows())
+
+
+def assert_mirrored(there: WindowDiff, back: WindowDiff, where: str = "") -> None:
+    for name in ("d_remaining_bytes", "d_peak_bytes", "d_reserved_peak_bytes"):
+        assert getattr(there, name) == -getattr(back, name), where
+    for name in ("cost_bytes", "pairs", "moved", "moved_bytes"):
+        assert getattr(there, name) == getattr(back, name), where
+    assert (there.only_head_temporary_bytes, there.only_base_temporary_bytes) == (
+        back.only_base_temporary_bytes,
+        back.only_head_temporary_bytes,
+    ), where
+    one, two = there.remaining, back.remaining
+    assert (one.missing_free_bytes, one.extra_free_bytes) == (two.extra_free_bytes, two.missing_free_bytes), where
+    assert (one.only_head_held_bytes, one.only_base_held_bytes) == (
+        two.only_base_held_bytes,
+        two.only_head_held_bytes,
+    ), where
+    for name in ("d_released_bytes", "d_unknown_free_bytes", "d_mismatch_bytes"):
+        assert getattr(one, name) == -getattr(two, name), where
+    for spec in fields(there.peak):
+        kind = spec.name.removesuffix("_bytes")
+        other = MIRRORED.get(kind, kind)
+        assert getattr(there.peak, spec.name) == -getattr(back.peak, f"{other}_bytes"), where
+    assert Counter(look(f) for f in there.findings) == Counter(look(f, mirrored=True) for f in back.findings), where
+
+
+def look(f: Finding, *, mirrored: bool = False) -> tuple[Any, ...]:
+    """A finding as something to compare; mirrored is how the comparison the other way round should have it."""
+    sign = -1 if mirrored else 1
+    kind, fate = (MIRRORED.get(f.kind, f.kind), MIRRORED.get(str(f.fate), f.fate)) if mirrored else (f.kind, f.fate)
+    members = [(m.head, m.base) if mirrored else (m.base, m.head) for m in f.members]
+    figures = (f.size_bytes, f.requested_bytes, f.count, sign * f.d_remaining_bytes, sign * f.d_peak_bytes)
+    return kind, fate, *figures, frozenset(members)
+
+
+@settings(deadline=None, max_examples=600)
+@given(any_pair)
+def test_any_two_windows_are_aligned_at_the_exact_cost_and_every_byte_is_accounted_for(
+    pair: tuple[Window, Window],
+) -> None:
+    check(*pair, diff_windows([pair])[0])
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(any_pair, max_size=5))
+def test_many_pairs_at_once_are_compared_as_each_alone(pairs: list[tuple[Window, Window]]) -> None:
+    if not pairs:
+        assert diff_windows([]) == []
+        return
+    base, head = pairs[0][0].log, pairs[0][1].log
+    cuts = [
+        tuple(Window(log, w.name, lo, hi, lo, hi, lo + 1, hi) for log, w in zip((base, head), pair, strict=True)
+              for lo, hi in [(min(w.lo, len(log)), min(w.hi, len(log)))])
+        for pair in pairs
+    ]  # fmt: skip
+    together = diff_windows([(left, right) for left, right in cuts])
+    for (left, right), found in zip(cuts, together, strict=True):
+        check(left, right, found)
+        assert found.to_dict() == diff_windows([(left, right)])[0].to_dict()
+
+
+@settings(deadline=None, max_examples=200)
+@given(windows())
+def test_any_window_compared_with_itself_differs_in_nothing(window: Window) -> None:
+    found = diff_windows([(window, window)])[0]
+    assert found.same
+    assert (found.cost_bytes, found.moved, len(found.findings)) == (0, 0, 0)
+
+
+@settings(deadline=None, max_examples=400)
+@given(any_pair)
+def test_any_two_windows_compared_the_other_way_round_mirror_each_other(pair: tuple[Window, Window]) -> None:
+    base, head = pair
+    assert_mirrored(diff_windows([(base, head)])[0], diff_windows([(head, base)])[0])
+
+
+# --- the judge itself ----------------------------------------------------------------------------------------------------
+
+_BORN = st.tuples(st.sampled_from([0, 1, 2, 3, 5, 8]), st.sampled_from([-1, 0]), st.booleans()).map(
+    lambda born: Born(born[:2], born[2], born[0])
+)
+
+
+@settings(deadline=None)
+@given(st.lists(_BORN, max_size=30), st.lists(_BORN, max_size=30))
+def test_the_exact_program_agrees_with_its_plain_twin(base: list[Born], head: list[Born]) -> None:
+    table = exact(base, head)
+    assert table.cost == plain_cost(base, head) == cost_of(base, head, table.cheapest())
+
+
+@settings(deadline=None)
+@given(st.lists(_BORN, max_size=6), st.lists(_BORN, max_size=6), st.data())
+def test_the_exact_program_knows_what_some_and_what_every_cheapest_alignment_pairs(
+    base: list[Born], head: list[Born], data: st.DataObject
+) -> None:
+    table = exact(base, head)
+    each = {pairs: cost_of(base, head, pairs) for pairs in alignments(base, head)}
+    best = [set(pairs) for pairs, cost in each.items() if cost == min(each.values())]
+    assert table.cost == min(each.values())
+    cells = [(i, j) for i in range(len(base)) for j in range(len(head))]
+    assert {cell for cell in cells if table.some[cell]} == set.union(*best)
+    assert {cell for cell in cells if table.every[cell]} == set.intersection(*best)
+    for i in range(len(base)):
+        assert table.base_alone[i] == any(i not in {left for left, _ in pairs} for pairs in best)
+    for j in range(len(head)):
+        assert table.head_alone[j] == any(j not in {right for _, right in pairs} for pairs in best)
+    missing = {
+        frozenset((i, j) for i, j in pairs if not base[i].held and head[j].held and base[i].size) for pairs in best
+    }
+    assert table.missing() == (next(iter(missing)) if len(missing) == 1 else None)
+    wanted = np.zeros((len(base), len(head)), np.bool_)
+    for cell in data.draw(st.sets(st.sampled_from(cells)) if cells else st.just(set())):
+        wanted[cell] = True
+    assert table.most_of(wanted) == max(sum(bool(wanted[cell]) for cell in pairs) for pairs in best)
+
+
+def test_allocations_are_paired_with_their_frees_line_by_line() -> None:
+    rows: Sequence[tuple[Kind, int, int]] = [
+        (Kind.ALLOC, 10, 1),  # carried in
+        (Kind.ALLOC, 20, 2),  # freed in the window
+        (Kind.FREE, 10, 1),
+        (Kind.ALLOC, 30, 1),  # its FREE is lost: the next ALLOC takes the address
+        (Kind.ALLOC, 30, 1),  # freed in the window, as another size
+        (Kind.FREE, 40, 1),
+        (Kind.FREE, 20, 2),
+        (Kind.ALLOC, 50, 3),  # freed after the window
+        (Kind.FREE, 50, 3),
+    ]
+    asked = np.array([-1, 18, -1, 25, -1, -1, -1, 50, -1], np.int64)
+    log = EventLog.from_rows(rows, requested=asked)
+    window = Window(log, "1-8", 1, 8, 1, 8, 2, 8)
+    born, events = exact_alignment.born_in(window, requests=True)
+    assert events == [1, 3, 4, 7]
+    assert born == [
+        Born((20, 18), held=False, size=20),
+        Born((30, 25), held=True, size=30),
+        Born((30, -1), held=False, size=30),
+        Born((50, 50), held=True, size=50),
+    ]
+    assert [b.key for b in exact_alignment.born_in(window, requests=False)[0]] == [(20,), (30,), (30,), (50,)]
+
+
+# --- what is too long to be solved as a whole ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cells", [16, 400, 10_000])
+def test_an_approximation_accounts_for_every_byte_and_says_how_far_from_the_cheapest_it_is_at_most(
+    monkeypatch: pytest.MonkeyPatch, cells: int
+) -> None:
+    monkeypatch.setattr(matching, "align", partial(align, cells=cells))
+    monkeypatch.setattr(alignment, "EXACT_CELLS", cells)
+    chance = np.random.default_rng(cells)
+    run = random_fates(chance.choice(SIZES[:4], 700), 700, chance)
+    one_size = [random_fates(np.full(700, 512), 700, chance) for _ in range(2)]
+    step = random_fates(chance.choice(SIZES, 60), 60, chance)
+    steps = repeated(step.log(), 700)
+    pairs = [
+        (run, edited(run, 0.1, chance)),
+        (steps, edited(steps, 0.1, chance)),
+        (one_size[0], one_size[1]),
+        (half_freed(one_size[0], 500, chance), half_freed(one_size[1], 500, chance)),
+        (run, random_fates(chance.choice(SIZES[:4], 700), 700, chance)),
+    ]
+    for base, head in ((cut(base.log(), 0, len(base)), cut(head.log(), 0, len(head))) for base, head in pairs):
+        (found,) = diff_windows([(base, head)])
+        check_accounts(base, head, found)
+        cheapest = cheapest_cost(base, head)
+        if found.approximation is None:
+            assert found.cost_bytes == cheapest
+        else:
+            assert found.cost_bytes - found.approximation.excess_bytes <= cheapest <= found.cost_bytes
+            assert found.approximation.allocs <= found.base.allocs + found.head.allocs

@@ -1,0 +1,120 @@
+"""The alignment of many small sequences at once against a table filled cell by cell."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memlens.diffing.align import align
+from memlens.diffing.lanes import Problem, Symbols, mix, solve
+
+Entries = list[tuple[int, bool, int, int]]
+SIZES = (0, 1, 3, 256, 1 << 40)
+_ENTRY = st.tuples(st.integers(0, len(SIZES) - 1), st.booleans(), st.integers(0, 3), st.integers(0, 2))
+_SEQUENCE = st.lists(_ENTRY, max_size=14)
+
+
+def symbols(entries: Entries) -> Symbols:
+    """Symbols of rows (key, held, owner, surroundings)."""
+    key, held, owner, around = (np.array(column) for column in zip(*entries, strict=True)) if entries else [[]] * 4
+    word = np.array(owner, np.uint64) | (np.array(around, np.uint64) << np.uint64(16))
+    weights = np.array(SIZES, np.int64)[np.array(key, np.int64)]
+    return Symbols(np.array(key, np.int32), np.array(held, np.bool_), weights, word)
+
+
+def saved(row: tuple[int, bool, int, int], column: tuple[int, bool, int, int]) -> tuple[int, int]:
+    """What a pair saves in half bytes, and what its marks are worth: owner 4, what stands before 1; the other two are equal."""
+    same = (4 if row[1] else 2) if row[1] == column[1] else 1
+    return same * SIZES[row[0]], 4 * (row[2] == column[2]) + (row[3] == column[3]) + 2
+
+
+def best(rows: Entries, columns: Entries) -> tuple[int, int]:
+    """The most that can be saved, and among such alignments the most that marks can be worth, cell by cell."""
+    table = [[(0, 0)] * (len(columns) + 1) for _ in range(len(rows) + 1)]
+    for i, row in enumerate(rows):
+        for j, column in enumerate(columns):
+            value = max(table[i][j + 1], table[i + 1][j])
+            if row[0] == column[0]:
+                more = saved(row, column)
+                value = max(value, (table[i][j][0] + more[0], table[i][j][1] + more[1]))
+            table[i + 1][j + 1] = value
+    return table[-1][-1]
+
+
+def worth(rows: Entries, columns: Entries, pairs: list[tuple[int, int]]) -> tuple[int, int]:
+    """What given pairs save, once they are seen to be in order and of equal keys."""
+    assert all(rows[i][0] == columns[j][0] for i, j in pairs)
+    assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(pairs))
+    values = [saved(rows[i], columns[j]) for i, j in pairs]
+    return sum(value[0] for value in values), sum(value[1] for value in values)
+
+
+@given(st.lists(st.tuples(_SEQUENCE, _SEQUENCE), min_size=1, max_size=6))
+@settings(max_examples=300)
+def test_every_lane_saves_as_much_as_the_table_filled_cell_by_cell(problems: list[tuple[Entries, Entries]]) -> None:
+    problems = [(rows, columns) for rows, columns in problems if rows and columns]
+    rows = [row for one, _ in problems for row in one]
+    columns = [column for _, one in problems for column in one]
+    asked, i, j = [], 0, 0
+    for one, two in problems:
+        asked.append(Problem(np.arange(i, i + len(one)), np.arange(j, j + len(two))))
+        i, j = i + len(one), j + len(two)
+    found = sorted(zip(*(places.tolist() for places in solve(symbols(rows), symbols(columns), asked)), strict=True))
+    for problem, (one, two) in zip(asked, problems, strict=True):
+        first, other = int(problem.rows[0]), int(problem.columns[0])
+        own = [(a - first, b - other) for a, b in found if first <= a < first + len(one)]
+        assert worth(one, two, own) == best(one, two)
+
+
+@given(st.lists(st.tuples(_SEQUENCE, _SEQUENCE), min_size=1, max_size=5))
+@settings(max_examples=300)
+def test_pairing_common_ends_and_leaving_out_lonely_keys_costs_nothing(problems: list[tuple[Entries, Entries]]) -> None:
+    found = aligned(problems)
+    for (rows, columns), pairs in zip(problems, found, strict=True):
+        assert worth(rows, columns, pairs) == best(rows, columns)
+
+
+@given(st.lists(st.tuples(_SEQUENCE, _SEQUENCE), min_size=1, max_size=5))
+def test_turned_round_the_same_pairs_are_found(problems: list[tuple[Entries, Entries]]) -> None:
+    turned = aligned([(columns, rows) for rows, columns in problems])
+    assert aligned(problems) == [sorted((i, j) for j, i in pairs) for pairs in turned]
+
+
+def aligned(problems: list[tuple[Entries, Entries]]) -> list[list[tuple[int, int]]]:
+    """The pairs of each two sequences, counted from their starts."""
+    base_starts = np.cumsum([0, *(len(rows) for rows, _ in problems)])
+    head_starts = np.cumsum([0, *(len(columns) for _, columns in problems)])
+    base = symbols([row for rows, _ in problems for row in rows])
+    head = symbols([column for _, columns in problems for column in columns])
+    partner = align(base, head, base_starts, head_starts).partner
+    return [
+        [(i - a, int(partner[i]) - c) for i in range(a, b) if partner[i] >= 0]
+        for a, b, c in zip(base_starts.tolist(), base_starts[1:].tolist(), head_starts.tolist(), strict=False)
+    ]
+
+
+def test_where_marks_could_overflow_they_do_not_count_and_bytes_still_do() -> None:
+    # 2**47 is the largest size that is read; eight of them, times what marks need, are more than 63 bits hold.
+    huge = [(0, False, 0, 0)] * 8
+    weights = np.full(8, 1 << 58, np.int64)
+    rows = Symbols(np.zeros(8, np.int32), np.zeros(8, np.bool_), weights, np.arange(8, dtype=np.uint64))
+    pairs = solve(rows, rows, [Problem(np.arange(8), np.arange(8))])
+    assert sorted(zip(*(side.tolist() for side in pairs), strict=True)) == [(i, i) for i in range(len(huge))]
+
+
+def test_mixing_sends_no_two_numbers_to_one() -> None:
+    numbers = np.concatenate([np.arange(1 << 16, dtype=np.uint64), ~np.arange(1 << 16, dtype=np.uint64)])
+    assert len(np.unique(mix(numbers))) == len(numbers)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 300), (300, 1), (1000, 1000)])
+def test_wide_and_high_tables_are_no_special_case(rows: int, columns: int) -> None:
+    rng = np.random.default_rng(1)
+    one, two = (
+        [(int(k), bool(h), 0, 0) for k, h in zip(rng.integers(0, 4, n), rng.random(n) < 0.3, strict=True)]
+        for n in (rows, columns)
+    )
+    (pairs,) = aligned([(one, two)])
+    assert worth(one, two, pairs)[0] == best(one, two)[0]

@@ -1,0 +1,209 @@
+"""Windows pair by name, and where names come again, in order: what is missing on one side shifts nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memlens.diffing.pairs import WindowPairs, longest_common, pair_windows
+from memlens.errors import AnchorError
+from memlens.events import EventLog
+from memlens.facts import Facts
+from memlens.parsing.reader import read
+from memlens.slicing import Window, numbered, windows
+from memlens.source import MemorySource
+
+LOG = EventLog.from_rows([])
+
+
+def series(names: Sequence[str]) -> list[Window]:
+    """Windows as :func:`memlens.slicing.windows` names them; ``start_line`` tells which one it is."""
+    return [Window(LOG, name, 0, 0, 0, 0, k, k) for k, name in enumerate(numbered(names))]
+
+
+def places(found: WindowPairs) -> list[tuple[int, int]]:
+    return [(one.start_line, other.start_line) for one, other in found.pairs]
+
+
+def alone(found: WindowPairs) -> tuple[list[str], list[str]]:
+    return [window.name for window in found.only_base], [window.name for window in found.only_head]
+
+
+def pair(base: Sequence[str], head: Sequence[str]) -> WindowPairs:
+    return pair_windows(series(base), series(head))
+
+
+# -- by name ---------------------------------------------------------------------------------------------------------------
+
+
+def test_names_that_stand_alone_pair_by_name() -> None:
+    found = pair(["(before)", "A", "B", "C"], ["(before)", "B", "D", "C"])
+    assert places(found) == [(0, 0), (2, 1), (3, 3)]
+    assert alone(found) == (["A"], ["D"])
+
+
+def test_names_that_stand_alone_pair_in_whatever_order_they_come() -> None:
+    found = pair(["A", "B", "C"], ["C", "A", "B"])
+    assert places(found) == [(0, 1), (1, 2), (2, 0)]  # base's order
+
+
+def test_the_window_before_pairs_with_the_window_before_only() -> None:
+    found = pair(["(before)", "A", "A"], ["A", "A"])
+    assert places(found) == [(1, 0), (2, 1)]
+    assert alone(found) == (["(before)"], [])
+
+
+def test_a_log_cut_short_leaves_the_rest_of_the_other_alone() -> None:
+    names = [f"STEP {k}" for k in range(10)]
+    found = pair(names, names[:4])
+    assert places(found) == [(k, k) for k in range(4)]
+    assert alone(found) == (names[4:], [])
+
+
+def test_the_same_series_pairs_with_itself() -> None:
+    names = ["(before)", "STEP 0", "OPT", "STEP 1", "OPT", "STEP 0", "OPT"]
+    assert places(pair(names, names)) == [(k, k) for k in range(len(names))]
+
+
+# -- by order --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_window_missing_in_the_middle_does_not_shift_the_rest() -> None:
+    base = [name for k in range(6) for name in (f"STEP {k}", "LOSS", "BACKWARD", "OPT")]
+    head = base[:11] + base[12:]  # the OPT of STEP 2
+    found = pair(base, head)
+    assert places(found) == [(k, k - (k > 11)) for k in range(24) if k != 11]
+    assert alone(found) == (["OPT #3"], [])
+
+
+def test_a_window_inserted_in_the_middle_does_not_shift_the_rest() -> None:
+    base = ["FORWARD", "BACKWARD", "OPT"] * 5
+    head = [*base[:7], "EVAL", *base[7:]]
+    found = pair(base, head)
+    assert places(found) == [(k, k + (k >= 7)) for k in range(15)]
+    assert alone(found) == ([], ["EVAL"])
+
+
+def test_numbers_that_start_again_pair_step_by_step() -> None:
+    base = [f"CALL_{k}" for _ in range(4) for k in range(3)]
+    head = [f"CALL_{k}" for _ in range(4) for k in range(2)]  # one graph break less
+    found = pair(base, head)
+    assert places(found) == [(3 * step + k, 2 * step + k) for step in range(4) for k in range(2)]
+    assert alone(found) == (["CALL_2", "CALL_2 #2", "CALL_2 #3", "CALL_2 #4"], [])
+
+
+def test_a_name_that_stands_alone_pairs_even_where_the_others_are_in_another_order() -> None:
+    found = pair(["INIT", "OPT", "OPT", "OPT"], ["OPT", "OPT", "OPT", "INIT"])
+    assert sorted(places(found)) == [(0, 3), (1, 0), (2, 1), (3, 2)]
+
+
+def test_a_name_of_a_log_that_looks_like_a_repeated_one_is_left_as_it_is() -> None:
+    found = pair(["RUN #2", "RUN #3", "RUN #3"], ["RUN #3", "RUN #3", "RUN #2"])
+    assert (0, 2) in places(found)
+    assert len(found.pairs) == 3
+
+
+@given(st.lists(st.sampled_from("ABCDE"), max_size=30), st.lists(st.sampled_from("ABCDEF"), max_size=30))
+def test_every_window_is_in_one_pair_or_alone_and_paired_names_are_equal(base: list[str], head: list[str]) -> None:
+    if not set(base) & set(head):
+        with pytest.raises(AnchorError):
+            pair(base, head)
+        return
+    found = pair(base, head)
+    ours = [one for one, _ in found.pairs]
+    theirs = [other for _, other in found.pairs]
+    assert sorted(w.start_line for w in (*ours, *found.only_base)) == list(range(len(base)))
+    assert sorted(w.start_line for w in (*theirs, *found.only_head)) == list(range(len(head)))
+    assert all(base[one.start_line] == head[other.start_line] for one, other in found.pairs)
+    assert [w.start_line for w in ours] == sorted(w.start_line for w in ours)
+    assert sorted(places(pair(head, base))) == sorted((j, i) for i, j in places(found))  # whichever is called base
+
+
+# -- the longest common subsequence ----------------------------------------------------------------------------------------
+
+
+def longest_plain(base: Sequence[str], head: Sequence[str]) -> int:
+    """The length, by the table of the textbook."""
+    row = [0] * (len(head) + 1)
+    for name in base:
+        before = row[:]
+        for j, other in enumerate(head):
+            row[j + 1] = before[j] + 1 if name == other else max(row[j], before[j + 1])
+    return row[-1]
+
+
+@given(st.text("ABC", max_size=40), st.text("ABCD", max_size=40))
+def test_it_is_common_in_order_and_as_long_as_can_be(base: str, head: str) -> None:
+    same = longest_common(base, head)
+    assert all(base[i] == head[j] for i, j in same)
+    assert all(i < k and j < m for (i, j), (k, m) in pairwise(same))
+    assert len(same) == longest_plain(base, head)
+
+
+def test_it_ends_with_nothing_in_common_or_nothing_at_all() -> None:
+    assert (
+        longest_common("", "")
+        == longest_common("AB", "")
+        == longest_common("", "AB")
+        == longest_common("AB", "CD")
+        == []
+    )
+
+
+def test_ten_thousand_windows_a_side_take_a_moment() -> None:
+    base = [name for k in range(2500) for name in (f"STEP {k % 50}", "LOSS", "BACKWARD", "OPT")]
+    head = [name for k, name in enumerate(base) if k % 97]
+    begun = time.perf_counter()
+    found = pair(base, head)
+    assert time.perf_counter() - begun < 5
+    assert places(found) == [(k, k - k // 97 - 1) for k in range(len(base)) if k % 97]
+
+
+# -- nothing to pair -------------------------------------------------------------------------------------------------------
+
+
+def test_two_runs_without_a_name_in_common_are_an_error_that_shows_the_names() -> None:
+    with pytest.raises(AnchorError) as error:
+        pair(["A", "B"], [f"STEP {k}" for k in range(1000)])
+    assert "base has A, B; head has 1,000, from STEP 0 to STEP 999" in error.value.message
+    assert "--by" in error.value.hint
+    with pytest.raises(AnchorError, match="base has none"):
+        pair([], ["A"])
+
+
+def test_a_name_in_the_error_is_harmless_text() -> None:
+    with pytest.raises(AnchorError) as error:
+        pair(["\x1b[31mred" + "x" * 500], ["B"])
+    assert "\x1b" not in str(error.value)
+    assert len(error.value.message) < 300
+
+
+# -- real windows ----------------------------------------------------------------------------------------------------------
+
+
+def test_windows_of_a_log_pair_with_those_of_a_log_that_lacks_a_line() -> None:
+    lines = ["begin", *(line for k in range(3) for line in (f"STEP {k} START", "START LOSS", "START OPT"))]
+    logs = []
+    for text in ("\n".join(lines), "\n".join(lines[:6] + lines[7:])):  # the START OPT of STEP 1
+        source = MemorySource(text.encode())
+        logs.append(EventLog.from_rows([], source=source, facts=Facts(bytes=len(text), lines=text.count("\n") + 1)))
+    found = pair_windows(*(windows(log, r"START (\w+)|STEP \d+ START") for log in logs))
+    assert [window.name for window in found.only_base] == ["OPT #2"]
+    assert [(one.name, other.name) for one, other in found.pairs][-1] == ("OPT #3", "OPT #2")
+
+
+def test_real_runs_of_one_model_pair_window_by_window(shared: Path) -> None:
+    folder = shared / "data" / "paddle"
+    by = r"^(?:START (\w+)|STEP \d+ START)"
+    base, head = (read(folder / f"30_sot_cnn_breaks_{ir}.log").windows(by) for ir in ("pt", "pir"))
+    found = pair_windows(base, head)
+    # (before), and for each of the 5 steps STEP, 4 SOT_CALLs, LOSS, BACKWARD and OPT
+    assert len(found.pairs) == 1 + 5 * 8
+    assert [one.name for one, _ in found.pairs] == [other.name for _, other in found.pairs]
+    assert found.only_base == found.only_head == ()
