@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memlens.analysis import Analysis, LogAnalysis, WindowAnalysis, analyze
     from memlens.cutting import slice_log as slice  # noqa: A004  the verb is called slice
+    from memlens.diffing.result import Diff, Finding, WindowDiff
+    from memlens.diffing.run import diff
     from memlens.errors import AnchorError, InputError, MemlensError, NoEventsError, OutputError, UsageError
     from memlens.events import EventLog, Kind
     from memlens.lifetimes import Lifetimes
@@ -30,7 +32,9 @@ __all__ = [
     "Analysis",
     "Anchor",
     "AnchorError",
+    "Diff",
     "EventLog",
+    "Finding",
     "InputError",
     "Kind",
     "Lifetimes",
@@ -43,8 +47,10 @@ __all__ = [
     "UsageError",
     "Window",
     "WindowAnalysis",
+    "WindowDiff",
     "__version__",
     "analyze",
+    "diff",
     "format_bytes",
     "parse_bytes",
     "read",
@@ -57,6 +63,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "memlens.analysis": ("Analysis", "LogAnalysis", "WindowAnalysis", "analyze"),
     "memlens.cutting": ("slice",),
+    "memlens.diffing.result": ("Diff", "Finding", "WindowDiff"),
+    "memlens.diffing.run": ("diff",),
     "memlens.errors": ("AnchorError", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError"),
     "memlens.events": ("EventLog", "Kind"),
     "memlens.lifetimes": ("Lifetimes",),

@@ -27,10 +27,14 @@ VERBS: dict[str, tuple[str, str]] = {
         "Say where the memory went, in a whole log or in any part of it.",
     ),
     "slice": ("memlens.cli.slice:slice_command", "Cut the raw text of one window out of a log."),
+    "diff": (
+        "memlens.cli.diff:diff_command",
+        "Say which allocation one run frees and the other keeps.",
+    ),
 }
 
 #: The Python twin of each verb.
-TWINS: dict[str, str] = {"analyze": "memlens.analyze", "slice": "memlens.slice"}
+TWINS: dict[str, str] = {"analyze": "memlens.analyze", "slice": "memlens.slice", "diff": "memlens.diff"}
 
 _INTERRUPTED = 130  # 128 + SIGINT, what shells expect
 

@@ -1,4 +1,4 @@
-"""What a report for people is made of: lines, key figures and tables, before anything decides how they look.
+"""What a report for people is made of: lines, key figures, tables and quoted log lines, before anything decides how they look.
 
 A *screen* builds blocks from results, and a *form* (terminal, Markdown) shows blocks.  Neither knows the other, so that a
 new form shows every result there is, and a new result shows in every form.
@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from memlens.reports.text import plural
 
-__all__ = ["Block", "Column", "Figure", "Figures", "Line", "Table", "Value", "take"]
+__all__ = ["Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Quoted", "Table", "Value", "take"]
 
 Value: TypeAlias = "int | str | None"
 
@@ -85,8 +85,44 @@ class Line:
     label: str = ""
 
 
+@dataclass(frozen=True)
+class Quoted:
+    """A line of a log as it stands there.
+
+    Attributes:
+        line: Its 1-based number.
+        text: Text from the log.
+        marked: It is what the others are shown for.
+    """
+
+    line: int
+    text: str
+    marked: bool = False
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Some lines of a log, in their order."""
+
+    title: str
+    lines: tuple[Quoted, ...]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Blocks that a form which can fold shows folded; the others show them as they are.
+
+    Attributes:
+        summary: What is in it: words of memlens, never text from a log.
+        blocks: What is folded.
+    """
+
+    summary: str
+    blocks: tuple[Block, ...]
+
+
 #: ``None`` is an empty line between two parts.
-Block: TypeAlias = "Line | Figures | Table | None"
+Block: TypeAlias = "Line | Figures | Table | Excerpt | Fold | None"
 
 
 def take(

@@ -1,6 +1,6 @@
-"""An analysis as CSV: a row a window, a column a figure, exact integers.
+"""An analysis or a comparison as CSV: a row a window (or pair of windows), a column a figure, exact integers.
 
-Lists (what is live at the peak, what is held) are not in it; JSON has them.  Text from a log is made visible as on the terminal,
+Lists (what is live at the peak, what is held, what differs) are not in it; JSON has them.  Text from a log is made visible as on the terminal,
 and a cell of text that a spreadsheet would take for a formula gets an apostrophe in front, as spreadsheets themselves write it.
 Programs that join on names should read the JSON, where names are exact.
 """
@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from memlens.reports.tables import sorted_analysis
 from memlens.reports.text import visible
 
 if TYPE_CHECKING:
     from memlens.analysis import Analysis
+    from memlens.diffing.result import Diff
 
 __all__ = ["render"]
 
 _FORMULA = ("=", "+", "-", "@")
 
 
-def render(analysis: Analysis, *, sort: str | None = None) -> str:
-    """A heading and a row a window; ``sort`` orders windows and logs as in the tables."""
-    rows = sorted_analysis(analysis, sort).rows()
+def render(result: Analysis | Diff, *, sort: str | None = None) -> str:
+    """A heading and a row a window; ``sort`` orders windows and logs of an analysis as in the tables."""
+    rows = (result if sort is None else sorted_analysis(cast("Analysis", result), sort)).rows()
     names = list(dict.fromkeys(name for row in rows for name in row))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

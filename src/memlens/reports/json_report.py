@@ -1,4 +1,4 @@
-"""An analysis as JSON: exact integers, the names of the contract, and ASCII only.
+"""An analysis or a comparison as JSON: exact integers, the names of the contract, and ASCII only.
 
 Text from a log is a JSON string with every character beyond ASCII escaped: no terminal that the output is printed on by accident
 obeys it.
@@ -7,7 +7,7 @@ obeys it.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -15,13 +15,14 @@ from memlens.reports.tables import sorted_analysis
 
 if TYPE_CHECKING:
     from memlens.analysis import Analysis
+    from memlens.diffing.result import Diff
 
 __all__ = ["render"]
 
 
-def render(analysis: Analysis, *, sort: str | None = None) -> str:
-    """One JSON document with a newline at its end; ``sort`` orders windows and logs as in the tables."""
-    values = sorted_analysis(analysis, sort).to_dict()
+def render(result: Analysis | Diff, *, sort: str | None = None) -> str:
+    """One JSON document with a newline at its end; ``sort`` orders windows and logs of an analysis as in the tables."""
+    values = (result if sort is None else sorted_analysis(cast("Analysis", result), sort)).to_dict()
     return json.dumps(values, ensure_ascii=True, allow_nan=False, indent=1, default=_plain_value) + "\n"
 
 

@@ -1,14 +1,15 @@
 """Blocks as GitHub Markdown, to paste into an issue or a pull request.
 
-Text from a log goes into code spans: nothing in them is markup, HTML, a link or a mention.
+Text from a log goes into code spans and fenced code: nothing in them is markup, HTML, a link or a mention.
 """
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator, Sequence
 
-from memlens.reports.blocks import Block, Column, Figures, Line, Table, Value
+from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, Table, Value
 from memlens.reports.text import format_value, shorten, visible
 
 __all__ = ["render"]
@@ -21,15 +22,24 @@ _ESCAPES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 def render(blocks: Sequence[Block]) -> str:
     """Markdown with a newline at its end."""
-    parts: list[str] = []
+    return "\n\n".join(_paragraphs(blocks)) + "\n"
+
+
+def _paragraphs(blocks: Sequence[Block]) -> Iterator[str]:
     for block in blocks:
         if isinstance(block, Line):
-            parts.append(_line(block))
+            yield _line(block)
         elif isinstance(block, Figures):
-            parts.append("\n".join(_figures(block)))
-        elif block is not None:
-            parts.append("\n".join(_table(block)))
-    return "\n\n".join(parts) + "\n"
+            yield "\n".join(_figures(block))
+        elif isinstance(block, Table):
+            yield "\n".join(_table(block))
+        elif isinstance(block, Excerpt):
+            yield "\n".join(_excerpt(block))
+        elif isinstance(block, Fold):
+            # Markdown is read within HTML only after an empty line.
+            yield f"<details>\n<summary>{html.escape(visible(block.summary))}</summary>"
+            yield from _paragraphs(block.blocks)
+            yield "</details>"
 
 
 def code(text: str) -> str:
@@ -85,6 +95,23 @@ def _table(table: Table) -> Iterator[str]:
     if table.more:
         yield ""
         yield plain(table.more)
+
+
+def _excerpt(excerpt: Excerpt) -> Iterator[str]:
+    if excerpt.title:
+        yield plain(excerpt.title)
+        yield ""
+    numbers = max((len(str(quoted.line)) for quoted in excerpt.lines), default=0)
+    lines = [
+        f"{'>' if quoted.marked else ' '} {str(quoted.line).rjust(numbers)}  {visible(quoted.text)}"
+        for quoted in excerpt.lines
+    ]
+    # A fence is closed by one at least as long: this one is longer than any run of backticks within.
+    longest = max((len(run) for line in lines for run in re.findall(r"`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    yield fence
+    yield from lines
+    yield fence
 
 
 def _cell(column: Column, value: Value) -> str:

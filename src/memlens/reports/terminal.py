@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from memlens.reports.blocks import Block, Column, Figures, Line, Table
+from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, Table
 from memlens.reports.text import NO_BREAK, format_value, plain_ascii, shorten, visible, width_of
 
 __all__ = ["render"]
@@ -22,6 +22,8 @@ _GAP = "  "
 _WIDEST_NAME = 120
 #: A name column is not squeezed below this before other columns are left out.
 _NARROWEST_NAME = 20
+#: A quoted line of a log takes about so many rows of a terminal at most.
+_ROWS_OF_A_QUOTE = 3
 _STYLES = {"heading": "bold", "good": "green", "doubt": "yellow", "hint": "dim", "quiet": "dim", "plain": ""}
 
 
@@ -48,7 +50,9 @@ def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = 
                 lines += _line(block, label_width, width)
             elif isinstance(block, Figures):
                 lines += _figures(block, label_width, value_width, width)
-            else:
+            elif isinstance(block, Excerpt):
+                lines += _excerpt(block, width)
+            elif isinstance(block, Table):
                 lines += _table(block, width)
     if ascii_only:
         lines = [[(plain_ascii(text), style) for text, style in line] for line in lines]
@@ -60,11 +64,19 @@ def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = 
 def _parts(blocks: Sequence[Block]) -> list[list[Block]]:
     """The blocks cut at headings: key figures align within a part, and not with those under another heading."""
     parts: list[list[Block]] = [[]]
-    for block in blocks:
+    for block in _unfolded(blocks):
         if isinstance(block, Line) and block.style == "heading":
             parts.append([])
         parts[-1].append(block)
     return parts
+
+
+def _unfolded(blocks: Iterable[Block]) -> Iterator[Block]:
+    for block in blocks:
+        if isinstance(block, Fold):
+            yield from _unfolded(block.blocks)
+        else:
+            yield block
 
 
 def _widths(part: Sequence[Block]) -> tuple[int, int]:
@@ -126,6 +138,25 @@ def _table(table: Table, width: int | None) -> Iterator[Spans]:
         note = f"(no room here for: {', '.join(hidden)}; a wider terminal, a pipe or --format csv has all)"
         for text in wrap(note, width):
             yield [(text, "dim")]
+
+
+def _excerpt(excerpt: Excerpt, width: int | None) -> Iterator[Spans]:
+    if excerpt.title:
+        yield from ([(text, "dim")] for text in wrap(excerpt.title, width))
+    numbers = [str(quoted.line) for quoted in excerpt.lines]
+    number_width = max(map(len, numbers), default=0)
+    indent = 2 + number_width + len(_GAP)
+    room = None if width is None else max(width - indent, 10)
+    for quoted, number in zip(excerpt.lines, numbers, strict=True):
+        text = visible(quoted.text)
+        if room is not None:
+            text = shorten(text, room * _ROWS_OF_A_QUOTE)
+        prefix = f"{'>' if quoted.marked else ' '} {number.rjust(number_width)}{_GAP}"
+        for row, piece in enumerate(wrap(text, room)):
+            yield [
+                (" " * indent if row else prefix, "" if quoted.marked else "dim"),
+                (piece, "bold" if quoted.marked else ""),
+            ]
 
 
 def _cell(column: Column, value: object) -> str:

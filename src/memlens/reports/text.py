@@ -12,8 +12,11 @@ from memlens.units import format_bytes, format_signed
 
 __all__ = [
     "NO_BREAK",
+    "format_change",
     "format_count",
     "format_duration",
+    "format_exact",
+    "format_explained",
     "format_moment",
     "format_share",
     "format_value",
@@ -94,6 +97,8 @@ def plain_ascii(text: str) -> str:
     return (
         text.replace("…", "...")
         .replace("·", "-")
+        .replace("×", "x")
+        .replace("Δ", "d")
         .replace("\N{EN DASH}", "-")
         .encode("ascii", "backslashreplace")
         .decode("ascii")
@@ -116,6 +121,41 @@ def format_share(part: int, whole: int) -> str:
         return ""
     percent = round(100 * part / whole)
     return "<1%" if percent == 0 and part > 0 else f"{percent}%"
+
+
+def format_exact(count: int) -> str:
+    """Bytes for people and to the byte, for a size by which blocks are known: ``3.38 MiB (3538944 B)``."""
+    return format_bytes(count) if abs(count) < 1024 else f"{format_bytes(count)} ({count} B)"
+
+
+def format_change(base: int, head: int) -> str:
+    """A difference in percent of base, cut and not rounded: ``+100.00%``; ``new`` where base is 0; empty where nothing changed.
+
+    Empty too where base is below 0, for no percentage says anything then.
+    """
+    if base == head or base < 0:
+        return ""
+    if base == 0:
+        return "new"
+    sign, hundredths = "+" if head > base else "-", 10_000 * abs(head - base) // base
+    if not hundredths:
+        return f"{sign}<0.01%"
+    if hundredths >= 1_000_000:
+        return f"{sign}{hundredths // 100:,}%"
+    return f"{sign}{hundredths // 100}.{hundredths % 100:02d}%"
+
+
+def format_explained(part: int, whole: int) -> str:
+    """Which share of a difference a part of it explains, cut and not rounded: ``100.00%`` is all of it, to the byte.
+
+    Empty where no share says anything: the whole is nothing, or the part is larger or has the other sign.
+    """
+    if whole < 0:
+        part, whole = -part, -whole
+    if whole == 0 or not 0 <= part <= whole:
+        return ""
+    hundredths = 10_000 * part // whole
+    return f"{hundredths // 100}.{hundredths % 100:02d}%" if hundredths or not part else "<0.01%"
 
 
 def format_duration(microseconds: int) -> str:

@@ -10,9 +10,9 @@ from memlens.reports.text import plural
 
 if TYPE_CHECKING:
     from memlens.analysis import LogAnalysis
-    from memlens.trust import Doubt, Note
+    from memlens.trust import Doubt, Note, Trust
 
-__all__ = ["trust_lines"]
+__all__ = ["doubt_lines", "trust_lines"]
 
 #: Doubts and notes told in full; machine output has all.
 _MOST_REMARKS = 6
@@ -33,3 +33,10 @@ def trust_lines(log: LogAnalysis) -> Iterator[Line]:
             yield Line(f"… and {plural(left, f'more {kind}')} (--format json has all)", "hint", label=" ")
     for note in log.notes:
         yield Line(note, "doubt", label="Windows")
+
+
+def doubt_lines(trust: Trust, label: str) -> Iterator[Line]:
+    """The trust report of a log in short where it is in doubt; nothing where it is not."""
+    if not trust.ok:
+        yield Line(trust.summary(), "doubt", label=label)
+        yield Line("memlens analyze tells what that means for its figures.", "hint", label=" ")

@@ -1,0 +1,213 @@
+"""A pair of windows compared: figures side by side, findings, what only one run has, and the account down to the last byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memlens.reports.blocks import Block, Column, Fold, Line, Table, Value
+from memlens.reports.diff_findings import excerpt_of, finding_blocks, one_sided_table, untimely_table
+from memlens.reports.text import format_change, format_count, format_explained, plural
+from memlens.units import format_bytes, format_signed
+
+if TYPE_CHECKING:
+    from memlens.diffing.result import Approximation, Finding, WindowDiff
+
+__all__ = ["Asked", "window_blocks"]
+
+#: Findings told in full, with the log lines around them; the others are rows of a table.
+_KEPT = ("missing_free", "extra_free", "released")
+#: Findings that say something of the peak only: the largest that raise or lower it as the whole window does are told in full.
+_UNTIMELY = ("late_free", "early_free")
+_UNTIMELY_IN_FULL = 2
+
+_FIGURES = (
+    Column("figure", "", "word"),
+    Column("base", "Base", "count"),
+    Column("head", "Head", "count"),
+    Column("difference", "Δ", "count", strong=True),
+    Column("change", "Change", "count", drop=1),
+)
+_TERM = Column("term", "Adding up", "word")
+_D_REMAINING = Column("d_remaining_bytes", "Δremaining", "signed")
+_D_PEAK = Column("d_peak_bytes", "Δpeak", "signed")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of lists: rows, and the smallest block."""
+
+    top: int
+    min_size: int
+
+    def large(self, findings: Sequence[Finding]) -> list[Finding]:
+        """Those findings whose blocks are not too small to be listed."""
+        return [finding for finding in findings if finding.size_bytes >= self.min_size]
+
+
+def window_blocks(window: WindowDiff, asked: Asked) -> Iterator[Block]:
+    """Everything that is shown of one pair of windows."""
+    yield _figures(window)
+    yield from _approximation(window.approximation)
+    if window.same:
+        yield None
+        yield Line(
+            "No difference: every allocation has its partner in the other run, and both are freed alike.", "good"
+        )
+        return
+    findings = window.findings
+    yield None
+    yield from _explained(window, findings)
+    wanted = _to_tell(findings, window, asked)
+    told = wanted[: asked.top]
+    for finding in told:
+        yield None
+        yield from finding_blocks(finding, window)
+    if left := sum(finding.kind in _KEPT for finding in findings) - sum(finding.kind in _KEPT for finding in told):
+        yield None
+        yield Line(f"… and {plural(left, 'more finding')} (--top N shows more)", "quiet")
+    rest = [finding for finding in findings if finding.kind not in _KEPT and finding not in told]
+    tables, account = tuple(_tables(rest, asked, example=not wanted)), tuple(_account(window))
+    if tables or account:
+        what = [*(["what else differs"] if tables else []), *(["how the differences add up"] if account else [])]
+        yield Fold(", ".join(what).capitalize(), (*tables, *account))
+
+
+def _to_tell(findings: Sequence[Finding], window: WindowDiff, asked: Asked) -> list[Finding]:
+    """The findings to tell in full, in their order: what is kept differently, and the first few that explain the peak."""
+    untimely = [
+        finding for finding in findings if finding.kind in _UNTIMELY and finding.d_peak_bytes * window.d_peak_bytes > 0
+    ]
+    chosen = asked.large(untimely)[:_UNTIMELY_IN_FULL]
+    return [finding for finding in asked.large(findings) if finding.kind in _KEPT or finding in chosen]
+
+
+def _figures(window: WindowDiff) -> Table:
+    base, head = window.base, window.head
+    rows: list[tuple[Value, ...]] = [
+        (title, format_bytes(old), format_bytes(new), format_signed(new - old), format_change(old, new))
+        for title, old, new in (
+            ("Remaining", base.remaining_bytes, head.remaining_bytes),
+            ("Peak", base.peak_bytes, head.peak_bytes),
+            ("Reserved peak", base.reserved_peak_bytes, head.reserved_peak_bytes),
+            ("Allocated", base.alloc_bytes, head.alloc_bytes),
+            ("Freed", base.free_bytes, head.free_bytes),
+        )
+    ]
+    rows += [
+        (title, format_count(old), format_count(new), f"{new - old:+,}" if new != old else "0", format_change(old, new))
+        for title, old, new in (("Allocs", base.allocs, head.allocs), ("Frees", base.frees, head.frees))
+    ]
+    return Table("", _FIGURES, tuple(rows))
+
+
+def _approximation(approximation: Approximation | None) -> Iterator[Block]:
+    if approximation is None:
+        return
+    yield None
+    where = f"{plural(approximation.allocs, 'ALLOC')} were aligned in {plural(approximation.pieces, 'piece')}"
+    if not approximation.excess_bytes:
+        yield Line(f"{where}, and this alignment is proved to be a cheapest one all the same", "plain", label="Exact")
+        return
+    blind = ""
+    if approximation.blind_allocs:
+        blind = f", {format_count(approximation.blind_allocs)} of them where nothing told where to cut"
+    most = format_bytes(round(approximation.excess_bytes))
+    yield Line(
+        f"too large to be solved as a whole: {where}{blind}. The findings explain the differences to the byte, but a better "
+        f"alignment may need fewer or smaller ones: this one costs at most {most} more than the cheapest.",
+        "doubt",
+        label="Approximate",
+    )
+
+
+def _explained(window: WindowDiff, findings: Sequence[Finding]) -> Iterator[Line]:
+    moved = f"{plural(window.moved, 'block')} ({format_bytes(window.moved_bytes)})"
+    if window.moved and not findings and not window.d_remaining_bytes and not window.d_peak_bytes:
+        yield Line(f"No difference but the order: {moved} come in another order, and are freed alike.", "good")
+        return
+    parts = [
+        _share(name, part, whole, sum(1 for effect in effects if effect))
+        for name, part, whole, effects in (
+            (
+                "Δremaining",
+                window.remaining_explained_bytes,
+                window.d_remaining_bytes,
+                [finding.d_remaining_bytes for finding in findings],
+            ),
+            ("Δpeak", window.peak_explained_bytes, window.d_peak_bytes, [finding.d_peak_bytes for finding in findings]),
+        )
+        if whole
+    ]
+    if parts:
+        yield Line("; ".join(parts), "good", label="Explained")
+    elif findings and all(finding.fate == "temporary" for finding in findings):
+        sides = (("head", window.only_head_temporary_bytes), ("base", window.only_base_temporary_bytes))
+        only = " and ".join(f"{format_bytes(size)} in {which} only" for which, size in sides if size)
+        yield Line(f"No difference in what is kept: the runs differ in temporaries, {only}.", "good")
+    else:
+        yield Line("Δremaining and Δpeak are 0 B: what differs adds up to nothing.", "good")
+    if window.moved:
+        yield Line(f"{moved} come in another order, and are freed alike", "quiet", label="Moved")
+
+
+def _share(name: str, part: int, whole: int, findings: int) -> str:
+    share = format_explained(part, whole)
+    said = f"{share} of {name}" if share else f"{format_signed(part)} of {name} {format_signed(whole)}"
+    return f"{said}, by {plural(findings, 'finding')}"
+
+
+def _tables(findings: Sequence[Finding], asked: Asked, *, example: bool) -> Iterator[Block]:
+    """What is not told in full.
+
+    Args:
+        findings: Of any kind that has a table.
+        asked: What was asked of lists.
+        example: Nothing is told in full: show where the largest block that only one run holds comes from.
+    """
+    for title, kinds, fate in (
+        ("Held, and only one run allocates it", ("only_head", "only_base"), "held"),
+        ("Temporary, and only one run allocates it", ("only_head", "only_base"), "temporary"),
+        ("Live at one of the two peaks only", ("elsewhere",), None),
+    ):
+        found = [finding for finding in findings if finding.kind in kinds and finding.fate == fate]
+        if not found:
+            continue
+        listed = asked.large(found)
+        yield None
+        yield one_sided_table(title, found, listed, asked.top)
+        if example and fate == "held" and listed[: asked.top] and (excerpt := excerpt_of(listed[0])):
+            yield excerpt
+    if untimely := [finding for finding in findings if finding.kind in _UNTIMELY]:
+        yield None
+        yield untimely_table(untimely, asked.large(untimely), asked.top)
+
+
+def _account(window: WindowDiff) -> Iterator[Block]:
+    remaining, peak = window.remaining, window.peak
+    terms = (
+        ("Missing frees", remaining.missing_free_bytes, peak.missing_free_bytes),
+        ("Extra frees", -remaining.extra_free_bytes, peak.extra_free_bytes),
+        ("Only head allocates", remaining.only_head_held_bytes, peak.only_head_bytes),
+        ("Only base allocates", -remaining.only_base_held_bytes, peak.only_base_bytes),
+        ("Late frees", None, peak.late_free_bytes),
+        ("Early frees", None, peak.early_free_bytes),
+        ("Live at one peak only", None, peak.elsewhere_bytes),
+        ("Older blocks freed", -remaining.d_released_bytes, peak.released_bytes),
+        ("Frees without an ALLOC", -remaining.d_unknown_free_bytes, peak.unknown_free_bytes),
+        ("Sizes that disagree", remaining.d_mismatch_bytes, peak.mismatch_bytes),
+    )
+    used: list[tuple[Value, ...]] = [term for term in terms if term[1] or term[2]]
+    if not used:
+        return
+    rows = (
+        *used,
+        ("Sum", window.d_remaining_bytes, window.d_peak_bytes),
+        ("Unexplained", remaining.unexplained_bytes, peak.unexplained_bytes),
+    )
+    yield None
+    if any(term[2] for term in used):
+        yield Table("", (_TERM, _D_REMAINING, _D_PEAK), rows)
+    else:
+        yield Table("", (_TERM, _D_REMAINING), tuple(row[:2] for row in rows))

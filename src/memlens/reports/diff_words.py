@@ -1,0 +1,54 @@
+"""What each kind of finding is called and what it means, in words: as a heading, as a sentence, in a cell of a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from memlens.diffing.result import Finding
+
+__all__ = ["Words", "words_of"]
+
+
+class Words(NamedTuple):
+    """What a finding is called.
+
+    Attributes:
+        title: As a heading: ``Missing free``.
+        short: In a cell of a table.
+        meaning: In a sentence.
+    """
+
+    title: str
+    short: str
+    meaning: str
+
+
+_LATE = "both runs free it, base before its peak and head only after its own"
+_EARLY = "both runs free it, head before its peak and base only after its own"
+_BEFORE = "born before the window"
+#: By kind, or by kind and fate where that says more.
+_WORDS = {
+    "missing_free": Words("Missing free", "kept by head", "base frees it in the window, head does not"),
+    "extra_free": Words("Extra free", "kept by base", "head frees it in the window, base does not"),
+    "released base": Words("Older block", "older, freed by base", f"{_BEFORE}; base frees it in the window, head does not"),
+    "released head": Words("Older block", "older, freed by head", f"{_BEFORE}; head frees it in the window, base does not"),
+    "late_free": Words("Late free", "freed late", _LATE),
+    "early_free": Words("Early free", "freed early", _EARLY),
+    "late_free carried_in": Words("Late free", "older, freed late", f"{_BEFORE}; {_LATE}"),
+    "early_free carried_in": Words("Early free", "older, freed early", f"{_BEFORE}; {_EARLY}"),
+    "elsewhere": Words(
+        "At one peak only", "at one peak only", "both runs treat it alike, but one reaches its peak before it allocates it"
+    ),
+    "only_head held": Words("Only in head", "held, only in head", "head allocates and holds it, base does not"),
+    "only_base held": Words("Only in base", "held, only in base", "base allocates and holds it, head does not"),
+    "only_head temporary": Words("Only in head", "temporary in head", "head allocates and frees it, base does not"),
+    "only_base temporary": Words("Only in base", "temporary in base", "base allocates and frees it, head does not"),
+}  # fmt: skip
+
+
+def words_of(finding: Finding) -> Words:
+    """What a finding is called; of a kind that nobody has words for yet, its name."""
+    name = finding.kind.replace("_", " ")
+    known = _WORDS.get(f"{finding.kind} {finding.fate}") or _WORDS.get(finding.kind)
+    return known or Words(name.capitalize(), name, name)

@@ -1,0 +1,39 @@
+"""``docs/diff.md`` names every field of the machine output of a comparison, and every kind of finding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import made_diffs as made
+
+from memlens.diffing.result import KINDS
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "diff.md").read_text()
+
+
+def fields_of(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from fields_of(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from fields_of(inner)
+
+
+def test_every_field_of_the_machine_output_is_described() -> None:
+    diffs = [made.messy(), made.late(), made.series(), replace(made.many(3), top=1)]
+    named = {name for diff in diffs for name in fields_of(diff.to_dict())}
+    missing = sorted(name for name in named - {"ok"} if f"`{name}`" not in PAGE)
+    assert len(named) > 50
+    assert not missing
+
+
+def test_every_kind_of_finding_is_described() -> None:
+    assert re.findall(
+        r"^\| `(\w+)` \| (?:paired|only head|only base|born|both|the opposite)", PAGE, re.MULTILINE
+    ) == list(KINDS)
