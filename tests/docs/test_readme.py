@@ -140,7 +140,7 @@ def test_the_python_examples_of_a_page_run_as_shown(page: Path, monkeypatch: pyt
 def test_the_readme_opens_with_one_command_to_try_it_and_one_to_run_the_tests() -> None:
     try_it, run_tests, *_ = blocks(README, "sh")
     assert try_it.count("\n") == run_tests.count("\n") == 1
-    assert "memlens analyze examples/logs/" in try_it
+    assert "memlens diff examples/logs/" in try_it
     assert "pytest" in run_tests
 
 

@@ -249,7 +249,7 @@ def test_a_late_free_is_told_by_its_effect_on_the_peak() -> None:
     text = screen(made.late())
     assert "Explained  100.00% of Δpeak, by 1 finding" in text
     assert "Late free: 2 × 3.38 MiB (3538944 B) = 6.75 MiB" in text
-    assert "Effect    +6.75 MiB of Δpeak (100.00%)" in text
+    assert "Effect       +6.75 MiB of Δpeak (100.00%)" in text
     assert "the tensor asked for 3538940 B" in " ".join(text.split())
 
 

@@ -43,7 +43,7 @@ def finding_blocks(finding: Finding, window: WindowDiff) -> Iterator[Block]:
     if finding.owner:
         yield Line("", name=finding.owner, label="Owner")
     if finding.freed_by:
-        yield Line("", name=finding.freed_by, label="Freed by")
+        yield Line("", name=finding.freed_by, label="Freed after")
     first = ""
     if finding.count > 1:
         first = f" (the first of {format_count(finding.count)})"

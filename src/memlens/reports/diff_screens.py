@@ -102,12 +102,15 @@ def _series(diff: Diff, rows: int, asked: Asked) -> Iterator[Block]:
         yield repeated_table(diff.repeated, listed, len(diff.windows), rows)
     if not asked.top:
         return
-    yield None
-    yield from _in_full(differing[0], "differs most", asked)
-    parting = diff.parting
-    if parting is not None and parting is not differing[0]:
+    # In the order of the run: what differs most is often what the first difference leads to.
+    parting, worst = diff.parting, differing[0]
+    if parting is not None and parting is not worst:
         yield None
-        yield from _in_full(parting, "is where the runs part first", Asked(min(asked.top, 2), asked.min_size))
+        yield from _in_full(parting, "is where the runs part first", asked)
+    yield None
+    yield from _in_full(
+        worst, "differs most" if parting is not worst else "is where the runs part, and differs most", asked
+    )
 
 
 def _parting(diff: Diff) -> Line:
