@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.facts import Facts
+from memlens.facts import Facts, Mark
 from memlens.source import MemorySource, Source
 
 if TYPE_CHECKING:
@@ -74,6 +74,9 @@ class EventLog:
         owner: What an event is blamed on, as a number of ``owner_names``, int32, -1 where nothing is known; ``None`` where
             nothing is known of any event.
         owner_names: The names of the owners.
+        device: The device whose memory this is, where the input has several; ``None`` where nothing is known of devices.
+        stream: Stream of each event, as a number that the format gives, int64, -1 where unknown; ``None`` when the input has none.
+        marks: Named places, in order, of an input that has no lines of text; ``None`` for a text log, whose lines are looked at.
         line: 1-based line number, int64; kept only for inputs that cannot be read a second time, else ``None``.
         source: The input, to look up lines and line numbers by offset.
         facts: What the reader saw beside the events.
@@ -89,6 +92,9 @@ class EventLog:
     requested: NDArray[np.int64] | None = None
     owner: NDArray[np.int32] | None = None
     owner_names: tuple[str, ...] = ()
+    device: int | None = None
+    stream: NDArray[np.int64] | None = None
+    marks: tuple[Mark, ...] | None = None
     line: NDArray[np.int64] | None = None
     source: Source = field(default_factory=MemorySource)
     facts: Facts = field(default_factory=Facts)

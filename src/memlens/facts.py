@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Facts", "Figure", "LineSample", "OutOfMemory", "StatLines"]
+__all__ = ["Facts", "Figure", "LineSample", "Mark", "OutOfMemory", "StatLines"]
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,21 @@ class StatLines:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A named place of an input that has no lines of text: an annotation of the user's, a profiler's step.
+
+    Attributes:
+        offset: As :attr:`EventLog.offset` counts: it stands before the first event of an offset that is not less.
+        line: The 1-based number that stands for its line.
+        text: What it says; what anchors are looked for in.
+    """
+
+    offset: int
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
 class Facts:
     """What was seen in one reading, beside the events.
 
@@ -103,7 +118,8 @@ class Facts:
         cut_short: Why the input ended early (a compressed stream cut short), or ``""``.
         threads: Thread ids seen on event lines, sorted.
         unstamped: Events without a readable header (no time, no thread).
-        layer: The log layer that the events come from.
+        layer: The log layer, or the format, that the events come from.
+        opening: So many events at the start stand for blocks and chunks that were there before the input begins; they have no line.
         other_layers: Lines seen of other layers that tell of the same memory, by layer name (``stream_safe``, ``stats``,
             ``naive_best_fit``).
         hints: Other things seen, by name, with the 1-based number of the first line: ``prealloc``, ``traceback``, …
@@ -121,6 +137,7 @@ class Facts:
     threads: tuple[int, ...] = ()
     unstamped: int = 0
     layer: str = "auto_growth"
+    opening: int = 0
     other_layers: dict[str, int] = field(default_factory=dict)
     hints: dict[str, int] = field(default_factory=dict)
     ooms: tuple[OutOfMemory, ...] = ()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
+    from memlens.facts import Mark
 
 __all__ = [
     "Anchor",
@@ -256,6 +257,8 @@ def find_anchors(log: EventLog, patterns: Sequence[Pattern]) -> tuple[Anchor, ..
 
 
 def _scan(log: EventLog, matchers: Sequence[Matcher]) -> dict[Pattern, Anchor]:
+    if log.marks is not None:
+        return {matcher.pattern: _among(log.marks, matcher.pattern) for matcher in matchers}
     if not log.source.rereadable:
         raise InputError(
             f"the text of {log.source.name} cannot be searched again",
@@ -276,6 +279,14 @@ def _scan(log: EventLog, matchers: Sequence[Matcher]) -> dict[Pattern, Anchor]:
         matcher.pattern: Anchor(matcher.pattern, tuple(offsets), tuple(lines), tuple(names))
         for matcher, (offsets, lines, names) in zip(matchers, found, strict=True)
     }
+
+
+def _among(marks: Sequence[Mark], pattern: Pattern) -> Anchor:
+    """The marks that match, for inputs without lines of text."""
+    named = [(mark, pattern.match_line(mark.text.encode("utf-8", "surrogateescape"))) for mark in marks]
+    found = [(mark.offset, mark.line, name) for mark, name in named if name is not None]
+    offsets, lines, names = zip(*found, strict=True) if found else ((), (), ())
+    return Anchor(pattern, offsets, lines, names)
 
 
 def _is_word(byte: bytes) -> bool:

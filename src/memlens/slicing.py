@@ -90,7 +90,7 @@ def as_patterns(texts: str | Iterable[str], *, regex: bool) -> tuple[Pattern, ..
 
 def whole(log: EventLog) -> Window:
     """The window that holds the whole log, named ``(whole log)``."""
-    return Window(log, "(whole log)", 0, len(log), 0, log.facts.bytes, 1, max(log.facts.lines, 1))
+    return Window(log, "(whole log)", log.facts.opening, len(log), 0, log.facts.bytes, 1, max(log.facts.lines, 1))
 
 
 def window(
@@ -209,7 +209,7 @@ def windows(
             )
         )
     if anchor.offsets[0] > 0:
-        cut.insert(0, Window(log, BEFORE, 0, lo[0], 0, anchor.offsets[0], 1, anchor.lines[0] - 1))
+        cut.insert(0, Window(log, BEFORE, log.facts.opening, lo[0], 0, anchor.offsets[0], 1, anchor.lines[0] - 1))
     return tuple(cut)
 
 
