@@ -27,7 +27,18 @@ from numpy.typing import NDArray
 from memlens.events import Kind
 from memlens.slicing import Window
 
-__all__ = ["Alignment", "Born", "Exact", "alignments", "born_in", "cost_of", "exact", "exact_cost", "plain_cost"]
+__all__ = [
+    "Alignment",
+    "Born",
+    "Exact",
+    "alignments",
+    "born_in",
+    "both_born",
+    "cost_of",
+    "exact",
+    "exact_cost",
+    "plain_cost",
+]
 
 #: More than any alignment costs, and far enough from the end of int64 to be added to.
 NEVER = 1 << 61
@@ -76,6 +87,12 @@ def born_in(window: Window, *, requests: bool) -> tuple[list[Born], list[int]]:
     asked = log.requested.tolist() if requests and log.requested is not None else None
     keys = [(sizes[event],) if asked is None else (sizes[event], asked[event]) for event in events]
     return [Born(key, event not in ends, sizes[event]) for key, event in zip(keys, events, strict=True)], events
+
+
+def both_born(base: Window, head: Window) -> tuple[tuple[list[Born], list[int]], tuple[list[Born], list[int]]]:
+    """The allocations of two windows with the keys that they are compared by, and their events."""
+    requests = base.log.requested is not None and head.log.requested is not None
+    return born_in(base, requests=requests), born_in(head, requests=requests)
 
 
 def pair_cost(left: Born, right: Born) -> int:

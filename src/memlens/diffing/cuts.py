@@ -1,9 +1,7 @@
 """Cuts a pair of sequences that is too long to align as a whole into pieces that are not.
 
-A cut goes where both sequences say the same for a while: where a *gram*, so many keys in a row, of one stands in the other.
-Grams are sampled by their content, so that both sides sample the same ones whatever stands before; the sampled ones are aligned like
-symbols, exactly and over the whole length, so that a repeated step, or one that only one run has, leads nothing astray.  Where no
-gram is shared the sequences are cut in proportion, which is *blind*.
+A cut goes where both sequences say the same for a while (:mod:`memlens.diffing.chains`).  Where nothing tells a place they are cut in
+proportion, which is *blind*.
 """
 
 from __future__ import annotations
@@ -13,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.diffing.lanes import Problem, Symbols, mix, solve
+from memlens.diffing.chains import side_by_side
+from memlens.diffing.lanes import Problem, Symbols
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,12 +25,8 @@ __all__ = ["Cutting", "cut"]
 #: Symbols in a gram, and whether their fates count too, the first choice first.  Where few sizes come again and again only the
 #: fates tell places apart, and it takes more of them.
 _GRAMS = ((16, False), (8, False), (4, False), (48, True), (24, True))
-#: As many grams of each side are aligned at most: a table of 2**28 cells.
-_MOST_GRAMS = 1 << 14
 #: Entries between two cuts, at least: pieces this long cost little, and a longer one is seldom better.
 _APART = 1024
-#: A gram that comes again within so many entries marks no place.
-_UNIQUE_WITHIN = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,60 +73,16 @@ def cut(rows: Symbols, columns: Symbols, problem: Problem, limit: int) -> Cuttin
 
 
 def _split(rows: Symbols, columns: Symbols, problem: Problem, gram: int, fates: bool) -> list[Problem]:
-    """Split a problem at grams that both sides have, in order; the problem itself where there are none."""
-    at_rows, word_rows = _grams(rows, problem.rows, gram, fates)
-    at_columns, word_columns = _grams(columns, problem.columns, gram, fates)
-    common = np.intersect1d(word_rows, word_columns)
-    in_rows, in_columns = np.isin(word_rows, common), np.isin(word_columns, common)
-    # The same bits of a gram are 0 on both sides: each turn of the screw halves what is left.
-    sieve = np.uint64(0)
-    while max(np.count_nonzero(in_rows), np.count_nonzero(in_columns)) > _MOST_GRAMS:
-        sieve = (sieve << np.uint64(1)) | np.uint64(1)
-        in_rows &= (word_rows & sieve) == 0
-        in_columns &= (word_columns & sieve) == 0
-    if not in_rows.any():
-        return [problem]
-    at_rows, at_columns = at_rows[in_rows], at_columns[in_columns]
-    pairs = _aligned(
-        np.searchsorted(common, word_rows[in_rows]).astype(np.int32),
-        np.searchsorted(common, word_columns[in_columns]).astype(np.int32),
-    )
+    """Split a problem where both sides say the same for a while; the problem itself where they do not."""
+    words = [_words(side, places, fates) for side, places in ((rows, problem.rows), (columns, problem.columns))]
     # In the middle of a gram: to pair anything across a cut would give up half a gram of pairs.
-    return _pieces(problem, at_rows[pairs[0]] + gram // 2, at_columns[pairs[1]] + gram // 2)
+    return _pieces(problem, *side_by_side(words[0], words[1], gram))
 
 
-def _grams(symbols: Symbols, places: Ints, gram: int, fates: bool) -> tuple[Ints, Words]:
-    """Where the grams begin that mark a place, rising, and what each is, in one word."""
+def _words(symbols: Symbols, places: Ints, fates: bool) -> Words:
+    """What each entry says, with its fate or without."""
     word = symbols.key[places].astype(np.uint64)
-    if fates:
-        word = (word << np.uint64(1)) | symbols.held[places]
-    if len(word) < gram:
-        return np.zeros(0, np.int64), np.zeros(0, np.uint64)
-    # A polynomial of the gram's symbols modulo 2**64, for all grams at once.
-    word, mixed = mix(word), np.zeros(len(word) - gram + 1, np.uint64)
-    for step in range(gram):
-        mixed *= np.uint64(0x9E3779B97F4A7C15)
-        mixed += word[step : step + len(mixed)]
-    mixed = mix(mixed)
-    # A gram that comes again soon (a run of one size, a short period) could be taken for its neighbour.
-    order = np.argsort(mixed, kind="stable")
-    soon = np.flatnonzero((mixed[order[1:]] == mixed[order[:-1]]) & (np.diff(order) < _UNIQUE_WITHIN))
-    alone = np.ones(len(mixed), np.bool_)
-    alone[order[soon]] = False
-    alone[order[soon + 1]] = False
-    at = np.flatnonzero(alone)
-    return at, mixed[at]
-
-
-def _aligned(rows: NDArray[np.int32], columns: NDArray[np.int32]) -> tuple[Ints, Ints]:
-    """Pair as many equal numbers as can be in order, exactly; places of the pairs, rising."""
-    of_rows, of_columns = (
-        Symbols(keys, np.zeros(len(keys), np.bool_), np.ones(len(keys), np.int64), np.zeros(len(keys), np.uint64))
-        for keys in (rows, columns)
-    )
-    first, second = solve(of_rows, of_columns, [Problem(np.arange(len(rows)), np.arange(len(columns)))])
-    order = np.argsort(first)
-    return first[order], second[order]
+    return (word << np.uint64(1)) | symbols.held[places] if fates else word
 
 
 def _pieces(problem: Problem, rows: Ints, columns: Ints) -> list[Problem]:

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Match", "match", "owner_names"]
 
+#: Blocks of unequal fate pair out of order across so many pairs at most, as neighbours do that changed places.  Farther away, a
+#: held block that is new and a temporary that is gone would be taken for one block (``benchmarks/injection.py`` measures both) …
+_REACH = 1
+#: … each with its nearest, then the rest with what is left, so many times.
+_ROUNDS = 4
+
 
 @dataclass(frozen=True, eq=False)
 class Match:
@@ -54,23 +60,26 @@ class Match:
 
 
 def match(base: Blocks, head: Blocks) -> Match:
-    """Pair the blocks of the windows of two runs, window by window."""
+    """Pair the blocks of the windows of two runs, window by window.
+
+    What the alignment in order leaves alone may still be the same work in another order: it pairs off by owner and key, by key, and by
+    size, fates equal.  At last, whatever the fate, what has one key and stands at about one place pairs: two neighbours that have
+    changed places, one of which lost its Free, cannot both pair in order.
+    """
     keys = Keys.of(base, head)
     alignment = align(*as_symbols(keys, base, head), base.starts, head.starts)
     partner = alignment.partner.copy()
-    # What moved keeps its request and its owner if it can, and its size in any case.
-    by_key = (keys.base * 2 + base.held.astype(np.int64), keys.head * 2 + head.held.astype(np.int64))
-    most = len(keys.names) + 1
-    by_owner = (by_key[0] * most + keys.base_owner + 1, by_key[1] * most + keys.head_owner + 1)
-    sizes = np.unique(keys.size)
-    by_size = (
-        np.searchsorted(sizes, base.size) * 2 + base.held.astype(np.int64),
-        np.searchsorted(sizes, head.size) * 2 + head.held.astype(np.int64),
-    )
+    fates = base.held.astype(np.int64), head.held.astype(np.int64)
+    owners, sizes = len(keys.names) + 1, np.unique(keys.size)
+    by_key = keys.base * 2 + fates[0], keys.head * 2 + fates[1]
+    by_owner = by_key[0] * owners + keys.base_owner + 1, by_key[1] * owners + keys.head_owner + 1
+    by_size = np.searchsorted(sizes, base.size) * 2 + fates[0], np.searchsorted(sizes, head.size) * 2 + fates[1]
     for codes in (by_owner, by_key, by_size):
         _pair_off(base, head, codes, partner)
-    costs = _half_costs(base, head, alignment.partner)
-    return Match(base, head, keys, alignment.partner, partner, costs, alignment.cuttings)
+    _pair_near(base, head, keys, alignment.partner, partner)
+    return Match(
+        base, head, keys, alignment.partner, partner, _half_costs(base, head, alignment.partner), alignment.cuttings
+    )
 
 
 def _unpaired(partner: Ints, heads: int) -> Ints:
@@ -101,6 +110,44 @@ def _pair_off(base: Blocks, head: Blocks, own_codes: tuple[NDArray[Any], NDArray
     of_right = np.searchsorted(groups, right_group) * longest + right_rank
     _, at_left, at_right = np.intersect1d(of_left, of_right, assume_unique=True, return_indices=True)
     partner[left[at_left]] = right[at_right]
+
+
+def _pair_near(base: Blocks, head: Blocks, keys: Keys, aligned: Ints, partner: Ints) -> None:
+    """Pair what is unpaired, has one key in one window and stands at about one place, each with its nearest."""
+    in_order = aligned >= 0
+    # How many aligned pairs stand before each entry: between two that pair, so many pairs would be crossed.
+    of_head = np.zeros(len(head), np.int64)
+    of_head[aligned[in_order]] = 1
+    passed = [np.cumsum(pairs) - pairs for pairs in (in_order.astype(np.int64), of_head)]
+    # A number that puts what cannot pair out of reach: window and key in front, the place behind.
+    most = int(max((len(base), len(head), 1))) + _REACH + 1
+    numbers = len(keys.size) or 1
+    places = [
+        (blocks.window * numbers + key) * most + count
+        for blocks, key, count in zip((base, head), (keys.base, keys.head), passed, strict=True)
+    ]
+    for _ in range(_ROUNDS):
+        left, right = np.flatnonzero(partner < 0), _unpaired(partner, len(head))
+        to_right, to_left = _nearest(places[0][left], places[1][right]), _nearest(places[1][right], places[0][left])
+        mutual = np.flatnonzero(to_right >= 0)
+        mutual = mutual[to_left[to_right[mutual]] == mutual]
+        if not len(mutual):
+            return
+        partner[left[mutual]] = right[to_right[mutual]]
+
+
+def _nearest(wanted: Ints, given: Ints) -> Ints:
+    """Which of the given numbers is nearest to each wanted one, the lesser of two, or -1 where none is within reach."""
+    if not len(given):
+        return np.full(len(wanted), -1, np.int64)
+    order = np.argsort(given, kind="stable")
+    ranked = given[order]
+    above = np.searchsorted(ranked, wanted)
+    below, above = np.maximum(above - 1, 0), np.minimum(above, len(ranked) - 1)
+    # The first of equal numbers, on either side.
+    best = np.where(np.abs(ranked[below] - wanted) <= np.abs(ranked[above] - wanted), below, above)
+    best = np.searchsorted(ranked, ranked[best])
+    return np.where(np.abs(ranked[best] - wanted) <= _REACH, order[best], -1)
 
 
 def _half_costs(base: Blocks, head: Blocks, partner: Ints) -> Ints:
