@@ -17,11 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memlens.analysis import Analysis, LogAnalysis, WindowAnalysis, analyze
+    from memlens.comparing.result import Comparison, Run, RunWindow
+    from memlens.comparing.run import compare
     from memlens.cutting import slice_log as slice  # noqa: A004  the verb is called slice
     from memlens.diffing.result import Diff, Finding, WindowDiff
     from memlens.diffing.run import diff
     from memlens.errors import AnchorError, InputError, MemlensError, NoEventsError, OutputError, UsageError
     from memlens.events import EventLog, Kind
+    from memlens.gating.baseline import Baseline
+    from memlens.gating.run import accept, gate
+    from memlens.gating.verdict import Judged, Verdict
     from memlens.lifetimes import Lifetimes
     from memlens.parsing.reader import read
     from memlens.slicing import Anchor, Pattern, Window
@@ -32,10 +37,13 @@ __all__ = [
     "Analysis",
     "Anchor",
     "AnchorError",
+    "Baseline",
+    "Comparison",
     "Diff",
     "EventLog",
     "Finding",
     "InputError",
+    "Judged",
     "Kind",
     "Lifetimes",
     "LogAnalysis",
@@ -43,15 +51,21 @@ __all__ = [
     "NoEventsError",
     "OutputError",
     "Pattern",
+    "Run",
+    "RunWindow",
     "Trust",
     "UsageError",
+    "Verdict",
     "Window",
     "WindowAnalysis",
     "WindowDiff",
     "__version__",
+    "accept",
     "analyze",
+    "compare",
     "diff",
     "format_bytes",
+    "gate",
     "parse_bytes",
     "read",
     "slice",
@@ -62,11 +76,16 @@ __version__ = "0.1.0"
 #: Where each public name lives; the imports above say the same to type checkers.
 _HOMES = {
     "memlens.analysis": ("Analysis", "LogAnalysis", "WindowAnalysis", "analyze"),
+    "memlens.comparing.result": ("Comparison", "Run", "RunWindow"),
+    "memlens.comparing.run": ("compare",),
     "memlens.cutting": ("slice",),
     "memlens.diffing.result": ("Diff", "Finding", "WindowDiff"),
     "memlens.diffing.run": ("diff",),
     "memlens.errors": ("AnchorError", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError"),
     "memlens.events": ("EventLog", "Kind"),
+    "memlens.gating.baseline": ("Baseline",),
+    "memlens.gating.run": ("accept", "gate"),
+    "memlens.gating.verdict": ("Judged", "Verdict"),
     "memlens.lifetimes": ("Lifetimes",),
     "memlens.parsing.reader": ("read",),
     "memlens.slicing": ("Anchor", "Pattern", "Window"),

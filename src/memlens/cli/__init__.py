@@ -31,10 +31,18 @@ VERBS: dict[str, tuple[str, str]] = {
         "memlens.cli.diff:diff_command",
         "Say which allocation one run frees and the other keeps.",
     ),
+    "compare": ("memlens.cli.compare:compare_command", "Put many runs side by side, as a table or a matrix."),
+    "gate": ("memlens.cli.gate:gate_command", "Fail where memory grew beyond a baseline or a budget."),
 }
 
 #: The Python twin of each verb.
-TWINS: dict[str, str] = {"analyze": "memlens.analyze", "slice": "memlens.slice", "diff": "memlens.diff"}
+TWINS: dict[str, str] = {
+    "analyze": "memlens.analyze",
+    "slice": "memlens.slice",
+    "diff": "memlens.diff",
+    "compare": "memlens.compare",
+    "gate": "memlens.gate",
+}
 
 _INTERRUPTED = 130  # 128 + SIGINT, what shells expect
 

@@ -17,6 +17,7 @@ from memlens.units import parse_bytes
 
 if TYPE_CHECKING:
     from memlens.analysis import Analysis
+    from memlens.comparing.result import Comparison
     from memlens.diffing.result import Diff
     from memlens.reports.blocks import Block
 
@@ -60,7 +61,7 @@ def _same_file(output: str, log: str) -> bool:
 
 
 def render_result(
-    result: Analysis | Diff,
+    result: Analysis | Diff | Comparison,
     form: str,
     output: str | None,
     blocks: Callable[[], Sequence[Block]],

@@ -16,6 +16,7 @@ from memlens.reports.text import visible
 
 if TYPE_CHECKING:
     from memlens.analysis import Analysis
+    from memlens.comparing.result import Comparison
     from memlens.diffing.result import Diff
 
 __all__ = ["render"]
@@ -23,7 +24,7 @@ __all__ = ["render"]
 _FORMULA = ("=", "+", "-", "@")
 
 
-def render(result: Analysis | Diff, *, sort: str | None = None) -> str:
+def render(result: Analysis | Diff | Comparison, *, sort: str | None = None) -> str:
     """A heading and a row a window; ``sort`` orders windows and logs of an analysis as in the tables."""
     rows = (result if sort is None else sorted_analysis(cast("Analysis", result), sort)).rows()
     names = list(dict.fromkeys(name for row in rows for name in row))

@@ -15,12 +15,13 @@ from memlens.reports.tables import sorted_analysis
 
 if TYPE_CHECKING:
     from memlens.analysis import Analysis
+    from memlens.comparing.result import Comparison
     from memlens.diffing.result import Diff
 
 __all__ = ["render"]
 
 
-def render(result: Analysis | Diff, *, sort: str | None = None) -> str:
+def render(result: Analysis | Diff | Comparison, *, sort: str | None = None) -> str:
     """One JSON document with a newline at its end; ``sort`` orders windows and logs of an analysis as in the tables."""
     values = (result if sort is None else sorted_analysis(cast("Analysis", result), sort)).to_dict()
     return json.dumps(values, ensure_ascii=True, allow_nan=False, indent=1, default=_plain_value) + "\n"

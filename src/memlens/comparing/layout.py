@@ -1,0 +1,140 @@
+"""Which fields are the rows of a table, which one is its columns, and with which run each run is compared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from memlens.comparing.result import RESERVED, Run
+from memlens.comparing.templates import number
+from memlens.errors import UsageError
+
+__all__ = ["Layout", "lay_out", "lay_out_list"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How runs are laid out.
+
+    Attributes:
+        rows: The fields whose values make the rows, in their order; empty where each run is a row of its own.
+        cols: The field whose values are the columns; ``None`` where metrics are.
+        base_field: The field by which a run's base is found: the run alike in all other fields that has ``base_value`` there.
+        base_value: The value of the base.
+        base_run: Which run all others are compared with, where there is no such field.
+    """
+
+    rows: tuple[str, ...] = ()
+    cols: str | None = None
+    base_field: str | None = None
+    base_value: str | None = None
+    base_run: int | None = None
+
+    def bases(self, runs: Sequence[Run]) -> Iterator[Run | None]:
+        """The base of each run, in their order; ``None`` for a base itself and where there is none."""
+        if self.base_run is not None:
+            base = runs[self.base_run]
+            yield from (None if run is base else base for run in runs)
+            return
+        if self.base_field is None:
+            yield from (None for _ in runs)
+            return
+        known = {_others(run, self.base_field): run for run in runs if run.fields[self.base_field] == self.base_value}
+        for run in runs:
+            base_of_run = known.get(_others(run, self.base_field))
+            yield None if base_of_run is run else base_of_run
+
+    def base_dict(self, runs: Sequence[Run]) -> dict[str, Any] | None:
+        """The base in plain types: a path, or a field and its value."""
+        if self.base_run is not None:
+            return {"path": runs[self.base_run].path}
+        return None if self.base_field is None else {"field": self.base_field, "value": self.base_value}
+
+
+def _others(run: Run, field: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, value) for name, value in run.fields.items() if name != field))
+
+
+def lay_out_list(paths: Sequence[str], base: str | None) -> Layout:
+    """A row a log, each compared with the first one or with the one named.
+
+    Raises:
+        UsageError: ``base`` is none of the logs.
+    """
+    if base is None:
+        return Layout(base_run=0)
+    place = _place(paths, base)
+    if place is None:
+        raise UsageError(f"the base {base} is none of the logs", "Name it among the logs too.")
+    return Layout(base_run=place)
+
+
+def _place(paths: Sequence[str], wanted: str) -> int | None:
+    if wanted in paths:
+        return list(paths).index(wanted)
+    for place, path in enumerate(paths):
+        with suppress(OSError, ValueError):
+            if os.path.samefile(path, wanted):
+                return place
+    return None
+
+
+def lay_out(
+    values: Mapping[str, Sequence[str]], paths: Sequence[str], rows: Sequence[str], cols: str | None, base: str | None
+) -> Layout:
+    """Lay out the runs that a template found.
+
+    Columns are the field asked for; else that of the base; else the first one that has several values which are not all
+    numbers.  Rows are the fields asked for, and then all others that have several values, so that no two runs share a cell.
+
+    Args:
+        values: The values of each field, in the order of the template's fields.
+        paths: The paths of the runs.
+        rows: The fields asked for as rows.
+        cols: The field asked for as columns.
+        base: ``field=value``, or the path of one of the runs; ``None`` takes the first value of the columns.
+
+    Raises:
+        UsageError: There is no such field, value or run, or a field is asked for as both rows and columns.
+    """
+    if clash := sorted(RESERVED.intersection(values)):
+        raise UsageError(
+            f"a field cannot be called {clash[0]!r}: the machine output has that name for something else",
+            "Give it another name in the template.",
+        )
+    for name in (*rows, *([] if cols is None else [cols])):
+        if name not in values:
+            raise UsageError(f"the template has no field {name!r}", f"Its fields: {', '.join(values)}.")
+    if cols in rows:
+        raise UsageError(f"{cols!r} cannot be both rows and columns", "Leave it out of one of them.")
+    base_field, base_value, base_run = _base(values, paths, base)
+    varying = [name for name in values if len(values[name]) > 1]
+    if cols is None:
+        free = [name for name in varying if name not in rows]
+        named = [name for name in free if not all(number(value) is not None for value in values[name])]
+        cols = base_field if base_field in free else next(iter(named), None)
+    if base is None and cols is not None:
+        base_field, base_value = cols, values[cols][0]
+    rest = [name for name in varying if name not in rows and name != cols]
+    return Layout((*dict.fromkeys(rows), *rest), cols, base_field, base_value, base_run)
+
+
+def _base(
+    values: Mapping[str, Sequence[str]], paths: Sequence[str], base: str | None
+) -> tuple[str | None, str | None, int | None]:
+    """The field and value of the base, or which run it is; nothing of it where none is given."""
+    if base is None:
+        return None, None, None
+    name, equals, value = base.partition("=")
+    if equals and name in values:
+        if value not in values[name]:
+            shown = ", ".join(values[name][:20]) + (" …" if len(values[name]) > 20 else "")
+            raise UsageError(f"no run has {name}={value}", f"Values of {name}: {shown}.")
+        return name, value, None
+    place = _place(paths, base)
+    if place is None:
+        raise UsageError(f"the base {base} is neither FIELD=VALUE nor one of the runs", f"Fields: {', '.join(values)}.")
+    return None, None, place

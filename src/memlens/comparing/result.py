@@ -1,0 +1,293 @@
+"""What a comparison of runs gives: the runs with their figures, and all of it in plain types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from memlens.comparing.metrics import METRICS, Metric
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from memlens.comparing.layout import Layout
+    from memlens.comparing.outliers import Outlier
+    from memlens.comparing.scaling import Slope
+
+__all__ = ["RESERVED", "SCHEMA", "Comparison", "Oom", "Run", "RunWindow", "Status"]
+
+SCHEMA = "memlens.compare/1"
+
+#: What became of a run, or of one window of it.
+Status: TypeAlias = Literal["ok", "oom", "no_window", "missing", "unreadable"]
+
+
+@dataclass(frozen=True)
+class Oom:
+    """The out-of-memory failure that a run ended in.
+
+    Attributes:
+        requested_bytes: What was asked for, or ``None`` where no message says.
+        device: The device as written, or ``""``.
+        line: 1-based number of the first message's line.
+    """
+
+    requested_bytes: int | None
+    device: str
+    line: int
+
+
+@dataclass(frozen=True)
+class RunWindow:
+    """The figures of one window of one run, as ``memlens analyze`` defines them.
+
+    Where the whole log tells of no chunk, or of no block, nothing is known of reserved or of allocated bytes: those figures are
+    ``None`` then, and not 0.
+
+    Attributes:
+        name: The window's name; text from the log.
+        start_line: 1-based number of its first line.
+        end_line: 1-based number of its last line (included).
+        events: Events in it.
+        peak_bytes: The highest level within it, counted from its start.
+        absolute_peak_bytes: The same with what was carried in.
+        reserved_peak_bytes: The highest level of reserved bytes.
+        remaining_bytes: Allocated less freed.
+        carried_in_bytes: Live right before it.
+        alloc_bytes: Σ of the sizes allocated.
+        allocs: ALLOC events.
+        free_bytes: Σ of the sizes freed.
+        frees: FREE events.
+        duration_us: From its first event to its last one; ``None`` where times are not known.
+        oom: The run ended out of memory in this window, which has its figures up to there.
+        open_end: It ends with the log though an end was asked for.
+    """
+
+    name: str
+    start_line: int
+    end_line: int
+    events: int
+    peak_bytes: int | None
+    absolute_peak_bytes: int | None
+    reserved_peak_bytes: int | None
+    remaining_bytes: int | None
+    carried_in_bytes: int | None
+    alloc_bytes: int
+    allocs: int
+    free_bytes: int
+    frees: int
+    duration_us: int | None
+    oom: bool = False
+    open_end: bool = False
+
+    def figure(self, metric: Metric) -> int | None:
+        """One figure; ``None`` where it is not known."""
+        value: int | None = getattr(self, metric.key)
+        return value
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: where its log is, what became of it, and its figures.
+
+    Attributes:
+        path: The log as it was named or found.
+        fields: What stands where the template has fields; empty without a template.
+        status: ``ok``; ``oom`` where the run ended out of memory; ``no_window`` where the log has no such anchor; ``missing`` where
+            there is no such file; ``unreadable``.
+        windows: Its windows in file order; exactly one without ``by``.
+        message: Why there are no figures, or ``""``.
+        hint: What to do about that, or ``""``.
+        doubts: The codes of what its trust report doubts; empty for a sound log.
+        notes: What to doubt of the windows themselves (anchors that came late), in words.
+        oom: The failure that it ended in.
+        ooms: Out-of-memory failures that its log tells of, also those that it survived.
+    """
+
+    path: str
+    fields: Mapping[str, str]
+    status: Status
+    windows: tuple[RunWindow, ...] = ()
+    message: str = ""
+    hint: str = ""
+    doubts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    oom: Oom | None = None
+    ooms: int = 0
+
+    @cached_property
+    def _by_name(self) -> dict[str, RunWindow]:
+        return {window.name: window for window in self.windows}
+
+    def window(self, name: str | None) -> RunWindow | None:
+        """The window of that name, ``None`` where the run has none; with ``None`` the only one."""
+        if name is None:
+            return self.windows[0] if self.windows else None
+        return self._by_name.get(name)
+
+    def status_of(self, name: str | None) -> Status:
+        """What became of one window: a run that ended out of memory before it began is ``oom`` there too."""
+        if self.status in ("missing", "unreadable"):
+            return self.status
+        window = self.window(name)
+        if window is None:
+            return "oom" if self.oom is not None else "no_window"
+        return "oom" if window.oom else "ok"
+
+
+#: Columns of :meth:`Comparison.rows` that are no fields of a template.
+_OF_RUN = ("path", "status", "window", "oom_requested_bytes", "doubts", "message")
+RESERVED = frozenset({*_OF_RUN, *(spec.name for spec in fields(RunWindow)), *(metric.change_key for metric in METRICS)})
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Runs side by side.
+
+    Attributes:
+        runs: All of them, in the order given or in the natural order of their fields.
+        layout: Which fields are rows, which one is columns, and what is compared with what.
+        metrics: The metrics asked for, in their order; the machine output has all of them.
+        template: The template that found the runs, or ``None``.
+        by: The regular expression that cut each log into a series of windows, or ``None``.
+        cut: Whether the logs were cut at all.
+        scaling: How each metric grows with each field that is a number.
+        outliers: The ranks that stand out among their like, the farthest first.
+        typical: With ``by``: for each run in order the lower median of each figure over the windows that all runs have.
+        problems: Folders that could not be looked into, so that runs may be missing unseen; in words.
+    """
+
+    runs: tuple[Run, ...]
+    layout: Layout
+    metrics: tuple[Metric, ...]
+    template: str | None = None
+    by: str | None = None
+    cut: bool = False
+    scaling: tuple[Slope, ...] = ()
+    outliers: tuple[Outlier, ...] = ()
+    typical: tuple[RunWindow | None, ...] = ()
+    problems: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def windows(self) -> tuple[str, ...]:
+        """The names of all windows of a series, each once: those of the first run, then what only later ones have."""
+        return tuple(dict.fromkeys(window.name for run in self.runs for window in run.windows)) if self.by else ()
+
+    @cached_property
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """The values of each field, in their natural order."""
+        from memlens.comparing.templates import natural
+
+        names = dict.fromkeys(name for run in self.runs for name in run.fields)
+        return {name: tuple(sorted({run.fields[name] for run in self.runs}, key=natural)) for name in names}
+
+    @cached_property
+    def _bases(self) -> tuple[Run | None, ...]:
+        return tuple(self.layout.bases(self.runs))
+
+    @cached_property
+    def _base_of(self) -> dict[int, Run | None]:
+        return {id(run): base for run, base in zip(self.runs, self._bases, strict=True)}
+
+    def base_of(self, run: Run) -> Run | None:
+        """The run that one of the runs is compared with; ``None`` where there is none, and for a base itself."""
+        return self._base_of[id(run)]
+
+    def change(self, run: Run, window: str | None, metric: Metric) -> int | None:
+        """A figure less that of the base; ``None`` where there is no base, or one of the two ended out of memory."""
+        base = self.base_of(run)
+        return None if base is None else change(base, run, window, metric)
+
+    def missing_windows(self, run: Run) -> tuple[str, ...]:
+        """The windows of a series that other runs have and this one, which could be read, has not."""
+        if run.status in ("missing", "unreadable"):
+            return ()
+        return tuple(name for name in self.windows if run.window(name) is None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in plain JSON types, by the contract ``memlens.compare/1``: exact bytes, 1-based lines."""
+        return {
+            "schema": SCHEMA,
+            "template": self.template,
+            "fields": {name: list(values) for name, values in self.values.items()},
+            "rows": list(self.layout.rows),
+            "cols": self.layout.cols,
+            "base": self.layout.base_dict(self.runs),
+            "by": self.by,
+            "metrics": [metric.key for metric in self.metrics],
+            "runs": [self._run_dict(place) for place in range(len(self.runs))],
+            "scaling": [slope.to_dict() for slope in self.scaling],
+            "outliers": [outlier.to_dict() for outlier in self.outliers],
+            "problems": list(self.problems),
+        }
+
+    def _run_dict(self, place: int) -> dict[str, Any]:
+        run, base = self.runs[place], self._bases[place]
+        typical = self.typical[place] if self.typical else None
+        return {
+            "path": run.path,
+            "fields": dict(run.fields),
+            "status": run.status,
+            "message": run.message,
+            "hint": run.hint,
+            "trust": {"ok": not run.doubts, "doubts": list(run.doubts)} if run.status in ("ok", "oom") else None,
+            "notes": list(run.notes),
+            "oom": None if run.oom is None else asdict(run.oom),
+            "ooms": run.ooms,
+            "base": None if base is None else base.path,
+            "windows": [
+                {**asdict(window), **changes(base, run, window.name if self.by else None)} for window in run.windows
+            ],
+            "typical": None if typical is None else {metric.key: typical.figure(metric) for metric in METRICS},
+            "missing_windows": list(self.missing_windows(run)),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A flat row a run, or a window of a run: its fields, what became of it, its figures and their changes.
+
+        A run without figures has its row all the same, with its status and without figures.
+        """
+        names: Sequence[str | None] = self.windows or (None,)
+        return [
+            row
+            for name in names
+            for run, base in zip(self.runs, self._bases, strict=True)
+            for row in [self._row(run, base, name)]
+        ]
+
+    def _row(self, run: Run, base: Run | None, name: str | None) -> dict[str, Any]:
+        window, status = run.window(name), run.status_of(name)
+        row: dict[str, Any] = {"path": run.path, **run.fields}
+        row["window"] = name if window is None else window.name
+        row["status"] = status
+        row["oom_requested_bytes"] = run.oom.requested_bytes if status == "oom" and run.oom is not None else None
+        row["doubts"] = " ".join(run.doubts)
+        row |= {spec.name: None if window is None else getattr(window, spec.name) for spec in _FIGURES}
+        row |= changes(base, run, name)
+        row["message"] = run.message
+        return row
+
+    def to_pandas(self) -> pd.DataFrame:
+        """:meth:`rows` as a DataFrame, a row a run, or a window of a run."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+
+_FIGURES = tuple(spec for spec in fields(RunWindow) if spec.name not in ("name", "oom", "open_end"))
+
+
+def change(base: Run, run: Run, window: str | None, metric: Metric) -> int | None:
+    """A run's figure less its base's; ``None`` where one of the two is not known or ended out of memory."""
+    if base.status_of(window) != "ok" or run.status_of(window) != "ok":
+        return None
+    old, new = base.window(window), run.window(window)
+    before, after = (None if side is None else side.figure(metric) for side in (old, new))
+    return None if before is None or after is None else after - before
+
+
+def changes(base: Run | None, run: Run, window: str | None) -> dict[str, int | None]:
+    """All differences by their names in machine output."""
+    return {metric.change_key: None if base is None else change(base, run, window, metric) for metric in METRICS}

@@ -1,0 +1,219 @@
+"""Path templates: ``runs/gbs{gbs}/{branch}/workerlog.{rank}`` finds files and says what stands where each field is.
+
+A field is what ``*`` is to a shell: it stands for one or more characters of one name in a path, never for a separator, and at the
+start of a name it does not stand for a dot.  Everything else is taken as it stands, so that brackets, stars and dots of a path
+mean themselves; ``{{`` and ``}}`` are braces.  Where a text could be split between two fields in several ways, the earlier one
+gets as little as possible.  A field that comes twice has one value.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from memlens.errors import InputError, UsageError
+
+__all__ = ["Found", "Template", "natural", "number"]
+
+#: A piece of a template: literal text, or the name of a field.
+_Piece: TypeAlias = "tuple[str, bool]"
+_TOKEN = re.compile(r"\{\{|\}\}|\{(?P<field>[^{}]*)\}|[{}]")
+_NUMBER = re.compile(r"[-+]?[0-9]{1,300}(?:\.[0-9]{1,300})?")
+_DIGITS = re.compile(r"([0-9]+)")
+_MARK = "An opening or closing brace itself is written {{ or }}."
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file that a template matches, or a folder on the way that cannot be looked into.
+
+    Attributes:
+        path: Where it is, begun as the template begins.
+        fields: What stands where each field is; of a folder only the fields up to it.
+        problem: Why a folder cannot be looked into, or ``""``.
+    """
+
+    path: str
+    fields: Mapping[str, str]
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Template:
+    """A path with fields in it.
+
+    Args:
+        text: The template.
+
+    Raises:
+        UsageError: It has no field, a field without a proper name, two fields side by side, or a brace that belongs to none.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if not self.fields:
+            raise UsageError(
+                f"the template {self.text!r} has no field",
+                "Write a name in braces where paths differ: 'runs/{branch}/workerlog.{rank}'.",
+            )
+
+    @cached_property
+    def fields(self) -> tuple[str, ...]:
+        """The names of its fields, in their order."""
+        return tuple(dict.fromkeys(text for pieces in self._names for text, is_field in pieces if is_field))
+
+    @cached_property
+    def _names(self) -> tuple[tuple[_Piece, ...], ...]:
+        """The pieces of each name of the path; the first name of an absolute path is empty."""
+        names: list[list[_Piece]] = [[]]
+        at = 0
+        for token in _TOKEN.finditer(self.text):
+            _add_literal(names, self.text[at : token.start()])
+            at = token.end()
+            if token[0] in ("{{", "}}"):
+                _add_literal(names, token[0][0])
+            elif (name := token["field"]) is None:
+                raise UsageError(f"the template {self.text!r} has a {token[0]} that belongs to no field", _MARK)
+            elif not name.isidentifier():
+                raise UsageError(
+                    f"{{{name}}} in the template {self.text!r} is no field",
+                    f"A field has a name of letters, digits and _ and begins with a letter. {_MARK}",
+                )
+            elif names[-1] and names[-1][-1][1]:
+                raise UsageError(
+                    f"{{{names[-1][-1][0]}}} and {{{name}}} stand side by side in the template {self.text!r}",
+                    "Nothing says where the one ends and the other begins; write what stands between them.",
+                )
+            else:
+                names[-1].append((name, True))
+        _add_literal(names, self.text[at:])
+        return tuple(tuple(pieces) for pieces in names)
+
+    def fill(self, fields: Mapping[str, str]) -> str:
+        """The path with these values in place of its fields."""
+        return "/".join("".join(fields[text] if is_field else text for text, is_field in name) for name in self._names)
+
+    def find(self) -> list[Found]:
+        """All files that match, in the natural order of their fields: ``2`` comes before ``10``.
+
+        Raises:
+            InputError: None does; the message says how far the path could be followed.
+        """
+        reached = _Reached()
+        found = list(_walk("", self._names, {}, reached))
+        if not any(not match.problem for match in found):
+            problem = found[0].problem if found else f"{reached.folder or '.'} has {reached.has}"
+            raise InputError(f"no file matches the template {self.text!r}", f"{problem}.")
+        return sorted(found, key=lambda match: [natural(match.fields.get(name, "")) for name in self.fields])
+
+
+def _add_literal(names: list[list[_Piece]], text: str) -> None:
+    """Add text to the last name; each separator in it begins a new one."""
+    first, *rest = re.split(r"[/\\]", text) if os.sep == "\\" else text.split("/")
+    if first:
+        names[-1].append((first, False))
+    names.extend([(part, False)] if part else [] for part in rest)
+
+
+@dataclass
+class _Reached:
+    """How far the walk came where it found nothing: the deepest folder looked into, and what stood there."""
+
+    depth: int = -1
+    folder: str = ""
+    has: str = "nothing of that name"
+
+    def note(self, depth: int, folder: str, has: str) -> None:
+        if depth > self.depth:
+            self.depth, self.folder, self.has = depth, folder, has
+
+
+def _walk(
+    folder: str, names: tuple[tuple[_Piece, ...], ...], bound: Mapping[str, str], reached: _Reached, depth: int = 0
+) -> Iterator[Found]:
+    """The files below ``folder`` that the rest of a template matches, given the values of the fields so far."""
+    name, rest = names[0], names[1:]
+    if not any(is_field and text not in bound for text, is_field in name):
+        # Nothing to look for: also . and .. and names in folders that may be entered but not listed.
+        text = "".join(bound[piece] if is_field else piece for piece, is_field in name)
+        path = f"{folder}{text}"
+        if rest:
+            yield from _walk(f"{path}/", rest, bound, reached, depth + 1)
+        elif text and os.path.lexists(path) and not os.path.isdir(path):
+            yield Found(path, bound)
+        else:
+            reached.note(depth, folder, f"no file {text!r}" if text else "no file name in the template")
+        return
+    pattern = _pattern(name, bound)
+    hidden = not name[0][1] and name[0][0].startswith(".")
+    try:
+        with os.scandir(folder or ".") as listing:
+            entries = [(entry.name, _is_folder(entry)) for entry in listing]
+    except (FileNotFoundError, NotADirectoryError):
+        reached.note(depth - 1, folder, "no such folder")
+        return
+    except OSError as error:
+        yield Found(folder.rstrip("/"), bound, f"{folder}: cannot be looked into: {error.strerror or error}")
+        return
+    matched = 0
+    for entry, is_folder in sorted(entries):
+        if (
+            is_folder != bool(rest)
+            or (entry.startswith(".") and not hidden)
+            or (match := pattern.fullmatch(entry)) is None
+        ):
+            continue
+        matched += 1
+        fields = {**bound, **match.groupdict()}
+        if rest:
+            yield from _walk(f"{folder}{entry}/", rest, fields, reached, depth + 1)
+        else:
+            yield Found(f"{folder}{entry}", fields)
+    if not matched:
+        what = "folder" if rest else "file"
+        reached.note(depth, folder, f"no {what} {''.join(f'{{{t}}}' if f else t for t, f in name)!r}")
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    with suppress(OSError):  # a link that leads nowhere, or around in a circle
+        return entry.is_dir()
+    return False
+
+
+def _pattern(name: tuple[_Piece, ...], bound: Mapping[str, str]) -> re.Pattern[str]:
+    """A regular expression that a whole name of a path matches; its groups are the fields that have no value yet."""
+    parts, seen = [], set(bound)
+    for text, is_field in name:
+        if not is_field:
+            parts.append(re.escape(text))
+        elif text in bound:
+            parts.append(re.escape(bound[text]))
+        elif text in seen:
+            parts.append(f"(?P={text})")
+        else:
+            seen.add(text)
+            parts.append(f"(?P<{text}>.+?)")
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def number(text: str) -> float | None:
+    """A value as a number, ``32`` or ``-0.5``; ``None`` where it is none."""
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def natural(text: str) -> tuple[tuple[float, str], ...]:
+    """A key that orders values as people do: numbers by size, and numbers within names too; ``run9`` before ``run10``."""
+    value = number(text)
+    if value is not None:
+        return ((value, ""), (0.0, text))
+    parts = _DIGITS.split(text)
+    # Text comes after numbers: an infinite first part.  Digits of any length: a float of 300 digits and more is infinite too.
+    return tuple(
+        (float(part[:300]), part) if part[:1].isdigit() and part.isascii() else (float("inf"), part) for part in parts
+    )

@@ -1,0 +1,254 @@
+"""The tables of a comparison: a row a run with a column a metric, or a matrix of runs for each metric."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import product
+from math import prod
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from memlens.comparing.templates import natural, number
+from memlens.reports.blocks import Column, Table, Value
+from memlens.reports.compare_words import DOUBTFUL, Scale, cell_words, change_words, percent_words, scale_of
+from memlens.reports.text import plural, shorten, visible
+
+if TYPE_CHECKING:
+    from memlens.comparing.metrics import Metric
+    from memlens.comparing.result import Comparison, Run
+
+__all__ = ["column_values", "field_columns", "list_blocks", "matrix_blocks", "row_keys", "value_title"]
+
+#: Windows of a series where ``--top`` says nothing.
+_TOP_OF_SERIES = 10
+_WIDEST_TITLE = 24
+
+
+def list_blocks(comparison: Comparison, top: int | None) -> Iterator[Table]:
+    """A row a run: its figures, and what each differs from the base by."""
+    if comparison.typical:
+        runs = [
+            replace(run, windows=() if window is None else (window,))
+            for run, window in zip(comparison.runs, comparison.typical, strict=True)
+        ]
+        yield _list(comparison, runs, (None,), "Typical window: the median of the windows that all runs have")
+    names, more = _chosen_windows(comparison, top)
+    title = "Windows, those that change most first" if more else ""
+    yield _list(comparison, comparison.runs, names, title, more)
+
+
+def _list(
+    comparison: Comparison, runs: Sequence[Run], windows: Sequence[str | None], title: str = "", more: str = ""
+) -> Table:
+    bases = _bases(comparison, runs)
+    shown = [(window, place) for window in windows for place in range(len(runs)) if _exists(runs[place], window)]
+    columns, texts = _row_names(comparison, windows)
+    metrics = _known(comparison, runs)
+    changing = any(base is not None for base in bases)
+    cells: list[list[Value]] = [texts(window, place) for window, place in shown]
+    for order, metric in enumerate(metrics):
+        scale = scale_of(metric, _figures(runs, windows, metric))
+        columns += _metric_columns(scale, order, changing, 2 if windows == (None,) else 1)
+        for row, (window, place) in zip(cells, shown, strict=True):
+            run, base = runs[place], bases[place]
+            row.append(cell_words(run, window, scale, asked=metric is metrics[0]))
+            if changing:
+                row += [change_words(base, run, window, scale), percent_words(base, run, window, metric)]
+    return Table(title, tuple(columns), _aligned(columns, cells), more)
+
+
+def _row_names(comparison: Comparison, windows: Sequence[str | None]) -> tuple[list[Column], _Names]:
+    """The columns that name a row, and what stands in them."""
+    names = _Names(comparison, windows != (None,))
+    first = [Column("window", "Window", "name")] if names.series else []
+    if comparison.template is None:
+        return [*first, Column("path", "Run", "name")], names
+    return [*first, *field_columns(comparison, comparison.layout.rows)], names
+
+
+class _Names:
+    """What names a row: its window, and its log or the values of its fields."""
+
+    def __init__(self, comparison: Comparison, series: bool) -> None:
+        self.series = series
+        self._comparison = comparison
+        self._short = _short_names([run.path for run in comparison.runs])
+
+    def __call__(self, window: str | None, place: int) -> list[Value]:
+        run, first = self._comparison.runs[place], [window] if self.series else []
+        if self._comparison.template is None:
+            return [*first, self._short[place]]
+        return [*first, *(run.fields[name] for name in self._comparison.layout.rows)]
+
+
+def _short_names(paths: Sequence[str]) -> list[str]:
+    """File names where they tell the logs apart, else paths below the folder that all are in."""
+    names = [PurePath(path).name or path for path in paths]
+    if len(set(names)) == len(set(paths)):
+        return names
+    with suppress(ValueError):  # some begin at the root, or on another drive, and some do not
+        common = os.path.commonpath([os.path.dirname(path) for path in paths])
+        return [str(PurePath(path).relative_to(common)) for path in paths]
+    return list(paths)
+
+
+def field_columns(comparison: Comparison, fields: Sequence[str]) -> list[Column]:
+    """Columns for the values of fields: numbers to the right, as numbers stand."""
+    values = comparison.values
+    return [
+        Column(name, name, "count" if all(number(value) is not None for value in values[name]) else "name")
+        for name in fields
+    ]
+
+
+def _metric_columns(scale: Scale, place: int, changing: bool, kept: int) -> list[Column]:
+    """The columns of a metric, the ``place``-th one of a table.
+
+    What leaves a narrow table first: the percentages of all metrics but the first, then metrics from the last one on.  The first
+    ``kept`` metrics with their changes stay, and the percentage of the first one.
+    """
+    metric, change = scale.metric, f"Δ{scale.metric.title.lower()}"
+    drop = 0 if place < kept else 2 * place
+    columns = [Column(metric.key, scale.heading, "count", drop=drop, strong=not place)]
+    if changing:
+        columns.append(Column(metric.change_key, change, "count", drop=drop and drop + 1))
+        columns.append(Column(f"{metric.change_key}_percent", f"{change} %", "count", drop=place and 100 + place))
+    return columns
+
+
+def _known(comparison: Comparison, runs: Sequence[Run]) -> Sequence[Metric]:
+    """The metrics that some run has a figure for; all of them where none has."""
+    known = [
+        metric
+        for metric in comparison.metrics
+        if any(window.figure(metric) is not None for run in runs for window in run.windows)
+    ]
+    return known or comparison.metrics
+
+
+def matrix_blocks(comparison: Comparison, top: int | None) -> Iterator[Table]:
+    """For each metric a matrix: rows of fields, a column a value, and what each value differs from its base by."""
+    names, more = _chosen_windows(comparison, top)
+    for metric in _known(comparison, comparison.runs):
+        yield _matrix(comparison, metric, names, more)
+
+
+def _matrix(comparison: Comparison, metric: Metric, windows: Sequence[str | None], more: str) -> Table:
+    layout, runs = comparison.layout, comparison.runs
+    assert layout.cols is not None
+    scale = scale_of(metric, _figures(runs, windows, metric))
+    cells = {(_key(run, layout.rows), run.fields[layout.cols]): run for run in runs}
+    heads = column_values(comparison)
+    changing = [
+        head for head in heads if any(run.fields[layout.cols] == head and comparison.base_of(run) for run in runs)
+    ]
+    columns = [
+        *([Column("window", "Window", "name")] if windows != (None,) else []),
+        *field_columns(comparison, layout.rows),
+    ]
+    for place, head in enumerate(heads):
+        columns.append(Column(head, value_title(head), "count", drop=place + 1 if place > 1 else 0))
+        if head in changing:
+            title = "Change" if len(changing) == 1 else f"Δ {value_title(head)}"
+            columns.append(Column(f"d_{head}", title, "count", drop=100 + place if place > 1 else 0, strong=True))
+            columns.append(Column(f"d_{head}_percent", "%", "count", drop=200 + place))
+    rows: list[list[Value]] = []
+    for window, key in product(windows, row_keys(comparison, layout.rows)):
+        here = [cells.get((key, head)) for head in heads]
+        if window is not None and not any(run is not None and _exists(run, window) for run in here):
+            continue
+        row: list[Value] = [*([window] if windows != (None,) else []), *key]
+        for head, run in zip(heads, here, strict=True):
+            row.append(cell_words(run, window, scale))
+            if head in changing:
+                base = None if run is None else comparison.base_of(run)
+                row += [change_words(base, run, window, scale), percent_words(base, run, window, metric)]
+        rows.append(row)
+    unit = f" ({scale.unit})" if scale.unit else ""
+    title = f"{metric.words}{unit} by {layout.cols}"
+    return Table(title, tuple(columns), _aligned(columns, rows), more)
+
+
+def row_keys(comparison: Comparison, fields: Sequence[str]) -> list[tuple[str, ...]]:
+    """The rows of a matrix in their natural order.
+
+    Where at least half of all combinations of values have a run, all have a row, so that a run that is missing in every
+    column shows as missing; else only those that exist have one.
+    """
+    known = {_key(run, fields) for run in comparison.runs}
+    values = [comparison.values[name] for name in fields]
+    if 2 * len(known) >= prod(map(len, values)):
+        return list(product(*values))
+    return sorted(known, key=lambda key: [natural(text) for text in key])
+
+
+def column_values(comparison: Comparison) -> list[str]:
+    """The values that are columns: that of the base first, then the others in their natural order."""
+    layout = comparison.layout
+    assert layout.cols is not None
+    values = comparison.values[layout.cols]
+    return sorted(values, key=lambda value: (layout.cols, value) != (layout.base_field, layout.base_value))
+
+
+def value_title(value: str) -> str:
+    """The value of a field as the heading of a column."""
+    return shorten(visible(value), _WIDEST_TITLE)
+
+
+def _key(run: Run, fields: Sequence[str]) -> tuple[str, ...]:
+    return tuple(run.fields[name] for name in fields)
+
+
+def _exists(run: Run, window: str | None) -> bool:
+    """Whether a run has a row for a window: of a series only where it has that window, or could not be read at all."""
+    return window is None or run.window(window) is not None
+
+
+def _bases(comparison: Comparison, runs: Sequence[Run]) -> list[Run | None]:
+    """The base of each run, in their order, among the same runs."""
+    place_of = {id(run): place for place, run in enumerate(comparison.runs)}
+    bases = [comparison.base_of(run) for run in comparison.runs]
+    return [None if base is None else runs[place_of[id(base)]] for base in bases]
+
+
+def _figures(runs: Sequence[Run], windows: Sequence[str | None], metric: Metric) -> Iterator[int | None]:
+    for run in runs:
+        for name in windows:
+            window = run.window(name)
+            if window is not None and not window.oom:
+                yield window.figure(metric)
+
+
+def _chosen_windows(comparison: Comparison, top: int | None) -> tuple[Sequence[str | None], str]:
+    """The windows to show, in the order of the log; of too many those whose first metric changes most, these first."""
+    names = comparison.windows
+    if not comparison.by:
+        return (None,), ""
+    most = _TOP_OF_SERIES if top is None else top
+    if len(names) <= most:
+        return names, ""
+    metric = comparison.metrics[0]
+
+    def moved(name: str) -> int:
+        return max(abs(comparison.change(run, name, metric) or 0) for run in comparison.runs)
+
+    left = len(names) - most
+    return sorted(names, key=lambda name: -moved(name))[:most], f"… and {plural(left, 'more window')}"
+
+
+def _aligned(columns: Sequence[Column], rows: Sequence[Sequence[Value]]) -> tuple[tuple[Value, ...], ...]:
+    """Rows whose figures stand below each other where some of a column carry a mark behind them."""
+    marked = [
+        column.numeric and any(str(row[place]).endswith(DOUBTFUL) for row in rows)
+        for place, column in enumerate(columns)
+    ]
+    return tuple(
+        tuple(
+            f"{cell} " if mark and cell and not str(cell).endswith(DOUBTFUL) else cell
+            for cell, mark in zip(row, marked, strict=True)
+        )
+        for row in rows
+    )

@@ -1,0 +1,87 @@
+"""What a verdict of the gate is in words: a sentence for all of it, one for each figure, and the command that accepts it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from memlens.reports.text import format_change, format_count, format_exact, plural, shorten, visible
+from memlens.units import format_bytes, format_signed
+
+if TYPE_CHECKING:
+    from memlens.gating.verdict import Judged, Verdict
+
+__all__ = ["accept_command", "clipped", "metric_name", "name_list", "row_words", "verdict_words"]
+
+#: A name of more characters than this is cut before anything else is done with it: marks without a width count for nothing later.
+_LONGEST = 200
+_MOST_NAMES = 6
+_WIDEST_NAME = 40
+
+
+def clipped(name: str) -> str:
+    """A name of a log or a file, cut in its middle where nobody would read all of it."""
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}…{name[-_LONGEST // 3 :]}"
+
+
+def metric_name(metric: str) -> str:
+    """``absolute peak``."""
+    return metric.replace("_", " ")
+
+
+def name_list(names: Sequence[str]) -> str:
+    """The first few of some names, harmless and short, and how many more there are."""
+    shown = ", ".join(shorten(visible(clipped(name)), _WIDEST_NAME) for name in names[:_MOST_NAMES])
+    left = len(names) - _MOST_NAMES
+    return shown + (f" and {format_count(left)} more" if left > 0 else "")
+
+
+def verdict_words(verdict: Verdict) -> str:
+    """All of it in one sentence."""
+    if verdict.verdict == "unjudged":
+        return "not judged"
+    gated = [row for row in verdict.windows if row.limit_bytes is not None or row.missing]
+    figures = [row for row in gated if not row.missing]
+    over = [row for row in figures if not row.ok]
+    if verdict.verdict == "pass":
+        missing = f", and {plural(len(verdict.missing), 'missing window')} let go" if verdict.missing else ""
+        few = {1: "the one figure", 2: "both figures"}
+        all_of = few.get(len(figures), f"all {plural(len(figures), 'figure')}")
+        return f"{all_of} judged {'is' if len(figures) == 1 else 'are'} within limits{missing}"
+    parts = []
+    if over:
+        windows = len({row.name for row in figures})
+        where = f", in {format_count(len({row.name for row in over}))} of {format_count(windows)} windows"
+        count = f"{format_count(len(over))} of {plural(len(figures), 'figure')}"
+        parts.append(f"{count} {'is' if len(over) == 1 else 'are'} over the limit{where if windows > 1 else ''}")
+    if verdict.missing and not verdict.allow_missing:
+        parts.append(f"{plural(len(verdict.missing), 'window is', 'windows are')} missing")
+    return "; ".join(parts)
+
+
+def row_words(row: Judged) -> str:
+    """One figure that fails or improved, in a sentence without the window's name."""
+    metric = metric_name(row.metric)
+    if row.head_bytes is None:
+        return f"{metric}: the log has no such window; it was {format_bytes(row.base_bytes or 0)}"
+    if row.base_bytes is None:
+        text = f"{metric} is {format_bytes(row.head_bytes)}"
+    else:
+        change = format_change(row.base_bytes, row.head_bytes)
+        text = (
+            f"{metric} went from {format_bytes(row.base_bytes)} to {format_bytes(row.head_bytes)},"
+            f" {format_signed(row.head_bytes - row.base_bytes)}{f' ({change})' if change else ''}"
+        )
+    if row.limit_bytes is None or row.ok:
+        return text
+    what = "the budget" if row.limit_from == "budget" else "the limit"
+    return f"{text}; over {what} of {format_bytes(row.limit_bytes)} by {format_exact(row.over_bytes)}"
+
+
+def accept_command(verdict: Verdict) -> str:
+    """The command that makes this log the baseline; ``""`` where there is no baseline file."""
+    if not verdict.is_baseline:
+        return ""
+    log = "LOG" if verdict.path.startswith("<") else shlex.quote(verdict.path)
+    return f"memlens gate {log} --baseline {shlex.quote(verdict.base)} --accept"

@@ -1,0 +1,191 @@
+"""``memlens.compare``: the tables of cases 2, 3 and 5 as figures, from logs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import made_runs as made
+import pytest
+
+import memlens
+from memlens.errors import InputError, UsageError
+
+MIB = made.MIB
+
+
+@pytest.fixture(scope="module")
+def case_3(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The template of the eight-card matrix."""
+    return made.write_case_3(tmp_path_factory.mktemp("runs"))
+
+
+# --- the cases ---
+
+
+def test_case_2_on_real_logs_gives_the_figures_of_the_device(shared: Path) -> None:
+    """PT, PIR before the change and PIR after it; both maxima are compared with the first."""
+    folder = shared / "data" / "paddle"
+    names = ["30b2_ast_transformer_pt", "30b2_ast_transformer_pir", "30_ast_transformer_pir"]
+    rows = memlens.compare([folder / f"{name}.log" for name in names]).rows()
+    reserved = [json.loads((folder / f"{name}.stats.json").read_text())["hostdev_peak"] for name in names]
+    allocated = [11790080, 12576512, 12054784]  # replayed by an independent script, see the README of the data
+    assert [row["reserved_peak_bytes"] for row in rows] == reserved
+    assert [row["peak_bytes"] for row in rows] == allocated
+    assert [row["d_peak_bytes"] for row in rows] == [None, allocated[1] - allocated[0], allocated[2] - allocated[0]]
+    assert [row["d_reserved_peak_bytes"] for row in rows] == [None, *(figure - reserved[0] for figure in reserved[1:])]
+
+
+def test_case_3_gives_every_cell_its_change_and_its_slopes(case_3: str) -> None:
+    comparison = memlens.compare(case_3, rows=["gbs", "rank"], cols="branch", base="branch=develop")
+    rows = {(row["gbs"], row["branch"], row["rank"]): row for row in comparison.rows()}
+    assert len(rows) == len(comparison.runs) == 96
+    for gbs, branch, card, mib in made.case_3():
+        row = rows[str(gbs), branch, str(card)]
+        if mib is None:
+            assert (row["status"], row["oom_requested_bytes"], row["peak_bytes"]) == (
+                "oom",
+                made.OOM_BYTES,
+                31 * 1024 * MIB,
+            )
+            continue
+        assert (row["status"], row["peak_bytes"], row["oom_requested_bytes"]) == ("ok", mib * MIB, None)
+        base = made.expected_mib(gbs, "develop", card)
+        change = None if branch == "develop" or base is None else (mib - base) * MIB
+        assert row["d_peak_bytes"] == change
+    changes = {key[0] + "/" + key[2]: row["d_peak_bytes"] for key, row in rows.items() if key[1] == "PR"}
+    published = {
+        "64/1": -254,
+        "256/1": -1028,
+        "256/7": -334,
+        "1024/1": -4124,
+        "1024/7": -3936,
+        "2048/1": -8252,
+        "2048/7": -7876,
+    }
+    assert {place: changes[place] for place in published} == {place: mib * MIB for place, mib in published.items()}
+    slopes = {
+        (slope.fields["branch"], slope.fields["rank"]): slope
+        for slope in comparison.scaling
+        if slope.metric == "peak_bytes"
+    }
+    assert {slope.verdict for (branch, _), slope in slopes.items() if branch == "PR"} == {"flat"}
+    assert [slopes["develop", str(card)].verdict for card in made.CARDS] == ["flat", *["growing"] * 7]
+    assert f"{slopes['develop', '1'].slope / MIB:+.2f}" == "+4.03"
+    assert {(slope.ooms, slope.points) for (branch, _), slope in slopes.items() if branch == "develop"} == {(1, 5)}
+
+
+def test_case_5_puts_memory_and_time_of_an_iteration_side_by_side(tmp_path: Path) -> None:
+    """8250 MB and 0.982 s become 7183 MB and 0.909 s: eight events an iteration, seven steps of time between them."""
+    for name, mib, iteration_us in (("before.log", 8250, 982_000), ("after.log", 7183, 909_000)):
+        (tmp_path / name).write_text(made.log_text(mib * MIB, step_us=iteration_us // 7, steps=5))
+    logs = [tmp_path / "before.log", tmp_path / "after.log"]
+    _, after = memlens.compare(logs, start="STEP 3 START", end="STEP 4 START").rows()
+    steps = (909_000 // 7 * 7, 982_000 // 7 * 7)
+    assert (after["peak_bytes"], after["d_peak_bytes"]) == (7183 * MIB, -1067 * MIB)
+    assert (after["duration_us"], after["d_duration_us"]) == (steps[0], steps[0] - steps[1])
+    series = memlens.compare(logs, by=r"STEP (\d+)")
+    assert series.windows == ("0", "1", "2", "3", "4")
+    assert [one and (one.peak_bytes, one.duration_us) for one in series.typical] == [
+        (8250 * MIB, steps[1]),
+        (7183 * MIB, steps[0]),
+    ]
+
+
+# --- runs that are not there ---
+
+
+def test_what_cannot_be_read_has_its_row_and_no_figure(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(made.log_text(MIB))
+    (tmp_path / "b.log").write_text("nothing\n")
+    comparison = memlens.compare([tmp_path / name for name in ("a.log", "b.log", "c.log")])
+    rows = comparison.rows()
+    assert [row["status"] for row in rows] == ["ok", "unreadable", "missing"]
+    assert [row["peak_bytes"] for row in rows] == [MIB, None, None]
+    assert [row["d_peak_bytes"] for row in rows] == [None, None, None]
+    values = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
+    assert values["schema"] == "memlens.compare/1"
+    assert [(run["status"], run["windows"] != [], run["trust"]) for run in values["runs"]] == [
+        ("ok", True, {"ok": True, "doubts": []}), ("unreadable", False, None), ("missing", False, None),
+    ]  # fmt: skip
+
+
+def test_a_base_that_cannot_be_read_leaves_the_changes_open(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(made.log_text(MIB))
+    comparison = memlens.compare([tmp_path / "gone.log", tmp_path / "a.log"])
+    assert [row["d_peak_bytes"] for row in comparison.rows()] == [None, None]
+
+
+def test_windows_are_paired_by_name_and_those_that_a_run_lacks_are_named(tmp_path: Path) -> None:
+    for name, steps in (("a.log", 3), ("b.log", 2)):
+        (tmp_path / name).write_text(made.log_text((steps + 1) * MIB, steps=steps))
+    comparison = memlens.compare([tmp_path / "a.log", tmp_path / "b.log"], by=r"STEP (\d+)")
+    first, second = comparison.runs
+    assert comparison.windows == ("0", "1", "2")
+    assert (comparison.missing_windows(first), comparison.missing_windows(second)) == ((), ("2",))
+    rows = [(row["window"], row["status"], row["d_peak_bytes"]) for row in comparison.rows()]
+    assert rows == [
+        ("0", "ok", None), ("0", "ok", -MIB), ("1", "ok", None), ("1", "ok", -MIB), ("2", "ok", None), ("2", "no_window", None),
+    ]  # fmt: skip
+    assert comparison.to_dict()["runs"][1]["missing_windows"] == ["2"]
+
+
+def test_a_typical_window_is_the_median_over_the_windows_that_all_runs_have(tmp_path: Path) -> None:
+    text = "".join(made.log_text(mib * MIB).replace("STEP 0", f"STEP {step}") for step, mib in enumerate((5, 1, 9, 7)))
+    (tmp_path / "a.log").write_text(text)
+    (tmp_path / "b.log").write_text(text.partition("STEP 3")[0] + "STEP 4 START\n")
+    comparison = memlens.compare([tmp_path / "a.log", tmp_path / "b.log"], by=r"STEP (\d+)")
+    assert [one and one.peak_bytes for one in comparison.typical] == [5 * MIB, 5 * MIB]  # of 5, 1 and 9
+
+
+# --- inputs ---
+
+
+def test_logs_may_be_read_already(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(made.log_text(MIB))
+    log = memlens.read(tmp_path / "a.log")
+    assert [row["peak_bytes"] for row in memlens.compare([log, tmp_path / "a.log"]).rows()] == [MIB, MIB]
+
+
+def test_a_data_frame_has_a_row_a_run(case_3: str) -> None:
+    frame = memlens.compare(case_3, base="branch=develop").to_pandas()
+    assert len(frame) == 96
+    assert frame[(frame["branch"] == "PR") & (frame["gbs"] == "2048")]["d_peak_bytes"].min() == -8252 * MIB
+
+
+@pytest.mark.parametrize(
+    ("logs", "options", "message"),
+    [
+        ([], {}, "no log to compare"),
+        (["a.log"], {"rows": ["rank"]}, "fields of a template"),
+        (["a.log"], {"by": "x", "start": "y"}, "exclude each other"),
+        (["a.log"], {"start": "x", "start_regex": "y"}, "exclude each other"),
+        (["a.log"], {"by": "(x"}, "regular expression"),
+        (["a.log"], {"start": "x", "nth": 0}, "no match number 0"),
+        (["a.log"], {"jobs": 0}, "0 jobs"),
+        (["a.log"], {"metrics": "size"}, "no metric 'size'"),
+        (["a.log"], {"base": "b.log"}, "none of the logs"),
+        ("a.log", {}, "has no field"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_wrong_usage(logs: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        memlens.compare(logs, **options)
+
+
+def test_a_template_that_matches_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no file matches"):
+        memlens.compare(f"{tmp_path}/{{x}}.log")
+
+
+def test_metrics_have_the_words_of_analyze_and_short_ones() -> None:
+    from memlens.comparing.metrics import choose_metrics
+    from memlens.reports.tables import sort_names
+
+    keys = [
+        metric.key for metric in choose_metrics(["reserved", "reserved-peak", "time", "peak_bytes", "Absolute_Peak"])
+    ]
+    assert keys == ["reserved_peak_bytes", "duration_us", "peak_bytes", "absolute_peak_bytes"]
+    known = {name for name in sort_names() if name not in ("name", "line", "events")}
+    assert [metric.name for metric in choose_metrics(sorted(known))] == sorted(known)

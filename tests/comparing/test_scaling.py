@@ -1,0 +1,136 @@
+"""Slopes: what grows with a field, what is flat, and what is no slope at all."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from statistics import median
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memlens.comparing.result import Oom, Run, RunWindow
+from memlens.comparing.scaling import Slope, scaling_fields, slopes, theil_sen
+
+MIB = 1 << 20
+
+
+def window(peak: int, *, oom: bool = False, duration: int | None = None) -> RunWindow:
+    return RunWindow("(whole log)", 1, 9, 9, peak, peak, peak, 0, 0, peak, 4, peak, 4, duration, oom)
+
+
+def run(fields: dict[str, str], peak: int | None, *, oom: bool = False) -> Run:
+    if peak is None:
+        return Run("gone", fields, "missing")
+    failure = Oom(256 * MIB, "GPU 0", 7) if oom else None
+    return Run("log", fields, "oom" if oom else "ok", (window(peak, oom=oom),), oom=failure)
+
+
+def slopes_of(runs: list[Run]) -> list[Slope]:
+    values = {name: tuple(dict.fromkeys(one.fields[name] for one in runs)) for name in runs[0].fields}
+    return [slope for slope in slopes(runs, [one.window(None) for one in runs], values) if slope.metric == "peak_bytes"]
+
+
+#: Card 1 of case 3 in the branch before the change, MiB by global batch size.
+CARD_1 = {32: 21376, 64: 21634, 256: 22408, 1024: 25504, 2048: 29632}
+CARD_0 = {32: 24402, 64: 24660, 256: 24660, 1024: 24660, 2048: 24600}
+
+
+def test_case_3_grows_on_card_1_and_is_flat_on_card_0() -> None:
+    figures = {"0": CARD_0, "1": CARD_1}
+    runs = [run({"gbs": str(gbs), "rank": rank}, mib * MIB) for rank in figures for gbs, mib in figures[rank].items()]
+    flat, growing = slopes_of(runs)
+    assert (flat.fields, flat.verdict, flat.points) == ({"rank": "0"}, "flat", 5)
+    pairs = [(b - a, CARD_1[b] - CARD_1[a]) for a, b in combinations(CARD_1, 2)]
+    expected = median(rise / step for step, rise in pairs)
+    assert f"{expected:.2f}" == "4.03"
+    assert (growing.fields, growing.verdict) == ({"rank": "1"}, "growing")
+    assert growing.slope == pytest.approx(expected * MIB)
+
+
+def test_runs_out_of_memory_and_missing_ones_are_left_out_and_counted() -> None:
+    runs = [run({"gbs": str(gbs)}, gbs * MIB) for gbs in (1, 2, 3)]
+    runs += [run({"gbs": "4"}, MIB, oom=True), run({"gbs": "5"}, None)]
+    (slope,) = slopes_of(runs)
+    assert (slope.slope, slope.points, slope.ooms, slope.left_out) == (MIB, 3, 1, 1)
+
+
+def test_two_values_have_no_slope() -> None:
+    assert slopes_of([run({"gbs": str(gbs)}, gbs * MIB) for gbs in (1, 2)]) == []
+    runs = [run({"gbs": str(gbs)}, gbs * MIB) for gbs in (1, 2)] + [run({"gbs": "3"}, MIB, oom=True)]
+    assert slopes_of(runs) == []
+
+
+def test_a_field_scales_where_it_is_numbers_and_no_rank() -> None:
+    values = {"gbs": ("32", "64", "128"), "rank": ("0", "1", "2"), "dp_rank": ("0", "1", "2"), "branch": ("a", "b", "c"),
+              "lr": ("0.1", "0.2", "-3"), "two": ("1", "2"), "same": ("1", "01", "1.0", "2")}  # fmt: skip
+    assert scaling_fields(values) == ["gbs", "lr"]
+
+
+# --- the rule ---
+
+
+def judged(y: list[float], flat: float = 0.01) -> tuple[float, str]:
+    return theil_sen(np.arange(len(y), dtype=np.float64), np.array(y, np.float64), flat)
+
+
+@pytest.mark.parametrize(
+    ("figures", "verdict"),
+    [
+        ([1000, 1000, 1000], "flat"),
+        ([1000, 1004, 1008], "flat"),  # 8 over the range, less than 1 % of 1004
+        ([1000, 1005.1, 1010.2], "growing"),  # 10.2, more than 1 % of 1005.1
+        ([1010.2, 1005.1, 1000], "shrinking"),
+        ([0, 0, 0], "flat"),
+        ([0, 1, 2], "growing"),
+        ([10, 10, 20], "unsteady"),  # two of three pairs rise: a jump
+        ([10, 20, 15, 30], "growing"),  # five of six pairs rise
+        ([10, 30, 15, 25], "unsteady"),  # four of six
+        ([-2, -1, 0], "growing"),
+    ],
+)
+def test_the_verdict_is_by_the_rule(figures: list[float], verdict: str) -> None:
+    assert judged(figures)[1] == verdict
+
+
+@pytest.mark.parametrize(
+    ("order", "falling", "verdict"),
+    [
+        ([0, 1, 2, 3, 4, 5, 6, 7], 0, "growing"),
+        ([2, 1, 0, 5, 4, 3, 7, 6], 7, "growing"),  # 21 of 28 pairs rise: three quarters
+        ([3, 1, 0, 5, 4, 2, 7, 6], 8, "unsteady"),
+        ([6, 7, 3, 4, 5, 0, 1, 2], 21, "shrinking"),
+    ],
+)
+def test_three_quarters_of_the_pairs_are_enough(order: list[float], falling: int, verdict: str) -> None:
+    assert sum(a > b for a, b in combinations(order, 2)) == falling
+    assert judged(order)[1] == verdict
+
+
+def test_a_time_may_waver_more_before_it_counts() -> None:
+    assert judged([1000, 1020, 1040], 0.05)[1] == "flat"
+    assert judged([1000, 1030, 1060], 0.05)[1] == "growing"
+
+
+points = st.lists(st.tuples(st.integers(-1000, 1000), st.integers(0, 1 << 40)), min_size=3, max_size=30)
+
+
+@given(points.filter(lambda pairs: len({x for x, _ in pairs}) >= 3))
+def test_the_slope_is_the_median_of_all_pairs(pairs: list[tuple[int, int]]) -> None:
+    x, y = (np.array(column, np.float64) for column in zip(*pairs, strict=True))
+    plain = [(d - b) / (c - a) for (a, b), (c, d) in combinations(pairs, 2) if a != c]
+    assert theil_sen(x, y, 0.01)[0] == pytest.approx(median(plain))
+
+
+@given(points.filter(lambda pairs: len({x for x, _ in pairs}) >= 3), st.integers(-1000, 1000))
+def test_a_line_that_is_added_is_added_to_the_slope(pairs: list[tuple[int, int]], extra: int) -> None:
+    x, y = (np.array(column, np.float64) for column in zip(*pairs, strict=True))
+    assert theil_sen(x, y + extra * x, 0.01)[0] == pytest.approx(theil_sen(x, y, 0.01)[0] + extra, rel=1e-6, abs=1e-3)
+
+
+def test_very_many_points_are_thinned_and_still_a_line() -> None:
+    x = np.arange(5000, dtype=np.float64)[::-1].copy()
+    slope, verdict = theil_sen(x, 3 * x + 7, 0.01)
+    assert slope == pytest.approx(3)
+    assert verdict == "growing"

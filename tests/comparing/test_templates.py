@@ -1,0 +1,213 @@
+"""Path templates: what a field stands for, what it does not, and that what fills a template is found again."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memlens.comparing.templates import Template, natural, number
+from memlens.errors import InputError, UsageError
+
+
+def write(folder: Path, *paths: str) -> None:
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text("")
+
+
+def found(folder: Path, template: str) -> list[dict[str, str]]:
+    return [dict(match.fields) for match in Template(f"{folder}/{template}").find()]
+
+
+# --- fields ---
+
+
+def test_fields_are_captured_and_sorted_as_numbers(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        *(f"gbs{gbs}/{branch}/workerlog.{rank}" for gbs in (32, 256, 64) for branch in "ab" for rank in (10, 9)),
+    )
+    values = found(tmp_path, "gbs{gbs}/{branch}/workerlog.{rank}")
+    assert [match["gbs"] for match in values] == ["32"] * 4 + ["64"] * 4 + ["256"] * 4
+    assert [(match["branch"], match["rank"]) for match in values[:4]] == [
+        ("a", "9"),
+        ("a", "10"),
+        ("b", "9"),
+        ("b", "10"),
+    ]
+
+
+def test_a_path_begins_as_its_template_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "runs/a.log")
+    monkeypatch.chdir(tmp_path / "runs")
+    assert [match.path for match in Template("../runs/{x}.log").find()] == ["../runs/a.log"]
+    assert [match.path for match in Template("{x}.log").find()] == ["a.log"]
+    assert [match.path for match in Template(f"{tmp_path}//runs/{{x}}.log").find()] == [f"{tmp_path}//runs/a.log"]
+
+
+def test_a_field_does_not_cross_a_separator_and_is_never_empty(tmp_path: Path) -> None:
+    write(tmp_path, "a/b.log", "log", "x.log", "x/log")
+    assert found(tmp_path, "{x}.log") == [{"x": "x"}]
+    assert found(tmp_path, "{x}log") == [{"x": "x."}]
+
+
+def test_a_field_that_comes_twice_has_one_value(tmp_path: Path) -> None:
+    write(tmp_path, "r1/log.1", "r1/log.2", "r2/log.2", "r10/log.10")
+    assert found(tmp_path, "r{rank}/log.{rank}") == [{"rank": "1"}, {"rank": "2"}, {"rank": "10"}]
+    write(tmp_path, "a-a", "a-b")
+    assert found(tmp_path, "{x}-{x}") == [{"x": "a"}]
+
+
+def test_the_earlier_field_gets_as_little_as_possible(tmp_path: Path) -> None:
+    write(tmp_path, "x-y-z.log")
+    assert found(tmp_path, "{a}-{b}.log") == [{"a": "x", "b": "y-z"}]
+
+
+def test_what_a_regular_expression_would_act_upon_stands_for_itself(tmp_path: Path) -> None:
+    write(tmp_path, "a+(1)[x].log", "aa1x.log", "a.b", "aXb", "s*r", "star", "q?1", "qq1")
+    assert found(tmp_path, "a+({n})[x].log") == [{"n": "1"}]
+    assert found(tmp_path, "{x}.b") == [{"x": "a"}]
+    assert found(tmp_path, "s*{x}") == [{"x": "r"}]
+    assert found(tmp_path, "q?{x}") == [{"x": "1"}]
+
+
+def test_doubled_braces_are_braces(tmp_path: Path) -> None:
+    write(tmp_path, "{a}-1", "a-1")
+    assert found(tmp_path, "{{a}}-{n}") == [{"n": "1"}]
+    assert Template("{{a}}-{n}").fill({"n": "1"}) == "{a}-1"
+
+
+def test_a_value_with_metacharacters_binds_what_comes_later(tmp_path: Path) -> None:
+    write(tmp_path, "a.b/a.b.log", "a.b/aXb.log")
+    assert found(tmp_path, "{x}/{x}.log") == [{"x": "a.b"}]
+
+
+def test_hidden_names_are_found_only_where_asked_for(tmp_path: Path) -> None:
+    write(tmp_path, ".hidden.log", "seen.log", ".git/log.1")
+    assert found(tmp_path, "{x}.log") == [{"x": "seen"}]
+    assert found(tmp_path, ".{x}.log") == [{"x": "hidden"}]
+
+
+def test_folders_are_no_files_and_files_no_folders(tmp_path: Path) -> None:
+    write(tmp_path, "a/log", "b", "c/log/inner")
+    assert found(tmp_path, "{x}/log") == [{"x": "a"}]
+    assert found(tmp_path, "{x}") == [{"x": "b"}]
+
+
+def test_a_link_that_leads_nowhere_is_found_so_that_it_can_be_called_missing(tmp_path: Path) -> None:
+    (tmp_path / "log.1").symlink_to(tmp_path / "gone")
+    assert found(tmp_path, "log.{n}") == [{"n": "1"}]
+
+
+def test_newlines_and_undecodable_names_are_names_too(tmp_path: Path) -> None:
+    write(tmp_path, "a\nb.log")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.log")).write_text("")
+    assert {match["x"] for match in found(tmp_path, "{x}.log")} == {"a\nb", "\udcff"}
+
+
+def test_a_folder_that_cannot_be_looked_into_is_said_and_not_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "a/log.1", "b/log.1")
+    scandir = os.scandir
+
+    def refusing(folder: str) -> object:
+        if folder.endswith("/b/"):
+            raise PermissionError(13, "Permission denied")
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    good, bad = Template(f"{tmp_path}/{{x}}/log.{{n}}").find()
+    assert (dict(good.fields), good.problem) == ({"x": "a", "n": "1"}, "")
+    assert bad.problem.endswith("/b/: cannot be looked into: Permission denied")
+
+
+def test_backslashes_separate_on_windows_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Template(r"a\{x}").fill({"x": "1"}) == r"a\1"
+    monkeypatch.setattr(os, "sep", "\\")
+    assert Template(r"C:\runs\{x}\log.{n}").fill({"x": "1", "n": "2"}) == "C:/runs/1/log.2"
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("run.log", "has no field"),
+        ("{{x}}", "has no field"),
+        ("{}", r"\{\} in the template"),
+        ("{0}", r"\{0\} in the template"),
+        ("{a b}", r"\{a b\} in the template"),
+        ("{rank:d}", r"\{rank:d\} in the template"),
+        ("{a", "belongs to no field"),
+        ("a}{b}", "belongs to no field"),
+        ("{a{b}}", "belongs to no field"),
+        ("{a}{b}", "stand side by side"),
+    ],
+)
+def test_a_template_that_makes_no_sense_is_wrong_usage(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Template(text)
+
+
+def test_finding_nothing_says_how_far_the_path_could_be_followed(tmp_path: Path) -> None:
+    write(tmp_path, "runs/pt/other.log")
+    with pytest.raises(InputError) as raised:
+        Template(f"{tmp_path}/runs/{{mode}}/workerlog.{{rank}}").find()
+    assert f"{tmp_path}/runs/pt/ has no file 'workerlog.{{rank}}'" in raised.value.hint
+    with pytest.raises(InputError) as raised:
+        Template(f"{tmp_path}/gone/{{x}}").find()
+    assert "gone/ has no such folder" in raised.value.hint
+
+
+# --- order ---
+
+
+def test_values_are_ordered_as_people_order_them() -> None:
+    values = ["10", "9", "-1", "0.5", "run10", "run9", "run", "b", "a", "007"]
+    assert sorted(values, key=natural) == ["-1", "0.5", "007", "9", "10", "a", "b", "run", "run9", "run10"]
+
+
+@given(st.lists(st.text(), min_size=2))
+def test_any_values_can_be_ordered(values: list[str]) -> None:
+    ordered = sorted(values, key=natural)
+    assert all(natural(a) <= natural(b) for a, b in pairwise(ordered))
+    values.reverse()
+    assert sorted(values, key=natural) == ordered
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("32", 32.0), ("-0.5", -0.5), ("1e3", None), ("", None), ("3x", None), ("٣", None)]
+)
+def test_a_number_is_digits_with_a_sign_and_a_point(text: str, value: float | None) -> None:
+    assert number(text) == value
+
+
+# --- there and back ---
+
+#: Names that hold anything but a separator and what stands between the fields below, and that are not hidden.
+values = st.text(
+    st.characters(categories=["L", "N", "P", "S"], exclude_characters="/-"), min_size=1, max_size=8
+).filter(lambda text: not text.startswith("."))
+
+
+@settings(deadline=None, max_examples=60)
+@given(runs=st.sets(st.tuples(values, values, values), min_size=1, max_size=5))
+def test_what_fills_a_template_is_found_again(
+    tmp_path_factory: pytest.TempPathFactory, runs: set[tuple[str, str, str]]
+) -> None:
+    folder = tmp_path_factory.mktemp("runs")
+    template = Template(str(folder).replace("{", "{{").replace("}", "}}") + "/gbs{gbs}/{branch}-[log].{rank}")
+    for gbs, branch, rank in runs:
+        path = Path(template.fill({"gbs": gbs, "branch": branch, "rank": rank}))
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    matches = template.find()
+    assert {(match.fields["gbs"], match.fields["branch"], match.fields["rank"]) for match in matches} == runs
+    assert all(template.fill(match.fields) == match.path for match in matches)

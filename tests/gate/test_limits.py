@@ -1,0 +1,211 @@
+"""Limits: how they are written, and when a growth is over them, over every base and change that could make a difference."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memlens.errors import UsageError
+from memlens.gating.baseline import WindowFigures
+from memlens.gating.limits import DEFAULT_LIMITS, METRICS, Limit, parse_budgets, parse_limits
+from memlens.gating.verdict import Paired, judge
+
+MIB = 1 << 20
+
+#: Percentages as they are written, each with its numerator over 100,000.
+PERCENTS = {"0%": 0, "0.001%": 1, "2%": 2_000, "33.333%": 33_333, "100%": 100_000, "250.5%": 250_500}
+SIZES = {"0": 0, "1": 1, "1023": 1023, "1MiB": MIB, "1.5KiB": 1536, "4EiB": 0}
+BASES = (
+    0,
+    1,
+    2,
+    49,
+    50,
+    51,
+    999,
+    MIB - 1,
+    MIB,
+    50 * MIB,
+    50 * MIB + 1,
+    10**12 + 7,
+    2**53 + 1,
+    2**62,
+    -1,
+    -50,
+    -MIB,
+    -50 * MIB,
+    -(2**62),
+)
+
+
+def fails(base: int, head: int, absolute: int, share: int) -> bool:
+    """The rule as it stands in the documentation, in integers: over both parts; over a base of 0 the absolute part alone."""
+    growth = head - base
+    over_absolute = growth > absolute
+    over_relative = growth * 100_000 > share * abs(base)
+    return over_absolute if base == 0 else over_absolute and over_relative
+
+
+def changes(base: int, absolute: int, share: int) -> set[int]:
+    """Growths below, at and above each part, both directions, tiny and huge ones."""
+    relative = share * abs(base) // 100_000
+    edges = {0, absolute, relative, relative + 1, base, abs(base), 2**62}
+    return {sign * (edge + step) for edge in edges for step in (-1, 0, 1) for sign in (1, -1)}
+
+
+def judged(base: int, head: int, limit: Limit) -> bool:
+    old, new = (WindowFigures("w", 0, figure, 0, 0) for figure in (base, head))
+    rows = judge(Paired(((old, new),)), {"remaining": limit}, {})
+    (row,) = (row for row in rows if row.metric == "remaining")
+    assert (row.base_bytes, row.head_bytes, row.d_bytes) == (base, head, head - base)
+    assert row.limit_bytes is not None
+    assert row.ok == (head <= row.limit_bytes) == (row.over_bytes == 0)
+    assert row.over_bytes == max(head - row.limit_bytes, 0)
+    return row.ok
+
+
+@pytest.mark.parametrize(("percent", "size"), list(itertools.product(PERCENTS, ["0", "1", "1023", "1MiB", "1.5KiB"])))
+def test_a_figure_fails_exactly_where_its_growth_is_over_both_parts(percent: str, size: str) -> None:
+    limit = parse_limits(f"remaining={percent},{size}")["remaining"]
+    tried = 0
+    for base in BASES:
+        for change in changes(base, SIZES[size], PERCENTS[percent]):
+            assert judged(base, base + change, limit) != fails(base, base + change, SIZES[size], PERCENTS[percent])
+            tried += 1
+    assert tried > 200
+
+
+@pytest.mark.parametrize(("percent", "size"), list(itertools.product(PERCENTS, ["0", "1", "1MiB"])))
+def test_a_fall_by_more_than_a_growth_might_be_is_an_improvement_and_nothing_else_is(percent: str, size: str) -> None:
+    limit = parse_limits(f"remaining={percent},{size}")["remaining"]
+    for base in BASES:
+        for change in changes(base, SIZES[size], PERCENTS[percent]):
+            old, new = (WindowFigures("w", 0, figure, 0, 0) for figure in (base, base + change))
+            rows = judge(Paired(((old, new),)), {"remaining": limit}, {})
+            row = next(row for row in rows if row.metric == "remaining")
+            # The same rule with the sign of the change turned.
+            assert row.improved == fails(base, base - change, SIZES[size], PERCENTS[percent])
+            assert not (row.improved and not row.ok)
+
+
+@pytest.mark.parametrize(
+    ("limit", "base", "most"),
+    [
+        ("peak=2%,1MiB", 100 * MIB, 2 * MIB),  # the relative part is the larger one
+        ("peak=2%,1MiB", 10 * MIB, MIB),  # the absolute one is
+        ("peak=2%", 100, 2),
+        ("peak=2%", 149, 2),  # 2.98, and bytes are whole
+        ("peak=2%", 0, 0),  # of nothing every share is nothing
+        ("peak=2%,1MiB", 0, MIB),
+        ("peak=1MiB", 2**62, MIB),
+        ("peak=0", 2**62, 0),
+        ("peak=10%", -1000, 100),  # a share of the magnitude
+    ],
+)
+def test_what_a_figure_may_grow_by_is_the_larger_part(limit: str, base: int, most: int) -> None:
+    assert parse_limits(limit)["peak"].allows(base) == most
+
+
+def test_shares_of_huge_figures_are_exact() -> None:
+    # As floats, 2**62 + 1 and 2**62 are one number.
+    limit = Limit(Fraction(1))
+    assert judged(2**61 + 1, 2**62 + 2, limit)
+    assert not judged(2**61 + 1, 2**62 + 3, limit)
+
+
+figures = st.integers(-(2**62), 2**62)
+limits = st.builds(Limit, st.fractions(0, 100), st.integers(0, 2**62))
+
+
+@settings(deadline=None)
+@given(figures, figures, figures, limits)
+def test_more_memory_never_turns_a_failing_figure_green(base: int, head: int, more: int, limit: Limit) -> None:
+    assert judged(base, head + abs(more), limit) <= judged(base, head, limit)
+
+
+@given(figures, figures, limits, limits)
+def test_a_wider_limit_never_turns_a_passing_figure_red(base: int, head: int, one: Limit, other: Limit) -> None:
+    wider = Limit(max(one.relative, other.relative), max(one.absolute_bytes, other.absolute_bytes))
+    assert judged(base, head, wider) >= judged(base, head, one)
+
+
+# --- how they are written ---
+
+
+def test_by_default_peak_and_remaining_may_grow_by_two_percent_or_one_mebibyte() -> None:
+    assert parse_limits(()) == DEFAULT_LIMITS == {name: Limit(Fraction(1, 50), MIB) for name in ("peak", "remaining")}
+
+
+def test_a_limit_takes_the_place_of_the_default_one_of_its_metric_only() -> None:
+    found = parse_limits(["reserved=5%", "remaining=0"])
+    assert found == {"peak": DEFAULT_LIMITS["peak"], "remaining": Limit(), "reserved": Limit(Fraction(1, 20))}
+    assert list(found) == ["peak", "remaining", "reserved"]
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("peak=2%,1MiB", Limit(Fraction(2, 100), MIB)),
+        (" Peak = 1.5GiB , .5% ", Limit(Fraction(1, 200), 3 << 29)),
+        ("peak=0.1 kb", Limit(Fraction(0), 102)),
+        ("peak=0.%", Limit()),
+        ("peak=9007199254740993", Limit(Fraction(0), 2**53 + 1)),
+        ("peak=9007199254740993.9", Limit(Fraction(0), 2**53 + 1)),
+        ("peak=1000000%", Limit(Fraction(10_000))),
+    ],
+)
+def test_a_limit_is_read_exactly(text: str, limit: Limit) -> None:
+    assert parse_limits(text)["peak"] == limit
+
+
+def test_off_takes_a_limit_away() -> None:
+    assert set(parse_limits("remaining=off")) == {"peak"}
+
+
+def test_absolute_peak_may_be_written_with_a_hyphen() -> None:
+    assert parse_budgets("absolute-peak=1KiB") == {"absolute_peak": 1024}
+
+
+def test_budgets_are_sizes() -> None:
+    assert parse_budgets(["reserved=15GiB", "peak=12GiB"]) == {"peak": 12 << 30, "reserved": 15 << 30}
+    with pytest.raises(UsageError, match="holds no size"):
+        parse_budgets("peak=2%")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["peak", "peak=", "=2%", "size=2%", "peak=-1%", "peak=-1", "peak=nan", "peak=inf", "peak=nan%", "peak=inf%", "peak=1e3", "peak=1e3%",
+     "peak=1%,2%", "peak=1,2", "peak=1%,2,3", "peak=,", "peak=1%,", "peak=2 %%", "peak=0x10", "peak=1_000", "peak=٣%", "peak=1MiB/s",
+     "peak=" + "9" * 10_000, "peak=1%,1MiB=2"],
+)  # fmt: skip
+def test_what_is_no_limit_is_wrong_usage_with_a_way_to_write_it(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_limits(text)
+    assert "peak" in caught.value.hint
+    assert len(str(caught.value)) < 400
+
+
+def test_one_metric_is_given_once() -> None:
+    with pytest.raises(UsageError, match="given twice"):
+        parse_limits(["peak=1%", "peak=2%"])
+
+
+@pytest.mark.parametrize("text", ["2%, 1.00 MiB", "0.5%", "0 B", "33.333%, 4.00 KiB", "0.0000001%"])
+def test_a_limit_is_shown_as_it_was_written(text: str) -> None:
+    assert str(parse_limits(f"peak={text.replace(' ', '')}")["peak"]) == text
+
+
+@given(limits)
+def test_a_limit_in_machine_output_is_finite_text_and_whole_bytes(limit: Limit) -> None:
+    values = limit.to_dict()
+    assert Fraction(values["percent"]) >= 0
+    assert type(values["absolute_bytes"]) is int
+
+
+def test_every_metric_is_a_field_of_the_figures() -> None:
+    figures = WindowFigures("w", 1, 2, 3, 4)
+    assert [figures.of(metric) for metric in METRICS] == [1, 2, 3, 4]

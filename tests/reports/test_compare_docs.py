@@ -1,0 +1,50 @@
+"""``docs/compare.md`` names every field of the machine output, every metric and every word of a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import made_comparisons as made
+
+from memlens.comparing.metrics import METRICS
+from memlens.reports.compare_words import WORDS
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "compare.md").read_text()
+
+
+def fields_of(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            if key != "fields":  # its keys are fields of a template
+                yield from fields_of(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from fields_of(inner)
+
+
+def test_every_field_of_the_machine_output_is_described() -> None:
+    comparisons = [made.case_3(), made.failures(), made.series(), made.ranks()]
+    named = {name for one in comparisons for name in fields_of(one.to_dict())}
+    assert len(named) > 60
+    assert sorted(name for name in named if f"`{name}`" not in PAGE and f'"{name}"' not in PAGE) == []
+
+
+def test_every_column_of_the_csv_is_described() -> None:
+    named = {name for row in made.failures().rows() for name in row}
+    assert sorted(name for name in named if f"`{name}`" not in PAGE) == []
+
+
+def test_every_metric_is_described() -> None:
+    names = [name for metric in METRICS for name in (metric.name, metric.key, metric.change_key, *metric.also)]
+    assert [name for name in names if f"`{name}`" not in PAGE] == []
+
+
+def test_every_word_of_a_cell_is_described() -> None:
+    assert [
+        word
+        for word in (*WORDS.values(), "unknown", "was OOM", "now OOM", "flat", "unsteady")
+        if f"`{word}" not in PAGE
+    ] == []

@@ -1,0 +1,216 @@
+"""A verdict for machines and services: JSON, JUnit, GitHub, and Markdown that always fits into a comment."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any, cast
+
+import made_diffs as made
+import made_verdicts as verdicts
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from junitparser import Error, Failure, JUnitXml, Skipped
+
+from memlens.gating.verdict import Verdict
+from memlens.reports import csv_report, json_report, junit
+from memlens.reports.gate_markdown import LARGEST, comment
+from memlens.reports.github import escape_message, escape_property, fenced, workflow_commands
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "gate.md").read_text()
+EVERY = [verdicts.passing, verdicts.failing, verdicts.missing, verdicts.improved, verdicts.unjudged, verdicts.hostile]
+
+any_text = st.text(st.characters(codec=None), max_size=60)
+
+
+def named(name: str, count: int = 3, **changes: Any) -> Verdict:
+    """A verdict whose windows and files bear such a name."""
+    return verdicts.many(count, f"{name.replace('{', '').replace('}', '')}{{}}", path=name, base=name, **changes)
+
+
+# --- JSON and CSV ---
+
+
+def test_json_holds_the_names_of_the_contract_and_exact_bytes() -> None:
+    text = json_report.render(cast("Any", verdicts.failing()))
+    values = json.loads(text)
+    assert (values["schema"], values["verdict"]) == ("memlens.gate/1", "regression")
+    first = values["windows"][0]
+    assert [first[key] for key in ("name", "metric", "base_bytes", "head_bytes", "limit_bytes", "ok")] == [
+        "SOT_CALL_0", "remaining", made.BLOCK, 2 * made.BLOCK, made.BLOCK + (1 << 20), False
+    ]  # fmt: skip
+    assert values["limits"] == {name: {"percent": "2", "absolute_bytes": 1 << 20} for name in ("peak", "remaining")}
+    assert values["blame"][0]["metrics"] == ["remaining"]
+    assert values["blame"][0]["findings"][0]["kind"] == "missing_free"
+
+
+@pytest.mark.parametrize("make", EVERY)
+def test_json_is_ascii_and_finite(make: Any) -> None:
+    text = json_report.render(make())
+    assert text.isascii()
+    assert not re.search(r"\b(NaN|Infinity)\b", text)
+    assert {row["ok"] for row in json.loads(text)["windows"]} <= {True, False}
+
+
+def test_csv_has_a_row_for_each_figure() -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_report.render(cast("Any", verdicts.failing())))))
+    assert len(rows) == 9
+    assert (rows[0]["name"], rows[0]["metric"], rows[0]["d_bytes"], rows[0]["ok"]) == (
+        "SOT_CALL_0",
+        "remaining",
+        str(made.BLOCK),
+        "False",
+    )
+
+
+def fields_of(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return set(value) | {name for inner in value.values() for name in fields_of(inner)}
+    return {name for inner in value for name in fields_of(inner)} if isinstance(value, list) else set()
+
+
+def test_every_field_of_the_machine_output_is_described() -> None:
+    named_fields = set()
+    for make in EVERY:
+        values = make().to_dict()
+        for blame in values.pop("blame"):
+            named_fields |= {"metrics", *(set(blame) & {"findings"})}  # the others are those of diff
+        values.pop("trust")
+        named_fields |= fields_of(values) | {"blame", "trust"}
+    assert len(named_fields) > 30
+    assert not [name for name in sorted(named_fields) if f"`{name}`" not in PAGE]
+
+
+# --- JUnit ---
+
+
+def cases(verdict: Verdict) -> list[Any]:
+    found = JUnitXml.fromstring(junit.render(verdict).encode())
+    return [case for suite in found for case in suite]
+
+
+def test_junit_has_a_case_for_each_gated_figure_and_a_failure_with_its_finding() -> None:
+    report = JUnitXml.fromstring(junit.render(verdicts.failing()).encode())
+    assert (report.tests, report.failures, report.errors) == (6, 2, 0)
+    found = {(case.classname, case.name): case for case in cases(verdicts.failing())}
+    assert len(found) == 6
+    (failure,) = found["SOT_CALL_0", "remaining"].result
+    assert isinstance(failure, Failure)
+    assert failure.message.startswith("remaining went from 3.38 MiB to 6.75 MiB")
+    assert "Missing free: 3.38 MiB (3538944 B)" in failure.text
+    assert not found["SOT_CALL_0", "peak"].result
+
+
+def test_junit_tells_what_is_missing_let_go_or_not_judged() -> None:
+    assert {type(result) for case in cases(verdicts.missing()) for result in case.result} == {Failure}
+    let_go = verdicts.verdict([], missing=[verdicts.figures("w", 1)], allow_missing=True)
+    assert [type(result) for case in cases(let_go) for result in case.result] == [Skipped, Skipped]
+    (case,) = cases(verdicts.unjudged())
+    assert [type(result) for result in case.result] == [Error]
+    assert "several processes" in case.result[0].message
+
+
+@settings(deadline=None)
+@given(any_text, any_text)
+def test_any_text_of_a_log_is_sound_xml(name: str, line: str) -> None:
+    verdict = named(name, blame=())
+    blamed = verdicts.failing(notes=(line,), path=line)
+    for one in (verdict, blamed, verdicts.hostile()):
+        text = junit.render(one).encode()
+        assert len(list(ET.fromstring(text).iter("testcase"))) == len(cases(one)) > 0
+
+
+# --- GitHub ---
+
+
+def test_what_is_special_in_a_workflow_command_is_escaped() -> None:
+    assert escape_message("100%: a,b\r\nc") == "100%25: a,b%0D%0Ac"
+    assert escape_property("100%: a,b\r\nc") == "100%25%3A a%2Cb%0D%0Ac"
+    # The escape of an escape is the text again, whatever it holds.
+    assert escape_message("%0A") == "%250A"
+
+
+COMMAND = re.compile(r"::(error|notice) title=([^:,\r\n]*)::([^\r\n]*)")
+
+
+def titles(text: str) -> list[str]:
+    matches = [COMMAND.fullmatch(line) for line in text.splitlines()]
+    return [match[2] if match else "no command" for match in matches]
+
+
+def test_each_failing_figure_is_an_error_and_the_worst_comes_first() -> None:
+    lines = workflow_commands(verdicts.failing()).splitlines()
+    assert titles(workflow_commands(verdicts.failing())) == ["memlens gate%3A SOT_CALL_0", "memlens gate%3A SOT_CALL_1"]
+    assert "(+100.00%25)" in lines[0]
+    assert workflow_commands(verdicts.unjudged()).startswith("::error title=memlens gate%3A not judged::")
+    assert [line.split()[0] for line in workflow_commands(verdicts.passing()).splitlines()] == ["::notice"]
+    assert "--accept" in workflow_commands(verdicts.improved())
+
+
+def test_no_more_errors_than_github_shows_and_the_last_counts_the_rest() -> None:
+    lines = [line for line in workflow_commands(verdicts.many(30)).splitlines() if line.startswith("::error")]
+    assert len(lines) == 10
+    assert "22 more figures over the limit" in lines[8]
+    assert "the log lacks gone SOT_CALL_0" in lines[9]
+
+
+@settings(deadline=None)
+@given(any_text)
+def test_no_text_of_a_log_makes_a_command_of_its_own(name: str) -> None:
+    for line in workflow_commands(named(name)).split("\n")[:-1]:
+        assert COMMAND.fullmatch(line)
+
+
+def test_other_output_is_fenced_with_a_word_that_nobody_can_guess() -> None:
+    first, second = fenced("::error::owned\n"), fenced("::error::owned\n")
+    assert first != second
+    stop, text, start, end = first.split("\n")
+    assert (text, end) == ("::error::owned", "")
+    token = stop.removeprefix("::stop-commands::")
+    assert start == f"::{token}::"
+    assert len(token) == 32
+
+
+# --- Markdown ---
+
+
+def test_ten_thousand_failing_windows_fit_into_a_comment_with_the_worst_in_it() -> None:
+    text = comment(verdicts.many(10_000))
+    assert len(text.encode()) < LARGEST
+    assert "20,000 more" not in text
+    assert "`SOT_CALL_9999`" in text
+    assert re.search(r"and 9,9\d\d more failing figures", text)
+    assert "10,000 windows are missing" in text
+
+
+@pytest.mark.parametrize(
+    "character", ["a", "|", "`", "\x00", "\U0010ffff", "\u0301", "\u4e2d", "<", "@x", "\u202e", "\ud800"]
+)
+@pytest.mark.parametrize("length", [100, 100_000])
+def test_no_name_makes_a_comment_too_long(character: str, length: int) -> None:
+    text = comment(named(character * length, 200, notes=(character * length,) * 50))
+    assert len(text.encode()) < LARGEST
+    assert "regression" in text
+
+
+@settings(deadline=None)
+@given(any_text)
+def test_a_comment_keeps_its_table(name: str) -> None:
+    text = comment(named(name, 2, blame=()))
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "| remaining | 50" in line]
+    assert len(rows) == 2
+    # Cells end at bare pipes only.
+    assert {len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows} == {8}
+
+
+def test_blocks_that_unfold_are_closed() -> None:
+    for verdict in (*(make() for make in EVERY), verdicts.many(50)):
+        text = comment(verdict)
+        assert len(re.findall(r"^<details>$", text, re.MULTILINE)) == len(
+            re.findall(r"^</details>$", text, re.MULTILINE)
+        )

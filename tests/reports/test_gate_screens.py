@@ -1,0 +1,135 @@
+"""What a verdict shows to people, from hand-made results: golden copies, and the figures that decide."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import made_diffs as made
+import made_verdicts as verdicts
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memlens.gating.verdict import Blame, Verdict
+from memlens.reports.gate_markdown import comment
+from memlens.reports.gate_screens import Room, gate_blocks, telling
+from memlens.reports.terminal import render
+from memlens.reports.text import visible, width_of
+
+WIDTHS = {"80": 80, "120": 120, "pipe": None}
+VERDICTS: dict[str, Callable[[], Verdict]] = {
+    "passing": verdicts.passing,
+    "failing": verdicts.failing,
+    "missing": verdicts.missing,
+    "improved": verdicts.improved,
+    "unjudged": verdicts.unjudged,
+    "hostile": verdicts.hostile,
+    "many": lambda: verdicts.many(30),
+}
+
+
+def screen(verdict: Verdict, width: int | None = 80, **room: Any) -> str:
+    return render(gate_blocks(verdict, Room(**room)), width=width)
+
+
+@pytest.mark.parametrize("width", list(WIDTHS))
+@pytest.mark.parametrize("name", list(VERDICTS))
+def test_a_verdict_looks_as_approved(golden: Callable[[str, str], None], name: str, width: str) -> None:
+    limit = WIDTHS[width]
+    text = screen(VERDICTS[name](), limit)
+    assert limit is None or all(width_of(line) <= limit for line in text.splitlines())
+    assert "\n\n\n" not in text
+    golden(f"gate_{name}_{width}.txt", text)
+
+
+@pytest.mark.parametrize("name", list(VERDICTS))
+def test_a_verdict_as_markdown_looks_as_approved(golden: Callable[[str, str], None], name: str) -> None:
+    golden(f"gate_{name}.md", comment(VERDICTS[name]()))
+
+
+def test_the_verdict_stands_in_the_first_line_and_its_count_in_the_second() -> None:
+    lines = screen(verdicts.failing()).splitlines()
+    assert lines[0] == "runs/head.log  regression against memory.json"
+    # 3 windows with 2 gated figures each: what remains in one, and the peak of another.
+    assert lines[1] == "Verdict  2 of 6 figures are over the limit, in 2 of 3 windows"
+    assert "Verdict  all 4 figures judged are within limits" in screen(verdicts.passing())
+    assert "Verdict  2 windows are missing" in screen(verdicts.missing())
+
+
+def test_what_fails_is_a_table_with_the_worst_first() -> None:
+    text = screen(verdicts.failing(), None).partition("Lower by")[0]
+    rows = re.findall(
+        r"^(SOT_CALL_\d)  (\w+) +(\S+ \w+) +(\S+ \w+) +(\S+ \w+) +[-+.\d]+% +(\S+ \w+)$", text, re.MULTILINE
+    )
+    assert rows == [
+        ("SOT_CALL_0", "remaining", "3.38 MiB", "6.75 MiB", "+3.38 MiB", "4.38 MiB"),
+        ("SOT_CALL_1", "peak", "47.00 MiB", "47.50 MiB", "+512.00 KiB", "47.00 MiB"),
+    ]
+
+
+def test_the_finding_that_explains_it_is_told() -> None:
+    text = screen(verdicts.failing())
+    assert "over the limit\nof 4.38 MiB by 2.38 MiB (2490368 B)" in text
+    assert "Missing free: 3.38 MiB (3538944 B)" in text
+    assert "> 77" in text
+
+
+def test_an_improvement_comes_with_the_command_that_keeps_it() -> None:
+    text = " ".join(screen(verdicts.improved()).split())
+    assert "To keep what was won: memlens gate 'my runs/head.log' --baseline memory.json --accept" in text
+    # Not where something else failed: accepting would keep that, too.
+    assert "--accept" not in screen(verdicts.failing()).split("New")[0]
+    assert "SOT_CALL_2  remaining  9.00 MiB  2.00 MiB" in screen(verdicts.failing())
+    assert "--accept" not in screen(replace(verdicts.improved(), is_baseline=False, base="old.log"))
+
+
+def test_what_is_not_judged_says_why_and_what_to_do() -> None:
+    text = " ".join(screen(verdicts.unjudged()).split())
+    assert "Reason runs/head.log is doubtful: several processes" in text
+    assert "--no-trust judges it all the same." in text
+    other = replace(verdicts.unjudged(), doubtful=False)
+    assert "--no-trust" not in screen(other)
+
+
+def test_what_is_left_out_is_counted() -> None:
+    text = screen(verdicts.many(30), rows=4, others=2, windows=2, findings=3)
+    # 30 windows grew, by 2 MiB and more, and 50 MiB may grow by 1 MiB.
+    assert "… and 26 more failing figures" in text
+    assert "… and 28 more failing windows whose differences are not told here" in text
+    assert "… and 37 more findings" in text
+    assert "and 24 more, which the base has" in " ".join(text.split())
+
+
+def test_findings_that_cancel_within_their_size_come_last() -> None:
+    found = [
+        made.finding("only_head", 4096, d_peak_bytes=4096),
+        made.finding("early_free", 4096, d_peak_bytes=-4096),
+        made.finding("late_free", 1024, d_peak_bytes=1024),
+        made.finding("only_head", 512, fate="held", d_remaining_bytes=512),
+    ]
+    side = made.figures("w", 1, 0, 4096)
+    window = made.window("w", side, side, *found)
+    assert [one.size_bytes for one in telling(Blame("w", ("peak",), window))] == [1024, 4096]
+    assert [one.size_bytes for one in telling(Blame("w", ("remaining",), window))] == [512]
+    assert [one.size_bytes for one in telling(Blame("w", ("peak", "remaining"), window))] == [1024, 512, 4096]
+
+
+def test_where_no_allocation_explains_it_that_is_said() -> None:
+    side = made.figures("w", 1, 0, 4096)
+    blame = Blame("SOT_CALL_0", ("peak",), made.window("w", side, side))
+    assert "No allocation is kept longer, and none is new" in screen(verdicts.failing(blame=(blame,)), None)
+
+
+any_text = st.text(st.characters(codec=None), max_size=60)
+
+
+@settings(deadline=None)
+@given(any_text, any_text, st.sampled_from([None, 45, 80]))
+def test_text_of_a_log_cannot_act_on_the_terminal(name: str, note: str, width: int | None) -> None:
+    verdict = verdicts.many(3, f"{name.replace('{', '').replace('}', '')}{{}}", notes=(note,), path=name, base=note)
+    text = screen(verdict, width)
+    assert visible(text.replace("\n", "")) == text.replace("\n", "")
+    assert width is None or all(width_of(row) <= width for row in text.splitlines())
