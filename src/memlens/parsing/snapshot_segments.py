@@ -1,0 +1,151 @@
+"""The state at the end of a memory snapshot: segments taken from the device, and the blocks in them that hold something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+
+from memlens.parsing.pickles import BadPickle
+from memlens.parsing.snapshot_entries import MOST_BYTES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.parsing.snapshot_stacks import Stacks
+
+__all__ = ["MOST_DEVICES", "Final", "read_segments"]
+
+#: A device number beyond is none.
+MOST_DEVICES = 1 << 10
+_ADDRESSES = 1 << 64
+
+
+@dataclass(frozen=True, eq=False)
+class Final:
+    """What a device holds when the snapshot is taken, as columns.
+
+    Attributes:
+        segment_addr: Where each segment begins, uint64.
+        segment_size: Its bytes, int64.
+        addr: Where each block begins that is allocated or waits, uint64.
+        size: The bytes that were asked for, int64.
+        stack: Number of the stack that asked, int32, -1 where unknown.
+        stream: Stream of the block's segment, int64, -1 where unknown.
+        waiting: The block was given back, and waits for a stream before it can be used again, bool.
+        malformed: Segments and blocks that cannot be read.
+    """
+
+    segment_addr: NDArray[np.uint64]
+    segment_size: NDArray[np.int64]
+    addr: NDArray[np.uint64]
+    size: NDArray[np.int64]
+    stack: NDArray[np.int32]
+    stream: NDArray[np.int64]
+    waiting: NDArray[np.bool_]
+    malformed: int = 0
+
+
+class _Device:
+    def __init__(self) -> None:
+        self.segments: list[tuple[int, int]] = []
+        self.blocks: list[tuple[int, int, int, int, bool]] = []
+        self.malformed = 0
+
+    def finish(self) -> Final:
+        segment_addr, segment_size = _columns(self.segments, (np.uint64, np.int64))
+        addr, size, stack, stream, waiting = _columns(self.blocks, (np.uint64, np.int64, np.int32, np.int64, np.bool_))
+        return Final(segment_addr, segment_size, addr, size, stack, stream, waiting, self.malformed)
+
+
+def _columns(rows: list[Any], kinds: tuple[type, ...]) -> list[NDArray[Any]]:
+    return [np.array([row[k] for row in rows], kind) for k, kind in enumerate(kinds)]
+
+
+def read_segments(segments: Any, stacks: Stacks) -> dict[int, Final]:
+    """The state of each device that has a segment.
+
+    Args:
+        segments: The snapshot's list of segments, of any age: blocks without an address (2023) follow each other from the start of their segment.
+        stacks: Numbers the lists of frames.
+
+    Raises:
+        BadPickle: There is no such list, or it holds a segment twice.
+    """
+    if type(segments) is not list:
+        raise BadPickle("its segments are no list")
+    devices: dict[int, _Device] = {}
+    seen: set[int] = set()
+    for segment in segments:
+        if type(segment) is not dict:
+            devices.setdefault(0, _Device()).malformed += 1
+            continue
+        blocks = segment.get("blocks")
+        if id(segment) in seen or (blocks and id(blocks) in seen):
+            raise BadPickle("a segment, or its list of blocks, stands in it more than once", hostile=True)
+        seen |= {id(segment), id(blocks)}
+        number = segment.get("device", 0)
+        if type(number) is not int or not 0 <= number < MOST_DEVICES:
+            devices.setdefault(0, _Device()).malformed += 1
+            continue
+        _read_segment(segment, devices.setdefault(number, _Device()), stacks)
+    return {number: device.finish() for number, device in sorted(devices.items())}
+
+
+def _read_segment(segment: dict[str, Any], device: _Device, stacks: Stacks) -> None:
+    addr, size, blocks = segment.get("address"), segment.get("total_size"), segment.get("blocks", [])
+    if addr is None:
+        addr = 0  # torch.profiler's converter: a device that nothing was allocated on
+    if not _is_count(addr, _ADDRESSES) or not _is_count(size, MOST_BYTES + 1) or type(blocks) is not list:
+        device.malformed += 1
+        return
+    if size:
+        device.segments.append((addr, size))
+    named = segment.get("stream")
+    stream = named if _is_count(named, 1 << 63) else -1
+    for block, at in _placed(blocks, addr, device):
+        state, requested = block.get("state"), block.get("requested_size", block.get("size"))
+        if state not in _HOLDING:
+            if type(state) is not str:
+                device.malformed += 1
+            continue
+        if not _is_count(requested, MOST_BYTES + 1):
+            device.malformed += 1
+        else:
+            waits = state != "active_allocated"
+            device.blocks.append((at, requested, _stack(block, stacks), stream, waits))
+
+
+#: A block's states that are not free; the last one is what torch's own description calls the second.
+_HOLDING = ("active_allocated", "active_pending_free", "active_awaiting_free")
+
+
+def _placed(blocks: list[Any], addr: int, device: _Device) -> Iterator[tuple[dict[str, Any], int]]:
+    """The blocks of a segment with their addresses."""
+    seen: set[int] = set()
+    for block in blocks:
+        if type(block) is not dict or id(block) in seen:
+            device.malformed += 1
+            continue
+        seen.add(id(block))
+        size, own = block.get("size", 0), block.get("address", addr)
+        if not _is_count(size, MOST_BYTES + 1) or not _is_count(own, _ADDRESSES) or own + size > _ADDRESSES:
+            device.malformed += 1
+            continue
+        yield block, own
+        addr = min(own + size, _ADDRESSES - 1)
+
+
+def _stack(block: dict[str, Any], stacks: Stacks) -> int:
+    """The stack that asked for a block; in 2023 it stands in a history, the newest entry first."""
+    frames = block.get("frames")
+    history = block.get("history")
+    if frames is None and type(history) is list and history and type(history[0]) is dict:
+        frames = history[0].get("frames")
+    return stacks.number(frames) if isinstance(frames, (list, tuple)) else -1
+
+
+def _is_count(value: Any, below: int) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value < below
