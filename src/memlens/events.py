@@ -208,7 +208,7 @@ class EventLog:
             "addr": self.addr,
             "offset": self.offset,
         }
-        for name in ("time_us", "thread", "requested", "line"):
+        for name in ("time_us", "thread", "requested", "stream", "line"):
             if (column := getattr(self, name)) is not None:
                 columns[name] = column
         if self.owner is not None:
