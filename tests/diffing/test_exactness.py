@@ -45,6 +45,8 @@ MIRRORED |= {new: old for old, new in MIRRORED.items()}
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_every_byte_of_real_windows_is_accounted_for_at_the_exact_cost(shared: Path, relation: str) -> None:
     pairs = [pair for pair in real_windows(shared, relations=[relation]) if pair.longest <= 1500]
+    if len(pairs) > 200:
+        pairs = pairs[::4]  # the steps of one log are much alike
     assert len(pairs) > 20
     for _, group in groupby(pairs, key=lambda pair: (id(pair.base.log), id(pair.head.log))):
         same_logs = list(group)
@@ -178,7 +180,7 @@ def look(f: Finding, *, mirrored: bool = False) -> tuple[Any, ...]:
     return kind, fate, *figures, frozenset(members)
 
 
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=300)
 @given(any_pair)
 def test_any_two_windows_are_aligned_at_the_exact_cost_and_every_byte_is_accounted_for(
     pair: tuple[Window, Window],
@@ -212,7 +214,7 @@ def test_any_window_compared_with_itself_differs_in_nothing(window: Window) -> N
     assert (found.cost_bytes, found.moved, len(found.findings)) == (0, 0, 0)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(any_pair)
 def test_any_two_windows_compared_the_other_way_round_mirror_each_other(pair: tuple[Window, Window]) -> None:
     base, head = pair
