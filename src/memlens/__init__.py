@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from memlens.gating.run import accept, gate
     from memlens.gating.verdict import Judged, Verdict
     from memlens.lifetimes import Lifetimes
-    from memlens.parsing.reader import read
+    from memlens.parsing.inputs import read
+    from memlens.parsing.listing import Formats, formats
     from memlens.slicing import Anchor, Pattern, Window
     from memlens.trust import Trust
     from memlens.units import format_bytes, parse_bytes
@@ -42,6 +43,7 @@ __all__ = [
     "Diff",
     "EventLog",
     "Finding",
+    "Formats",
     "InputError",
     "Judged",
     "Kind",
@@ -65,6 +67,7 @@ __all__ = [
     "compare",
     "diff",
     "format_bytes",
+    "formats",
     "gate",
     "parse_bytes",
     "read",
@@ -87,7 +90,8 @@ _HOMES = {
     "memlens.gating.run": ("accept", "gate"),
     "memlens.gating.verdict": ("Judged", "Verdict"),
     "memlens.lifetimes": ("Lifetimes",),
-    "memlens.parsing.reader": ("read",),
+    "memlens.parsing.inputs": ("read",),
+    "memlens.parsing.listing": ("Formats", "formats"),
     "memlens.slicing": ("Anchor", "Pattern", "Window"),
     "memlens.trust": ("Trust",),
     "memlens.units": ("format_bytes", "parse_bytes"),

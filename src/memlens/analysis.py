@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlens.analyzed import Analysis, Failure, LogAnalysis, WindowAnalysis
 from memlens.analyzers.result import Later
 from memlens.cut import Cut, as_list
-from memlens.errors import MemlensError, UsageError
-from memlens.reading import Reading, input_name
+from memlens.errors import AnchorError, MemlensError, UsageError
+from memlens.parsing.inputs import device_label
+from memlens.reading import ReadAs, Reading, input_name
 
 if TYPE_CHECKING:
     from memlens.analyzers.registry import Analyzed
+    from memlens.events import EventLog
     from memlens.reading import Input
     from memlens.slicing import Window
 
@@ -39,11 +42,16 @@ def analyze(
     strict: bool = False,
     times: bool = True,
     progress: Callable[[int], None] | None = None,
+    input_format: str | None = None,
+    device: int | None = None,
+    layer: str | None = None,
+    formats: str | Path | None = None,
 ) -> Analysis:
     """Say where the memory went, in whole logs or in parts of them.
 
     Args:
-        logs: One log or several: paths (``-`` is standard input), binary files, or logs already read.
+        logs: One log or several: paths (``-`` is standard input), URLs, binary files, or logs already read.  An input with several
+            devices is a log for each of them.
         start: A window starts with the line that contains this as whole words; ``None`` is the beginning.
         end: It ends before the first later line that contains any of these.
         start_regex: Like ``start``, a regular expression.
@@ -59,6 +67,10 @@ def analyze(
         times: Read the time of every event.  Without them a large log is read quicker, and results hold no times; a
             window's own ``peak_time_us`` and ``duration_us`` are then looked up when they are asked for.
         progress: Called with the bytes read so far, over all logs, as they lie on disk.
+        input_format: The format of the inputs, where it is not to be looked for; see :func:`memlens.read`.
+        device: The device to analyze of inputs that have several; -1 is the CPU.
+        layer: The allocator layer of Paddle to take blocks from; see :func:`memlens.read`.
+        formats: A TOML file with formats of your own, instead of those in the nearest ``pyproject.toml``.
 
     Raises:
         UsageError: Arguments that make no sense together, or an analyzer that does not exist.
@@ -73,29 +85,39 @@ def analyze(
         raise UsageError("no log to analyze", "Name one, or several.")
 
     marks = as_patterns(as_list(owners), regex=True)
-    reading = Reading(cut.patterns, strict=strict, times=times, owners=marks, progress=progress)
+    how = ReadAs(input_format, device, formats, layer)
+    reading = Reading(cut.patterns, strict=strict, times=times, owners=marks, progress=progress, how=how)
     done: list[LogAnalysis] = []
     failures: list[Failure] = []
     for given in inputs:
+        name = input_name(given)
         try:
-            done.append(_analyze_one(reading, given, cut, chosen, forget=len(inputs) > 1))
+            found = reading.read_all(given)
+            for log in found:
+                name = f"{input_name(given)} {device_label(log)}" if len(found) > 1 else input_name(given)
+                alone = len(inputs) == len(found) == 1
+                try:
+                    done.append(_analyze_one(log, name, cut, chosen, forget=not alone))
+                except AnchorError as error:
+                    if alone:
+                        raise
+                    failures.append(Failure(name, error.message, error.hint))
         except UsageError:
             raise
         except MemlensError as error:
             if len(inputs) == 1:
                 raise
-            failures.append(Failure(input_name(given), error.message, error.hint))
+            failures.append(Failure(name, error.message, error.hint))
     return Analysis(tuple(done), tuple(failures), top, min_size)
 
 
 def _analyze_one(
-    reading: Reading, given: Input, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
+    log: EventLog, name: str, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
 ) -> LogAnalysis:
     from memlens.analyzers import registry
     from memlens.slicing import suspect_anchors
 
     names, with_growth = chosen
-    log = reading.read(given)
     windows = cut.windows(log)
     # One vectorised pass an analyzer, over all windows; nothing below touches events.
     columns = [registry.get(name).many(windows) for name in names]
@@ -120,7 +142,7 @@ def _analyze_one(
             for owing in (window, *window.results.values()):
                 _settle(owing)
     doubt = None if whole else suspect_anchors(windows)
-    return LogAnalysis(input_name(given), log.trust, analyzed, growth, cut.by, () if doubt is None else (doubt,))
+    return LogAnalysis(name, log.trust, analyzed, growth, cut.by, () if doubt is None else (doubt,))
 
 
 def _peak_time(window: Window, results: Sequence[Analyzed]) -> int | None:

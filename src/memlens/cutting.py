@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from memlens.bytesearch import count_lines
-from memlens.errors import UsageError
+from memlens.errors import InputError, UsageError
 from memlens.matching import Matcher, Pattern, anchors_in_block
 from memlens.output import open_output, refuse_overwrite
 from memlens.slicing import as_patterns, numbered, too_few_anchors
@@ -81,11 +81,14 @@ def slice_log(
 
     Raises:
         AnchorError: No line, or fewer than ``nth`` lines, match the start.
-        InputError: The log cannot be read.
+        InputError: The log cannot be read, or has no lines of text.
         OutputError: The output exists, or cannot be written.
-        UsageError: A pattern is empty or is no regular expression, or both kinds of start are given.
+        UsageError: A pattern is empty or is no regular expression, both kinds of start are given, or events are asked for of a log
+            that is not Paddle's.
     """
     from memlens.parsing.file_source import open_source
+    from memlens.parsing.input_formats import HEAD, PADDLE, not_text
+    from memlens.parsing.inputs import recognise
 
     if start is not None and start_regex is not None:
         raise UsageError("start and start_regex exclude each other", "Give one of them.")
@@ -97,6 +100,18 @@ def slice_log(
     cutter = TextCutter(starts[0] if starts else None, ends, nth)
     refuse_overwrite(output, force)
     source = open_source(log)
+    if what := not_text(source.head(HEAD)):
+        source.close()
+        raise InputError(
+            f"{source.name} is {what}: it has no lines of text to cut",
+            "memlens analyze and memlens diff cut it by its annotations: --start, --end, --by.",
+        )
+    if events_only and (found := recognise(source)).format is not PADDLE:
+        source.close()
+        raise UsageError(
+            f"{source.name} is {found.format.title}: events_only knows the lines of Paddle only",
+            "Cut it without --events-only.",
+        )
     rewrite = _rewriting((*starts, *ends), events_only, renumber)
     written = 0
     with source.open() as stream, open_output(output, force) as out:

@@ -118,7 +118,9 @@ class Facts:
         cut_short: Why the input ended early (a compressed stream cut short), or ``""``.
         threads: Thread ids seen on event lines, sorted.
         unstamped: Events without a readable header (no time, no thread).
-        layer: The log layer, or the format, that the events come from.
+        layer: The log layer, or the format, that the events come from; where two give them, that of the blocks.
+        chunk_layer: The layer that RESERVE and RELEASE events come from, or ``""`` where nothing is known of that.
+        addresses: Blocks have addresses.  Where they have none no ALLOC is paired with a FREE: there are levels and no lifetimes.
         opening: So many events at the start stand for blocks and chunks that were there before the input begins; they have no line.
         other_layers: Lines seen of other layers that tell of the same memory, by layer name (``stream_safe``, ``stats``,
             ``naive_best_fit``).
@@ -137,6 +139,8 @@ class Facts:
     threads: tuple[int, ...] = ()
     unstamped: int = 0
     layer: str = "auto_growth"
+    chunk_layer: str = ""
+    addresses: bool = True
     opening: int = 0
     other_layers: dict[str, int] = field(default_factory=dict)
     hints: dict[str, int] = field(default_factory=dict)

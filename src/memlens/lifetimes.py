@@ -98,10 +98,12 @@ def _order_by_address(addr: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def pair(log: EventLog) -> Lifetimes:
-    """Pair a log's ALLOC and FREE events, in one pass over batches."""
+    """Pair a log's ALLOC and FREE events, in one pass over batches; none where its lines have no addresses."""
     partner: NDArray[np.int32] | NDArray[np.int64] = (
         np.full(len(log), -1, np.int32) if len(log) < 1 << 31 else np.full(len(log), -1, np.int64)
     )
+    if not log.facts.addresses:
+        return Lifetimes(partner, np.zeros(0, np.int64))
     doubles: list[NDArray[np.int64]] = []
     pairing = Pairing()
     for lo in range(0, len(log), _BATCH):

@@ -11,15 +11,18 @@ import zstandard
 
 from memlens.parsing.decode import PAD, Decoded, decode
 from memlens.parsing.headers import HeaderReader
+from memlens.parsing.layers import Layer
 
 __all__ = ["decode_text", "mutate", "read_packed"]
 
 
-def decode_text(text: bytes, headers: HeaderReader | None = None, offset: int = 0) -> Decoded:
-    """Decode a text as one block."""
+def decode_text(
+    text: bytes, headers: HeaderReader | None = None, offset: int = 0, layer: Layer | None = Layer.AUTO_GROWTH
+) -> Decoded:
+    """Decode a text as one block: the auto-growth layer alone, unless told otherwise."""
     block = np.full(len(text) + 2 * PAD, 0x0A, np.uint8)
     block[PAD : PAD + len(text)] = np.frombuffer(text, np.uint8)
-    return decode(block, PAD, PAD + len(text), offset, headers or HeaderReader(), times=True)
+    return decode(block, PAD, PAD + len(text), offset, headers or HeaderReader(), times=True, layer=layer)
 
 
 def read_packed(path: Path) -> bytes:

@@ -202,7 +202,12 @@ def _inside(places: Ints, amounts: Ints, lo: Ints, hi: Ints) -> tuple[Ints, Ints
 
 
 def held_events(log: EventLog, lo: int, hi: int, end: int) -> Ints:
-    """The ALLOCs among events ``lo … hi-1`` that no FREE before event ``end`` ends, rising, int64."""
+    """The ALLOCs among events ``lo … hi-1`` that no FREE before event ``end`` ends, rising, int64.
+
+    None where blocks have no addresses: which ones are live is not known there, only how many bytes they hold.
+    """
+    if not log.facts.addresses:
+        return np.zeros(0, np.int64)
     partner = until(log.lifetimes.partner)
     return joined(
         np.flatnonzero((partner[start:stop] >= end) & (log.kind[start:stop] == Kind.ALLOC)) + start

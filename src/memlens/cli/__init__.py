@@ -33,6 +33,10 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "compare": ("memlens.cli.compare:compare_command", "Put many runs side by side, as a table or a matrix."),
     "gate": ("memlens.cli.gate:gate_command", "Fail where memory grew beyond a baseline or a budget."),
+    "formats": (
+        "memlens.cli.formats:formats_command",
+        "List the formats that memlens reads, or say which one a log has.",
+    ),
 }
 
 #: The Python twin of each verb.
@@ -42,6 +46,7 @@ TWINS: dict[str, str] = {
     "diff": "memlens.diff",
     "compare": "memlens.compare",
     "gate": "memlens.gate",
+    "formats": "memlens.formats",
 }
 
 _INTERRUPTED = 130  # 128 + SIGINT, what shells expect

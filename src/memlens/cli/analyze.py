@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memlens.cli.options import Cut, anchor_options, output_options, owner_options
+from memlens.cli.options import Cut, anchor_options, input_options, output_options, owner_options
 from memlens.cli.results import FORMATS, Size, refuse_outputs, render_result
 from memlens.errors import UsageError
 
@@ -37,6 +37,7 @@ Examples:
 @click.argument("logs", metavar="LOG...", nargs=-1, required=True)
 @anchor_options()
 @owner_options
+@input_options
 @click.option(
     "-A",
     "--analyzer",
@@ -77,6 +78,10 @@ def analyze_command(
     logs: tuple[str, ...],
     cut: Cut,
     owners: tuple[str, ...],
+    input_format: str | None,
+    device: int | None,
+    layer: str | None,
+    formats: str | None,
     analyzers: tuple[str, ...],
     top: int | None,
     min_size: int,
@@ -89,7 +94,8 @@ def analyze_command(
 ) -> int:
     """Say where the memory went, in whole logs or in parts of them.
 
-    LOG is a file (plain, .gz, .zst, .xz, .bz2) or - for stdin. One log gives one screen: whether to trust it, the peak,
+    LOG is a file (plain, .gz, .zst, .xz, .bz2), a URL, or - for stdin: a log of Paddle, a PyTorch memory snapshot, a Kineto trace, an
+    RMM log, or of a format of your own. An input with several devices gives a log for each of them. One log gives one screen: whether to trust it, the peak,
     what remains, what is live at the peak, what is held at the end. --by gives a table with a row a window, several logs a table
     with a row a log.
 
@@ -126,6 +132,10 @@ def analyze_command(
             strict=strict,
             times=form in ("json", "csv") or sort == "duration" or bool(analyzers),
             progress=None if no_progress else progress,
+            input_format=input_format,
+            device=device,
+            layer=layer,
+            formats=formats,
         )
     text = render_result(
         analysis,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memlens.cli.options import Cut, anchor_options, output_options
+from memlens.cli.options import Cut, anchor_options, input_options, output_options
 from memlens.cli.results import FORMATS, refuse_outputs, render_result
 from memlens.errors import UsageError
 
@@ -67,6 +67,7 @@ Examples:
     "anchors absolute-peak in front. JSON and CSV have all.",
 )
 @anchor_options()
+@input_options
 @click.option(
     "-j",
     "--jobs",
@@ -99,6 +100,10 @@ def compare_command(
     base: str | None,
     metrics: tuple[str, ...],
     cut: Cut,
+    input_format: str | None,
+    device: int | None,
+    layer: str | None,
+    formats: str | None,
     jobs: int | None,
     top: int | None,
     form: str,
@@ -110,7 +115,8 @@ def compare_command(
     """Put runs side by side: what each needed, and what it changed against a base.
 
     Give LOGs, and each is a row; or give a template, and its fields lay the runs out as a matrix. LOG is a file (plain, .gz, .zst,
-    .xz, .bz2) or - for stdin. A run that ended out of memory shows OOM and what it asked for; one that is missing or unreadable
+    .xz, .bz2), a URL, or - for stdin, in any format that memlens reads; of one with several devices --device names the one to compare.
+    A run that ended out of memory shows OOM and what it asked for; one that is missing or unreadable
     shows as such.
 
     With three or more values of a field that is a number comes how each metric grows with it; with four or more ranks, which of
@@ -141,6 +147,10 @@ def compare_command(
             jobs=jobs,
             strict=strict,
             progress=None if no_progress else progress,
+            input_format=input_format,
+            device=device,
+            layer=layer,
+            formats=formats,
         )
     text = render_result(comparison, form, output, lambda: compare_blocks(comparison, top=top))
     with open_output(output, force) as out:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from memlens.cli.options import Cut, anchor_options, output_options, owner_options
+from memlens.cli.options import Cut, anchor_options, input_options, output_options, owner_options
 from memlens.cli.results import FORMATS, Size, refuse_outputs, render_result
 from memlens.errors import UsageError
 
@@ -79,6 +79,7 @@ Examples:
     help="Compare the whole logs as one pair of windows, and do not look for anchor lines that both have.",
 )
 @owner_options
+@input_options
 @click.option(
     "--top",
     metavar="N",
@@ -122,6 +123,10 @@ def diff_command(
     head_nth: int | None,
     whole: bool,
     owners: tuple[str, ...],
+    input_format: str | None,
+    device: int | None,
+    layer: str | None,
+    formats: str | None,
     top: int | None,
     min_size: int,
     context: int,
@@ -133,8 +138,9 @@ def diff_command(
 ) -> None:
     """Say which allocation one run frees and the other keeps, where, and which part of the difference that explains.
 
-    BASE is the run to compare against, HEAD the one to judge; each is a file (plain, .gz, .zst, .xz, .bz2), and one of them may
-    be - for stdin. Both may be the same log, to compare two windows of it.
+    BASE is the run to compare against, HEAD the one to judge; each is a file (plain, .gz, .zst, .xz, .bz2) or a
+    URL, and one of them may be - for stdin. Both are of one kind: two logs of Paddle, two PyTorch snapshots, two traces. Of inputs
+    with several devices each device is compared with the one of its number. Both may be the same log, to compare two windows of it.
 
     With a start or an end, one window of each run is compared. With --by, or without any anchor where both logs have the same
     family of anchor lines, windows are paired by name: which pairs differ, where the runs part first, what repeats.
@@ -180,6 +186,10 @@ def diff_command(
             min_size=min_size,
             strict=strict,
             progress=None if no_progress else progress,
+            input_format=input_format,
+            device=device,
+            layer=layer,
+            formats=formats,
         )
     text = render_result(result, form, output, lambda: diff_blocks(result, top=top))
     with open_output(output, force) as out:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from memlens.cli.options import Cut, anchor_options, output_options
+from memlens.cli.options import Cut, anchor_options, input_options, output_options
 from memlens.cli.results import FORMATS, refuse_outputs, render_result
 from memlens.errors import UsageError
 
@@ -61,6 +61,7 @@ Examples:
     help="Fail where METRIC is above SIZE in any window, whatever it was before. May be given for each metric.",
 )
 @anchor_options()
+@input_options
 @click.option(
     "--base-log",
     metavar="LOG",
@@ -88,6 +89,10 @@ def gate_command(
     limits: tuple[str, ...],
     budgets: tuple[str, ...],
     cut: Cut,
+    input_format: str | None,
+    device: int | None,
+    layer: str | None,
+    formats: str | None,
     base_log: str | None,
     allow_missing: bool,
     no_trust: bool,
@@ -101,14 +106,15 @@ def gate_command(
 ) -> int:
     """Judge a log: exit code 0 where it is within limits of its baseline, 3 where memory grew, 1 where nothing can be said.
 
-    LOG is a file (plain, .gz, .zst, .xz, .bz2) or - for stdin. Every window and metric is judged, and all that fail are listed, the
+    LOG is a file (plain, .gz, .zst, .xz, .bz2), a URL, or - for stdin, in any format that memlens reads. Every window and metric is judged, and all that fail are listed, the
     worst first. Windows are cut as the baseline was; a window that the baseline has and LOG lacks fails.
 
     A log in doubt (cut short, several processes, logging switched on late) and a run that ran out of memory are not judged.
     """
+    how: dict[str, Any] = {"input_format": input_format, "device": device, "layer": layer, "formats": formats}
     if accept:
         _refuse_with_accept(baseline, base_log, output=output, junit=junit, markdown=markdown, github=github)
-        return _accept(log, cast("str", baseline), cut, with_events or None, no_trust, no_progress)
+        return _accept(log, cast("str", baseline), cut, with_events or None, no_trust, no_progress, how)
     if with_events:
         raise UsageError("--with-events needs --accept", "It says what to keep beside the baseline.")
     if log == base_log == "-":
@@ -127,6 +133,7 @@ def gate_command(
             allow_missing=allow_missing,
             trust=not no_trust,
             progress=None if no_progress else progress,
+            **how,
             **asdict(cut),
         )
     _write(verdict, form, output, junit, markdown, force, github)
@@ -174,7 +181,15 @@ def _add_to_summary(text: str) -> None:
         click.echo(f"memlens: the summary of the job was not written: {error.strerror or error}", err=True)
 
 
-def _accept(log: str, baseline: str, cut: Cut, with_events: bool | None, no_trust: bool, no_progress: bool) -> int:
+def _accept(
+    log: str,
+    baseline: str,
+    cut: Cut,
+    with_events: bool | None,
+    no_trust: bool,
+    no_progress: bool,
+    how: dict[str, Any],
+) -> int:
     from memlens.cli.progress import progress_bar
     from memlens.gating.run import accept
     from memlens.gating.stored import events_path
@@ -187,6 +202,7 @@ def _accept(log: str, baseline: str, cut: Cut, with_events: bool | None, no_trus
             with_events=with_events,
             trust=not no_trust,
             progress=None if no_progress else progress,
+            **how,
             **asdict(cut),
         )
     beside = "" if taken.events_sha256 is None else f"; its events are in {events_path(baseline)}"

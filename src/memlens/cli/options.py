@@ -11,7 +11,7 @@ import click
 from memlens.cut import Cut
 from memlens.errors import UsageError
 
-__all__ = ["Cut", "anchor_options", "output_options", "owner_options"]
+__all__ = ["Cut", "anchor_options", "input_options", "output_options", "owner_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -107,6 +107,55 @@ def owner_options(command: Command) -> Command:
                 help="Blame what a thread allocates and frees after a line where REGEX is found on that line: on its first group or "
                 "on what it matched. May be given several times. Lines in which Paddle says which operator runs are known without.",
             )
+        ],
+        command,
+    )
+
+
+class _Device(click.ParamType):  # type: ignore[type-arg]  # generic only in newer releases
+    """The number of a device; ``cpu`` is -1."""
+
+    name = "device"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).lower()
+        number = "-1" if text == "cpu" else text
+        if number != "-1" and not (number.isascii() and number.isdigit() and len(number) <= 6):
+            self.fail(f"{value!r} is no device. Give its number, or cpu.", param, ctx)
+        return int(number)
+
+
+def input_options(command: Command) -> Command:
+    """Add ``--input-format``, ``--device``, ``--layer`` and ``--formats``.
+
+    The command gets ``input_format: str | None``, ``device: int | None``, ``layer: str | None``
+    and ``formats: str | None``.
+    """
+    return _with(
+        [
+            click.option(
+                "--input-format",
+                metavar="NAME",
+                help="Read the input as this format: paddle, torch-snapshot, kineto, rmm, or one of your own (memlens formats lists "
+                "them). Default: what its content says.",
+            ),
+            click.option(
+                "--device",
+                metavar="N",
+                type=_Device(),
+                help="Read only device N, a number or cpu, of an input that has several.",
+            ),
+            click.option(
+                "--layer",
+                metavar="NAME",
+                help="Take blocks from this layer of Paddle's allocator (auto_growth, stream_safe, naive_best_fit, stats, …). Default: the "
+                "most exact one that the log has.",
+            ),
+            click.option(
+                "--formats",
+                metavar="FILE",
+                help="Know the formats in this TOML file too, instead of those in the nearest pyproject.toml.",
+            ),
         ],
         command,
     )

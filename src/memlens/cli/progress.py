@@ -24,7 +24,7 @@ def progress_bar(paths: Sequence[str]) -> Iterator[Callable[[int], None] | None]
     """Show how far the reading of some inputs is, while the block runs.
 
     Args:
-        paths: The inputs, read one after another; ``-`` is standard input, whose size nobody knows.
+        paths: The inputs, read one after another; ``-`` is standard input, whose size nobody knows; of URLs the place is asked for it.
 
     Yields:
         A function to call with the bytes read so far, as they lie on disk; ``None`` where nobody would see it: stderr is no
@@ -42,9 +42,22 @@ def progress_bar(paths: Sequence[str]) -> Iterator[Callable[[int], None] | None]
 
 def _total(paths: Sequence[str]) -> int | None:
     try:
-        return sum(Path(path).stat().st_size for path in paths) or None
+        return sum(map(_size, paths)) or None
     except (OSError, ValueError):
         return None
+
+
+def _size(path: str) -> int:
+    from memlens.parsing.urls import is_url, local_path
+
+    if is_url(given := local_path(path)):
+        from memlens.parsing.remote import remote_size
+
+        size = remote_size(path)
+        if size is None:
+            raise ValueError(path)
+        return size
+    return Path(given).stat().st_size
 
 
 class _Bar:

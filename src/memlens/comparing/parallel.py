@@ -1,6 +1,6 @@
 """Many logs read by several processes, each log by one of them; only their few figures come back.
 
-A large plain log is different: the reader itself shares it out among all processors (:mod:`memlens.parsing.stripes`).  Such logs
+A large plain log of Paddle is different: the reader itself shares it out among all processors (:mod:`memlens.parsing.stripes`).  Such logs
 are read one after the other by this process, so that neither processes nor logs in memory multiply.  Where forking is not
 safe, all logs are read by this process.
 """
@@ -23,6 +23,7 @@ from memlens.parsing.stripes import processors, worth_forking
 
 if TYPE_CHECKING:
     from memlens.comparing.result import Run
+    from memlens.reading import ReadAs
 
 __all__ = ["record_all"]
 
@@ -83,17 +84,23 @@ def _for_a_worker(order: Order) -> bool:
     given = order.given
     if not isinstance(given, (str, os.PathLike)) or not os.path.isfile(given):
         return False
-    return not worth_forking(_size(order)) or _compressed(given)
+    return not worth_forking(_size(order)) or not _shared_out(os.fspath(given), order.how)
 
 
-def _compressed(path: str | os.PathLike[str]) -> bool:
-    from memlens.parsing.streams import open_bytes
+def _shared_out(path: str, how: ReadAs) -> bool:
+    """Whether the reader shares a large file out: plain text of Paddle."""
+    from memlens.parsing.file_source import open_source
+    from memlens.parsing.input_formats import PADDLE
+    from memlens.parsing.inputs import recognise
 
     try:
-        with closing(open_bytes(os.fspath(path))) as stream:
-            return bool(stream.compression)
+        with closing(open_source(path)) as source, closing(source.open()) as stream:
+            if stream.compression:
+                return False
+        with closing(open_source(path)) as source:
+            return recognise(source, how).format is PADDLE
     except MemlensError:  # said when it is read
-        return False
+        return True
 
 
 def _size(order: Order) -> int:

@@ -13,7 +13,8 @@ from memlens.comparing.result import Oom, Run, RunWindow, Status
 from memlens.cut import Cut
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.events import EventLog, Kind
-from memlens.reading import Reading, input_name
+from memlens.parsing.urls import is_url
+from memlens.reading import ReadAs, Reading, input_name
 
 if TYPE_CHECKING:
     from memlens.facts import OutOfMemory
@@ -36,12 +37,14 @@ class Order:
         cut: Where to cut it.
         strict: A log that is cut short is an error.
         fields: What stands where the template has fields.
+        how: The format and the device, where they are given.
     """
 
     given: Input
     cut: Cut = field(default_factory=Cut)
     strict: bool = False
     fields: Mapping[str, str] = field(default_factory=dict)
+    how: ReadAs = field(default_factory=ReadAs)
 
     @property
     def path(self) -> str:
@@ -63,13 +66,13 @@ def record(order: Order, progress: Callable[[int], None] | None = None) -> Run:
 
     cut = order.cut
     # A look at a line or two tells the time of one window; of a series a column of times is cheaper.
-    reading = Reading(cut.patterns, strict=order.strict, times=cut.series, progress=progress)
+    reading = Reading(cut.patterns, strict=order.strict, times=cut.series, progress=progress, how=order.how)
     try:
         log = reading.read(order.given)
     except UsageError:
         raise
     except MemlensError as error:
-        return _without_figures(order, _missing(order), error.message, error.hint)
+        return _without_figures(order, _missing(order, error), error.message, error.hint)
     except MemoryError:
         return _without_figures(order, "unreadable", "not enough memory for this log", "Try --jobs 1.")
     run = _judged(order, log)
@@ -104,9 +107,11 @@ def _without_figures(order: Order, status: Status, message: str, hint: str) -> R
     return Run(order.path, order.fields, status, (), message, hint)
 
 
-def _missing(order: Order) -> Status:
+def _missing(order: Order, error: MemlensError) -> Status:
     """``missing`` where there is no such file, a link that leads nowhere included."""
     given = order.given
+    if is_url(given):
+        return "missing" if error.message.endswith(": no such file") else "unreadable"
     is_path = isinstance(given, (str, os.PathLike)) and str(given) != "-"
     return "missing" if is_path and not os.path.exists(str(given)) else "unreadable"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from statistics import median_low
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from memlens.comparing.scaling import slopes
 from memlens.comparing.templates import Template
 from memlens.cut import Cut, as_list
 from memlens.errors import UsageError
+from memlens.reading import ReadAs
 from memlens.slicing import BEFORE
 
 if TYPE_CHECKING:
@@ -45,6 +47,10 @@ def compare(
     jobs: int | None = None,
     strict: bool = False,
     progress: Callable[[int], None] | None = None,
+    input_format: str | None = None,
+    device: int | None = None,
+    layer: str | None = None,
+    formats: str | Path | None = None,
 ) -> Comparison:
     """Put runs side by side.
 
@@ -64,21 +70,27 @@ def compare(
         jobs: Read at most so many logs at a time; ``None`` is one a processor.
         strict: A log that is cut short counts as unreadable.
         progress: Called with the bytes read so far, over all logs, as they lie on disk.
+        input_format: The format of the inputs, where it is not to be looked for; see :func:`memlens.read`.
+        device: The device to compare of inputs that have several; -1 is the CPU.
+        layer: The allocator layer of Paddle to take blocks from; see :func:`memlens.read`.
+        formats: A TOML file with formats of your own, instead of those in the nearest ``pyproject.toml``.
 
     Raises:
-        UsageError: Arguments that make no sense together.
+        UsageError: Arguments that make no sense together, or a log with several devices of which none is named.
         InputError: No file matches the template.
     """
     cut = Cut(start, tuple(as_list(end)), start_regex, tuple(as_list(end_regex)), nth, by)
     _check(cut, jobs)
+    how = ReadAs(input_format, device, formats, layer)
     chosen = choose_metrics(as_list(metrics))
     if isinstance(logs, (str, os.PathLike)):
-        return _of_template(Template(os.fspath(logs)), as_list(rows), cols, base, chosen, cut, jobs, strict, progress)
+        template = Template(os.fspath(logs))
+        return _of_template(template, as_list(rows), cols, base, chosen, cut, jobs, strict, progress, how)
     if rows or cols is not None:
         raise UsageError("rows and cols are fields of a template", "Give a template: 'runs/{branch}/workerlog.{rank}'.")
     if not logs:
         raise UsageError("no log to compare", "Name some, or give a template.")
-    orders = [Order(given, cut, strict) for given in logs]
+    orders = [Order(given, cut, strict, how=how) for given in logs]
     layout = lay_out_list([order.path for order in orders], base)
     return _read(orders, layout, chosen or choose_metrics(DEFAULT[cut.given]), cut, jobs, progress)
 
@@ -111,11 +123,12 @@ def _of_template(
     jobs: int | None,
     strict: bool,
     progress: Callable[[int], None] | None,
+    how: ReadAs,
 ) -> Comparison:
     found = template.find()
     files = [match for match in found if not match.problem]
     problems = tuple(match.problem for match in found if match.problem)
-    orders = [Order(match.path, cut, strict, match.fields) for match in files]
+    orders = [Order(match.path, cut, strict, match.fields, how) for match in files]
     values = field_values([match.fields for match in files], template.fields)
     layout = lay_out(values, [match.path for match in files], rows, cols, base)
     usual = (DEFAULT if layout.cols is None else DEFAULT_OF_MATRIX)[cut.given]

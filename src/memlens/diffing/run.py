@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 from memlens.analyzers.result import Later
 from memlens.cut import Cut, as_list
 from memlens.diffing.compare import compare
+from memlens.diffing.devices import joined, pair_devices, with_device
 from memlens.diffing.families import common_family
 from memlens.diffing.findings import repeated_in
 from memlens.diffing.pairs import WindowPairs, pair_windows
 from memlens.diffing.result import Diff, RunSide, WindowDiff
-from memlens.errors import NoEventsError, UsageError
+from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.events import Kind as EventKind
-from memlens.reading import Reading
+from memlens.parsing.inputs import check_alike
+from memlens.reading import ReadAs, Reading
 from memlens.slicing import Window, suspect_anchors
 
 if TYPE_CHECKING:
@@ -51,12 +53,17 @@ def diff(
     min_size: int = 0,
     strict: bool = False,
     progress: Callable[[int], None] | None = None,
+    input_format: str | None = None,
+    device: int | None = None,
+    layer: str | None = None,
+    formats: str | Path | None = None,
 ) -> Diff:
     """Compare two runs: which allocation one frees and the other keeps, and what that explains.
 
     Args:
         base: The run that is compared against: a window, or a log as :func:`memlens.analyze` takes it.
-        head: The run that is judged, likewise.  The two may be one log.
+        head: The run that is judged, likewise.  The two may be one log.  Of two inputs with several devices each device is compared
+            with the one of its number.
         start: Compare from the line that contains this text as whole words.
         end: … to before the next line that contains this text, or one of several.
         start_regex: The start as a regular expression.
@@ -78,6 +85,10 @@ def diff(
         min_size: Leave findings of blocks smaller than this, in bytes, out of lists.
         strict: An input that is cut short is an error.
         progress: Called with the bytes read so far, over both logs, as they lie on disk.
+        input_format: The format of the inputs, where it is not to be looked for; see :func:`memlens.read`.
+        device: The device to compare of inputs that have several; -1 is the CPU.
+        layer: The allocator layer of Paddle to take blocks from; see :func:`memlens.read`.
+        formats: A TOML file with formats of your own, instead of those in the nearest ``pyproject.toml``.
 
     Raises:
         UsageError: Arguments that make no sense together.
@@ -108,12 +119,23 @@ def diff(
     if isinstance(base, Window) and isinstance(head, Window):
         if given or whole:
             raise UsageError("two windows are cut already", "Leave the anchors out, or give the logs.")
-        found = _Windows(WindowPairs(((base, head),), (), ()), (base.log, head.log))
+        found = [_Windows(WindowPairs(((base, head),), (), ()), (base.log, head.log))]
+        left_out: list[str] = []
     elif isinstance(base, Window) or isinstance(head, Window):
         raise UsageError("a window can only be compared with a window", "Cut the other log with EventLog.window().")
     else:
-        logs = _read_both((base, head), cuts, owners, strict, progress)
-        found = _cut_both(logs, cuts, look=not given and not whole)
+        how = ReadAs(input_format, device, formats, layer)
+        logs, left_out = _read_both((base, head), cuts, owners, strict, progress, how)
+        found = [_cut_both(pair, cuts, look=not given and not whole) for pair in logs]
+        if len(found) > 1:
+            found = [windows.with_devices() for windows in found]
+    diffs = [_compared(windows, given, by, context, top, min_size) for windows in found]
+    if len(diffs) == 1 and not left_out:
+        return diffs[0]
+    return joined(diffs, left_out)
+
+
+def _compared(found: _Windows, given: bool, by: str | None, context: int, top: int | None, min_size: int) -> Diff:
     _check_comparable(*found.logs)
     sides = [[pair[side] for pair in found.pairs.pairs] for side in (0, 1)]
     compared = compare(*sides, context=context)
@@ -150,6 +172,15 @@ class _Windows:
     logs: tuple[EventLog, EventLog]
     by: str | None = None
 
+    def with_devices(self) -> _Windows:
+        """The same, with names that tell the device."""
+        pairs = WindowPairs(
+            tuple((with_device(base), with_device(head)) for base, head in self.pairs.pairs),
+            tuple(map(with_device, self.pairs.only_base)),
+            tuple(map(with_device, self.pairs.only_head)),
+        )
+        return _Windows(pairs, self.logs, self.by)
+
 
 def _read_both(
     inputs: tuple[Input, Input],
@@ -157,17 +188,18 @@ def _read_both(
     owners: Sequence[str],
     strict: bool,
     progress: Callable[[int], None] | None,
-) -> tuple[EventLog, EventLog]:
-    """Read the two logs; a file that is both is read once."""
+    how: ReadAs,
+) -> tuple[list[tuple[EventLog, EventLog]], list[str]]:
+    """Read the two inputs, a pair of logs for each device, and what is left out; a file that is both is read once."""
     from memlens.slicing import as_patterns
 
     patterns = tuple(dict.fromkeys(pattern for cut in cuts for pattern in cut.patterns))
-    reading = Reading(patterns, strict, owners=as_patterns(owners, regex=True), progress=progress)
-    first = reading.read(inputs[0])
+    reading = Reading(patterns, strict, owners=as_patterns(owners, regex=True), progress=progress, how=how)
+    first = reading.read_all(inputs[0])
     same = inputs[0] is inputs[1] or (
         all(isinstance(given, (str, Path)) for given in inputs) and str(inputs[0]) == str(inputs[1])
     )
-    return first, first if same else reading.read(inputs[1])
+    return pair_devices(first, first if same else reading.read_all(inputs[1]))
 
 
 def _cut_both(logs: tuple[EventLog, EventLog], cuts: Sequence[Cut], *, look: bool) -> _Windows:
@@ -189,8 +221,16 @@ def _check_comparable(base: EventLog, head: EventLog) -> None:
     """Refuse two logs whose allocations cannot be told apart or do not mean the same.
 
     Raises:
+        InputError: They are of different kinds.
         NoEventsError: A log has no blocks to compare.
     """
+    check_alike(base, head)
+    if base.facts.addresses != head.facts.addresses:
+        blind = head if base.facts.addresses else base
+        raise InputError(
+            f"{blind.source.name}: its lines have no addresses, so no ALLOC of it pairs with a FREE, and those of the other run do",
+            "Compare logs of one layer: --layer chooses it where both have it, or record both runs in the same way.",
+        )
     for log in (base, head):
         if len(log) and not (log.kind <= EventKind.FREE).any():
             raise NoEventsError(
@@ -215,6 +255,8 @@ def _notes(logs: tuple[EventLog, EventLog], sides: Sequence[Sequence[Window]], c
             for window in windows
             if window.open_end
         )
+    if not logs[0].facts.addresses:
+        notes.append("no line has an address, so every block looks held: only levels and peaks can be compared")
     for what, known in (
         ("requested sizes", [log.requested is not None for log in logs]),
         ("owners", [log.owner is not None for log in logs]),

@@ -13,7 +13,8 @@ from memlens.errors import InputError, OutputError, UsageError
 from memlens.gating.baseline import Baseline, WindowFigures, figures_of, read_baseline
 from memlens.gating.limits import Metric, parse_budgets, parse_limits
 from memlens.gating.verdict import Paired, Verdict, judge, pair_figures
-from memlens.reading import Reading, input_name
+from memlens.parsing.inputs import check_alike
+from memlens.reading import ReadAs, Reading, input_name
 from memlens.slicing import suspect_anchors
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ def gate(
     context: int = 3,
     top: int | None = 10,
     progress: Callable[[int], None] | None = None,
+    input_format: str | None = None,
+    device: int | None = None,
+    layer: str | None = None,
+    formats: str | Path | None = None,
 ) -> Verdict:
     """Judge a log: is it within limits of what an earlier one gave, and within its budgets?
 
@@ -70,6 +75,10 @@ def gate(
         context: Log lines to keep on each side of the event that tells the runs apart.
         top: Findings of each window that the machine output lists; ``None`` is all.
         progress: Called with the bytes read so far, over all logs, as they lie on disk.
+        input_format: The format of the inputs, where it is not to be looked for; see :func:`memlens.read`.
+        device: The device to judge of inputs that have several; -1 is the CPU.
+        layer: The allocator layer of Paddle to take blocks from; see :func:`memlens.read`.
+        formats: A TOML file with formats of your own, instead of those in the nearest ``pyproject.toml``.
 
     Raises:
         UsageError: Nothing to compare with, anchors that are not the baseline's, or a limit that is none.
@@ -92,7 +101,7 @@ def gate(
     kept = None if baseline is None else read_baseline(baseline)
     given = Cut(start, tuple(as_list(end)), start_regex, tuple(as_list(end_regex)), nth, by)
     cut = _anchors(given, kept, baseline)
-    head, old = _read(log, base_log, cut, progress)
+    head, old = _read(log, base_log, cut, progress, ReadAs(input_format, device, formats, layer))
     base_figures = kept.windows if kept is not None else () if old is None else old.figures
     paired = (
         pair_figures(base_figures, head.figures, series=cut.series) if base_figures else Paired(new=tuple(head.figures))
@@ -145,6 +154,10 @@ def accept(
     with_events: bool | None = None,
     trust: bool = True,
     progress: Callable[[int], None] | None = None,
+    input_format: str | None = None,
+    device: int | None = None,
+    layer: str | None = None,
+    formats: str | Path | None = None,
 ) -> Baseline:
     """Write what a log gives as the baseline to judge later logs by.
 
@@ -161,6 +174,10 @@ def accept(
         with_events: Keep the events too, in a file beside it, so that a later failure can be blamed; ``None`` as it was before.
         trust: A doubtful log is not accepted.
         progress: Called with the bytes read so far.
+        input_format: The format of the inputs, where it is not to be looked for; see :func:`memlens.read`.
+        device: The device to take it from of inputs that have several; -1 is the CPU.
+        layer: The allocator layer of Paddle to take blocks from; see :func:`memlens.read`.
+        formats: A TOML file with formats of your own, instead of those in the nearest ``pyproject.toml``.
 
     Returns:
         What was written.
@@ -185,7 +202,7 @@ def accept(
         )
     given = Cut(start, tuple(as_list(end)), start_regex, tuple(as_list(end_regex)), nth, by)
     cut = given if given.given or before is None else before.anchors
-    head, _ = _read(log, None, cut, progress)
+    head, _ = _read(log, None, cut, progress, ReadAs(input_format, device, formats, layer))
     doubts = [*head.doubts(), *filter(None, [head.out_of_memory()])]
     if trust and doubts:
         raise InputError(f"not accepted: {doubts[0]}", "--no-trust accepts it all the same.")
@@ -283,10 +300,10 @@ class _Run:
 
 
 def _read(
-    log: Input, base_log: Input | None, cut: Cut, progress: Callable[[int], None] | None
+    log: Input, base_log: Input | None, cut: Cut, progress: Callable[[int], None] | None, how: ReadAs
 ) -> tuple[_Run, _Run | None]:
     """Read and cut the log and, where one is given, the earlier one; a file that is both is read once."""
-    reading = Reading(cut.patterns, progress=progress)
+    reading = Reading(cut.patterns, progress=progress, how=how)
     head = _run(reading.read(log), log, cut)
     if base_log is None:
         return head, None
@@ -294,7 +311,9 @@ def _read(
         isinstance(log, (str, Path)) and isinstance(base_log, (str, Path)) and str(log) == str(base_log)
     ):
         return head, head
-    return head, _run(reading.read(base_log), base_log, cut)
+    old = reading.read(base_log)
+    check_alike(old, head.log)
+    return head, _run(old, base_log, cut)
 
 
 def _run(log: EventLog, given: Input, cut: Cut) -> _Run:

@@ -16,6 +16,7 @@ from memlens.bytesearch import line_start_before
 from memlens.events import Kind
 from memlens.parsing import messages
 from memlens.parsing.context import Contexts, find_contexts, merge
+from memlens.parsing.layer_block import LayerPart, join_layers, look_at_layers
 from memlens.parsing.nearest import last_thread, nearest_threads
 from memlens.parsing.owners import Owners, join_owners
 from memlens.parsing.paddle import MAX_SIZE
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from memlens.facts import StatLines
     from memlens.parsing.headers import HeaderReader
+    from memlens.parsing.layers import Layer
 
     Block = NDArray[np.uint8]
     Positions = NDArray[np.int64]
@@ -100,7 +102,8 @@ class Decoded:
     """What one block holds; offsets are absolute byte offsets of the input.
 
     ``kind`` int8, ``size`` int64, ``addr`` uint64, ``offset`` int64 (of the line), ``thread`` int64, ``time_us`` int64 or
-    ``None``: one entry an event in file order.  ``malformed`` and ``message_lines`` hold offsets of lines.
+    ``None``: one entry an event in file order.  ``malformed`` and ``message_lines`` hold offsets of lines.  All events are of the
+    auto-growth layer unless ``layers`` says more.  ``naive_best_fit`` counts that layer's lines of FREEs.
     """
 
     line_ends: int
@@ -115,10 +118,15 @@ class Decoded:
     malformed: NDArray[np.int64]
     message_lines: NDArray[np.int64]
     stat_lines: StatLines | None
-    stream_safe: int
     naive_best_fit: int
     prealloc: int | None
     no_pointers: int | None
+    layers: LayerPart | None = None
+
+    def first_malformed(self, most: int) -> list[int]:
+        """Byte offsets of the first lines that cannot be read, rising: so many of this layer, and as many of the others."""
+        others = self.malformed[:0] if self.layers is None else self.layers.malformed[0]
+        return sorted({*self.malformed[:most].tolist(), *np.sort(others)[:most].tolist()})
 
 
 class _Found(NamedTuple):
@@ -139,6 +147,7 @@ def decode(
     *,
     times: bool = False,
     marked: Contexts | None = None,
+    layer: Layer | None = None,
 ) -> Decoded:
     """Read the lines between two positions of a block.
 
@@ -150,6 +159,8 @@ def decode(
         headers: What has been learned of the headers of this log.
         times: Read the time stamps too.
         marked: Context lines beside those of :mod:`memlens.parsing.context`.
+        layer: Read the blocks of this layer; ``None`` reads those of the other layers only where the block has none of the auto-growth
+            layer.
     """
     positions, classes, line_ends = _SCANNER.find(block, begin, end)
     counts = np.bincount(classes, minlength=len(_Text) + 1)
@@ -161,18 +172,30 @@ def decode(
     unread = _unread_keywords(block, at[_Text.ALLOC], at[_Text.FREE], blocks.start)
     malformed = np.concatenate((orphans, bad_new, bad_back, unread))
     wanted = _read_requests(block, at[_Text.ALIGNED])
+    to_input = offset - begin
+    stat_lines, stat_starts = read_stat_lines(block, at[_Text.UPDATE], to_input)
+    others = look_at_layers(
+        block, begin, end, events, (stat_lines, stat_starts), len(blocks.start), at[_Text.STREAM], layer
+    )
+    if others is not None:
+        events = _Found(*others.events[:4])
     n = len(events.start)
-    stamps = headers.read(block, np.concatenate((events.start, wanted.start)), times=times)
+    spoken = (events.start, wanted.start) if others is None else (events.start, wanted.start, *others.spoken)
+    stamps = headers.read(block, np.concatenate(spoken), times=times)
     lines = _Lines(block, begin, end)
     starts = lines.of_events(events.start, stamps.begin[:n])
-    allocs = np.flatnonzero(events.kind == Kind.ALLOC)
+    part = None
+    if others is not None:
+        part = join_layers(others, stamps.thread, len(wanted.start), lines.of, to_input)
+        events = _Found(events.start, *part.columns)
+    allocs = np.flatnonzero(events.kind == Kind.ALLOC if part is None else part.auto_growth_allocs)
     requests = join(
         allocs,
         events.start[allocs],
         stamps.thread[:n][allocs],
         events.size[allocs],
         wanted.start,
-        stamps.thread[n:],
+        stamps.thread[n : n + len(wanted.start)],
         wanted.size,
         wanted.addr.view(np.int64),
     )
@@ -187,7 +210,6 @@ def decode(
         nearest_threads(block, begin, contexts.start),
         last_thread(block, begin, end),
     )
-    to_input = offset - begin
     prealloc = at[_Text.ALLOC].compress(
         block[at[_Text.ALLOC] + 6] == ord("s")
     )  # PreAlloc small_pool_pre_alloc_in_mb = …
@@ -204,11 +226,11 @@ def decode(
         owners=owners,
         malformed=np.unique(lines.of(malformed)) + to_input,
         message_lines=np.unique(lines.of(_messages(block, at[_Text.MESSAGE]))) + to_input,
-        stat_lines=read_stat_lines(block, at[_Text.UPDATE], to_input),
-        stream_safe=len(at[_Text.STREAM]),
+        stat_lines=stat_lines,
         naive_best_fit=len(at[_Text.POINTER]),
         prealloc=int(prealloc[0]) + to_input if len(prealloc) else None,
         no_pointers=None if no_pointers is None else no_pointers + to_input,
+        layers=part,
     )
 
 

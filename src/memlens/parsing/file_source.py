@@ -12,6 +12,7 @@ import numpy as np
 from memlens.errors import InputError
 from memlens.parsing.blocks import Blocks
 from memlens.parsing.streams import ByteStream, open_bytes
+from memlens.parsing.urls import is_url, local_path
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,14 +24,19 @@ class FileSource:
     """One input: a file, compressed or not, or a stream that can be read only once.
 
     Args:
-        where: A path, ``-`` for standard input, or an open binary file.
+        where: A path, ``-`` for standard input, a URL, or an open binary file.
     """
 
     def __init__(self, where: str | Path | BinaryIO) -> None:
-        self._where = where
-        if isinstance(where, (str, Path)):
+        self._where = local_path(where)
+        self._remote = is_url(self._where)
+        self._peeked: ByteStream | None = None
+        if self._remote:
+            self._name, self._rereadable = str(where), True
+        elif isinstance(where, (str, Path)):
             self._name = "<stdin>" if str(where) == "-" else str(where)
-            self._rereadable = str(where) != "-" and not (os.path.exists(where) and not os.path.isfile(where))
+            path = str(self._where)
+            self._rereadable = path != "-" and not (os.path.exists(path) and not os.path.isfile(path))
         else:
             self._name = str(getattr(where, "name", "<stream>"))
             self._rereadable = False
@@ -53,8 +59,8 @@ class FileSource:
 
     @property
     def path(self) -> str | None:
-        """The file, or ``None`` for a stream."""
-        return str(self._where) if self._rereadable else None
+        """The file on this machine, or ``None`` for a stream and for what comes over the network."""
+        return str(self._where) if self._rereadable and not self._remote else None
 
     def open(self) -> ByteStream:
         """The uncompressed bytes from the first one on.
@@ -62,12 +68,30 @@ class FileSource:
         Raises:
             InputError: It cannot be read, or was read before and is no file.
         """
+        if self._peeked is not None:
+            stream, self._peeked = self._peeked, None
+            return stream
         if self._opened is not None and not self._rereadable:
             raise InputError(
                 f"{self._name}: can be read only once", "Save it to a file first, or name all anchors when reading it."
             )
         self._opened = open_bytes(self._where)
         return self._opened
+
+    def head(self, size: int) -> bytes:
+        """The first bytes, uncompressed, fewer only where the input is shorter; :meth:`open` gives them again.
+
+        Raises:
+            InputError: It cannot be read, or was read before and is no file.
+        """
+        self._peeked = self.open()
+        return self._peeked.peek(size)
+
+    def close(self) -> None:
+        """Let go of what :meth:`head` opened, where nothing has read it."""
+        if self._peeked is not None:
+            self._peeked.close()
+            self._peeked = None
 
     def index(self, offsets: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
         """Keep where some lines begin (``offsets``, rising) and how many lines stand before each, to count from there."""
@@ -81,7 +105,7 @@ class FileSource:
         """
         with self.open() as stream:
             first = 0
-            if start > 0 and not stream.compression and self._rereadable:
+            if start > 0 and not stream.compression and self.path is not None:
                 first = int(self._offsets[self._offsets.searchsorted(start, "right") - 1])
             blocks = Blocks(stream.part(first, None) if first else stream, first)
             for block in blocks:
@@ -139,7 +163,7 @@ class FileSource:
         if not self._rereadable or not spans:
             return [b""] * len(spans)
         with self.open() as stream:
-            if not stream.compression:
+            if not stream.compression and self.path is not None:
                 return [stream.part(begin, end).readall() if begin < end else b"" for begin, end in spans]
         found = [bytearray() for _ in spans]
         order = sorted(range(len(spans)), key=spans.__getitem__)
@@ -155,11 +179,11 @@ class FileSource:
         return [bytes(part) for part in found]
 
     def _groups(self, offsets: Sequence[int]) -> Iterator[list[int]]:
-        """Sorted offsets, those of one indexed stretch together; all together where the input must be read from its start."""
+        """Sorted offsets, those of one indexed stretch together; all together where the input is read from its start."""
         ordered = np.unique(np.asarray([offset for offset in offsets if offset >= 0], np.int64))
         if not len(ordered):
             return
-        if self._opened is not None and self._opened.compression:
+        if self._remote or (self._opened is not None and self._opened.compression):
             yield ordered.tolist()
             return
         stretch = self._offsets.searchsorted(ordered, "right")

@@ -1,4 +1,4 @@
-"""Read one input into an event log, in one pass.
+"""Read one text log of Paddle into an event log, in one pass.
 
 The input is cut into blocks of whole lines, each block is decoded on its own, and the readings are put together in file order.
 A large plain file is shared out among processes (:mod:`memlens.parsing.stripes`).
@@ -24,8 +24,9 @@ from memlens.parsing.assemble import Assembler, BlockReading, Text
 from memlens.parsing.blocks import Block, Blocks
 from memlens.parsing.context import marked_lines
 from memlens.parsing.decode import Decoded, decode
-from memlens.parsing.file_source import open_source
+from memlens.parsing.file_source import FileSource, open_source
 from memlens.parsing.headers import HeaderReader
+from memlens.parsing.layers import Layer, layer_named
 from memlens.parsing.owners import thread_numbers
 from memlens.parsing.requests import distinct
 from memlens.parsing.stripes import processors, read_in_stripes, worth_forking
@@ -46,33 +47,37 @@ _LONGEST_TEXT = 4096
 
 
 def read(
-    where: str | Path | BinaryIO,
+    where: str | Path | BinaryIO | FileSource,
     *,
     patterns: Sequence[Pattern] = (),
     owners: Sequence[Pattern] = (),
     columns: Collection[str] = (),
+    layer: str | None = None,
     strict: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> EventLog:
-    """Read a log.
+    """Read a log of Paddle; see :func:`memlens.parsing.inputs.read` for any input.
 
     Args:
-        where: A path, ``-`` for standard input, or an open binary file.  Compressed input is known by its content.
+        where: A path, ``-`` for standard input, a URL, an open binary file, or any of these as a source.  Compressed input is known
+            by its content.
         patterns: Anchors to find in the same pass; needed for input that can be read only once, quicker for any.
         owners: Lines that name the owner of what their thread allocates and frees next, beside those that memlens knows by itself
             (:mod:`memlens.parsing.context`): by the pattern's first group, or by what it matched.
         columns: Columns wanted beyond the usual ones: ``time_us``, ``thread``.
+        layer: The allocator layer to take blocks from, a name of :class:`memlens.parsing.layers.Layer`; the most exact one by itself.
         strict: Raise when a compressed input is cut short, instead of reading what there is.
         progress: Called now and then with the bytes consumed of the input as it lies on disk.
 
     Raises:
         InputError: It cannot be read.
         NoEventsError: It holds no allocator event.
-        UsageError: An unknown column, or a pattern that is no regular expression.
+        UsageError: An unknown column, an unknown layer, or a pattern that is no regular expression.
     """
     if unknown := set(columns) - COLUMNS:
         raise UsageError(f"no column {', '.join(sorted(unknown))}", f"There are: {', '.join(sorted(COLUMNS))}.")
-    source = open_source(where)
+    asked = None if layer is None else layer_named(layer)
+    source = where if isinstance(where, FileSource) else open_source(where)
     matchers, marks = ([Matcher(pattern) for pattern in wanted] for wanted in (patterns, owners))
     headers = HeaderReader()
     with closing(source.open()) as stream:
@@ -81,10 +86,10 @@ def read(
         wanted = {*columns} if plain_file else {*columns, "line"}
 
         def work(block: Block) -> BlockReading:
-            return _read_block(block, headers, matchers, marks, wanted)
+            return _read_block(block, headers, matchers, marks, wanted, asked)
 
         size = os.path.getsize(plain_file) if plain_file else 0
-        assembler = Assembler(source, tuple(patterns), sorted(wanted), size)
+        assembler = Assembler(source, tuple(patterns), sorted(wanted), size, asked)
         if plain_file and worth_forking(size):
             readings = read_in_stripes(plain_file, size, work)
         else:
@@ -130,11 +135,23 @@ def _read_on_a_thread(stream: ByteStream, work: Callable[[Block], BlockReading])
 
 
 def _read_block(
-    block: Block, headers: HeaderReader, matchers: Sequence[Matcher], marks: Sequence[Matcher], wanted: Collection[str]
+    block: Block,
+    headers: HeaderReader,
+    matchers: Sequence[Matcher],
+    marks: Sequence[Matcher],
+    wanted: Collection[str],
+    layer: Layer | None,
 ) -> BlockReading:
     marked = marked_lines(block.text, block.begin, marks) if marks else None
     decoded = decode(
-        block.data, block.begin, block.end, block.offset, headers, times="time_us" in wanted, marked=marked
+        block.data,
+        block.begin,
+        block.end,
+        block.offset,
+        headers,
+        times="time_us" in wanted,
+        marked=marked,
+        layer=layer,
     )
     line = None
     if "line" in wanted:
@@ -150,7 +167,7 @@ def _read_block(
         lines=decoded.line_ends,
         decoded=decoded,
         messages=_numbered(block, {at: _text_at(block, at) for at in decoded.message_lines.tolist()}),
-        samples=_numbered(block, {at: _text_at(block, at) for at in decoded.malformed[:_SAMPLES].tolist()}),
+        samples=_numbered(block, {at: _text_at(block, at) for at in decoded.first_malformed(_SAMPLES)}),
         threads=tuple(threads),
         thread_numbers=numbers,
         unstamped=unstamped,
@@ -164,7 +181,12 @@ def _read_block(
 
 def _hints(block: Block, decoded: Decoded) -> Iterator[tuple[str, int]]:
     """Things worth knowing that were seen in a block, with a position in their first line."""
-    for name, offset in (("prealloc", decoded.prealloc), ("no_pointers", decoded.no_pointers)):
+    deferred = None if decoded.layers is None else decoded.layers.deferred
+    for name, offset in (
+        ("prealloc", decoded.prealloc),
+        ("no_pointers", decoded.no_pointers),
+        ("deferred_frees", deferred),
+    ):
         if offset is not None:
             yield name, offset - block.offset + block.begin
     if block.offset == 0 and (block.text[: 1 << 16] == 0).any():

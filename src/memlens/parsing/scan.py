@@ -1,7 +1,7 @@
 """Find the few places of a block that matter, at several gigabytes a second.
 
-Every text that memlens looks for in an allocator log begins with one of a few bytes (``,`` and ``A F G N O``).  One pass of
-comparisons marks these bytes, the eight characters from each tell what it may be, and only these *candidates* are read any
+Every text that memlens looks for in an allocator log begins with one of a few bytes (as a rule ``,`` and ``A F G N O``).  One pass
+of comparisons marks these bytes, the eight characters from each tell what it may be, and only these *candidates* are read any
 further.
 """
 
@@ -23,7 +23,8 @@ __all__ = ["PIECE", "Found", "Scanner"]
 #: Bytes compared at once: they and what is made of them stay in the second-level cache.
 PIECE = 1 << 18
 
-_FIRST = frozenset(b"%c" % byte for byte in b",AFGNO")
+#: ``,`` and ``A`` and, alike but for two bits, ``F G N O`` (0x46 0x47 0x4E 0x4F).
+_FIRST = ((0xFF, ord(",")), (0xFF, ord("A")), (0xF6, ord("F")))
 _KEY_BYTES = 6
 _KEY_MASK = np.uint64((1 << 8 * _KEY_BYTES) - 1)
 _TABLE_BITS = 10
@@ -60,18 +61,21 @@ class Scanner:
     """Tells where in a block one of many texts may begin.
 
     Args:
-        texts: For each class number (1 to 255) the texts that belong to it, six to eight bytes long, each beginning with
-            ``,`` or one of ``A F G N O``.  No two texts may share their first six bytes.
+        texts: For each class number (1 to 255) the texts that belong to it, six to eight bytes long.  No two texts may share their
+            first six bytes.
+        first: What the texts begin with, each ``(mask, value)``: the bytes that give the value under the mask.  Few, and bytes that are
+            rare in logs: each costs a pass, and each place a look.
 
     Raises:
         ValueError: A text is too short or too long, begins with another byte, or shares its beginning with another one.
     """
 
-    def __init__(self, texts: Mapping[int, Sequence[bytes]]) -> None:
+    def __init__(self, texts: Mapping[int, Sequence[bytes]], first: Sequence[tuple[int, int]] = _FIRST) -> None:
+        self._first = [(np.uint8(mask), np.uint8(value)) for mask, value in first]
         numbers: dict[bytes, int] = {}
         for number, group in texts.items():
             for text in group:
-                if not _KEY_BYTES <= len(text) <= 8 or text[:1] not in _FIRST:
+                if not _KEY_BYTES <= len(text) <= 8 or not any(text[0] & mask == value for mask, value in first):
                     raise ValueError(f"cannot scan for {text!r}")
                 numbers[text] = number
         keys = [int(as_word(text[:_KEY_BYTES])) for text in numbers]
@@ -120,12 +124,11 @@ class Scanner:
         marks, work, more = (array[: end - begin] for array in (_scratch.marks, _scratch.bytes, _scratch.more))
         np.equal(text, np.uint8(0x0A), out=marks)
         lines = int(np.count_nonzero(marks))
-        np.equal(text, np.uint8(0x2C), out=marks)
-        np.equal(text, np.uint8(0x41), out=more)
-        np.logical_or(marks, more, out=marks)
-        np.bitwise_and(text, np.uint8(0xF6), out=work)  # F G N O are 0x46 0x47 0x4E 0x4F: alike but for two bits
-        np.equal(work, np.uint8(0x46), out=more)
-        np.logical_or(marks, more, out=marks)
+        for number, (mask, value) in enumerate(self._first):
+            alike = text if mask == 0xFF else np.bitwise_and(text, mask, out=work)
+            np.equal(alike, value, out=more if number else marks)
+            if number:
+                np.logical_or(marks, more, out=marks)
         positions = marks.nonzero()[0]
         positions += begin
         words = gather(block, positions)

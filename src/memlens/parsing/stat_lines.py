@@ -57,13 +57,15 @@ STAT_LINE = LineFormat(
 _MASK6 = np.uint64((1 << 48) - 1)
 
 
-def read_stat_lines(block: NDArray[np.uint8], commas: NDArray[np.int64], to_input: int) -> StatLines | None:
-    """The stat lines whose ``, after update`` stands at ``commas``; ``None`` where there is none.
+def read_stat_lines(
+    block: NDArray[np.uint8], commas: NDArray[np.int64], to_input: int
+) -> tuple[StatLines | None, NDArray[np.int64]]:
+    """The stat lines whose ``, after update`` stands at ``commas``, ``None`` where there is none; and where their texts start.
 
     Offsets in the result are those of the comma (on the line, not at its start), plus ``to_input``.
     """
     if not len(commas):
-        return None
+        return None, commas
     words = gather(block, commas, 16)
     commas = commas.compress((words[:, 0] == as_word(b", after ")) & (words[:, 1] == as_word(b"update, ")))
     change, digits = decimal_before(block, commas)
@@ -87,8 +89,8 @@ def read_stat_lines(block: NDArray[np.uint8], commas: NDArray[np.int64], to_inpu
     peak, current, values_fine = _read_values(block, commas + 16)
     fine &= values_fine
     if not fine.any():
-        return None
-    return StatLines(
+        return None, commas[:0]
+    lines = StatLines(
         offset=commas[fine] + to_input,
         device=np.where(of_device, device, -1)[fine].astype(np.int16),
         reserved=reserved[fine],
@@ -96,6 +98,7 @@ def read_stat_lines(block: NDArray[np.uint8], commas: NDArray[np.int64], to_inpu
         current=current[fine],
         peak=peak[fine],
     )
+    return lines, (stem - np.where(of_device, 16, 14))[fine]
 
 
 def _read_values(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from memlens.errors import InputError
+from memlens.parsing.urls import is_url
 
 __all__ = ["ByteStream", "open_bytes"]
 
@@ -60,6 +61,18 @@ class ByteStream(io.RawIOBase):
         if not self.compression:
             self.consumed += count
         return count
+
+    def peek(self, size: int) -> bytes:
+        """The next ``size`` bytes, fewer only where the input ends; they are read again by what reads next."""
+        before, buffer = self.consumed, bytearray(size)
+        view, have = memoryview(buffer), 0
+        while have < size and (count := self.readinto(view[have:])):
+            have += count
+        if not self.compression:
+            self.consumed = before
+        ahead = bytes(buffer[:have])
+        self._rest = memoryview(ahead + bytes(self._rest))
+        return ahead
 
     def part(self, start: int, end: int | None) -> ByteStream:
         """The bytes from ``start`` to before ``end``, of an uncompressed file that can be read anywhere.
@@ -185,13 +198,17 @@ def open_bytes(where: str | Path | BinaryIO) -> ByteStream:
     """Open an input for reading its uncompressed bytes.
 
     Args:
-        where: A path, ``-`` for standard input, or an open binary file.
+        where: A path, ``-`` for standard input, a URL, or an open binary file.
 
     Raises:
         InputError: It does not exist, is a directory, or may not be read.
     """
-    if isinstance(where, (str, Path)):
-        file: BinaryIO | io.RawIOBase = sys.stdin.buffer if str(where) == "-" else _open_file(Path(where))
+    if is_url(where):
+        from memlens.parsing.remote import open_remote
+
+        file: BinaryIO | io.RawIOBase = open_remote(str(where))
+    elif isinstance(where, (str, Path)):
+        file = sys.stdin.buffer if str(where) == "-" else _open_file(Path(where))
     else:
         file = where
     head = b""

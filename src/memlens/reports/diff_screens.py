@@ -81,7 +81,7 @@ def _series(diff: Diff, rows: int, asked: Asked) -> Iterator[Block]:
         yield from doubt_lines(run.trust, " ")
     yield from _notes(diff)
     found = ", a family of lines that both logs have" if diff.found_by else ""
-    yield Line(f"{plural(len(diff.windows), 'pair')} of windows by {diff.by}{found}", label="Windows")
+    yield Line(f"{plural(len(diff.windows), 'pair')} of windows by {diff.by or 'device'}{found}", label="Windows")
     label = "Unpaired"
     for which, run in (("base", diff.base), ("head", diff.head)):
         if run.unpaired:

@@ -24,17 +24,35 @@ Leave GLOG_v below 6: from 6 on it changes what it measures, and it does not log
 
 _TRIED = (
     "Looked for lines of Paddle's auto-growth allocator: 'Alloc N bytes, ptr = 0x…', 'Free N bytes, ptr = 0x…',"
-    " 'Not found and reallocate N(0x…)' and 'Free chunk with size N'."
+    " 'Not found and reallocate N(0x…)' and 'Free chunk with size N'; and for those of the stream-safe and naive best fit"
+    " allocators, of memory statistics and of cudaMalloc calls."
 )
 
 
-def no_events_error(path: str, facts: Facts) -> NoEventsError:
-    """The error for an input without any event: what was tried, what was seen, and how to switch logging on."""
+def no_events_error(path: str, facts: Facts, layer: str | None = None) -> NoEventsError:
+    """The error for an input without any event: what was tried, what was seen, and how to switch logging on.
+
+    Args:
+        path: The input as the user named it.
+        facts: What was seen.
+        layer: The layer that was asked for; ``None`` where any would have done.
+    """
     if facts.bytes == 0 and not facts.cut_short:
         return NoEventsError(f"{path}: the file is empty", SWITCH_ON)
     size = f"{counted(facts.lines, 'line')}, {format_bytes(facts.bytes)}"
+    if layer is not None:
+        return _no_such_layer(path, facts, layer, size)
     message = "\n".join([f"{path}: no allocator event in {size}", _TRIED, *_seen(facts)])
     return NoEventsError(message, SWITCH_ON)
+
+
+def _no_such_layer(path: str, facts: Facts, layer: str, size: str) -> NoEventsError:
+    others = ", ".join(f"{name} ({count:,})" for name, count in sorted(facts.other_layers.items()))
+    seen = f"Lines of other layers: {others}." if others else "No line of another layer was counted either."
+    return NoEventsError(
+        f"{path}: no event of the {layer} layer in {size}\n{seen}",
+        "Leave the layer open, and the most exact one that the log has is read.",
+    )
 
 
 def _seen(facts: Facts) -> list[str]:
@@ -50,12 +68,12 @@ def _seen(facts: Facts) -> list[str]:
         found.append(f"{looks} like an event but cannot be read{at}.")
     if count := other.get("naive_best_fit"):
         found.append(
-            f"There are {count:,} lines of the naive_best_fit allocator: the run was not made with"
-            " FLAGS_allocator_strategy=auto_growth."
+            f"There are {count:,} lines of the naive_best_fit allocator, and none that could be read as an event: the run was not"
+            " made with FLAGS_allocator_strategy=auto_growth."
         )
     if count := other.get("stream_safe"):
         found.append(
-            f"There are {count:,} lines of the stream-safe allocator, which has no sizes on its free lines:"
+            f"There are {count:,} lines of the stream-safe allocator, and none that could be read as an event:"
             " log the auto-growth allocator below it instead."
         )
     if count := other.get("cuda_malloc"):
@@ -64,13 +82,8 @@ def _seen(facts: Facts) -> list[str]:
             " FLAGS_use_cuda_malloc_async_allocator, which bypasses the auto-growth allocator; set it to 0."
         )
     if count := other.get("stats"):
-        lines = facts.stat_lines
-        host = lines is not None and len(lines) > 0 and bool((lines.device < 0).all())
         found.append(
-            f"There are {count:,} memory statistics lines, all of the host (HostMemoryStat): this was a run on the CPU,"
-            " which has no auto-growth allocator and logs no blocks. Run it on a GPU, XPU or custom device."
-            if host
-            else f"There are {count:,} memory statistics lines (GLOG_v=8 or 9): they hold totals but no blocks."
+            f"There are {count:,} memory statistics lines (GLOG_v=8 or 9), but only such that repeat another one."
         )
     if facts.figures and not found:
         found.append(

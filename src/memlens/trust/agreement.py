@@ -158,6 +158,8 @@ def _compare_figures(log: EventLog, comparable: NDArray[np.bool_], several: bool
     figures = log.facts.figures
     if not figures or len({figure.device for figure in figures if figure.device >= 0}) > 1:
         return Agreement()  # events do not say their device, so figures of several devices are no sum of ours
+    if log.facts.layer.startswith("host_") and log.facts.other_layers:
+        return Agreement()  # they are of a device, and the user asked for the host's memory
     offset = np.array([figure.offset for figure in figures], np.int64)
     metric = np.array([METRICS.index(figure.metric) for figure in figures], np.int64)
     low = np.array([figure.low_bytes for figure in figures], np.int64)
@@ -242,12 +244,13 @@ def _compare_stat_lines(log: EventLog, comparable: NDArray[np.bool_], several: b
 
     The line of a block's total comes after the Alloc line but before the Free line; the line of a chunk's total comes
     before the line of a new chunk but after the line of one given back.  So at a total that is written ahead of its event our
-    sum is still without the change.
+    sum is still without the change; where the statistics are the events, the line is the event.
     """
     lines = log.facts.stat_lines
     if lines is None:
         return Agreement()
-    device = lines.device >= 0
+    of_stats = [layer.endswith("stats") for layer in (log.facts.layer, log.facts.chunk_layer)]
+    device = (lines.device < 0) if log.facts.layer == "host_stats" else (lines.device >= 0)
     if not device.any() or len(np.unique(lines.device[device])) > 1:
         return Agreement()
     chosen = np.flatnonzero(device & np.where(lines.reserved, comparable[2], comparable[0]))
@@ -258,7 +261,7 @@ def _compare_stat_lines(log: EventLog, comparable: NDArray[np.bool_], several: b
     places, place = np.unique(before, return_inverse=True)
     rows = levels_before(log, places).rows
     change = lines.change[chosen]
-    ahead = (change < 0) ^ lines.reserved[chosen]
+    ahead = ((change < 0) ^ lines.reserved[chosen]) & ~np.array(of_stats)[lines.reserved[chosen].astype(np.int64)]
     ours = rows[metric, place] + np.where(ahead, change, 0)
     same = ours == lines.current[chosen]
     overtaken = ~same & _between(same, metric) if several else np.zeros_like(same)

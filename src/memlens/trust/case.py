@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from memlens.trust.agreement import Agreement
     from memlens.trust.processes import Writers
 
-__all__ = ["Case", "Doubt", "Note", "Pairs", "counted", "first_in"]
+__all__ = ["WITHOUT_CHUNKS", "Case", "Doubt", "Note", "Pairs", "counted", "first_in"]
+
+#: How the layers begin (:attr:`~memlens.facts.Facts.layer`) whose inputs may tell of blocks only, without anything being amiss.
+WITHOUT_CHUNKS = ("rmm", "kineto", "format:")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from memlens.events import Kind
-from memlens.trust.case import Case, Doubt, counted, first_in
+from memlens.trust import entries
+from memlens.trust.case import WITHOUT_CHUNKS, Case, Doubt, counted, first_in
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ __all__ = ["DOUBTS", "doubts_of"]
 
 def doubts_of(case: Case) -> tuple[Doubt, ...]:
     """Everything to doubt of a log, the worst first."""
-    return tuple(doubt for rule in DOUBTS.values() for doubt in rule(case))
+    rules = DOUBTS if case.log.marks is None else entries.DOUBTS
+    return tuple(doubt for rule in rules.values() for doubt in rule(case))
 
 
 def _several_processes(case: Case) -> Iterator[Doubt]:
@@ -109,7 +111,7 @@ def _nul_bytes(case: Case) -> Iterator[Doubt]:
 
 def _unknown_frees(case: Case) -> Iterator[Doubt]:
     pairs, line = case.pairs, case.at(case.pairs.first[0])
-    if not pairs.unknown_frees:
+    if not pairs.unknown_frees or not case.log.facts.addresses:
         return
     yield Doubt(
         "unknown_frees",
@@ -159,6 +161,35 @@ def _no_tensor_events(case: Case) -> Iterator[Doubt]:
     )
 
 
+def _no_lifetimes(case: Case) -> Iterator[Doubt]:
+    facts, blocks = case.log.facts, case.kinds[Kind.ALLOC] + case.kinds[Kind.FREE]
+    if facts.addresses or not blocks:
+        return
+    yield Doubt(
+        "no_lifetimes",
+        f"lines of the {facts.layer.replace('_', ' ')} layer say how many bytes came and went, but not of which block. Levels and"
+        " peaks are right; no ALLOC can be paired with its FREE, so every block looks unfreed and every FREE unknown: what is"
+        " held, released or temporary, and what is live at the peak, cannot be told.",
+        "Give the format's regex a group addr, if its lines have addresses."
+        if facts.layer.startswith("format:")
+        else "Log the allocator itself: GLOG_vmodule='auto_g*=10' on a GPU, XPU or custom device."
+        if facts.layer != "host_stats"
+        else "The CPU has no allocator that logs its blocks: run on a GPU, XPU or custom device for lifetimes.",
+    )
+
+
+def _rounded_sizes(case: Case) -> Iterator[Doubt]:
+    facts = case.log.facts
+    if not any(layer.startswith("cuda_malloc") for layer in (facts.layer, facts.chunk_layer)):
+        return
+    yield Doubt(
+        "rounded_sizes",
+        "lines of cudaMalloc calls print their sizes in MB with six digits: sizes of more than a MB are right to a millionth, and"
+        " sums are off by as much.",
+        "GLOG_vmodule='auto_g*=10,stats=8' logs exact bytes.",
+    )
+
+
 def _prealloc(case: Case) -> Iterator[Doubt]:
     line = case.log.facts.hints.get("prealloc")
     if line is not None:
@@ -173,11 +204,16 @@ def _prealloc(case: Case) -> Iterator[Doubt]:
 
 def _no_chunk_lines(case: Case) -> Iterator[Doubt]:
     kinds = case.kinds
+    if case.log.facts.layer.startswith(WITHOUT_CHUNKS):
+        return
     if kinds[Kind.ALLOC] and not kinds[Kind.RESERVE] and "prealloc" not in case.log.facts.hints:
         yield Doubt(
             "no_chunk_lines",
             "no line tells of a chunk taken from the device: reserved bytes are not known (shown as 0 or too low).",
-            "Log from the start of the process, and keep 'Not found and reallocate' lines when you filter a log.",
+            "Log from the start of the process, and keep 'Not found and reallocate' lines when you filter a log."
+            if case.log.facts.layer == "auto_growth"
+            else "The auto-growth allocator logs its chunks (FLAGS_allocator_strategy=auto_growth, GLOG_vmodule='auto_g*=10'), and so"
+            " do memory statistics (GLOG_vmodule='stats=8').",
         )
 
 
@@ -257,6 +293,8 @@ DOUBTS: dict[str, Callable[[Case], Iterator[Doubt]]] = {
     "late_output": _late_output,
     "figures_disagree": _figures_disagree,
     "no_tensor_events": _no_tensor_events,
+    "no_lifetimes": _no_lifetimes,
+    "rounded_sizes": _rounded_sizes,
     "prealloc": _prealloc,
     "no_chunk_lines": _no_chunk_lines,
     "reserved_too_low": _above_reserved,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from memlens.trust.case import Case, Note, counted, first_in
+from memlens.events import Kind
+from memlens.parsing.layers import SIZELESS
+from memlens.trust import entries
+from memlens.trust.case import WITHOUT_CHUNKS, Case, Note, counted, first_in
 from memlens.units import format_bytes
 
 __all__ = ["NOTES", "notes_of"]
@@ -101,19 +104,63 @@ def _no_pointers(case: Case) -> Iterator[Note]:
         )
 
 
+def _no_reserved(case: Case) -> Iterator[Note]:
+    kinds = case.kinds
+    if case.log.facts.layer.startswith(WITHOUT_CHUNKS) and kinds[Kind.ALLOC] and not kinds[Kind.RESERVE]:
+        yield Note("no_reserved", "such an input tells of blocks only: reserved bytes are not known, and shown as 0.")
+
+
 def _other_layers(case: Case) -> Iterator[Note]:
     layers = case.log.facts.other_layers
     if not layers or not len(case.log):
         return
     listed = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in sorted(layers.items()))
     verbose = layers.get("stats") or layers.get("stream_safe")
+    facts = case.log.facts
+    layer, chunks = facts.layer.replace("_", " "), facts.chunk_layer.replace("_", " ")
+    of = (
+        f"blocks are those of the {layer} layer and chunks those of the {chunks} layer"
+        if chunks not in ("", layer)
+        else ""
+    )
     yield Note(
         "other_layers",
-        f"lines of other layers tell of the same memory and were passed over ({listed}); events are those of the"
-        f" {case.log.facts.layer.replace('_', ' ')} layer alone."
+        f"lines of other layers tell of the same memory and were passed over ({listed});"
+        f" {of or f'events are those of the {layer} layer alone'}."
         + (" With GLOG_v of 6 or more Paddle itself keeps more memory from step to step." if verbose else ""),
-        "GLOG_vmodule='auto_g*=10' logs this layer alone and does not change what it measures." if verbose else "",
+        f"GLOG_vmodule='auto_g*=10' logs {'this' if layer == 'auto growth' else 'the auto-growth'} layer alone and does not change what"
+        " it measures."
+        if verbose
+        else "",
     )
+
+
+def _sizes_from_allocs(case: Case) -> Iterator[Note]:
+    layer = case.log.facts.layer
+    if layer in {of.label for of in SIZELESS} and case.kinds[Kind.FREE]:
+        yield Note(
+            "sizes_from_allocs",
+            f"free lines of the {layer.replace('_', ' ')} layer have no size: each FREE counts that of its ALLOC, and nothing where"
+            " its ALLOC is not in the log."
+            + (" Sizes are what tensors asked for, before any alignment." if "naive" in layer else ""),
+        )
+
+
+def _deferred_frees(case: Case) -> Iterator[Note]:
+    line = case.log.facts.hints.get("deferred_frees")
+    if line is not None:
+        yield Note(
+            "deferred_frees",
+            f"frees were put off until a stream has done its work{first_in(line)}: the memory is held longer than its FREE here tells,"
+            " as the framework's own figure of allocated bytes has it too.",
+            "GLOG_vmodule='auto_g*=10' logs when the memory is really given back.",
+            line,
+        )
+
+
+def _host_memory(case: Case) -> Iterator[Note]:
+    if case.log.facts.layer.startswith("host_"):
+        yield Note("host_memory", "nothing tells of memory of a device: all figures are of the host's memory.")
 
 
 #: Every note there is, by code.
@@ -126,5 +173,10 @@ NOTES: dict[str, Callable[[Case], Iterator[Note]]] = {
     "several_devices": _several_devices,
     "no_headers": _no_headers,
     "no_pointers": _no_pointers,
+    "no_reserved": _no_reserved,
+    **entries.NOTES,
     "other_layers": _other_layers,
+    "sizes_from_allocs": _sizes_from_allocs,
+    "deferred_frees": _deferred_frees,
+    "host_memory": _host_memory,
 }

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["Trust", "judge"]
 
 
+#: Layers whose inputs consist of entries and not of lines.
+_OF_ENTRIES = frozenset({"torch_snapshot", "kineto"})
+
+
 @dataclass(frozen=True)
 class Trust:
     """What to believe of one log.
@@ -111,7 +115,10 @@ class Trust:
 
     def summary(self) -> str:
         """One line: a clean log's whole report, or a doubtful one's doubts by name."""
-        held = f"{counted(self.events, 'event')} in {counted(self.lines, 'line')} ({format_bytes(self.bytes)})"
+        unit = ("entry", "entries") if self.layer in _OF_ENTRIES else ("line",)
+        held = f"{counted(self.events, 'event')} in {counted(self.lines, *unit)}"
+        if self.layer != "torch_snapshot":  # whose bytes say nothing of it
+            held += f" ({format_bytes(self.bytes)})"
         if not self.ok:
             names = ", ".join(doubt.code.replace("_", " ") for doubt in self.doubts)
             return f"doubtful: {names}; {held}"

@@ -1,0 +1,108 @@
+"""Runs with several devices: which device of base goes with which of head, and their comparisons put together as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from memlens.analyzers.result import Later
+from memlens.diffing.result import Diff, Repeated, RunSide
+from memlens.errors import UsageError
+from memlens.parsing.inputs import device_label
+
+if TYPE_CHECKING:
+    from memlens.events import EventLog
+    from memlens.slicing import Window
+    from memlens.trust import Trust
+
+__all__ = ["joined", "pair_devices", "with_device"]
+
+_SUMS = (
+    "events", "allocs", "frees", "reserves", "releases", "malformed", "unknown_frees", "unknown_free_bytes", "double_allocs",
+    "double_alloc_bytes", "size_mismatches", "unstamped", "distinct_ooms", "figures_checked", "figures_agreeing",
+    "figures_explained",
+)  # fmt: skip
+
+
+def pair_devices(
+    base: Sequence[EventLog], head: Sequence[EventLog]
+) -> tuple[list[tuple[EventLog, EventLog]], list[str]]:
+    """Pair the logs of two inputs by the number of their device; two single ones pair whatever theirs are.
+
+    Returns:
+        The pairs, by rising number, and what is left out, in words.
+
+    Raises:
+        UsageError: No device is in both.
+    """
+    if len(base) == len(head) == 1:
+        return [(base[0], head[0])], []
+    ours, theirs = ({log.device: log for log in logs} for logs in (base, head))
+    pairs = [(log, theirs[number]) for number, log in ours.items() if number in theirs]
+    if not pairs:
+        listed = [f"{logs[0].source.name} has {', '.join(map(device_label, logs))}" for logs in (base, head)]
+        raise UsageError(
+            f"no device is in both runs: {'; '.join(listed)}",
+            "Cut them with memlens.read(…, device=N) and compare the logs.",
+        )
+    notes = [
+        f"{log.source.name}: {device_label(log)} has no partner in the other run, and is left out"
+        for logs, others in ((base, theirs), (head, ours))
+        for log in logs
+        if log.device not in others
+    ]
+    return pairs, notes
+
+
+def with_device(window: Window) -> Window:
+    """A window whose name tells the device."""
+    return replace(window, name=f"{window.name} {device_label(window.log)}")
+
+
+def joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
+    """The comparisons of several devices as one.
+
+    Args:
+        diffs: One a device; their windows' names tell the devices.
+        notes: What to doubt beside what each of them says.
+    """
+    first = diffs[0]
+    return replace(
+        first,
+        base=_side([diff.base for diff in diffs]),
+        head=_side([diff.head for diff in diffs]),
+        windows=tuple(window for diff in diffs for window in diff.windows),
+        notes=(*notes, *dict.fromkeys(note for diff in diffs for note in diff.notes)),
+        repeated=Later(_repeated, diffs) if first.by is not None else (),
+    )
+
+
+def _repeated(diffs: Sequence[Diff]) -> tuple[Repeated, ...]:
+    rows = [row for diff in diffs for row in diff.repeated]
+    return tuple(sorted(rows, key=lambda row: -abs(row.d_remaining_bytes)))
+
+
+def _side(sides: Sequence[RunSide]) -> RunSide:
+    return RunSide(
+        sides[0].path,
+        _together([side.trust for side in sides]),
+        sum(side.windows for side in sides),
+        tuple(name for side in sides for name in side.unpaired),
+    )
+
+
+def _together(trusts: Sequence[Trust]) -> Trust:
+    """One report of several devices of an input: sums of counts, and what is said of any of them once."""
+    first = trusts[0]
+    sums = {name: sum(getattr(trust, name) for trust in trusts) for name in _SUMS}
+    return replace(
+        first,
+        ok=all(trust.ok for trust in trusts),
+        doubts=tuple(dict.fromkeys(doubt for trust in trusts for doubt in trust.doubts)),
+        notes=tuple(dict.fromkeys(note for trust in trusts for note in trust.notes)),
+        ooms=tuple(oom for trust in trusts for oom in trust.ooms),
+        lines=max(trust.lines for trust in trusts),
+        bytes=max(trust.bytes for trust in trusts),
+        **sums,
+    )

@@ -1,0 +1,147 @@
+"""What to say of an input that consists of entries and not of lines: memory snapshots and traces.
+
+The codes of doubts are those of :mod:`memlens.trust.doubts`; only what is said differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from memlens.trust.case import Case, Doubt, Note, counted
+from memlens.units import format_bytes
+
+__all__ = ["DOUBTS", "NOTES"]
+
+_FROM_THE_START = "Begin to record before the first tensor is made, and keep all entries: give no max_entries, and no schedule that skips."
+
+
+def _first(number: int | None) -> str:
+    return "" if number is None else f", first in entry {number:,}"
+
+
+def _cut_short(case: Case) -> Iterator[Doubt]:
+    if reason := case.log.facts.cut_short:
+        yield Doubt(
+            "cut_short",
+            f"the input ends early: {reason}. What could be read was read; all that came later is missing, so blocks may"
+            " look unfreed and the peak may have come later.",
+            "Copy the file again, or write it again; --strict makes this an error.",
+            case.log.facts.lines or None,
+        )
+
+
+def _malformed(case: Case) -> Iterator[Doubt]:
+    facts = case.log.facts
+    if not facts.malformed:
+        return
+    number = facts.malformed_samples[0].line if facts.malformed_samples else None
+    yield Doubt(
+        "malformed",
+        f"{counted(facts.malformed, 'entry looks', 'entries look')} like an event but cannot be read{_first(number)}. Each may"
+        " hide an ALLOC or a FREE.",
+        "Look at the samples: the file is damaged, or of a version that memlens does not know.",
+        number,
+    )
+
+
+def _unknown_frees(case: Case) -> Iterator[Doubt]:
+    pairs, number = case.pairs, case.at(case.pairs.first[0])
+    if pairs.unknown_frees:
+        yield Doubt(
+            "unknown_frees",
+            f"{counted(pairs.unknown_frees, 'FREE has', 'FREEs have')} no earlier ALLOC in it{_first(number)}: recording began late."
+            f" Levels and absolute peaks are too low by at least {format_bytes(pairs.unknown_free_bytes)}; differences within it are"
+            " right.",
+            _FROM_THE_START,
+            number,
+        )
+
+
+def _double_allocs(case: Case) -> Iterator[Doubt]:
+    count, number = len(case.log.lifetimes.double_allocs), case.at(case.pairs.first[1])
+    if count:
+        yield Doubt(
+            "double_allocs",
+            f"{counted(count, 'ALLOC is of an address that was', 'ALLOCs are of addresses that were')} still live{_first(number)}:"
+            f" FREEs are missing. Levels are too high by up to {format_bytes(case.pairs.double_alloc_bytes)}, and as many blocks look"
+            " unfreed.",
+            _FROM_THE_START,
+            number,
+        )
+
+
+def _size_mismatches(case: Case) -> Iterator[Doubt]:
+    count, number = case.pairs.size_mismatches, case.at(case.pairs.first[2])
+    if count:
+        yield Doubt(
+            "size_mismatches",
+            f"{counted(count, 'FREE has another size than its', 'FREEs have other sizes than their')} ALLOC{_first(number)}: the FREE or"
+            " the ALLOC between them is missing. Sums are off by the differences.",
+            _FROM_THE_START,
+            number,
+        )
+
+
+def _figures_disagree(case: Case) -> Iterator[Doubt]:
+    agreement, first = case.agreement, case.agreement.first
+    if first is None:
+        return
+    where = "" if first.line is None else f", at entry {first.line:,},"
+    yield Doubt(
+        "figures_disagree",
+        f"{agreement.disagreeing:,} of {counted(agreement.checked, 'figure')} that it holds about itself are not ours. The first"
+        f"{where} says {first.metric.replace('_', ' ')} {first.low_bytes:,} bytes; the events before it add up to {first.ours_bytes:,}.",
+        "Events are missing: entries were dropped, or recording was off for a while.",
+        first.line,
+    )
+
+
+def _hinted(code: str, message: str, hint: str = "") -> Callable[[Case], Iterator[Note]]:
+    """A note on something that the reader saw, by the name under which it told of it; ``{first}`` is where it saw it first."""
+
+    def rule(case: Case) -> Iterator[Note]:
+        facts = case.log.facts
+        if case.log.marks is not None and code in facts.hints:
+            number = facts.hints[code]
+            yield Note(code, message.replace("{first}", _first(number)), hint, number)
+
+    return rule
+
+
+#: The notes that such an input may raise, by code.
+NOTES: dict[str, Callable[[Case], Iterator[Note]]] = {
+    "no_trace": _hinted(
+        "no_trace",
+        "there is no history of this device, only what was held when the snapshot was written: every block stands in it as one that"
+        " was there before.",
+        "Call torch.cuda.memory._record_memory_history() before the first tensor is made.",
+    ),
+    "deferred_frees": _hinted(
+        "deferred_frees",
+        "some blocks wait for a stream after they are given back{first}: they count as allocated until they can be used again, as"
+        " torch counts them.",
+    ),
+    "unknown_actions": _hinted(
+        "unknown_actions", "there are entries with actions that memlens does not know{first}; they were passed over."
+    ),
+    "annotations_not_placed": _hinted(
+        "annotations_not_placed",
+        "there are annotations that cannot be placed among the events, for one or the other has no time, or they cannot be read:"
+        " anchors do not find them.",
+    ),
+    "no_addresses": _hinted(
+        "no_addresses",
+        "events have no addresses, as up to 2021: a FREE ends the newest live ALLOC of its size. Sums, and what is left by size, are"
+        " exact; which of several blocks of one size is meant is not known.",
+    ),
+}
+
+#: The doubts that such an input may raise, by code, the worst first.
+DOUBTS: dict[str, Callable[[Case], Iterator[Doubt]]] = {
+    "cut_short": _cut_short,
+    "malformed": _malformed,
+    "unknown_frees": _unknown_frees,
+    "double_allocs": _double_allocs,
+    "size_mismatches": _size_mismatches,
+    "figures_disagree": _figures_disagree,
+}

@@ -1,0 +1,191 @@
+"""``memlens formats``, and the options of the other verbs that say how inputs are to be read."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memlens
+from memlens.cli import main
+
+RMM_TEXT = (
+    b"Thread,Time,Action,Pointer,Size,Stream\n"
+    b"5563,10:29:36.035900,allocate,0x7fae7c001750,4096,0\n"
+    b"5563,10:29:36.035911,free,0x7fae7c001750,4096,0\n"
+)
+TRACE = json.dumps(
+    {
+        "traceEvents": [
+            {
+                "ph": "i",
+                "name": "[memory]",
+                "pid": 1,
+                "tid": 1,
+                "ts": float(ts),
+                "args": {
+                    "Device Type": 1,
+                    "Device Id": device,
+                    "Addr": 16 * ts,
+                    "Bytes": size,
+                    "Total Allocated": size,
+                },
+            }
+            for ts, device, size in ((1, 0, 512), (2, 1, 1024))
+        ]
+    }
+).encode()
+FORMATS = """
+[[format]]
+name = "pool"
+literal = "pool: "
+regex = 'pool: (?P<kind>take|give) (?P<size>[0-9]+) (?P<addr>[0-9a-f]+)'
+alloc = ["take"]
+free = ["give"]
+samples = ["pool: take 64 ff", "pool: \\u001b"]
+"""
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: object) -> tuple[int, str, str]:
+        code = main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "trace.json"
+    path.write_bytes(TRACE)
+    return path
+
+
+def test_the_list_has_every_format_with_a_sample(run: Run) -> None:
+    code, out, _ = run("formats")
+    assert code == 0
+    for form in memlens.formats().known:
+        assert f"{form.name}  {form.summary}" in out
+        assert f"  sample  {form.sample}" in out
+
+
+def test_formats_of_your_own_are_listed_with_their_file(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(FORMATS.replace(', "pool: \\u001b"', ""))
+    _, out, _ = run("formats", "--formats", path)
+    assert f"pool  a format of your own\n  sample  pool: take 64 ff\n  from    {path}" in out
+
+
+def test_an_input_is_told_with_the_reason(run: Run, tmp_path: Path, trace: Path) -> None:
+    path = tmp_path / "run.csv"
+    path.write_bytes(RMM_TEXT)
+    code, out, _ = run("formats", path, trace)
+    assert code == 0
+    assert out.splitlines()[0] == str(path)
+    assert "  format  rmm: " in out
+    assert "  why     it holds RMM's header or whole rows of its log" in out
+    assert "  format  kineto: " in out
+
+
+def test_json_has_the_same_by_a_contract(run: Run, trace: Path) -> None:
+    _, out, _ = run("formats", trace, "--format", "json")
+    found = json.loads(out)
+    assert found["schema"] == "memlens.formats/1"
+    assert [form["name"] for form in found["formats"]][:4] == ["paddle", "torch-snapshot", "kineto", "rmm"]
+    assert found["inputs"][0] == {
+        "path": str(trace),
+        "format": "kineto",
+        "compression": "",
+        "why": "it is JSON and begins like a trace",
+    }
+
+
+def test_a_missing_input_is_an_error(run: Run, tmp_path: Path) -> None:
+    code, _, err = run("formats", tmp_path / "none.log")
+    assert code == 1
+    assert "no such file" in err
+
+
+def test_standard_input_is_named_once(run: Run) -> None:
+    code, _, err = run("formats", "-", "-")
+    assert code == 2
+    assert "can be read only once" in err
+
+
+def test_an_unsound_format_is_wrong_usage_and_harmless_in_a_terminal(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(FORMATS)
+    code, _, err = run("formats", "--formats", path)
+    assert code == 2
+    assert "format 'pool'" in err
+    assert "\x1b" not in err
+
+
+def test_analyze_shows_each_device(run: Run, trace: Path) -> None:
+    code, out, _ = run("analyze", trace)
+    assert code == 0
+    assert "trace.json [device 0]" in out
+    assert "trace.json [device 1]" in out
+    _, out, _ = run("analyze", trace, "--device", 1)
+    assert "[device" not in out
+    assert "1.00 KiB" in out
+
+
+def test_a_device_is_a_number_or_cpu(run: Run, trace: Path) -> None:
+    code, _, err = run("analyze", trace, "--device", "gpu")
+    assert code == 2
+    assert "is no device" in err
+    code, _, err = run("analyze", trace, "--device", "cpu")
+    assert code == 1
+    assert "has no device -1" in err
+
+
+@pytest.mark.parametrize("verb", [("gate", "--budget", "peak=1GiB"), ("compare",)])
+def test_a_verb_that_wants_one_device_lists_them(run: Run, trace: Path, verb: Any) -> None:
+    code, _, err = run(verb[0], trace, *verb[1:])
+    assert code == 2
+    assert "has 2 devices: 0, 1" in err
+    assert "--device N" in err
+    assert run(verb[0], trace, *verb[1:], "--device", 0)[0] == 0
+
+
+def test_diff_compares_device_with_device(run: Run, trace: Path) -> None:
+    code, out, _ = run("diff", trace, trace)
+    assert code == 0
+    assert "2 pairs of windows by device" in out
+    assert "No difference" in out
+
+
+@pytest.mark.parametrize("verb", ["analyze", "diff", "compare", "gate"])
+def test_every_verb_can_be_told_the_format(run: Run, tmp_path: Path, verb: Any) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(RMM_TEXT)
+    more: dict[str, list[object]] = {"diff": [path], "gate": ["--budget", "peak=1GiB"]}
+    rest = more.get(verb, [])
+    assert run(verb, path, *rest, "--input-format", "rmm")[0] == 0
+    code, _, err = run(verb, path, *rest, "--input-format", "rmn")
+    assert code == 2
+    assert "Did you mean 'rmm'?" in err
+
+
+def test_gate_takes_and_judges_by_a_baseline_of_any_format(run: Run, tmp_path: Path) -> None:
+    path, baseline = tmp_path / "run.csv", tmp_path / "memory.json"
+    path.write_bytes(RMM_TEXT)
+    assert run("gate", path, "--baseline", baseline, "--accept", "--with-events")[0] == 0
+    assert run("gate", path, "--baseline", baseline)[0] == 0
+    path.write_bytes(RMM_TEXT.replace(b"4096", b"8388608"))
+    code, out, _ = run("gate", path, "--baseline", baseline)
+    assert code == 3
+    assert "8.00 MiB" in out
+
+
+def test_slice_says_what_has_no_text(run: Run, trace: Path) -> None:
+    code, _, err = run("slice", trace)
+    assert code == 1
+    assert "is a Kineto trace: it has no lines of text to cut" in err
