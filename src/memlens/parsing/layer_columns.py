@@ -235,17 +235,20 @@ def join_streams(
     order = np.lexsort((event < 0, np.concatenate((log.offset[blocks], at)), addrs))
     event, addrs = event[order], addrs[order]
     named = np.concatenate((np.full(n, -1, np.int64), stream))[order]
-    same = addrs[1:] == addrs[:-1]
+    is_event = event >= 0
     alloc = np.zeros(len(event), np.bool_)
-    alloc[event >= 0] = log.kind[event[event >= 0]] == Kind.ALLOC
-    told = np.flatnonzero(same & alloc[:-1] & (event[1:] < 0))
-    named[told] = named[told + 1]
-    ends = np.flatnonzero(same & (event[1:] >= 0) & ~alloc[1:]) + 1
-    # What stands before a FREE: its ALLOC, or the line that names the ALLOC's stream.
-    of_alloc = alloc[ends - 1] | (event[ends - 1] < 0)
-    named[ends] = np.where(of_alloc, named[ends - 1], -1)
+    alloc[is_event] = log.kind[event[is_event]] == Kind.ALLOC
+    # For each entry the nearest event before it, where that is an ALLOC of the same address; else the entry itself.
+    places = np.arange(len(event))
+    before = np.maximum.accumulate(np.where(is_event, places, -1))
+    before = np.concatenate(([-1], before[:-1]))
+    before = np.where((before >= 0) & alloc[before] & (addrs[before] == addrs), before, places)
+    told = np.flatnonzero(~is_event & (before < places))
+    named[before[told]] = named[told]
+    frees = np.flatnonzero(is_event & ~alloc & (before < places))
+    named[frees] = named[before[frees]]
     column = np.full(len(log), -1, np.int64)
-    column[event[event >= 0]] = named[event >= 0]
+    column[event[is_event]] = named[is_event]
     return column
 
 
