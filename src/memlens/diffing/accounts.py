@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
-__all__ = ["Levels", "Terms", "levels", "live_at_peak", "pair_classes", "peak_terms", "remaining_terms"]
+__all__ = ["Levels", "PairsAtPeaks", "Terms", "levels", "live_at_peak", "peak_terms", "remaining_terms"]
 
 #: The terms of an account by name, one int64 entry a window each.
 Terms = dict[str, "Ints"]
@@ -89,11 +89,9 @@ def live_at_peak(blocks: Blocks, of: Levels) -> Flags:
 def remaining_terms(found: Match, base: Levels, head: Levels) -> Terms:
     """Δremaining of each window, term by term (see :class:`memlens.diffing.result.RemainingAccount`)."""
     of_base, of_head = found.base, found.head
-    paired = found.partner >= 0
+    paired, only_head = found.partner >= 0, found.in_head_only
     other_fate = np.zeros(len(of_base), np.bool_)
     other_fate[paired] = of_base.held[paired] != of_head.held[found.partner[paired]]
-    only_head = np.zeros(len(of_head), np.bool_)
-    only_head[found.only_head()] = True
     terms = {
         "missing_free_bytes": of_base.sums(of_base.size * (other_fate & ~of_base.held)),
         "extra_free_bytes": of_base.sums(of_base.size * (other_fate & of_base.held)),
@@ -108,63 +106,61 @@ def remaining_terms(found: Match, base: Levels, head: Levels) -> Terms:
     return {**terms, "unexplained_bytes": head.remaining - base.remaining - explained}
 
 
-def pair_classes(
-    base_end: Ints, head_end: Ints, base_at: tuple[Ints, Ints], head_at: tuple[Ints, Ints]
-) -> tuple[Ints, Flags, Flags]:
-    """Pairs of equal fate that are live at one of the two peaks only.
+@dataclass(frozen=True, eq=False)
+class PairsAtPeaks:
+    """What becomes of pairs of blocks up to the two peaks; one entry a pair, by place in base.
 
-    Args:
-        base_end: The event after base's peak, for each pair.
-        head_end: The same for head.
-        base_at: Base's ALLOC and FREE of each pair (-1: none).
-        head_at: The same for head.
-
-    Returns:
-        For each pair 1 where it is live at head's peak only, -1 where at base's only, else 0, int64; where the other run
-        had freed it by its own peak; and where the other run had not allocated it yet.
+    Attributes:
+        base: Places of the pairs' blocks in base, rising, int64.
+        head: Their places in head, int64.
+        window: The number of their window, int64.
+        sign: 1 where the block is live at head's peak only, -1 where at base's only, else 0, int64.
+        freed: It is live at one peak only, and the other run had freed it by its own.
+        unborn: It is live at one peak only, and the other run had not allocated it yet.
     """
-    live = [
-        (alloc < end) & ((free >= end) | (free < 0))
-        for end, (alloc, free) in ((base_end, base_at), (head_end, head_at))
-    ]
-    sign = live[1].astype(np.int64) - live[0]
-    other_alloc, other_end = np.where(sign > 0, base_at[0], head_at[0]), np.where(sign > 0, base_end, head_end)
-    born = other_alloc < other_end
-    return sign, (sign != 0) & born, (sign != 0) & ~born
+
+    base: Ints
+    head: Ints
+    window: Ints
+    sign: Ints
+    freed: Flags
+    unborn: Flags
+
+    @classmethod
+    def of(cls, found: Match, base: Levels, head: Levels) -> PairsAtPeaks:
+        """Look at all pairs of a match."""
+        left = np.flatnonzero(found.partner >= 0)
+        right = found.partner[left]
+        live = live_at_peak(found.base, base)[left], live_at_peak(found.head, head)[right]
+        sign = live[1].astype(np.int64) - live[0]
+        window = found.base.window[left]
+        # Of the run at whose peak the block is not live.
+        alloc = np.where(sign > 0, found.base.alloc[left], found.head.alloc[right])
+        born = alloc < np.where(sign > 0, base.peak_end[window], head.peak_end[window])
+        return cls(left, right, window, sign, (sign != 0) & born, (sign != 0) & ~born)
 
 
-def peak_terms(found: Match, base: Levels, head: Levels) -> Terms:
+def peak_terms(found: Match, pairs: PairsAtPeaks, base: Levels, head: Levels) -> Terms:
     """Δpeak of each window, term by term (see :class:`memlens.diffing.result.PeakAccount`)."""
     of_base, of_head = found.base, found.head
-    left = np.flatnonzero(found.partner >= 0)
-    right = found.partner[left]
-    window = of_base.window[left]
-    sign, freed, unborn = pair_classes(
-        base.peak_end[window],
-        head.peak_end[window],
-        (of_base.alloc[left], of_base.free[left]),
-        (of_head.alloc[right], of_head.free[right]),
-    )
-    bytes_of_pairs = sign * of_base.size[left]
-    alike = of_base.held[left] == of_head.held[right]
-    missing, extra = ~alike & ~of_base.held[left], ~alike & of_base.held[left]
+    bytes_of_pairs = pairs.sign * of_base.size[pairs.base]
+    base_held = of_base.held[pairs.base]
+    alike = base_held == of_head.held[pairs.head]
 
     def of_pairs(mask: Flags) -> Ints:
         values = np.zeros(len(of_base), np.int64)
-        values[left] = bytes_of_pairs * mask
+        values[pairs.base] = bytes_of_pairs * mask
         return of_base.sums(values)
 
-    only_head = np.zeros(len(of_head), np.bool_)
-    only_head[found.only_head()] = True
     live_base, live_head = live_at_peak(of_base, base), live_at_peak(of_head, head)
     terms = {
-        "missing_free_bytes": of_pairs(missing),
-        "extra_free_bytes": of_pairs(extra),
-        "only_head_bytes": of_head.sums(of_head.size * (only_head & live_head)),
+        "missing_free_bytes": of_pairs(~alike & ~base_held),
+        "extra_free_bytes": of_pairs(~alike & base_held),
+        "only_head_bytes": of_head.sums(of_head.size * (found.in_head_only & live_head)),
         "only_base_bytes": -of_base.sums(of_base.size * ((found.partner < 0) & live_base)),
-        "late_free_bytes": of_pairs(alike & freed & (sign > 0)),
-        "early_free_bytes": of_pairs(alike & freed & (sign < 0)),
-        "elsewhere_bytes": of_pairs(alike & unborn),
+        "late_free_bytes": of_pairs(alike & pairs.freed & (pairs.sign > 0)),
+        "early_free_bytes": of_pairs(alike & pairs.freed & (pairs.sign < 0)),
+        "elsewhere_bytes": of_pairs(alike & pairs.unborn),
         "released_bytes": base.released[1] - head.released[1],
         "unknown_free_bytes": base.unknown[1] - head.unknown[1],
         "mismatch_bytes": head.mismatch[1] - base.mismatch[1],

@@ -10,13 +10,13 @@ import numpy as np
 
 from memlens.analyzers.result import Later
 from memlens.analyzers.segments import profile
-from memlens.diffing.accounts import Levels, levels, peak_terms, remaining_terms
+from memlens.diffing.accounts import Levels, PairsAtPeaks, levels, peak_terms, remaining_terms
 from memlens.diffing.bounds import approximation, in_bytes
 from memlens.diffing.findings import Runs, findings_of
 from memlens.diffing.items import Items, collect
-from memlens.diffing.matching import Match, match, owner_names
+from memlens.diffing.matching import Match, match
 from memlens.diffing.result import Finding, PeakAccount, RemainingAccount, WindowDiff, WindowSide
-from memlens.diffing.sequences import gather_windows
+from memlens.diffing.sequences import gather_windows, owner_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,8 +55,9 @@ def compare(base: Sequence[Window], head: Sequence[Window], *, context: int = 3)
         base_allocs, base_released = gather_windows(base[part])
         head_allocs, head_released = gather_windows(head[part])
         allocs = match(base_allocs, head_allocs)
-        items.append(collect(allocs, match(base_released, head_released), *here).in_windows_from(part.start))
-        rows.extend(_figures(allocs, *here))
+        pairs = PairsAtPeaks.of(allocs, *here)
+        items.append(collect(allocs, pairs, match(base_released, head_released), *here).in_windows_from(part.start))
+        rows.extend(_figures(allocs, pairs, *here))
     runs = Runs(
         base[0].log,
         head[0].log,
@@ -89,24 +90,22 @@ def _parts(base: Sequence[Window], head: Sequence[Window]) -> Iterator[slice]:
     yield slice(start, len(base))
 
 
-def _figures(found: Match, base: Levels, head: Levels) -> Iterator[tuple[Any, ...]]:
+def _figures(found: Match, pairs: PairsAtPeaks, base: Levels, head: Levels) -> Iterator[tuple[Any, ...]]:
     """For each window pair the figures of its alignment, its two accounts, and what was approximated."""
     of_base, of_head = found.base, found.head
-    temporary = of_head.size * ~of_head.held
-    temporary[found.partner[found.partner >= 0]] = 0
     columns = (
         found.half_costs,
         of_base.sums(found.aligned >= 0),
         of_base.sums(found.moved),
         of_base.sums(of_base.size * found.moved),
-        of_head.sums(temporary),
+        of_head.sums(of_head.size * (found.in_head_only & ~of_head.held)),
         of_base.sums(of_base.size * ((found.partner < 0) & ~of_base.held)),
     )
     accounts = (
         map(account, *(term.tolist() for term in terms.values()))
         for account, terms in (
             (RemainingAccount, remaining_terms(found, base, head)),
-            (PeakAccount, peak_terms(found, base, head)),
+            (PeakAccount, peak_terms(found, pairs, base, head)),
         )
     )
     rows = zip(zip(*(column.tolist() for column in columns), strict=True), *accounts, strict=True)

@@ -56,13 +56,13 @@ def findings_of(runs: Runs, window: int) -> tuple[Finding, ...]:
     """The findings of one window pair, the largest effect first."""
     lo, hi = np.searchsorted(runs.items.window, (window, window + 1))
     items = runs.items.take(np.arange(lo, hi))
-    return tuple(_findings(runs, items, group(items).items))
+    return tuple(_findings(runs, items, group(items)))
 
 
 def repeated_in(runs: Runs) -> tuple[Repeated, ...]:
     """The findings of all window pairs, alike ones as one, the largest effect first."""
     items = runs.items
-    groups = group(items).items
+    groups = group(items)
     # Of each group the items of the first window that has one; its finding stands for all.
     firsts = [places[items.window[places] == items.window[places[0]]] for places in groups]
     return tuple(

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.diffing.accounts import Levels, live_at_peak, pair_classes
+from memlens.diffing.accounts import Levels, PairsAtPeaks, live_at_peak
+from memlens.diffing.result import KINDS
 from memlens.diffing.sequences import owner_numbers
 
 if TYPE_CHECKING:
@@ -25,12 +26,10 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
-__all__ = ["FATES", "KIND_NAMES", "Groups", "Items", "collect", "group"]
+__all__ = ["FATES", "KIND_NAMES", "Items", "collect", "group"]
 
 #: Kinds by number, in the order in which findings of equal weight are shown.
-KIND_NAMES = (
-    "missing_free", "extra_free", "only_head", "only_base", "released", "late_free", "early_free", "elsewhere",
-)  # fmt: skip
+KIND_NAMES = tuple(KINDS)
 _KIND = {name: number for number, name in enumerate(KIND_NAMES)}
 #: Fates by number; ``base`` and ``head`` say which run frees a block that was carried in.
 FATES = (None, "held", "temporary", "base", "head", "carried_in")
@@ -90,10 +89,10 @@ class Items:
         return cls(*(np.concatenate([getattr(part, spec.name) for part in parts]) for spec in fields(cls)))
 
 
-def collect(allocs: Match, released: Match, base: Levels, head: Levels) -> Items:
+def collect(allocs: Match, pairs: PairsAtPeaks, released: Match, base: Levels, head: Levels) -> Items:
     """The items of all windows, by window and then by place in the log."""
     parts = [
-        _pairs(allocs, base, head),
+        _pairs(allocs, pairs),
         _alone(allocs, base, of_head=False),
         _alone(allocs, head, of_head=True),
         _released_pairs(released, base, head),
@@ -104,19 +103,14 @@ def collect(allocs: Match, released: Match, base: Levels, head: Levels) -> Items
     return every.take(np.argsort(every.window, kind="stable"))
 
 
-def _pairs(found: Match, base: Levels, head: Levels) -> Items:
+def _pairs(found: Match, pairs: PairsAtPeaks) -> Items:
     """Pairs of different fate, and those of equal fate that are live at one peak only."""
     of_base, of_head = found.base, found.head
-    left = np.flatnonzero(found.partner >= 0)
-    right = found.partner[left]
-    window = of_base.window[left]
-    ends = base.peak_end[window], head.peak_end[window]
-    places = (of_base.alloc[left], of_base.free[left]), (of_head.alloc[right], of_head.free[right])
-    sign, freed, unborn = pair_classes(*ends, *places)
+    left, right, sign = pairs.base, pairs.head, pairs.sign
     base_held, head_held = of_base.held[left], of_head.held[right]
     kind = np.full(len(left), -1, np.int64)
-    kind[unborn] = _KIND["elsewhere"]
-    kind[freed] = np.where(sign[freed] > 0, _KIND["late_free"], _KIND["early_free"])
+    kind[pairs.unborn] = _KIND["elsewhere"]
+    kind[pairs.freed] = np.where(sign[pairs.freed] > 0, _KIND["late_free"], _KIND["early_free"])
     kind[~base_held & head_held] = _KIND["missing_free"]
     kind[base_held & ~head_held] = _KIND["extra_free"]
     some = np.flatnonzero(kind >= 0)
@@ -128,7 +122,7 @@ def _pairs(found: Match, base: Levels, head: Levels) -> Items:
     telling = in_head | ((kind == _KIND["elsewhere"]) & (sign > 0))
     base_free, head_free = of_base.free[left], of_head.free[right]
     return Items(
-        window[some],
+        pairs.window[some],
         kind,
         np.zeros(len(some), np.int64),
         size,
@@ -204,7 +198,7 @@ def _released_alone(found: Match, of: Levels, *, of_head: bool) -> Items:
 def _lonely(found: Match, *, of_head: bool) -> tuple[Blocks, Ints, int]:
     """The blocks of one run, the places of those without a partner, and the sign with which they count."""
     if of_head:
-        return found.head, found.only_head(), 1
+        return found.head, found.only_head, 1
     return found.base, np.flatnonzero(found.partner < 0), -1
 
 
@@ -264,21 +258,14 @@ def _owner_of(found: Match, events: Ints, *, of_head: bool) -> Ints:
     return owners
 
 
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """Items put into groups of alike ones, the groups in the order in which they are shown.
+def group(items: Items) -> tuple[Ints, ...]:
+    """Put items alike in kind, fate, size, owner and place together, whatever their window.
 
-    Attributes:
-        items: For each group the places of its items, in order, int64.
+    Returns:
+        For each group the places of its items, in order, int64; the group of the largest effect first.
     """
-
-    items: tuple[Ints, ...]
-
-
-def group(items: Items) -> Groups:
-    """Put items alike in kind, fate, size, owner and place together, whatever their window; the largest effect first."""
     if not len(items):
-        return Groups(())
+        return ()
     # Whether a block counts at head's peak or at base's is a trait too: together they would hide each other.
     at_peak = np.sign(items.peak)
     traits = (items.kind, items.fate, items.size, items.requested, items.owner, items.freed_by, items.ends, at_peak)
@@ -295,4 +282,4 @@ def group(items: Items) -> Groups:
     leading = order[first]
     shown = np.lexsort((leading, items.kind[leading], -total, -remaining, -np.maximum(remaining, peak)))
     edges = np.append(first, len(items))
-    return Groups(tuple(np.sort(order[edges[k] : edges[k + 1]]) for k in shown.tolist()))
+    return tuple(np.sort(order[edges[k] : edges[k + 1]]) for k in shown.tolist())

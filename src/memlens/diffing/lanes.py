@@ -53,10 +53,6 @@ class Symbols:
     def __len__(self) -> int:
         return len(self.key)
 
-    def take(self, at: Ints) -> Symbols:
-        """Some of them."""
-        return Symbols(self.key[at], self.held[at], self.weight[at], self.marks[at])
-
 
 @dataclass(frozen=True, eq=False)
 class Problem:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memlens.diffing.align import align
-from memlens.diffing.sequences import Blocks, Keys, as_symbols, owner_names
+from memlens.diffing.sequences import Blocks, Keys, as_symbols
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Match", "match", "owner_names"]
+__all__ = ["Match", "match"]
 
 #: Blocks of unequal fate pair out of order across so many pairs at most, as neighbours do that changed places.  Farther away, a
 #: held block that is new and a temporary that is gone would be taken for one block (``benchmarks/injection.py`` measures both) …
@@ -49,14 +50,22 @@ class Match:
     half_costs: Ints
     cuttings: Mapping[int, Cutting]
 
-    @property
+    @cached_property
     def moved(self) -> NDArray[np.bool_]:
         """Which blocks of base pair out of order."""
         return (self.partner >= 0) & (self.aligned < 0)
 
+    @cached_property
     def only_head(self) -> Ints:
         """Places of the blocks that head alone has, rising, int64."""
         return _unpaired(self.partner, len(self.head))
+
+    @cached_property
+    def in_head_only(self) -> NDArray[np.bool_]:
+        """Which blocks of head those are."""
+        mask = np.zeros(len(self.head), np.bool_)
+        mask[self.only_head] = True
+        return mask
 
 
 def match(base: Blocks, head: Blocks) -> Match:

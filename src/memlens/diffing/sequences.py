@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,7 +60,7 @@ class Blocks:
     def __len__(self) -> int:
         return len(self.event)
 
-    @property
+    @cached_property
     def window(self) -> Ints:
         """The number of each block's window, int64."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
@@ -82,7 +83,7 @@ class _Events:
     before: NDArray[np.uint64]
     after: NDArray[np.uint64]
 
-    @property
+    @cached_property
     def window(self) -> Ints:
         return np.repeat(np.arange(len(self.begins) - 1), np.diff(self.begins))
 
