@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memlens.analyzers import get, names, pairing, segments
+from memlens.analyzers import get, levels, names, pairing
 from memlens.events import EventLog, Kind
 from memlens.lifetimes import Lifetimes
 from memlens.slicing import Window
@@ -45,12 +45,12 @@ batch_sizes = st.sampled_from([1, 2, 3, 7, 64])
 @contextmanager
 def batches_of(size: int) -> Iterator[None]:
     """Few events in a batch, so that small logs have many."""
-    before = segments.BATCH
-    segments.BATCH = size
+    before = levels.BATCH
+    levels.BATCH = size
     try:
         yield
     finally:
-        segments.BATCH = before
+        levels.BATCH = before
 
 
 def build(rows: Rows, **columns: Any) -> EventLog:
@@ -279,9 +279,9 @@ def test_tallies_of_a_split_log_join_to_the_tally_of_the_whole(rows: Rows, data:
     cuts = np.unique([*data.draw(st.lists(st.integers(0, end), max_size=6)), 0, end])
     kept = np.unique([*data.draw(st.lists(st.sampled_from(cuts.tolist()))), 0, end])
     with batches_of(batch):
-        whole = segments.tally(log, kept).squeeze(kept)
-        parts = [segments.tally(log, np.array([lo, hi])) for lo, hi in pairwise(cuts)]
-        empty = segments.tally(log, np.array([0, 0]))
+        whole = levels.tally(log, kept).squeeze(kept)
+        parts = [levels.tally(log, np.array([lo, hi])) for lo, hi in pairwise(cuts)]
+        empty = levels.tally(log, np.array([0, 0]))
         joined = empty.join(*(part.squeeze(part.edges[[0, -1]]) for part in parts)).squeeze(kept)
     for name in ("edges", "sums", "largest", "rise"):
         assert getattr(joined, name).tolist() == getattr(whole, name).tolist(), name

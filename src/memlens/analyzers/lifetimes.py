@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from memlens.analyzers.levels import walk
 from memlens.analyzers.meanwhile import allocated_before, freed_inside
 from memlens.analyzers.pairing import held_events, pairing, until
 from memlens.analyzers.places import Lines, elapsed_us, time_of
 from memlens.analyzers.result import Later, Lazy, Result, Row
-from memlens.analyzers.segments import walk
 from memlens.events import Kind
 
 if TYPE_CHECKING:

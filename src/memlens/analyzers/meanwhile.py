@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from memlens.analyzers.segments import walk
+from memlens.analyzers.levels import walk
 from memlens.events import Kind
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from memlens.analyzers import segments
-from memlens.analyzers.segments import bounds, profile, walk
+from memlens.analyzers import levels
+from memlens.analyzers.levels import bounds, profile, walk
 from memlens.events import Kind
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def live_events(log: EventLog, event: int) -> Ints:
     if outlive is None:
         outlive = joined(held_events(log, start, stop, stop) for start, stop in walk(0, len(log)))
         _OUTLIVE[log] = outlive
-    batch = event - event % segments.BATCH
+    batch = event - event % levels.BATCH
     earlier = outlive[: np.searchsorted(outlive, batch)]
     earlier = earlier[until(log.lifetimes.partner)[earlier] >= event]
     return joined([earlier, held_events(log, batch, event, event)])

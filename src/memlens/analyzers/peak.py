@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from memlens.analyzers.groups import by_size_and_owner
+from memlens.analyzers.levels import profile
 from memlens.analyzers.pairing import live_events
 from memlens.analyzers.places import Lines, time_of
 from memlens.analyzers.result import Later, Lazy, Result, Row
-from memlens.analyzers.segments import profile
 
 if TYPE_CHECKING:
     from memlens.events import EventLog

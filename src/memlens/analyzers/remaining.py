@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Result
-from memlens.analyzers.segments import profile
 
 if TYPE_CHECKING:
     from memlens.slicing import Window

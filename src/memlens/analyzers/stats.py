@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from memlens.analyzers.levels import SUMS, profile, walk
 from memlens.analyzers.places import elapsed_us
 from memlens.analyzers.result import Later, Lazy, Result, Row
-from memlens.analyzers.segments import SUMS, profile, walk
 from memlens.events import Kind
 
 if TYPE_CHECKING:

@@ -128,7 +128,7 @@ def _ending_messages(log: EventLog) -> Sequence[OutOfMemory]:
 
 def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...]:
     """The figures of windows of one log, from one pass over it."""
-    from memlens.analyzers.segments import profile
+    from memlens.analyzers.levels import profile
 
     if not windows:
         return ()

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens.analyzers.levels import profile
 from memlens.analyzers.pairing import pairing
-from memlens.analyzers.segments import profile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
-from memlens.analyzers.segments import profile
 from memlens.diffing.accounts import Levels, PairsAtPeaks, levels, peak_terms, remaining_terms
 from memlens.diffing.bounds import approximation, in_bytes
 from memlens.diffing.findings import Runs, findings_of
