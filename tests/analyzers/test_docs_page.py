@@ -16,6 +16,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "analyzers.md").read_text
 RESULTS: dict[str, type[analyzers.Result]] = {
     "remaining": analyzers.Remaining,
     "peak": analyzers.Peak,
+    "segments": analyzers.Segments,
     "stats": analyzers.Stats,
     "unmatched": analyzers.Unmatched,
     "lifetimes": analyzers.LifetimeSummary,

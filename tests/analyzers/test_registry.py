@@ -54,7 +54,7 @@ def code_on_the_page(language: str, holds: str) -> str:
 
 
 def test_the_built_in_analyzers_are_those_of_the_design() -> None:
-    assert names()[:5] == ("remaining", "peak", "stats", "unmatched", "lifetimes")
+    assert names()[:6] == ("remaining", "peak", "segments", "stats", "unmatched", "lifetimes")
     assert series_names() == ("growth",)
 
 

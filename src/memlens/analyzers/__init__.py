@@ -11,6 +11,7 @@ from memlens.analyzers.peak import LiveGroup, Peak
 from memlens.analyzers.registry import Analyzer, SeriesAnalyzer, get, get_series, names, series_names
 from memlens.analyzers.remaining import Remaining
 from memlens.analyzers.result import Result, Row
+from memlens.analyzers.segments import GapBin, Moment, Pool, Segments
 from memlens.analyzers.stats import Bin, Stats
 from memlens.analyzers.unmatched import FreedGroup, HeldGroup, Unmatched
 
@@ -18,16 +19,20 @@ __all__ = [
     "Analyzer",
     "Bin",
     "FreedGroup",
+    "GapBin",
     "Growth",
     "HeldGroup",
     "Life",
     "LifetimeSummary",
     "LiveGroup",
+    "Moment",
     "Peak",
     "Pile",
+    "Pool",
     "Remaining",
     "Result",
     "Row",
+    "Segments",
     "SeriesAnalyzer",
     "Stats",
     "Unmatched",

@@ -11,6 +11,7 @@ from memlens.analyzers.growth import Growth, growth
 from memlens.analyzers.lifetimes import lifetimes
 from memlens.analyzers.peak import peak
 from memlens.analyzers.remaining import remaining
+from memlens.analyzers.segments import segments
 from memlens.analyzers.stats import stats
 from memlens.analyzers.unmatched import unmatched
 from memlens.errors import MemlensError, UsageError
@@ -74,6 +75,11 @@ class SeriesAnalyzer:
 BUILT_IN: tuple[Analyzer, ...] = (
     Analyzer("remaining", remaining, "bytes carried in, left behind, and live at the end"),
     Analyzer("peak", peak, "the highest level, where it is reached, and what is live there"),
+    Analyzer(
+        "segments",
+        segments,
+        "reserved, allocated and free inside chunks, and the gaps: at the peak, at failures, at the end",
+    ),
     Analyzer("stats", stats, "bytes and counts allocated and freed, the largest, sizes by power of two"),
     Analyzer(
         "unmatched", unmatched, "what is born in the window and not freed in it, and frees of what it did not allocate"

@@ -35,6 +35,8 @@ __all__ = ["LAYER", "SnapshotSource", "looks_like", "read_snapshot", "read_strea
 
 #: What :attr:`Facts.layer` says.
 LAYER = "torch_snapshot"
+#: Bytes of which every block of torch's allocator occupies a multiple.
+BLOCK_GRANULARITY = 512
 
 _RECORD = (
     "Record with torch.cuda.memory._record_memory_history() before the first tensor is made, and write with"
@@ -244,6 +246,8 @@ def _log(
             malformed=entries.malformed + final.malformed,
             malformed_samples=entries.samples,
             layer=LAYER,
+            block_granularity=BLOCK_GRANULARITY,
+            chunks_join=bool((entries.action == Action.SEGMENT_MAP).any()),
             opening=events.opening,
             hints=_hints(entries, events, placed=placed, unread=annotations[1]),
             ooms=_ooms(entries, device),

@@ -1,0 +1,222 @@
+"""Chunks, blocks and the gaps between them: by arithmetic, against a plain model, and against what the allocators report."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memlens
+from memlens.analyzers import Segments, get
+from memlens.analyzers.segments import gaps_between
+from memlens.events import EventLog, Kind
+from memlens.facts import Facts, OutOfMemory
+from memlens.reading import Reading
+from memlens.slicing import Window
+
+A, F, R, X = Kind.ALLOC, Kind.FREE, Kind.RESERVE, Kind.RELEASE
+Rows = list[tuple[Kind, int, int]]
+
+
+def segments_of(log: EventLog, hi: int | None = None) -> Segments:
+    stop = len(log) if hi is None else hi
+    found = get("segments")(Window(log, "w", log.facts.opening, stop, 0, 1 << 40, 1, 1))
+    assert isinstance(found, Segments)
+    return found
+
+
+def made(rows: Rows, **facts: Any) -> EventLog:
+    return EventLog.from_rows(rows, line=np.arange(1, len(rows) + 1), facts=Facts(**facts))
+
+
+#: Two chunks, [1000, 2000) and [2000, 2500), and three blocks, one of which is freed.
+TWO_CHUNKS: Rows = [(R, 1000, 1000), (A, 200, 1000), (A, 300, 1200), (R, 500, 2000), (A, 500, 2000), (F, 200, 1000)]
+
+
+def test_gaps_lie_between_blocks_and_end_with_their_chunk() -> None:
+    peak, end = segments_of(made(TWO_CHUNKS)).moments
+    # At the peak blocks cover [1000, 1500) and [2000, 2500); at the end [1200, 1500) and [2000, 2500).
+    assert (peak.at, peak.event, peak.line, peak.reserved_bytes, peak.allocated_bytes) == ("peak", 4, 5, 1500, 1000)
+    assert (peak.chunks, peak.gaps, peak.gap_bytes, peak.largest_gap_bytes, peak.free_bytes) == (2, 1, 500, 500, 500)
+    assert (end.at, end.event, end.gaps, end.gap_bytes, end.largest_gap_bytes) == ("end", 5, 2, 700, 500)
+    assert (end.outside_bytes, end.requested_bytes) == (0, None)
+
+
+def test_gaps_of_neighbouring_chunks_are_two_unless_chunks_join() -> None:
+    rows: Rows = [*TWO_CHUNKS, (F, 500, 2000)]
+    end = segments_of(made(rows)).moments[1]
+    assert (end.gaps, end.gap_bytes, end.largest_gap_bytes) == (3, 1200, 500)
+    end = segments_of(made(rows, chunks_join=True)).moments[1]
+    assert (end.gaps, end.gap_bytes, end.largest_gap_bytes) == (2, 1200, 1000)
+
+
+def test_the_histogram_counts_each_gap_in_its_power_of_two() -> None:
+    bins = [row for row in segments_of(made(TWO_CHUNKS)).histogram if row.moment == 1]
+    assert [(b.low_bytes, b.high_bytes, b.gaps, b.gap_bytes) for b in bins] == [(128, 255, 1, 200), (256, 511, 1, 500)]
+
+
+def test_blocks_that_occupy_more_than_their_size_leave_smaller_gaps() -> None:
+    rows: Rows = [(R, 4096, 1 << 20), (A, 100, 1 << 20)]
+    end = segments_of(made(rows, block_granularity=512)).moments[1]
+    assert (end.free_bytes, end.gap_bytes) == (3996, 3584)
+
+
+def test_what_lies_outside_of_all_known_chunks_is_counted_and_nothing_is_concluded_from_the_sums() -> None:
+    end = segments_of(made([(R, 1000, 1000), (A, 300, 5000), (A, 100, 1000)])).moments[1]
+    assert (end.outside_bytes, end.free_bytes, end.gap_bytes) == (300, None, 900)
+
+
+def test_without_addresses_of_chunks_there_are_sums_and_no_gaps() -> None:
+    found = segments_of(made([(R, 1000, 0), (A, 300, 5000)]))
+    end = found.moments[1]
+    assert (end.reserved_bytes, end.allocated_bytes, end.free_bytes) == (1000, 300, 700)
+    assert (end.chunks, end.gaps, end.gap_bytes, end.largest_gap_bytes, end.outside_bytes) == (None,) * 5
+    assert found.histogram == ()
+
+
+def test_an_input_without_chunks_has_no_moments() -> None:
+    assert segments_of(made([(A, 300, 5000)])).moments == ()
+
+
+def test_a_failure_is_a_moment_of_its_own_with_what_was_asked_for() -> None:
+    oom = OutOfMemory(4, 5, "GPU 0", 4096, None, "oom")
+    _, _, failed = segments_of(made(TWO_CHUNKS, ooms=(oom,))).moments
+    # Before the event at offset 4 the blocks of 200 and 300 bytes are there.
+    assert (failed.at, failed.event, failed.line, failed.requested_bytes) == ("oom", 3, 5, 4096)
+    assert (failed.allocated_bytes, failed.gap_bytes, failed.largest_gap_bytes) == (500, 1000, 500)
+
+
+def test_chunks_of_several_streams_are_told_apart() -> None:
+    stream = np.array([7, 7, 7, -1, 9, 7], np.int64)
+    log = EventLog.from_rows(TWO_CHUNKS, line=np.arange(1, 7), stream=stream)
+    at_end = [row for row in segments_of(log).pools if row.moment == 1]
+    # The second chunk has no stream of its own; the block in it has.
+    assert [(p.stream, p.reserved_bytes, p.allocated_bytes, p.gaps, p.gap_bytes) for p in at_end] == [
+        (7, 1000, 300, 2, 700),
+        (9, 500, 500, 0, 0),
+    ]
+
+
+def test_a_release_without_address_ends_the_chunk_that_is_not_used_again() -> None:
+    rows: Rows = [
+        (R, 100, 1000), (A, 100, 1000), (R, 100, 2000), (A, 100, 2000),
+        (F, 100, 1000), (X, 100, 0), (F, 100, 2000), (A, 50, 2000),
+    ]  # fmt: skip
+    end = segments_of(made(rows)).moments[1]
+    assert (end.chunks, end.gaps, end.gap_bytes, end.outside_bytes) == (1, 1, 50, 0)
+
+
+def test_a_chunk_reserved_again_at_its_old_address_is_another_one() -> None:
+    rows: Rows = [
+        (R, 100, 1000), (A, 100, 1000), (F, 100, 1000), (X, 100, 0), (R, 100, 1000), (A, 60, 1000), (F, 60, 1000),
+        (X, 100, 0), (R, 300, 900), (A, 10, 900),
+    ]  # fmt: skip
+    log = made(rows)
+    assert [segments_of(log, hi).moments[1].chunks for hi in (3, 4, 5, 8, 9)] == [1, 0, 1, 0, 1]
+    assert segments_of(log).moments[1].gap_bytes == 290
+
+
+def test_a_release_of_no_known_chunk_leaves_gaps_unknown() -> None:
+    assert segments_of(made([(R, 100, 1000), (X, 300, 0)])).moments[1].gaps is None
+    # The only chunk of that size is still in use.
+    assert segments_of(made([(R, 100, 1000), (A, 10, 1000), (X, 100, 0)])).moments[1].gaps is None
+
+
+def test_a_part_of_a_chunk_that_is_unmapped_is_no_gap() -> None:
+    rows: Rows = [(R, 1000, 1000), (A, 100, 1000), (X, 400, 1600), (F, 100, 1000)]
+    end = segments_of(made(rows, chunks_join=True)).moments[1]
+    assert (end.reserved_bytes, end.gaps, end.gap_bytes) == (600, 1, 600)
+
+
+stretches = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 25)), max_size=6)
+
+
+@given(stretches, stretches, st.booleans())
+def test_gaps_equal_those_of_a_model_byte_by_byte(
+    chunks: list[tuple[int, int]], blocks: list[tuple[int, int]], join: bool
+) -> None:
+    covered = {byte for begin, size in blocks for byte in range(begin, begin + size)}
+    free = [byte in {b for begin, size in chunks for b in range(begin, begin + size)} - covered for byte in range(100)]
+    edges = set() if join else {edge for begin, size in chunks for edge in (begin, begin + size)}
+    expected: list[tuple[int, int]] = []
+    for byte in range(100):
+        if free[byte]:
+            if byte and free[byte - 1] and byte not in edges:
+                expected[-1] = (expected[-1][0], expected[-1][1] + 1)
+            else:
+                expected.append((byte, 1))
+    # In an address space whose last byte is used.
+    high = np.uint64((1 << 64) - 101)
+    columns = [
+        (np.array([b for b, _ in of], np.uint64) + high, np.array([s for _, s in of], np.int64))
+        for of in (chunks, blocks)
+    ]
+    addr, size = gaps_between(columns[0], columns[1], join=join)
+    assert list(zip((addr - high).tolist(), size.tolist(), strict=True)) == expected
+
+
+def test_gaps_are_those_of_paddles_own_dumps(shared: Path) -> None:
+    """``FLAGS_dump_chunk_info`` prints the blocks and the free stretches of every chunk after each Free and each new chunk."""
+    log = memlens.read(shared / "data/paddle/06_dump_chunk_info.log.gz")
+    raw = b"".join(text for _, text in log.source.blocks(0, log.facts.bytes)).split(b"\n")
+    offsets = np.cumsum([0, *(len(line) + 1 for line in raw)]).tolist()
+    dump: list[list[int]] = []
+    dumps = checked = 0
+    for offset, line in zip(offsets, raw, strict=False):
+        if line.startswith(b"Chunk\t"):
+            _, total, used, free, _, rest = line.split(b"\t")
+            sizes = [int(size) for size in re.findall(rb"\((\d+),0x", rest)]
+            assert sum(sizes) == int(free) == int(total) - int(used)
+            dump.append(sizes)
+        elif dump:
+            stop = int(np.searchsorted(log.offset, offset))
+            # After a Free only: when a chunk is new, the dump comes before the Alloc that it was made for is written.
+            if log.kind[stop - 1] == Kind.FREE and dumps % 7 == 0:
+                end = segments_of(log, stop).moments[1]
+                gaps = sorted(size for sizes in dump for size in sizes)
+                assert (end.chunks, end.gaps, end.gap_bytes) == (len(dump), len(gaps), sum(gaps))
+                assert end.largest_gap_bytes == max(gaps, default=0)
+                checked += 1
+            dumps += 1
+            dump = []
+    assert checked > 50
+
+
+def test_chunks_that_paddle_gives_back_by_size_alone_never_hold_a_block(shared: Path) -> None:
+    log = memlens.read(shared / "data/paddle/06_free_idle_chunk.log")
+    releases = np.flatnonzero(log.kind == X)
+    assert len(releases) == 659  # the data's own count
+    for stop in np.linspace(1, len(log), 60).astype(int).tolist():
+        end = segments_of(log, stop).moments[1]
+        assert end.outside_bytes == 0, stop
+        assert end.gap_bytes == end.free_bytes, stop
+
+
+@pytest.mark.parametrize("name", ["train_19464", "medium_512_training", "segments_only", "forward_bf16", "oom_2023"])
+def test_gaps_at_the_end_of_a_real_snapshot_are_what_its_segments_leave(shared: Path, name: str) -> None:
+    path = shared / "data/torch/snapshots" / f"{name}.pickle"
+    for log in Reading(()).read_all(path):
+        end = segments_of(log).moments[1]
+        own = [s for s in _segments_of(path) if s.get("device", 0) == log.device]
+        held = [b for s in own for b in s["blocks"] if b["state"] == "active_allocated"]
+        occupied = sum(-(-b.get("requested_size", b["size"]) // 512) * 512 for b in held)
+        assert end.reserved_bytes == sum(s["total_size"] for s in own)
+        assert end.outside_bytes == 0
+        assert end.gap_bytes == end.reserved_bytes - occupied
+
+
+def _segments_of(path: Path) -> list[dict[str, Any]]:
+    class Plain(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            raise AssertionError(f"{module}.{name} in a file of plain data")
+
+    with path.open("rb") as file:
+        loaded = Plain(file).load()
+    found: list[dict[str, Any]] = loaded["segments"] if isinstance(loaded, dict) else loaded
+    return found
