@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA", "Analysis", "Failure", "LogAnalysis", "WindowAnalysis", "plain"]
 
-SCHEMA = "memlens.analyze/1"
+SCHEMA = "memlens.analyze/2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ class Analysis:
     min_size: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, in plain JSON types, by the contract ``memlens.analyze/1``: exact bytes, 1-based lines."""
+        """Everything, in plain JSON types, by the contract ``memlens.analyze/2``: exact bytes, 1-based lines."""
         return {
             "schema": SCHEMA,
             "logs": [log.to_dict(self.top, self.min_size) for log in self.logs],

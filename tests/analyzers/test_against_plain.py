@@ -100,8 +100,8 @@ def plain(rows: Rows, lo: int, hi: int) -> Plain:
         reserved += {Kind.RESERVE: size, Kind.RELEASE: -size}.get(kind, 0)
         if event < lo:
             continue
-        if level - f["carried_in"] > f["peak"]:
-            f["peak"], f["event"] = level - f["carried_in"], event
+        if level - f["carried_in"] > f["rise"]:
+            f["rise"], f["event"] = level - f["carried_in"], event
         f["reserved_peak"] = max(f["reserved_peak"], reserved)
         name = kind.name.lower()
         f[f"{name}_bytes"] += size
@@ -158,8 +158,8 @@ def test_figures_of_many_windows_are_those_of_the_plain_twin(cut: tuple[Rows, Bo
                 "live_bytes": f["carried_in"] + net,
             }
             assert got["peak"].to_dict(top=0) == {
-                "peak_bytes": f["peak"],
-                "absolute_peak_bytes": f["carried_in"] + f["peak"],
+                "peak_bytes": f["carried_in"] + f["rise"],
+                "rise_bytes": f["rise"],
                 "reserved_peak_bytes": f["reserved_peak"],
                 "event": f["event"],
                 "line": None if f["event"] is None else f["event"] + 1,
@@ -268,7 +268,7 @@ def test_consecutive_windows_add_up_to_the_whole_log(rows: Rows, data: st.DataOb
     *parts, whole = get("remaining").many(windows)
     assert sum(part.remaining_bytes for part in parts) == whole.remaining_bytes == parts[-1].live_bytes
     *peaks, top = get("peak").many(windows)
-    assert max(peak.absolute_peak_bytes for peak in peaks) == top.absolute_peak_bytes
+    assert max(peak.peak_bytes for peak in peaks) == top.peak_bytes
     assert max(peak.reserved_peak_bytes for peak in peaks) == top.reserved_peak_bytes
 
 

@@ -69,8 +69,8 @@ class Make:
         results = {
             "remaining": Remaining(2 * BLOCK, 23_889_664, 23_889_664 + 2 * BLOCK),
             "peak": Peak(
-                3 * BLOCK,
                 23_889_664 + 3 * BLOCK,
+                3 * BLOCK,
                 34_506_496,
                 event=35,
                 line=69,
@@ -93,7 +93,7 @@ class Make:
         left = number << 20
         results = {
             "remaining": Remaining(left, 10 * left, 11 * left),
-            "peak": Peak(2 * left, 12 * left, 13 * left, event=number, line=10 * number),
+            "peak": Peak(12 * left, 2 * left, 13 * left, event=number, line=10 * number),
             "stats": Stats(
                 3 * left, 1000 * number, 2 * left, 999 * number, 0, 0, 0, 0, left, left, duration_us=number * 61_000_000
             ),

@@ -34,20 +34,21 @@ class Peak(Result):
     """The peak of a window.
 
     Attributes:
-        peak_bytes: The highest running sum of ALLOC - FREE sizes within the window, counted from 0 at its start; at least 0.
-        absolute_peak_bytes: The bytes carried in, and ``peak_bytes``.
-        reserved_peak_bytes: The same of RESERVE - RELEASE: what is reserved at the window's start and the highest rise in it.
-        event: The first event that reaches the peak, 0-based in the log; ``None`` where the peak is 0.
+        peak_bytes: The highest allocated level in the window, bytes carried in included: what the device had to hold.
+        rise_bytes: ``peak_bytes`` less the bytes carried in; at least 0.
+        reserved_peak_bytes: The highest reserved level in the window, what is reserved at its start included.
+        event: The first event that reaches the peak, 0-based in the log; ``None`` where the rise is 0: the peak is then what was
+            carried in.
         line: The line of that event, 1-based; ``None`` where there is none or it cannot be told.
         time_us: The time of that event, where times were read.
-        live: The blocks live right after that event (where the peak is 0: right before the window), wherever in the log they
+        live: The blocks live right after that event (where there is none: right before the window), wherever in the log they
             were born, in groups, the largest total first.
     """
 
     tables: ClassVar[dict[str, type[Row]]] = {"live": LiveGroup}
 
     peak_bytes: int
-    absolute_peak_bytes: int
+    rise_bytes: int
     reserved_peak_bytes: int
     event: int | None
     line: Lazy[int | None] = field(default=Lazy(None), repr=False)
@@ -66,8 +67,8 @@ def peak(windows: Sequence[Window]) -> list[Peak]:
     lines = Lines(log, events)
     return [
         Peak(
-            rise,
             before + rise,
+            rise,
             chunks,
             event,
             Later(lines.of, event),

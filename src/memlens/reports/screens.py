@@ -86,12 +86,12 @@ def _key_figures(window: WindowAnalysis) -> Iterator[Figure]:
     stats = results.get("stats")
     if (peak := results.get("peak")) is not None:
         yield Figure("Peak", format_bytes(peak.peak_bytes), "allocated" + _place(peak, window.peak_time_us))
-        if peak.absolute_peak_bytes != peak.peak_bytes:
-            yield Figure("", format_bytes(peak.absolute_peak_bytes), "allocated, with what was carried in")
         yield Figure("", format_bytes(peak.reserved_peak_bytes), "reserved" + ("" if stats is None else _chunks(stats)))
+        if (carried := peak.peak_bytes - peak.rise_bytes) != 0:
+            yield Figure("Rise", format_bytes(peak.rise_bytes), f"above the {format_bytes(carried)} carried in")
     if (remaining := results.get("remaining")) is not None:
-        carried, live = remaining.carried_in_bytes, remaining.live_bytes
-        more = f"; carried in {format_bytes(carried)}, live at the end {format_bytes(live)}" if carried else ""
+        live = f"; live at the end {format_bytes(remaining.live_bytes)}"
+        more = live if remaining.carried_in_bytes else ""
         yield Figure("Remaining", format_bytes(remaining.remaining_bytes), f"allocated less freed{more}")
     if stats is not None:
         yield Figure("Allocated", format_bytes(stats.alloc_bytes), _allocs(stats))

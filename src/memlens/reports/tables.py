@@ -59,11 +59,11 @@ def _measure(sort: str, analyzer: str, field: str, title: str, kind: Any, drop: 
 _NAME = _measure("name", "", "name", "Window", "name", 0)
 _REMAINING = _measure("remaining", "remaining", "remaining_bytes", "Remaining", "bytes", 0, True)
 _PEAK = _measure("peak", "peak", "peak_bytes", "Peak", "bytes", 0, True)
-_ABSOLUTE = _measure("absolute-peak", "peak", "absolute_peak_bytes", "Abs. peak", "bytes", 3)
+_RISE = _measure("rise", "peak", "rise_bytes", "Rise", "bytes", 1)
 _ALLOC_BYTES = _measure("allocated", "stats", "alloc_bytes", "Allocated", "bytes", 4)
-_ALLOCS = _measure("allocs", "stats", "allocs", "Allocs", "count", 1)
+_ALLOCS = _measure("allocs", "stats", "allocs", "Allocs", "count", 2)
 _FREE_BYTES = _measure("freed", "stats", "free_bytes", "Freed", "bytes", 5)
-_FREES = _measure("frees", "stats", "frees", "Frees", "count", 2)
+_FREES = _measure("frees", "stats", "frees", "Frees", "count", 3)
 _CARRIED_IN = _measure("carried-in", "remaining", "carried_in_bytes", "Carried in", "bytes", 6)
 _RESERVED = _measure("reserved-peak", "peak", "reserved_peak_bytes", "Reserved", "bytes", 0, True)
 _EVENTS = _measure("events", "", "events", "Events", "count", 8)
@@ -72,7 +72,7 @@ _DURATION = _measure("duration", "", "duration_us", "Duration", "duration", 9)
 
 #: A row a window.  The order is the order shown; ``drop`` says what leaves first on a narrow terminal.
 WINDOW_COLUMNS = (
-    _NAME, _REMAINING, _PEAK, _ABSOLUTE, _ALLOC_BYTES, _ALLOCS, _FREE_BYTES, _FREES, _CARRIED_IN, _EVENTS, _LINE, _DURATION,
+    _NAME, _PEAK, _RISE, _REMAINING, _ALLOC_BYTES, _ALLOCS, _FREE_BYTES, _FREES, _CARRIED_IN, _EVENTS, _LINE, _DURATION,
 )  # fmt: skip
 
 #: A row a log.  Reserved against allocated decides here, so both peaks stay at every width.
