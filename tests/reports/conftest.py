@@ -78,7 +78,7 @@ class Make:
             ),
             "stats": Stats(3 * BLOCK, 3, BLOCK, 1, 3 * BLOCK, 3, 0, 0, BLOCK, BLOCK, 3 * BLOCK, 3 * BLOCK, 3, 116),
             "unmatched": Unmatched(
-                *(2, 2 * BLOCK, 0, 0, 0, 0, 0, 0, 0),
+                *(2, 2 * BLOCK, 0, 0, 23_889_664, 0, 0, 0, 0, 0, 0, 0),
                 held=(
                     HeldGroup(BLOCK, 1, BLOCK, "later", None, 34, 64, 60, 150),
                     HeldGroup(BLOCK, 1, BLOCK, "never", None, 33, 58, None, None),
