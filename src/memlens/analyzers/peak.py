@@ -55,6 +55,16 @@ class Peak(Result):
     time_us: int | None = None
     live: Lazy[tuple[LiveGroup, ...]] = field(default=Lazy(()), repr=False)
 
+    @property
+    def carried_in_bytes(self) -> int:
+        """Bytes live right before the window."""
+        return self.peak_bytes - self.rise_bytes
+
+    @property
+    def at_start(self) -> bool:
+        """Whether the window never rises above what was carried in: the peak is then at its start, before any event of it."""
+        return not self.rise_bytes and self.peak_bytes > 0
+
 
 def peak(windows: Sequence[Window]) -> list[Peak]:
     """Analyze windows of one log in one pass; lines and live blocks are looked up when they are asked for."""
