@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Result
-from memlens.slicing import BEFORE
-from memlens.units import format_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMA", "Analysis", "Failure", "LogAnalysis", "WindowAnalysis", "plain"]
 
 SCHEMA = "memlens.analyze/2"
-#: What was reserved before the first recorded event is far more than the peak after it where it is more by one part in so many.
-_FAR = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,15 +51,6 @@ class WindowAnalysis:
         """Whether nothing but opening blocks is carried in: it starts where the input starts."""
         return self.start_line <= 1
 
-    @property
-    def reserved_before_bytes(self) -> int | None:
-        """What was reserved right before it; ``None`` where peak and stats, which tell, were not asked for."""
-        peak, stats = self.results.get("peak"), self.results.get("stats")
-        if peak is None or stats is None or stats.reserves:
-            return None
-        reserved: int = peak.reserved_peak_bytes  # nothing is taken in it, so the highest level is the first one
-        return reserved
-
     def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
         """The window as it stands in the machine output.
 
@@ -88,6 +75,7 @@ class LogAnalysis:
         growth: How memory develops over a series, or ``None``.
         by: The regular expression that cut the series, or ``None``.
         notes: What to doubt of the windows themselves (anchors that came late), in words.
+        remarks: What to know of them (which one is open, that the peak may lie before the input), in words.
     """
 
     path: str
@@ -96,48 +84,12 @@ class LogAnalysis:
     growth: Growth | None = None
     by: str | None = None
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def series(self) -> bool:
         """Whether the log was cut into a series of windows."""
         return self.by is not None
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What to know of the windows, in words: which one is open, and that the peak may lie before the input."""
-        return (*self._open_window(), *self._peak_before())
-
-    def _open_window(self) -> Iterator[str]:
-        last = self.windows[-1] if self.windows else None
-        if last is None or not last.open_end:
-            return
-        if not self.series:
-            yield f"{last.name} runs to the end of the log: no line after its start matches an end."
-        elif any(window.events for window in self.windows if not window.open_end and window.name != BEFORE):
-            yield (
-                f"{last.name} is open: no end line closes it, so it holds what comes after the last unit of work too, or is cut"
-                " short. It is shown, but not judged."
-            )
-        else:
-            yield f"{last.name} runs to the end of the log: no end line closes it."
-
-    def _peak_before(self) -> Iterator[str]:
-        first = self.windows[0] if self.windows else None
-        if first is None or not first.starts_input or (peak := first.results.get("peak")) is None:
-            return
-        if not peak.carried_in_bytes:
-            return
-        highest = max(window.results["peak"].peak_bytes for window in self.windows)
-        if peak.carried_in_bytes == highest:
-            yield (
-                "Nothing that is recorded rises above what was live before the first event: the peak is there or before it, and what"
-                " came before is not in the input."
-            )
-        elif (reserved := first.reserved_before_bytes) is not None and _FAR * reserved > (_FAR + 1) * highest:
-            yield (
-                f"{format_bytes(reserved)} was reserved before the first recorded event, far more than is allocated at any time after"
-                " it: the peak may lie before it, and what came before is not in the input."
-            )
 
     def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
         """The log as it stands in the machine output; arguments as for :meth:`WindowAnalysis.to_dict`."""

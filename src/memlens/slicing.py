@@ -29,6 +29,7 @@ __all__ = [
     "find_anchor",
     "no_such_anchor",
     "numbered",
+    "open_window",
     "suspect_anchors",
     "too_few_anchors",
     "whole",
@@ -253,6 +254,26 @@ def suspect_anchors(windows: Sequence[Window]) -> str | None:
     return _LATE.format(
         f"{len(empty):,} of {len(windows):,} windows hold no event, {len(run):,} of them in one run ({run[0].name} … {run[-1].name})"
     )
+
+
+def open_window(windows: Sequence[Window]) -> str | None:
+    """Say that the last window is open, and that it is therefore not judged where other windows of its series are closed.
+
+    Args:
+        windows: Windows of one log in file order.
+
+    Returns:
+        Which one it is and why, or ``None``.
+    """
+    if not windows or not windows[-1].open_end:
+        return None
+    name = windows[-1].name
+    if any(len(w) and not w.open_end and w.name != BEFORE for w in windows):
+        return (
+            f"{name} is open: no end line closes it, so it holds what comes after the last unit of work too, or is cut short. It is"
+            " shown, but not judged."
+        )
+    return f"{name} runs to the end of the log: no end line closes it."
 
 
 def _in_burst(window: Window) -> bool:

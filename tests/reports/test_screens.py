@@ -23,11 +23,17 @@ def screens(make: Any) -> dict[str, Any]:
     return {
         "window": make.analysis(make.log(make.case1())),
         "window_hostile": make.analysis(
-            make.log(make.case1(make.HOSTILE, open_end=True), path=f"dir/{make.HOSTILE}.log", trust=make.doubtful())
+            make.log(
+                make.case1(make.HOSTILE, open_end=True),
+                path=f"dir/{make.HOSTILE}.log",
+                trust=make.doubtful(),
+                remarks=(f"{make.HOSTILE} runs to the end of the log: no end line closes it.",),
+            )
         ),
         "window_long_name": make.analysis(make.log(make.case1(make.LONG), path="/data/runs/2024/" + make.LONG)),
         "whole": make.analysis(make.log(whole)),
-        "series": make.analysis(make.series()),
+        "opening": make.analysis(make.opening()),
+        "series": make.analysis(make.series(remarks=("STEP_25 is open: no end line closes it.",), open_end=True)),
         "series_late_anchors": make.analysis(make.series(2, notes=("3 of 4 windows hold no event.",))),
         "logs": make.analysis(
             make.log(whole, path="runs/workerlog.0"),
@@ -37,7 +43,7 @@ def screens(make: Any) -> dict[str, Any]:
     }
 
 
-SCREENS = ("window", "window_hostile", "window_long_name", "whole", "series", "series_late_anchors", "logs")
+SCREENS = ("window", "window_hostile", "window_long_name", "whole", "opening", "series", "series_late_anchors", "logs")
 
 
 @pytest.mark.parametrize("width", list(WIDTHS))
