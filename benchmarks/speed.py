@@ -187,7 +187,7 @@ def figures_agree(memlens: list[str], baseline: list[str], log: Log) -> str:
     said = output_of([*memlens, "analyze", str(log.path), "--format", "json"])
     window = json.loads(said)["logs"][0]["windows"][0]
     stats = window["stats"]
-    ours = [window["remaining"]["remaining_bytes"], window["peak"]["peak_bytes"]]
+    ours = [window["remaining"]["remaining_bytes"], window["peak"]["rise_bytes"]]
     ours += [stats["alloc_bytes"], stats["allocs"], stats["free_bytes"], stats["frees"]]
     if [str(figure) for figure in ours] == plain:
         return "the same figures from both"

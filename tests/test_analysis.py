@@ -100,7 +100,8 @@ def test_lists_are_cut_to_top_in_dictionaries(log: Path) -> None:
 def test_a_data_frame_has_a_row_a_window(log: Path) -> None:
     frame = memlens.analyze([log, log], by=r"STEP (\d)").to_pandas()
     assert frame["name"].tolist() == ["1", "2"] * 2
-    assert frame["peak_bytes"].tolist() == [150, 30] * 2
+    assert frame["peak_bytes"].tolist() == [150, 130] * 2
+    assert frame["rise_bytes"].tolist() == [150, 30] * 2
     assert frame["peak_line"].tolist() == [3, 6] * 2
     assert frame["allocs"].tolist() == [2, 1] * 2
     assert frame["held_bytes"].tolist() == [100, 30] * 2

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA", "Analysis", "Failure", "LogAnalysis", "WindowAnalysis", "plain"]
 
-SCHEMA = "memlens.analyze/1"
+SCHEMA = "memlens.analyze/2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class WindowAnalysis:
         end_line: 1-based number of its last line (included).
         events: Events in it.
         results: Results by analyzer, in report order.
-        open_end: It ends with the log though an end was asked for.
+        open_end: It is an open window: it runs to the end of the log, for no end line closes it (:class:`memlens.slicing.Window`).
         whole: It is the whole log.
         peak_time_us: The time of the peak, ``None`` where unknown; looked up in the log where its times were not read.
         duration_us: From the first event to the last, likewise.
@@ -45,6 +45,11 @@ class WindowAnalysis:
     whole: bool = False
     peak_time_us: Lazy[int | None] = field(default=Lazy(None), repr=False)
     duration_us: Lazy[int | None] = field(default=Lazy(None), repr=False)
+
+    @property
+    def starts_input(self) -> bool:
+        """Whether nothing but opening blocks is carried in: it starts where the input starts."""
+        return self.start_line <= 1
 
     def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
         """The window as it stands in the machine output.
@@ -70,6 +75,7 @@ class LogAnalysis:
         growth: How memory develops over a series, or ``None``.
         by: The regular expression that cut the series, or ``None``.
         notes: What to doubt of the windows themselves (anchors that came late), in words.
+        remarks: What to know of them (which one is open, that the peak may lie before the input), in words.
     """
 
     path: str
@@ -78,6 +84,7 @@ class LogAnalysis:
     growth: Growth | None = None
     by: str | None = None
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def series(self) -> bool:
@@ -91,7 +98,7 @@ class LogAnalysis:
             "trust": self.trust.to_dict(),
             "windows": [window.to_dict(top, min_size) for window in self.windows],
             "growth": None if self.growth is None else plain(self.growth, top, min_size),
-            "notes": list(self.notes),
+            "notes": [*self.notes, *self.remarks],
         }
 
 
@@ -131,7 +138,7 @@ class Analysis:
     min_size: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, in plain JSON types, by the contract ``memlens.analyze/1``: exact bytes, 1-based lines."""
+        """Everything, in plain JSON types, by the contract ``memlens.analyze/2``: exact bytes, 1-based lines."""
         return {
             "schema": SCHEMA,
             "logs": [log.to_dict(self.top, self.min_size) for log in self.logs],
@@ -185,7 +192,7 @@ def _log_rows(log: LogAnalysis) -> list[dict[str, Any]]:
     rows = []
     for window in log.windows:
         row: dict[str, Any] = {"path": log.path, "name": window.name, "start_line": window.start_line}
-        row |= {"end_line": window.end_line, "events": window.events}
+        row |= {"end_line": window.end_line, "events": window.events, "open_end": window.open_end}
         for name, result in window.results.items():
             for key, value in plain(result, 0, 0).items():
                 if value is None or isinstance(value, (int, float, str)):

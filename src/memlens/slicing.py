@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +29,7 @@ __all__ = [
     "find_anchor",
     "no_such_anchor",
     "numbered",
+    "open_window",
     "suspect_anchors",
     "too_few_anchors",
     "whole",
@@ -63,7 +64,9 @@ class Window:
         end_offset: Byte offset after its last line.
         start_line: 1-based number of its first line.
         end_line: 1-based number of its last line (included); ``start_line - 1`` where it has no line.
-        open_end: It ends with the log though an end was asked for.
+        open_end: It is an open window: it runs to the end of the log though an end was asked for and never came, or it is the last
+            one of a series and no end line closed it, where the others are closed by the next start.  It holds what comes after
+            the last unit of work, or is cut short.
     """
 
     log: EventLog
@@ -159,7 +162,8 @@ def windows(
         end_regex: Further ends, as regular expressions.
 
     Returns:
-        The windows in file order; first ``(before)``, what precedes the first match, where that has any line.
+        The windows in file order; first ``(before)``, what precedes the first match, where that has any line.  The last one is
+        open where no end line closes it: see :attr:`Window.open_end`.
 
     Raises:
         AnchorError: No line matches.
@@ -193,21 +197,8 @@ def windows(
             names, lo, hi, anchor.offsets, stops.tolist(), anchor.lines, (next_lines - 1).tolist(), strict=True
         )
     ]
-    if ends and not ended[-1]:
-        last = cut.pop()
-        cut.append(
-            Window(
-                log,
-                last.name,
-                last.lo,
-                last.hi,
-                last.start_offset,
-                last.end_offset,
-                last.start_line,
-                last.end_line,
-                True,
-            )
-        )
+    if not ended[-1]:
+        cut[-1] = replace(cut[-1], open_end=True)
     if anchor.offsets[0] > 0:
         cut.insert(0, Window(log, BEFORE, log.facts.opening, lo[0], 0, anchor.offsets[0], 1, anchor.lines[0] - 1))
     return tuple(cut)
@@ -263,6 +254,26 @@ def suspect_anchors(windows: Sequence[Window]) -> str | None:
     return _LATE.format(
         f"{len(empty):,} of {len(windows):,} windows hold no event, {len(run):,} of them in one run ({run[0].name} … {run[-1].name})"
     )
+
+
+def open_window(windows: Sequence[Window]) -> str | None:
+    """Say that the last window is open, and that it is therefore not judged where other windows of its series are closed.
+
+    Args:
+        windows: Windows of one log in file order.
+
+    Returns:
+        Which one it is and why, or ``None``.
+    """
+    if not windows or not windows[-1].open_end:
+        return None
+    name = windows[-1].name
+    if any(len(w) and not w.open_end and w.name != BEFORE for w in windows):
+        return (
+            f"{name} is open: no end line closes it, so it holds what comes after the last unit of work too, or is cut short. It is"
+            " shown, but not judged."
+        )
+    return f"{name} runs to the end of the log: no end line closes it."
 
 
 def _in_burst(window: Window) -> bool:

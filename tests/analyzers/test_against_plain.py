@@ -1,4 +1,4 @@
-"""Every analyzer against a plain twin: one window at a time, one event at a time, in Python."""
+"""Every analyzer against a plain reference implementation: one window at a time, one event at a time, in Python."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from memlens.analyzers import get, levels, names, pairing
 from memlens.events import EventLog, Kind
+from memlens.facts import Facts
 from memlens.lifetimes import Lifetimes
 from memlens.slicing import Window
 
@@ -30,13 +31,39 @@ def logs(draw: st.DrawFn) -> Rows:
     return draw(st.lists(st.tuples(kinds, sizes, st.integers(1, 5)), max_size=40))
 
 
+#: What was there before an input begins: blocks and chunks, some of which the log frees.
+openings = st.lists(
+    st.tuples(st.sampled_from([Kind.ALLOC, Kind.ALLOC, Kind.RESERVE]), st.sampled_from([0, 256, 2**40]), st.integers(1, 8)),
+    max_size=6,
+)  # fmt: skip
+
+
 @st.composite
-def cut_logs(draw: st.DrawFn) -> tuple[Rows, Bounds]:
-    """A log, and windows of it: empty, overlapping, nested, twice the same, in any order."""
-    rows = draw(logs())
-    edges = st.integers(0, len(rows))
+def cut_logs(draw: st.DrawFn) -> tuple[Rows, Bounds, int]:
+    """A log, windows of it (empty, overlapping, nested, twice the same, in any order), and how many opening events it has."""
+    opening = draw(st.one_of(st.just([]), openings))
+    rows = opening + draw(logs())
+    edges = st.integers(len(opening), len(rows))
     windows = draw(st.lists(st.tuples(edges, edges).map(lambda pair: (min(pair), max(pair))), min_size=1, max_size=8))
-    return rows, windows
+    return rows, windows, len(opening)
+
+
+@st.composite
+def sound_logs(draw: st.DrawFn) -> tuple[Rows, Bounds, int]:
+    """The same of a log in which every FREE is of a live block, and names its size."""
+    rows: Rows = []
+    live: dict[int, int] = {}
+    opening = draw(st.integers(0, 5))
+    for event in range(draw(st.integers(opening, 40))):
+        if event >= opening and live and draw(st.booleans()):
+            addr = draw(st.sampled_from(sorted(live)))
+            rows.append((Kind.FREE, live.pop(addr), addr))
+        else:
+            live[event] = draw(st.sampled_from([0, 256, 512, 2**40]))
+            rows.append((Kind.ALLOC, live[event], event))
+    edges = st.integers(opening, len(rows))
+    pairs = st.tuples(edges, edges).map(lambda pair: (min(pair), max(pair)))
+    return rows, draw(st.lists(pairs, min_size=1, max_size=8)), opening
 
 
 batch_sizes = st.sampled_from([1, 2, 3, 7, 64])
@@ -53,8 +80,10 @@ def batches_of(size: int) -> Iterator[None]:
         levels.BATCH = before
 
 
-def build(rows: Rows, **columns: Any) -> EventLog:
-    log = EventLog.from_rows(rows, line=np.arange(1, len(rows) + 1), **columns)
+def build(rows: Rows, opening: int = 0, **columns: Any) -> EventLog:
+    line = np.arange(1, len(rows) + 1)
+    line[:opening] = 0  # an opening event has no line
+    log = EventLog.from_rows(rows, line=line, facts=Facts(opening=opening), **columns)
     log.__dict__["lifetimes"] = plain_pairs(rows)
     return log
 
@@ -82,13 +111,14 @@ class Plain:
 
     figures: dict[str, Any] = field(default_factory=lambda: defaultdict(int))
     held: dict[tuple[int, bool], list[int]] = field(default_factory=lambda: defaultdict(list))
+    opening: dict[tuple[int, bool], list[int]] = field(default_factory=lambda: defaultdict(list))
     released: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     unknown: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     live: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     lives: list[tuple[int, int, int]] = field(default_factory=list)
 
 
-def plain(rows: Rows, lo: int, hi: int) -> Plain:
+def plain(rows: Rows, lo: int, hi: int, opening: int = 0) -> Plain:
     pairs, out = plain_pairs(rows), Plain()
     partner, f = pairs.partner.tolist(), out.figures
     level = reserved = 0
@@ -98,16 +128,21 @@ def plain(rows: Rows, lo: int, hi: int) -> Plain:
             f["carried_in"], f["reserved_in"], f["reserved_peak"] = level, reserved, reserved
         level += {Kind.ALLOC: size, Kind.FREE: -size}.get(kind, 0)
         reserved += {Kind.RESERVE: size, Kind.RELEASE: -size}.get(kind, 0)
+        other = partner[event]
         if event < lo:
+            if kind == Kind.ALLOC and not 0 <= other < hi:
+                f["opening_blocks" if event < opening else "earlier_blocks"] += 1
+                f["opening_bytes" if event < opening else "earlier_bytes"] += size
+                if event < opening:
+                    out.opening[size, other >= 0].append(event)
             continue
-        if level - f["carried_in"] > f["peak"]:
-            f["peak"], f["event"] = level - f["carried_in"], event
+        if level - f["carried_in"] > f["rise"]:
+            f["rise"], f["event"] = level - f["carried_in"], event
         f["reserved_peak"] = max(f["reserved_peak"], reserved)
         name = kind.name.lower()
         f[f"{name}_bytes"] += size
         f[f"{name}s"] += 1
         f[f"largest_{name}"] = max(f[f"largest_{name}"], size)
-        other = partner[event]
         if kind == Kind.ALLOC:
             f["doubles"] += event in pairs.double_allocs
             if lo <= other < hi:
@@ -143,13 +178,15 @@ def plain(rows: Rows, lo: int, hi: int) -> Plain:
 
 @settings(deadline=None)
 @given(cut_logs(), batch_sizes)
-def test_figures_of_many_windows_are_those_of_the_plain_twin(cut: tuple[Rows, Bounds], batch: int) -> None:
-    rows, bounds = cut
+def test_figures_of_many_windows_are_those_of_the_reference_implementation(
+    cut: tuple[Rows, Bounds, int], batch: int
+) -> None:
+    rows, bounds, opening = cut
     with batches_of(batch):
-        windows = windows_of(build(rows), bounds)
+        windows = windows_of(build(rows, opening), bounds)
         results = {name: get(name).many(windows) for name in names()}
         for k, (lo, hi) in enumerate(bounds):
-            f = plain(rows, lo, hi).figures
+            f = plain(rows, lo, hi, opening).figures
             got = {name: results[name][k] for name in results}
             net = f["alloc_bytes"] - f["free_bytes"]
             assert got["remaining"].to_dict() == {
@@ -158,8 +195,8 @@ def test_figures_of_many_windows_are_those_of_the_plain_twin(cut: tuple[Rows, Bo
                 "live_bytes": f["carried_in"] + net,
             }
             assert got["peak"].to_dict(top=0) == {
-                "peak_bytes": f["peak"],
-                "absolute_peak_bytes": f["carried_in"] + f["peak"],
+                "peak_bytes": f["carried_in"] + f["rise"],
+                "rise_bytes": f["rise"],
                 "reserved_peak_bytes": f["reserved_peak"],
                 "event": f["event"],
                 "line": None if f["event"] is None else f["event"] + 1,
@@ -177,6 +214,7 @@ def test_figures_of_many_windows_are_those_of_the_plain_twin(cut: tuple[Rows, Bo
             }
             assert got["unmatched"].to_dict(top=0) == {
                 **{key: f[key] for key in ("held_allocs", "held_bytes", "released_frees", "released_bytes")},
+                **{key: f[key] for key in ("opening_blocks", "opening_bytes", "earlier_bytes")},
                 "unknown_frees": f["unknown_frees"],
                 "unknown_free_bytes": f["unknown_bytes"],
                 "double_allocs": f["doubles"],
@@ -191,49 +229,58 @@ def test_figures_of_many_windows_are_those_of_the_plain_twin(cut: tuple[Rows, Bo
 
 @settings(deadline=None)
 @given(cut_logs(), batch_sizes)
-def test_tables_are_those_of_the_plain_twin(cut: tuple[Rows, Bounds], batch: int) -> None:
-    rows, bounds = cut
-    log = build(rows)
+def test_tables_are_those_of_the_reference_implementation(cut: tuple[Rows, Bounds, int], batch: int) -> None:
+    rows, bounds, opening = cut
+    log = build(rows, opening)
     partner = log.lifetimes.partner.tolist()
     with batches_of(batch):
         for window, (lo, hi) in zip(windows_of(log, bounds), bounds, strict=True):
-            want = plain(rows, lo, hi)
+            want = plain(rows, lo, hi, opening)
             live = get("peak")(window).live
-            assert {group.size_bytes: group.count for group in live} == want.live
-            assert [group.total_bytes for group in live] == sorted((s * n for s, n in want.live.items()), reverse=True)
+            totals: dict[int, int] = defaultdict(int)
+            for group in live:
+                totals[group.size_bytes] += group.count
+            assert totals == want.live
+            assert [group.total_bytes for group in live] == sorted((g.total_bytes for g in live), reverse=True)
 
             unmatched = get("unmatched")(window)
-            assert {
-                (g.size_bytes, g.freed == "later"): (g.count, g.total_bytes, g.first_event) for g in unmatched.held
-            } == {
-                (size, freed): (len(events), size * len(events), events[0])
-                for (size, freed), events in want.held.items()
-            }
-            for group in unmatched.held:
-                free = partner[group.first_event]
-                assert group.first_line == group.first_event + 1
-                assert (group.first_free_event, group.first_free_line) == (
-                    (free, free + 1) if free >= 0 else (None, None)
-                )
-            for table, events_of in (("released", want.released), ("unknown", want.unknown)):
-                groups = getattr(unmatched, table)
-                assert {g.size_bytes: (g.count, g.total_bytes, g.first_event) for g in groups} == {
-                    size: (len(events), size * len(events), events[0]) for size, events in events_of.items()
+            for groups, wanted in ((unmatched.held, want.held), (unmatched.opening, want.opening)):
+                assert {
+                    (g.size_bytes, g.freed == "later"): (g.count, g.total_bytes, g.first_event) for g in groups
+                } == {
+                    (size, freed): (len(events), size * len(events), events[0])
+                    for (size, freed), events in wanted.items()
                 }
-                for g in groups:
-                    alloc = partner[g.first_event]
-                    assert (g.first_alloc_event, g.first_alloc_line) == (
-                        (alloc, alloc + 1) if alloc >= 0 else (None, None)
+                for group in groups:
+                    free = partner[group.first_event]
+                    assert group.first_line == (None if group.first_event < opening else group.first_event + 1)
+                    assert group.owner == ("(before the input)" if group.first_event < opening else None)
+                    assert (group.first_free_event, group.first_free_line) == (
+                        (free, free + 1) if free >= 0 else (None, None)
                     )
+            for table, events_of in (("released", want.released), ("unknown", want.unknown)):
+                freed = getattr(unmatched, table)
+                by_class: dict[tuple[int, bool], list[int]] = defaultdict(list)  # opening blocks are rows of their own
+                for size, frees in events_of.items():
+                    for free in frees:
+                        by_class[size, 0 <= partner[free] < opening].append(free)
+                assert {
+                    (g.size_bytes, g.owner == "(before the input)"): (g.count, g.total_bytes, g.first_event)
+                    for g in freed
+                } == {key: (len(frees), key[0] * len(frees), frees[0]) for key, frees in by_class.items()}
+                for g in freed:
+                    alloc = partner[g.first_event]
+                    line = alloc + 1 if alloc >= opening else None
+                    assert (g.first_alloc_event, g.first_alloc_line) == (alloc if alloc >= 0 else None, line)
 
             summary = get("lifetimes")(window)
             by_life = sorted(want.lives, key=lambda life: (life[0] - life[1], -rows[life[0]][1], life[0]))
             assert [(row.alloc_event, row.life_events, row.meanwhile_bytes) for row in summary.longest] == [
                 (event, end - event, between) for event, end, between in by_life
             ]
-            freed = [life for life in want.lives if life[1] < len(rows)]
-            freed.sort(key=lambda life: (-rows[life[0]][1] * life[2], -rows[life[0]][1], life[0]))
-            assert [(row.alloc_event, row.free_event, row.meanwhile_bytes) for row in summary.wasteful] == freed
+            ended = [life for life in want.lives if life[1] < len(rows)]
+            ended.sort(key=lambda life: (-rows[life[0]][1] * life[2], -rows[life[0]][1], life[0]))
+            assert [(row.alloc_event, row.free_event, row.meanwhile_bytes) for row in summary.wasteful] == ended
             assert all(
                 row.alloc_line == row.alloc_event + 1 and row.size_bytes == rows[row.alloc_event][1]
                 for row in summary.longest
@@ -249,26 +296,44 @@ def test_tables_are_those_of_the_plain_twin(cut: tuple[Rows, Bounds], batch: int
 
 @settings(deadline=None)
 @given(cut_logs())
-def test_held_released_and_the_running_sum_obey_their_identity_in_every_window(cut: tuple[Rows, Bounds]) -> None:
-    rows, bounds = cut
-    windows = windows_of(build(rows), bounds)
+def test_held_released_and_the_running_sum_obey_their_identity_in_every_window(cut: tuple[Rows, Bounds, int]) -> None:
+    rows, bounds, opening = cut
+    windows = windows_of(build(rows, opening), bounds)
     for left, u in zip(get("remaining").many(windows), get("unmatched").many(windows), strict=True):
         assert left.remaining_bytes == u.held_bytes - u.released_bytes - u.unknown_free_bytes + u.mismatch_bytes
         assert u.held_bytes == sum(group.total_bytes for group in u.held)
+        assert (u.opening_blocks, u.opening_bytes) == (
+            sum(group.count for group in u.opening),
+            sum(group.total_bytes for group in u.opening),
+        )
         assert u.released_bytes == sum(group.total_bytes for group in u.released)
         assert u.unknown_free_bytes == sum(group.total_bytes for group in u.unknown)
 
 
 @settings(deadline=None)
-@given(logs(), st.data())
-def test_consecutive_windows_add_up_to_the_whole_log(rows: Rows, data: st.DataObject) -> None:
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=6)))
-    edges = [0, *cuts, len(rows)]
-    windows = windows_of(build(rows), [*pairwise(edges), (0, len(rows))])
+@given(sound_logs())
+def test_what_is_live_at_the_end_is_held_or_opening_or_earlier(cut: tuple[Rows, Bounds, int]) -> None:
+    rows, bounds, opening = cut
+    windows = windows_of(build(rows, opening), bounds)
+    for left, u, top in zip(*(get(name).many(windows) for name in ("remaining", "unmatched", "peak")), strict=True):
+        assert left.live_bytes == u.held_bytes + u.opening_bytes + u.earlier_bytes
+        assert u.earlier_bytes == 0 or left.carried_in_bytes >= u.earlier_bytes
+        assert top.peak_bytes == left.carried_in_bytes + top.rise_bytes >= max(left.carried_in_bytes, left.live_bytes)
+        assert top.peak_bytes == sum(group.total_bytes for group in top.live)
+
+
+@settings(deadline=None)
+@given(openings, logs(), st.data())
+def test_consecutive_windows_add_up_to_the_whole_log(before: Rows, after: Rows, data: st.DataObject) -> None:
+    rows, opening = before + after, len(before)
+    cuts = sorted(data.draw(st.lists(st.integers(opening, len(rows)), max_size=6)))
+    edges = [opening, *cuts, len(rows)]
+    windows = windows_of(build(rows, opening), [*pairwise(edges), (opening, len(rows))])
     *parts, whole = get("remaining").many(windows)
-    assert sum(part.remaining_bytes for part in parts) == whole.remaining_bytes == parts[-1].live_bytes
+    assert sum(part.remaining_bytes for part in parts) == whole.remaining_bytes
+    assert whole.live_bytes == parts[-1].live_bytes
     *peaks, top = get("peak").many(windows)
-    assert max(peak.absolute_peak_bytes for peak in peaks) == top.absolute_peak_bytes
+    assert max(peak.peak_bytes for peak in peaks) == top.peak_bytes
     assert max(peak.reserved_peak_bytes for peak in peaks) == top.reserved_peak_bytes
 
 
@@ -290,7 +355,7 @@ def test_tallies_of_a_split_log_join_to_the_tally_of_the_whole(rows: Rows, data:
 
 
 @given(cut_logs())
-def test_layers_hold_every_window_once_and_share_no_event(cut: tuple[Rows, Bounds]) -> None:
+def test_layers_hold_every_window_once_and_share_no_event(cut: tuple[Rows, Bounds, int]) -> None:
     lo, hi = np.array(cut[1]).T
     layers = pairing.layers(lo, hi)
     assert sorted(np.concatenate([np.zeros(0, int), *layers]).tolist()) == np.flatnonzero(hi > lo).tolist()

@@ -57,7 +57,7 @@ def test_a_peak_reached_twice_is_the_first_time() -> None:
 def test_a_window_that_only_frees_peaks_at_its_start() -> None:
     log = log_of([(A, 100, 1), (A, 50, 2), (F, 100, 1), (F, 50, 2)])
     peak = get("peak")(part(log, 2))
-    assert (peak.peak_bytes, peak.absolute_peak_bytes, peak.event, peak.line) == (0, 150, None, None)
+    assert (peak.peak_bytes, peak.rise_bytes, peak.event, peak.line) == (150, 0, None, None)
     # AND what is live there is what was carried in
     assert peak.live == (LiveGroup(100, 1, 100), LiveGroup(50, 1, 50))
 
@@ -67,7 +67,7 @@ def test_reserved_and_allocated_peaks_are_told_apart_and_counted_absolutely() ->
     assert get("peak")(part(log)).reserved_peak_bytes == 1000
     assert get("peak")(part(log, 3)).reserved_peak_bytes == 700
     assert get("peak")(part(log, 6)).reserved_peak_bytes == 300
-    assert get("peak")(part(log, 6)).absolute_peak_bytes == 15
+    assert get("peak")(part(log, 6)).peak_bytes == 15
 
 
 def test_the_line_of_a_peak_is_looked_up_in_the_source_once_for_all_windows() -> None:

@@ -36,7 +36,7 @@ def test_the_small_subgraph_of_case_1_prints_its_published_figures(
     assert ran.code == 0
     lines = lines_of(ran.out)
     assert remaining in lines["Remaining"]
-    assert "10.12 MiB" in lines["Peak"]
+    assert "10.12 MiB" in lines["Rise"]
     assert "10.12 MiB  3 allocs" in lines["Allocated"]
     assert freed in lines["Freed"]
 
@@ -44,7 +44,7 @@ def test_the_small_subgraph_of_case_1_prints_its_published_figures(
 def test_the_small_subgraph_of_case_1_has_a_row_in_the_table(memlens: Any, examples: Path) -> None:
     ran = memlens("analyze", examples / "case1_pir.log", "--by", r"START (SOT_CALL_\d+)", columns=80)
     row = next(line for line in ran.out.splitlines() if line.startswith("SOT_CALL_0 "))
-    assert re.split(r"  +", row)[1:3] == ["6.75 MiB", "10.12 MiB"]
+    assert re.split(r"  +", row)[1:4] == ["32.91 MiB", "10.12 MiB", "6.75 MiB"]
 
 
 # --- screens, as approved ---
@@ -145,7 +145,7 @@ def test_csv_has_a_row_a_window_whatever_top_says(memlens: Any, small_log: Path)
 
 def test_markdown_is_a_table(memlens: Any, small_log: Path) -> None:
     ran = memlens("analyze", small_log, "--by", "STEP (.+) START", "--format", "markdown")
-    assert "| `=2` | **512 B** | **512 B** |" in ran.out
+    assert "| `=2 (open)` | **2.50 KiB** | 512 B | **512 B** |" in ran.out
 
 
 # --- lists, sorting ---
@@ -200,7 +200,7 @@ def test_a_result_goes_to_a_file_and_stdout_stays_empty(memlens: Any, small_log:
     target = tmp_path / "out.json"
     ran = memlens("analyze", small_log, "--format", "json", "-o", target)
     assert (ran.code, ran.out, ran.err) == (0, "", "")
-    assert json.loads(target.read_text())["schema"] == "memlens.analyze/1"
+    assert json.loads(target.read_text())["schema"] == "memlens.analyze/2"
 
 
 def test_a_file_is_written_over_only_when_asked(memlens: Any, small_log: Path, tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_log_without_the_anchor_is_an_error_in_words(memlens: Any, small_log: 
 
 def test_an_end_that_never_comes_is_said(memlens: Any, small_log: Path) -> None:
     ran = memlens("analyze", small_log, "--start-regex", "STEP .* START", "--end", "nowhere", columns=120)
-    assert "no end anchor came" in ran.out
+    assert "runs to the end of the log: no end line closes it" in ran.out
 
 
 def test_strict_refuses_a_log_that_is_cut_short(memlens: Any, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_one_window_and_a_series_are_compared(memlens: Any, logs: tuple[Path, Pa
 
 def test_a_run_out_of_memory_keeps_its_figures_in_json(memlens: Any, case_3: str) -> None:
     values = json.loads(memlens("compare", "--template", case_3, "--format", "json").out)
-    assert (values["schema"], values["template"], values["cols"]) == ("memlens.compare/1", case_3, "branch")
+    assert (values["schema"], values["template"], values["cols"]) == ("memlens.compare/2", case_3, "branch")
     (run,) = [run for run in values["runs"] if run["path"] == "runs/gbs3072/develop/workerlog.0"]
     assert (run["status"], run["oom"]["requested_bytes"]) == ("oom", made.OOM_BYTES)
     assert run["windows"][0]["peak_bytes"] == 31 * 1024 * MIB

@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 def run(rank: int, peak: int, *, oom: bool = False, **fields: str) -> Run:
-    one = RunWindow("(whole log)", 1, 9, 9, peak, peak, peak, 0, 0, peak, 4, peak, 4, None, oom)
+    one = RunWindow("(whole log)", 1, 9, 9, peak, peak, peak, 0, 0, 0, peak, 4, peak, 4, None, oom)
     failure = Oom(None, "", 7) if oom else None
     return Run(f"log.{rank}", {"rank": str(rank), **fields}, "oom" if oom else "ok", (one,), oom=failure)
 

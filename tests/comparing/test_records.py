@@ -31,7 +31,7 @@ def test_the_figures_of_a_whole_log(tmp_path: Path) -> None:
     run = run_of(tmp_path, made.log_text(10 * MIB, reserved=12 * MIB, blocks=4, step_us=1000))
     (window,) = run.windows
     assert (run.status, run.doubts, run.oom, run.ooms) == ("ok", (), None, 0)
-    assert (window.peak_bytes, window.absolute_peak_bytes, window.reserved_peak_bytes) == (10 * MIB, 10 * MIB, 12 * MIB)
+    assert (window.peak_bytes, window.rise_bytes, window.reserved_peak_bytes) == (10 * MIB, 10 * MIB, 12 * MIB)
     assert (window.alloc_bytes, window.allocs, window.free_bytes, window.frees) == (10 * MIB, 4, 10 * MIB, 4)
     assert (window.remaining_bytes, window.events) == (0, 9)
     assert window.duration_us == 8 * 1000  # nine events, a millisecond apart
@@ -52,10 +52,11 @@ def test_the_figures_of_a_window_and_of_a_series(tmp_path: Path) -> None:
     assert replace(series[1], name=window.name) == window
 
 
-def test_what_a_window_carries_in_is_in_its_absolute_peak_only(tmp_path: Path) -> None:
+def test_what_a_window_carries_in_is_in_its_peak_and_not_in_its_rise(tmp_path: Path) -> None:
     kept = "I0712 09:59:59.000000  1120 auto_growth_best_fit_allocator.cc:169] Alloc 4096 bytes, ptr = 0x100\n"
     (window,) = run_of(tmp_path, kept + made.log_text(MIB), Cut(start="STEP 0")).windows
-    assert (window.carried_in_bytes, window.peak_bytes, window.absolute_peak_bytes) == (4096, MIB, MIB + 4096)
+    assert (window.carried_in_bytes, window.rise_bytes, window.peak_bytes) == (4096, MIB, MIB + 4096)
+    assert (window.remaining_bytes, window.live_bytes) == (0, 4096)
 
 
 def test_what_a_log_does_not_tell_of_is_unknown_and_not_0(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_what_a_log_does_not_tell_of_is_unknown_and_not_0(tmp_path: Path) -> Non
     assert (blocks.peak_bytes, blocks.reserved_peak_bytes) == (MIB, None)
     (chunks,) = run_of(tmp_path, "".join(line for line in lines if "ptr" not in line)).windows
     assert (chunks.reserved_peak_bytes, chunks.allocs) == (MIB, 0)
-    assert (chunks.peak_bytes, chunks.absolute_peak_bytes, chunks.remaining_bytes) == (None, None, None)
+    assert (chunks.peak_bytes, chunks.rise_bytes, chunks.live_bytes, chunks.remaining_bytes) == (None,) * 4
 
 
 @pytest.mark.parametrize("name", ["30b2_ast_transformer_pir", "331_ast_pt_cnn", "331_dygraph_cnn"])

@@ -105,7 +105,7 @@ def test_what_cannot_be_read_has_its_row_and_no_figure(tmp_path: Path) -> None:
     assert [row["peak_bytes"] for row in rows] == [MIB, None, None]
     assert [row["d_peak_bytes"] for row in rows] == [None, None, None]
     values = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
-    assert values["schema"] == "memlens.compare/1"
+    assert values["schema"] == "memlens.compare/2"
     assert [(run["status"], run["windows"] != [], run["trust"]) for run in values["runs"]] == [
         ("ok", True, {"ok": True, "doubts": []}), ("unreadable", False, None), ("missing", False, None),
     ]  # fmt: skip
@@ -183,9 +183,7 @@ def test_metrics_have_the_words_of_analyze_and_short_ones() -> None:
     from memlens.comparing.metrics import choose_metrics
     from memlens.reports.tables import sort_names
 
-    keys = [
-        metric.key for metric in choose_metrics(["reserved", "reserved-peak", "time", "peak_bytes", "Absolute_Peak"])
-    ]
-    assert keys == ["reserved_peak_bytes", "duration_us", "peak_bytes", "absolute_peak_bytes"]
+    keys = [metric.key for metric in choose_metrics(["reserved", "reserved-peak", "time", "peak_bytes", "Rise_Bytes"])]
+    assert keys == ["reserved_peak_bytes", "duration_us", "peak_bytes", "rise_bytes"]
     known = {name for name in sort_names() if name not in ("name", "line", "events")}
     assert [metric.name for metric in choose_metrics(sorted(known))] == sorted(known)

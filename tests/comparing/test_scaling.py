@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 
 def window(peak: int, *, oom: bool = False, duration: int | None = None) -> RunWindow:
-    return RunWindow("(whole log)", 1, 9, 9, peak, peak, peak, 0, 0, peak, 4, peak, 4, duration, oom)
+    return RunWindow("(whole log)", 1, 9, 9, peak, peak, peak, 0, 0, 0, peak, 4, peak, 4, duration, oom)
 
 
 def run(fields: dict[str, str], peak: int | None, *, oom: bool = False) -> Run:

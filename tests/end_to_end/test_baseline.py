@@ -30,7 +30,7 @@ def five_figures(window: Window) -> list[int]:
     remaining, peak, stats = (get(name)(window) for name in ("remaining", "peak", "stats"))
     return [
         remaining.remaining_bytes,
-        peak.peak_bytes,
+        peak.rise_bytes,
         stats.alloc_bytes,
         stats.allocs,
         stats.free_bytes,

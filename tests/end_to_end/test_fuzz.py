@@ -37,11 +37,11 @@ def check_identities(log: EventLog) -> None:
         assert r.remaining_bytes == s.alloc_bytes - s.free_bytes
         assert r.remaining_bytes == u.held_bytes - u.released_bytes - u.unknown_free_bytes + u.mismatch_bytes
         assert r.live_bytes == r.carried_in_bytes + r.remaining_bytes
-        assert p.peak_bytes >= max(r.remaining_bytes, 0)
-        assert p.absolute_peak_bytes == r.carried_in_bytes + p.peak_bytes
+        assert p.rise_bytes >= max(r.remaining_bytes, 0)
+        assert p.peak_bytes == r.carried_in_bytes + p.rise_bytes
         assert s.frees <= s.allocs + u.released_frees + u.unknown_frees
     assert sum(r.remaining_bytes for r in remaining[:-1]) == remaining[-1].remaining_bytes
-    assert max(p.absolute_peak_bytes for p in peak[:-1]) <= peak[-1].absolute_peak_bytes
+    assert max(p.peak_bytes for p in peak[:-1]) <= peak[-1].peak_bytes
     whole = log.trust
     assert (whole.allocs, whole.frees) == tuple(int((log.kind == kind).sum()) for kind in (Kind.ALLOC, Kind.FREE))
 

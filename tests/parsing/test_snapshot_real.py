@@ -30,11 +30,11 @@ def figures(log: EventLog) -> dict[str, int]:
     """What a log says of its levels, under the names of ``expected.json``."""
     (start, start_reserved), (end, end_reserved) = (log.level_before(k) for k in (log.facts.opening, len(log)))
     peak = get("peak")(log.whole)
-    event = int(log.offset[peak.event]) if peak.peak_bytes and peak.event is not None else -1
+    event = int(log.offset[peak.event]) if peak.rise_bytes and peak.event is not None else -1
     return dict(
         zip(
             LEVELS,
-            (start, end, peak.absolute_peak_bytes, event, start_reserved, end_reserved, peak.reserved_peak_bytes),
+            (start, end, peak.peak_bytes, event, start_reserved, end_reserved, peak.reserved_peak_bytes),
             strict=True,
         )
     )

@@ -69,8 +69,8 @@ class Make:
         results = {
             "remaining": Remaining(2 * BLOCK, 23_889_664, 23_889_664 + 2 * BLOCK),
             "peak": Peak(
-                3 * BLOCK,
                 23_889_664 + 3 * BLOCK,
+                3 * BLOCK,
                 34_506_496,
                 event=35,
                 line=69,
@@ -78,7 +78,7 @@ class Make:
             ),
             "stats": Stats(3 * BLOCK, 3, BLOCK, 1, 3 * BLOCK, 3, 0, 0, BLOCK, BLOCK, 3 * BLOCK, 3 * BLOCK, 3, 116),
             "unmatched": Unmatched(
-                *(2, 2 * BLOCK, 0, 0, 0, 0, 0, 0, 0),
+                *(2, 2 * BLOCK, 0, 0, 23_889_664, 0, 0, 0, 0, 0, 0, 0),
                 held=(
                     HeldGroup(BLOCK, 1, BLOCK, "later", None, 34, 64, 60, 150),
                     HeldGroup(BLOCK, 1, BLOCK, "never", None, 33, 58, None, None),
@@ -88,18 +88,34 @@ class Make:
         values: dict[str, Any] = {"peak_time_us": 16_538_542_212_401, "duration_us": 116, **changes}
         return WindowAnalysis(name, 52, 75, 7, results, **values)
 
-    def window(self, name: str, number: int) -> WindowAnalysis:
-        """A window of a series: ``number`` MiB remain, the peak is twice that."""
+    def opening(self) -> LogAnalysis:
+        """A snapshot whose level falls: five blocks from before it, of which it frees two; it holds one block of its own."""
+        results = {
+            "remaining": Remaining(-BLOCK, 5 * BLOCK, 4 * BLOCK),
+            "peak": Peak(5 * BLOCK, 0, 6 * BLOCK, None, live=(LiveGroup(BLOCK, 5, 5 * BLOCK, "(before the input)"),)),
+            "stats": Stats(BLOCK, 1, 2 * BLOCK, 2, 0, 0, 0, 0, BLOCK, BLOCK),
+            "unmatched": Unmatched(
+                *(1, BLOCK, 3, 3 * BLOCK, 0, 2, 2 * BLOCK, 0, 0, 0, 0, 0),
+                held=(HeldGroup(BLOCK, 1, BLOCK, "never", "train.py:7 step", 7, 3, None, None),),
+                opening=(HeldGroup(BLOCK, 3, 3 * BLOCK, "never", "(before the input)", 0, None, None, None),),
+            ),
+        }
+        window = WindowAnalysis("(whole log)", 1, 3, 3, results, whole=True)
+        remark = "Nothing that is recorded rises above what was live before the first event."
+        return self.log(window, path="ring.pickle", remarks=(remark,))
+
+    def window(self, name: str, number: int, *, open_end: bool = False) -> WindowAnalysis:
+        """A window of a series: ``number`` MiB remain, the rise is twice that."""
         left = number << 20
         results = {
             "remaining": Remaining(left, 10 * left, 11 * left),
-            "peak": Peak(2 * left, 12 * left, 13 * left, event=number, line=10 * number),
+            "peak": Peak(12 * left, 2 * left, 13 * left, event=number, line=10 * number),
             "stats": Stats(
                 3 * left, 1000 * number, 2 * left, 999 * number, 0, 0, 0, 0, left, left, duration_us=number * 61_000_000
             ),
         }
         return WindowAnalysis(
-            name, 10 * number, 10 * number + 9, 1999 * number, results, duration_us=number * 61_000_000
+            name, 10 * number, 10 * number + 9, 1999 * number, results, open_end, duration_us=number * 61_000_000
         )
 
     def growth(self) -> Growth:
@@ -108,9 +124,12 @@ class Make:
     def log(self, *windows: WindowAnalysis, path: str = "run.log", **values: Any) -> LogAnalysis:
         return LogAnalysis(path, values.pop("trust", self.trust()), windows, **values)
 
-    def series(self, count: int = 25, **values: Any) -> LogAnalysis:
+    def series(self, count: int = 25, *, open_end: bool = False, **values: Any) -> LogAnalysis:
         names = {3: HOSTILE, 4: LONG}
-        windows = [self.window(names.get(number, f"STEP_{number}"), number) for number in range(1, count + 1)]
+        windows = [
+            self.window(names.get(number, f"STEP_{number}"), number, open_end=open_end and number == count)
+            for number in range(1, count + 1)
+        ]
         return self.log(*windows, growth=self.growth(), by=r"(STEP_\d+)", **values)
 
     def analysis(self, *logs: LogAnalysis, failures: tuple[Failure, ...] = (), **values: Any) -> Analysis:

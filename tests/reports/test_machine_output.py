@@ -22,7 +22,7 @@ any_text = st.text(st.characters(codec=None))
 def test_json_holds_exact_integers_under_the_names_of_the_contract(make: Any) -> None:
     text = json_report.render(make.analysis(make.log(make.case1())))
     values = json.loads(text)
-    assert values["schema"] == "memlens.analyze/1"
+    assert values["schema"] == "memlens.analyze/2"
     (log,) = values["logs"]
     assert (log["path"], log["trust"]["ok"], log["growth"], log["notes"]) == ("run.log", True, None, [])
     (window,) = log["windows"]
@@ -33,7 +33,8 @@ def test_json_holds_exact_integers_under_the_names_of_the_contract(make: Any) ->
         "events": 7,
     }
     assert window["remaining"] == {"remaining_bytes": 7077888, "carried_in_bytes": 23889664, "live_bytes": 30967552}
-    assert (window["peak"]["peak_bytes"], window["peak"]["line"], window["peak"]["event"]) == (10616832, 69, 35)
+    assert (window["peak"]["peak_bytes"], window["peak"]["rise_bytes"]) == (23889664 + 10616832, 10616832)
+    assert (window["peak"]["line"], window["peak"]["event"]) == (69, 35)
     assert window["peak"]["live"][1] == {"size_bytes": 10616832, "count": 1, "total_bytes": 10616832, "owner": None}
     assert (window["stats"]["allocs"], window["stats"]["frees"]) == (3, 1)
     assert window["unmatched"]["held"][0]["freed"] == "later"
@@ -72,8 +73,9 @@ def test_csv_has_a_row_a_window_and_exact_figures(make: Any) -> None:
     rows = rows_of(csv_report.render(make.analysis(make.series(3))))
     assert [row["name"] for row in rows[:2]] == ["STEP_1", "STEP_2"]
     assert rows[1]["path"] == "run.log"
-    figures = ("start_line", "remaining_bytes", "peak_bytes", "peak_line", "allocs", "frees", "duration_us")
-    assert [int(rows[1][key]) for key in figures] == [20, 2 << 20, 4 << 20, 20, 2000, 1998, 122_000_000]
+    figures = ("start_line", "remaining_bytes", "peak_bytes", "rise_bytes", "peak_line", "allocs", "frees")
+    assert [int(rows[1][key]) for key in figures] == [20, 2 << 20, 24 << 20, 4 << 20, 20, 2000, 1998]
+    assert rows[1]["duration_us"] == "122000000"
     assert rows[1]["peak_time_us"] == ""
 
 

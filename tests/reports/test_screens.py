@@ -23,11 +23,17 @@ def screens(make: Any) -> dict[str, Any]:
     return {
         "window": make.analysis(make.log(make.case1())),
         "window_hostile": make.analysis(
-            make.log(make.case1(make.HOSTILE, open_end=True), path=f"dir/{make.HOSTILE}.log", trust=make.doubtful())
+            make.log(
+                make.case1(make.HOSTILE, open_end=True),
+                path=f"dir/{make.HOSTILE}.log",
+                trust=make.doubtful(),
+                remarks=(f"{make.HOSTILE} runs to the end of the log: no end line closes it.",),
+            )
         ),
         "window_long_name": make.analysis(make.log(make.case1(make.LONG), path="/data/runs/2024/" + make.LONG)),
         "whole": make.analysis(make.log(whole)),
-        "series": make.analysis(make.series()),
+        "opening": make.analysis(make.opening()),
+        "series": make.analysis(make.series(remarks=("STEP_25 is open: no end line closes it.",), open_end=True)),
         "series_late_anchors": make.analysis(make.series(2, notes=("3 of 4 windows hold no event.",))),
         "logs": make.analysis(
             make.log(whole, path="runs/workerlog.0"),
@@ -37,7 +43,7 @@ def screens(make: Any) -> dict[str, Any]:
     }
 
 
-SCREENS = ("window", "window_hostile", "window_long_name", "whole", "series", "series_late_anchors", "logs")
+SCREENS = ("window", "window_hostile", "window_long_name", "whole", "opening", "series", "series_late_anchors", "logs")
 
 
 @pytest.mark.parametrize("width", list(WIDTHS))
@@ -58,7 +64,8 @@ def test_case_1_prints_its_published_figures(make: Any) -> None:
     text = render(analysis_blocks(screens(make)["window"]), width=80)
     lines = {line.split()[0]: line for line in text.splitlines() if line}
     assert "6.75 MiB" in lines["Remaining"]
-    assert "10.12 MiB" in lines["Peak"]
+    assert "32.91 MiB" in lines["Peak"]  # 23,889,664 B carried in and 3 × 3,538,944 B
+    assert "10.12 MiB" in lines["Rise"]
     assert "10.12 MiB  3 allocs" in lines["Allocated"]
     assert "3.38 MiB  1 free," in lines["Freed"]
 
@@ -71,7 +78,8 @@ def test_the_whole_log_is_one_screen(make: Any) -> None:
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_a_narrow_terminal_keeps_remaining_and_peak(make: Any, width: int) -> None:
     text = render(analysis_blocks(screens(make)["series"]), width=width)
-    assert "7.00 MiB  14.00 MiB" in text
+    # 7 × (10 + 2) MiB, of which 7 × 2 MiB rise and 7 × 1 MiB remain
+    assert ("84.00 MiB   7.00 MiB" if width < 60 else "84.00 MiB  14.00 MiB   7.00 MiB") in text
     assert all(width_of(line) <= width for line in text.splitlines())
 
 
@@ -100,7 +108,7 @@ def test_an_unknown_column_is_answered_with_the_known_ones(make: Any) -> None:
     with pytest.raises(UsageError, match="no column 'size'") as raised:
         analysis_blocks(make.analysis(make.series()), sort="size")
     assert "remaining" in raised.value.hint
-    assert "absolute-peak" in raised.value.hint
+    assert "rise" in raised.value.hint
 
 
 def test_small_blocks_are_left_out_of_lists_and_counted(make: Any) -> None:

@@ -39,8 +39,9 @@ LONG = "/data/runs/2024/" + "a" * 60 + "_" + "b" * 60 + "_17.log"
 def window(mib: float, *, reserved: float = 0, name: str = "(whole log)", **values: Any) -> RunWindow:
     peak = round(mib * MIB)
     figures: dict[str, Any] = {
-        "absolute_peak_bytes": peak,
+        "rise_bytes": peak,
         "reserved_peak_bytes": round((reserved or mib) * MIB),
+        "live_bytes": 0,
         "remaining_bytes": 0,
         "carried_in_bytes": 0,
         "alloc_bytes": 3 * peak,

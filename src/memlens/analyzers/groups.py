@@ -11,7 +11,12 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
 
-__all__ = ["SizeGroup", "by_size_and_owner", "kinds_of_blocks"]
+__all__ = ["BEFORE_INPUT", "NO_STACK", "SizeGroup", "by_size_and_owner", "kinds_of_blocks", "owner_labels", "owners_of"]
+
+#: What results name as the owner of an opening block, where nothing more is known of it.
+BEFORE_INPUT = "(before the input)"
+#: … and of any other block without a call stack, in an input that has stacks.
+NO_STACK = "(no stack)"
 
 
 class SizeGroup(NamedTuple):
@@ -45,7 +50,7 @@ def by_size_and_owner(
     first[group[::-1]] = events[::-1]  # written from the back, so that the first event of a group is what stays
     total = sizes * count
     order = np.lexsort((first, -sizes, -total))
-    names = (*log.owner_names, None)  # -1, no owner, is the last one
+    names = owner_labels(log)
     columns = (sizes, count, total, first, owners)
     return [
         SizeGroup(size, blocks_alike, together, event, names[owner])
@@ -65,14 +70,31 @@ def kinds_of_blocks(
         blocks: An event of each block, int64.
 
     Returns:
-        ``(number, size, owner)``, int64: of each block its number; of each number its size and its owner (-1 for none).
+        ``(number, size, owner)``, int64: of each block its number; of each number its size and its owner, an index of
+        :func:`owner_labels`.
     """
     sizes = log.size[blocks]
     kinds = np.unique(sizes)
     number = kinds.searchsorted(sizes)
-    if log.owner is None:
+    if log.owner is None and not log.facts.opening:
         return number, kinds, np.full(len(kinds), -1, np.int64)
-    owners = len(log.owner_names) + 1
-    both = number * owners + log.owner[blocks] + 1
+    owners = len(log.owner_names) + 2
+    both = number * owners + owners_of(log, blocks) + 2
     pairs = np.unique(both)
-    return pairs.searchsorted(both), kinds[pairs // owners], pairs % owners - 1
+    return pairs.searchsorted(both), kinds[pairs // owners], pairs % owners - 2
+
+
+def owners_of(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The owner of each event as an index of :func:`owner_labels`, int64: -1 for none, -2 for none of an opening block."""
+    owner = np.full(len(events), -1, np.int64) if log.owner is None else log.owner[events].astype(np.int64)
+    owner[(owner < 0) & (events < log.facts.opening)] = -2
+    return owner
+
+
+def owner_labels(log: EventLog) -> tuple[str | None, ...]:
+    """The owners of a log as results name them; the last two stand for -2 and -1 (see :func:`owners_of`).
+
+    ``None``, no owner, is left only for inputs whose owners are context lines, or that have none at all.
+    """
+    has_stacks = log.owner is not None and log.marks is not None
+    return (*log.owner_names, BEFORE_INPUT, NO_STACK if has_stacks else None)

@@ -36,6 +36,7 @@ __all__ = [
     "layers",
     "live_events",
     "oddities",
+    "opening_events",
     "pairing",
     "released_events",
     "until",
@@ -61,12 +62,16 @@ class Oddities:
 class Pairing:
     """What happened to the blocks of windows, one int64 entry a window.
 
-    Held, temporary and released blocks are sized by their ALLOC, unknown frees by the FREE; ``mismatch_bytes`` is
-    Σ (ALLOC - FREE) over the pairs whose FREE is in the window and has another size.
+    Held, temporary and released blocks are sized by their ALLOC, and so are those born before the window that it does not free either:
+    the opening blocks, and the earlier ones, which the log allocates before it.  Unknown frees are sized by the FREE;
+    ``mismatch_bytes`` is Σ (ALLOC - FREE) over the pairs whose FREE is in the window and has another size.
     """
 
     held_allocs: Ints
     held_bytes: Ints
+    opening_blocks: Ints
+    opening_bytes: Ints
+    earlier_bytes: Ints
     temporary_allocs: Ints
     temporary_bytes: Ints
     released_frees: Ints
@@ -128,14 +133,26 @@ def pairing(windows: Sequence[Window]) -> Pairing:
     doubles, _ = _inside(log.lifetimes.double_allocs, np.zeros(0, np.int64), lo, hi)
     temporary_allocs = figures["allocs"] - held_allocs
     temporary_bytes = figures["alloc_bytes"] - held_bytes
+    # Each FREE of the window ends a temporary block, or a block born before it, or nothing known.
+    released_bytes = figures["free_bytes"] - unknown_bytes + mismatch_bytes - temporary_bytes
+    opening_blocks, opening_bytes = _opening_left(log, hi)
+    # The level before the window, less what odd FREEs took off it, is the bytes of the blocks that were live there.
+    start = np.zeros(len(lo), np.int64)
+    carried_bytes = (
+        figures.levels[0]
+        + _inside(odd.unknown, log.size[odd.unknown], start, lo)[1]
+        - _inside(odd.mismatched, odd.excess, start, lo)[1]
+    )
     found = Pairing(
         held_allocs,
         held_bytes,
+        opening_blocks,
+        opening_bytes,
+        carried_bytes - released_bytes - opening_bytes,
         temporary_allocs,
         temporary_bytes,
-        # Each FREE of the window ends a temporary block, or a block born before it, or nothing known.
         figures["frees"] - unknown_frees - temporary_allocs,
-        figures["free_bytes"] - unknown_bytes + mismatch_bytes - temporary_bytes,
+        released_bytes,
         unknown_frees,
         unknown_bytes,
         doubles,
@@ -190,6 +207,21 @@ def _count_held(log: EventLog, lo: Ints, hi: Ints, into: Ints, allocs: Ints, siz
             for weight, sums in ((1, allocs), (log.size[start:stop], size)):
                 before = np.concatenate([[0], np.cumsum(held * weight, dtype=np.int64)])
                 sums[into[a:b]] += before[ends - start] - before[begins - start]
+
+
+def opening_events(log: EventLog, end: int) -> Ints:
+    """The opening blocks that no FREE before event ``end`` ends, as their ALLOCs, rising, int64."""
+    return held_events(log, 0, log.facts.opening, end)
+
+
+def _opening_left(log: EventLog, hi: Ints) -> tuple[Ints, Ints]:
+    """How many opening blocks are not freed before each of some events, and their bytes."""
+    blocks = np.flatnonzero(log.kind[: log.facts.opening] == Kind.ALLOC)
+    freed = until(log.lifetimes.partner[blocks])
+    order = np.argsort(freed, kind="stable")
+    gone = np.searchsorted(freed[order], hi.astype(freed.dtype))
+    left = np.concatenate([[0], np.cumsum(log.size[blocks][order])])
+    return len(blocks) - gone, left[-1] - left[gone]
 
 
 def _inside(places: Ints, amounts: Ints, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:

@@ -11,12 +11,17 @@ from memlens.analyzers.levels import profile
 from memlens.analyzers.pairing import live_events
 from memlens.analyzers.places import Lines, time_of
 from memlens.analyzers.result import Later, Lazy, Result, Row
+from memlens.slicing import open_window
+from memlens.units import format_bytes
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.slicing import Window
 
-__all__ = ["LiveGroup", "Peak", "peak"]
+__all__ = ["LiveGroup", "Peak", "peak", "remarks_on"]
+
+#: What was reserved before the first recorded event is far more than the peak after it where it is more by one part in so many.
+_FAR = 4
 
 
 @dataclass(frozen=True)
@@ -34,25 +39,36 @@ class Peak(Result):
     """The peak of a window.
 
     Attributes:
-        peak_bytes: The highest running sum of ALLOC - FREE sizes within the window, counted from 0 at its start; at least 0.
-        absolute_peak_bytes: The bytes carried in, and ``peak_bytes``.
-        reserved_peak_bytes: The same of RESERVE - RELEASE: what is reserved at the window's start and the highest rise in it.
-        event: The first event that reaches the peak, 0-based in the log; ``None`` where the peak is 0.
+        peak_bytes: The highest allocated level in the window, bytes carried in included: what the device had to hold.
+        rise_bytes: ``peak_bytes`` less the bytes carried in; at least 0.
+        reserved_peak_bytes: The highest reserved level in the window, what is reserved at its start included.
+        event: The first event that reaches the peak, 0-based in the log; ``None`` where the rise is 0: the peak is then what was
+            carried in.
         line: The line of that event, 1-based; ``None`` where there is none or it cannot be told.
         time_us: The time of that event, where times were read.
-        live: The blocks live right after that event (where the peak is 0: right before the window), wherever in the log they
+        live: The blocks live right after that event (where there is none: right before the window), wherever in the log they
             were born, in groups, the largest total first.
     """
 
     tables: ClassVar[dict[str, type[Row]]] = {"live": LiveGroup}
 
     peak_bytes: int
-    absolute_peak_bytes: int
+    rise_bytes: int
     reserved_peak_bytes: int
     event: int | None
     line: Lazy[int | None] = field(default=Lazy(None), repr=False)
     time_us: int | None = None
     live: Lazy[tuple[LiveGroup, ...]] = field(default=Lazy(()), repr=False)
+
+    @property
+    def carried_in_bytes(self) -> int:
+        """Bytes live right before the window."""
+        return self.peak_bytes - self.rise_bytes
+
+    @property
+    def at_start(self) -> bool:
+        """Whether the window never rises above what was carried in: the peak is then at its start, before any event of it."""
+        return not self.rise_bytes and self.peak_bytes > 0
 
 
 def peak(windows: Sequence[Window]) -> list[Peak]:
@@ -66,8 +82,8 @@ def peak(windows: Sequence[Window]) -> list[Peak]:
     lines = Lines(log, events)
     return [
         Peak(
-            rise,
             before + rise,
+            rise,
             chunks,
             event,
             Later(lines.of, event),
@@ -82,3 +98,28 @@ def live_before(log: EventLog, event: int) -> tuple[LiveGroup, ...]:
     """The blocks born and not freed before an event, in groups."""
     groups = by_size_and_owner(log, live_events(log, event))
     return tuple(LiveGroup(group.size_bytes, group.blocks, group.total_bytes, group.owner) for group in groups)
+
+
+def remarks_on(windows: Sequence[Window]) -> tuple[str, ...]:
+    """What to know of windows of one log, in file order, in words: which one is open, and that the peak may lie before the input."""
+    return tuple(remark for remark in (open_window(windows), _peak_before(windows)) if remark is not None)
+
+
+def _peak_before(windows: Sequence[Window]) -> str | None:
+    """Say that the highest level may lie before the first event, where windows start where an input with opening blocks does."""
+    if not windows or not windows[0].log.facts.opening or windows[0].lo > windows[0].log.facts.opening:
+        return None
+    figures = profile(windows)
+    highest = int((figures.levels[0] + figures.rise[0]).max())
+    carried, reserved = figures.levels[:, 0].tolist()
+    if carried and carried == highest:
+        return (
+            "Nothing that is recorded rises above what was live before the first event: the peak is there or before it, and what came"
+            " before is not in the input."
+        )
+    if _FAR * reserved > (_FAR + 1) * highest > 0:
+        return (
+            f"{format_bytes(reserved)} was reserved before the first recorded event, far more than is allocated at any time after it:"
+            " the peak may lie before it, and what came before is not in the input."
+        )
+    return None

@@ -9,24 +9,29 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from memlens.analyzers.groups import by_size_and_owner
-from memlens.analyzers.pairing import held_events, oddities, pairing, released_events
+from memlens.analyzers.pairing import held_events, oddities, opening_events, pairing, released_events
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Later, Lazy, Result, Row
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.events import EventLog
     from memlens.slicing import Window
+
+    Ints = NDArray[np.int64]
 
 __all__ = ["FreedGroup", "HeldGroup", "Unmatched", "unmatched"]
 
 
 @dataclass(frozen=True)
 class HeldGroup(Row):
-    """Held blocks of one size (and owner, where that is known) that are all freed later in the log, or all never.
+    """Held or opening blocks of one size (and owner, where that is known) that are all freed later in the log, or all never.
 
     Attributes:
         freed: ``"later"`` or ``"never"``.
         first_event: The first ALLOC among them, 0-based in the log.
-        first_line: Its line, 1-based.
+        first_line: Its line, 1-based; ``None`` for opening blocks, which have none.
         first_free_event: The FREE that ends that first block; ``None`` where it is never freed.
         first_free_line: The line of that FREE.
     """
@@ -71,6 +76,10 @@ class Unmatched(Result):
     Attributes:
         held_allocs: Blocks born in the window and not freed in it.
         held_bytes: Their bytes.
+        opening_blocks: Blocks from before the input that are not freed up to the window's end.
+        opening_bytes: Their bytes.
+        earlier_bytes: Bytes of the blocks that the log allocates before the window, and that are not freed up to its end.  Together
+            with ``held_bytes`` and ``opening_bytes`` they are what is live at its end, in a sound log.
         released_frees: FREEs in the window of blocks born before it.
         released_bytes: The bytes of those blocks, as their ALLOC says.
         unknown_frees: FREEs in the window of what no ALLOC in the log before them accounts for.
@@ -79,14 +88,23 @@ class Unmatched(Result):
         size_mismatches: FREEs in the window whose ALLOC has another size.
         mismatch_bytes: Σ (ALLOC - FREE) over those.
         held: The held blocks in groups, the largest total first.
+        opening: The opening blocks that are left in groups, the largest total first.
         released: The released blocks in groups, the largest total first.
         unknown: The unknown frees in groups, the largest total first.
     """
 
-    tables: ClassVar[dict[str, type[Row]]] = {"held": HeldGroup, "released": FreedGroup, "unknown": FreedGroup}
+    tables: ClassVar[dict[str, type[Row]]] = {
+        "held": HeldGroup,
+        "opening": HeldGroup,
+        "released": FreedGroup,
+        "unknown": FreedGroup,
+    }
 
     held_allocs: int
     held_bytes: int
+    opening_blocks: int
+    opening_bytes: int
+    earlier_bytes: int
     released_frees: int
     released_bytes: int
     unknown_frees: int
@@ -95,6 +113,7 @@ class Unmatched(Result):
     size_mismatches: int
     mismatch_bytes: int
     held: Lazy[tuple[HeldGroup, ...]] = field(default=Lazy(()), repr=False)
+    opening: Lazy[tuple[HeldGroup, ...]] = field(default=Lazy(()), repr=False)
     released: Lazy[tuple[FreedGroup, ...]] = field(default=Lazy(()), repr=False)
     unknown: Lazy[tuple[FreedGroup, ...]] = field(default=Lazy(()), repr=False)
 
@@ -107,6 +126,9 @@ def unmatched(windows: Sequence[Window]) -> list[Unmatched]:
     columns = (
         pairs.held_allocs,
         pairs.held_bytes,
+        pairs.opening_blocks,
+        pairs.opening_bytes,
+        pairs.earlier_bytes,
         pairs.released_frees,
         pairs.released_bytes,
         pairs.unknown_frees,
@@ -121,6 +143,7 @@ def unmatched(windows: Sequence[Window]) -> list[Unmatched]:
         make(
             *row,
             held=Later(held_groups, window),
+            opening=Later(opening_groups, window),
             released=Later(released_groups, window),
             unknown=Later(unknown_groups, window),
         )
@@ -130,12 +153,20 @@ def unmatched(windows: Sequence[Window]) -> list[Unmatched]:
 
 def held_groups(window: Window) -> tuple[HeldGroup, ...]:
     """The held blocks of a window, in groups."""
-    log, partner = window.log, window.log.lifetimes.partner
-    held = held_events(log, window.lo, window.hi, window.hi)
-    ended = partner[held] >= 0
+    return _kept_groups(window.log, held_events(window.log, window.lo, window.hi, window.hi))
+
+
+def opening_groups(window: Window) -> tuple[HeldGroup, ...]:
+    """The opening blocks that are not freed up to a window's end, in groups."""
+    return _kept_groups(window.log, opening_events(window.log, window.hi))
+
+
+def _kept_groups(log: EventLog, blocks: Ints) -> tuple[HeldGroup, ...]:
+    partner = log.lifetimes.partner
+    ended = partner[blocks] >= 0
     found = [
         (group, freed, int(partner[group.first_event]) if freed == "later" else None)
-        for freed, events in (("later", held[ended]), ("never", held[~ended]))
+        for freed, events in (("later", blocks[ended]), ("never", blocks[~ended]))
         for group in by_size_and_owner(log, events)
     ]
     found.sort(key=lambda row: (-row[0].total_bytes, row[0].first_event))
@@ -169,7 +200,7 @@ def unknown_groups(window: Window) -> tuple[FreedGroup, ...]:
     return _freed_groups(window, unknown[first:last], None)
 
 
-def _freed_groups(window: Window, frees: np.ndarray, allocs: np.ndarray | None) -> tuple[FreedGroup, ...]:
+def _freed_groups(window: Window, frees: Ints, allocs: Ints | None) -> tuple[FreedGroup, ...]:
     log, partner = window.log, window.log.lifetimes.partner
     groups = by_size_and_owner(log, frees if allocs is None else allocs, frees)
     born = [None if allocs is None else int(partner[group.first_event]) for group in groups]

@@ -64,7 +64,7 @@ Examples:
     "--sort",
     metavar="COLUMN",
     help="Order windows (--by) or logs by a column, largest first: name, line, events, allocs, frees, allocated, freed, carried-in, "
-    "remaining, peak, absolute-peak, reserved-peak or duration. Default: file order.",
+    "remaining, live, peak, rise, reserved-peak or duration. Default: file order.",
 )
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="How to write the result."

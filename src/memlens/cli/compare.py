@@ -62,9 +62,9 @@ Examples:
     "metrics",
     metavar="NAME",
     multiple=True,
-    help="Show this metric: peak, absolute-peak, reserved-peak, remaining, carried-in, allocated, allocs, freed, frees or duration. "
-    "May be given several times. Default: peak, reserved-peak, duration, remaining and allocs (of a matrix the first two), and with "
-    "anchors absolute-peak in front. JSON and CSV have all.",
+    help="Show this metric: peak, rise, reserved-peak, live, remaining, carried-in, allocated, allocs, freed, frees or duration. "
+    "May be given several times. Default: peak, reserved-peak, duration, live and allocs (of a matrix the first two); with "
+    "anchors rise after peak, and remaining instead of live. JSON and CSV have all.",
 )
 @anchor_options()
 @input_options

@@ -51,12 +51,12 @@ A pipe that is closed early (`memlens analyze run.log | head -3`) ends memlens q
 |---|---|---|
 | `table` | for people: KiB, MiB and GiB with two decimals | made visible, long names shortened |
 | `markdown` | the same as GitHub Markdown, to paste into an issue or a pull request | in code spans and fenced code, so that nothing in it is markup, a link or a mention |
-| `json` | all results by a contract (`memlens.analyze/1`, `memlens.diff/1`, `memlens.compare/1`, `memlens.gate/1`, `memlens.formats/1`): exact bytes, 1-based lines, 0-based events | exact, ASCII only; bytes that are no UTF-8 become U+FFFD |
+| `json` | all results by a contract (`memlens.analyze/2`, `memlens.diff/1`, `memlens.compare/2`, `memlens.gate/1`, `memlens.formats/1`): exact bytes, 1-based lines, 0-based events | exact, ASCII only; bytes that are no UTF-8 become U+FFFD |
 | `csv` | a row a window or a pair of windows, a column a figure, exact bytes | made visible; a cell that begins with `=`, `+`, `-` or `@` gets an apostrophe in front, so that no spreadsheet takes it for a formula |
 
 ## The JSON of analyze
 
-    {"schema": "memlens.analyze/1",
+    {"schema": "memlens.analyze/2",
      "logs": [{"path": "run.log",
                "trust": {"ok": true, "doubts": [], …},
                "windows": [{"name": "SOT_CALL_4", "start_line": 166, "end_line": 182, "events": 7, "open_end": false,
@@ -75,11 +75,11 @@ A pipe that is closed early (`memlens analyze run.log | head -3`) ends memlens q
 | `name` | text from the log; `(whole log)`, or `(before)` for what precedes the first window of a series |
 | `start_line`, `end_line` | first and last line, 1-based, both included |
 | `events` | how many events are in it |
-| `open_end` | it ends with the log although an end was asked for |
+| `open_end` | it is an [open window](analyzers.md#words): it runs to the end of the log, and is not judged where others of its series are closed |
 | `remaining`, `peak`, `stats`, `unmatched`, `lifetimes`, … | the result of each analyzer, see [analyzers.md](analyzers.md) |
 | `…_left_out` | how many rows of the list before it were left out by `--top` or `--min-size` |
 | `growth` | over the windows of a series; else `null` |
-| `notes` | what to doubt of the windows themselves |
+| `notes` | what to doubt of the windows themselves, which one is open, and whether the peak may lie before the first event; in words |
 | `failures` | only where some of several logs could not be analyzed: each with its `message` and `hint` |
 
 The JSON of `memlens diff` is in [diff.md](diff.md#the-machine-output), that of `memlens compare` in [compare.md](compare.md#the-machine-output),

@@ -45,8 +45,9 @@ class Metric:
 #: Every metric, in the order in which tables show them.
 METRICS: tuple[Metric, ...] = (
     Metric("peak", "peak_bytes", "Peak", "Peak allocated"),
-    Metric("absolute-peak", "absolute_peak_bytes", "Abs. peak", "Peak allocated, with what was carried in"),
+    Metric("rise", "rise_bytes", "Rise", "Rise above what was carried in"),
     Metric("reserved-peak", "reserved_peak_bytes", "Reserved", "Peak reserved", also=("reserved",)),
+    Metric("live", "live_bytes", "Live", "Live at the end"),
     Metric("remaining", "remaining_bytes", "Remaining", "Remaining"),
     Metric("carried-in", "carried_in_bytes", "Carried in", "Carried in"),
     Metric("allocated", "alloc_bytes", "Allocated", "Allocated in all"),
@@ -56,11 +57,13 @@ METRICS: tuple[Metric, ...] = (
     Metric("duration", "duration_us", "Time", "Time", "time", also=("time",)),
 )
 
-#: What tables show where nothing is asked for: of whole logs, and of windows, whose peak counts from their start.
-_USUAL = ("peak", "reserved-peak", "duration", "remaining", "allocs")
-DEFAULT = {False: _USUAL, True: ("absolute-peak", *_USUAL)}
+#: What tables show where nothing is asked for: of whole logs, where no figure leaves out what was there before them, and of windows.
+DEFAULT = {
+    False: ("peak", "reserved-peak", "duration", "live", "allocs"),
+    True: ("peak", "rise", "reserved-peak", "duration", "remaining", "allocs"),
+}
 #: The same for a matrix, where each metric is a table of its own.
-DEFAULT_OF_MATRIX = {False: ("peak", "reserved-peak"), True: ("absolute-peak", "peak", "reserved-peak")}
+DEFAULT_OF_MATRIX = {False: ("peak", "reserved-peak"), True: ("peak", "rise", "reserved-peak")}
 
 
 def choose_metrics(names: Sequence[str]) -> tuple[Metric, ...]:

@@ -62,6 +62,7 @@ def record(order: Order, progress: Callable[[int], None] | None = None) -> Run:
     Raises:
         UsageError: The cut makes no sense.
     """
+    from memlens.analyzers.peak import remarks_on
     from memlens.slicing import suspect_anchors
 
     cut = order.cut
@@ -82,7 +83,12 @@ def record(order: Order, progress: Callable[[int], None] | None = None) -> Run:
         status: Status = "no_window" if run.oom is None else "oom"
         return replace(run, status=status, message=error.message, hint=error.hint)
     doubt = suspect_anchors(windows) if cut.given else None
-    return replace(run, windows=_figures(windows, run.oom), notes=() if doubt is None else (doubt,))
+    return replace(
+        run,
+        windows=_figures(windows, run.oom),
+        notes=() if doubt is None else (doubt,),
+        remarks=remarks_on(windows),
+    )
 
 
 def _judged(order: Order, log: EventLog) -> Run:
@@ -138,6 +144,7 @@ def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...
     rise, reserved = found.rise[0].tolist(), (found.levels[1] + found.rise[1]).tolist()
     carried = found.levels[0].tolist()
     sums = {name: found[name].tolist() for name in ("alloc_bytes", "allocs", "free_bytes", "frees")}
+    left = [taken - given for taken, given in zip(sums["alloc_bytes"], sums["free_bytes"], strict=True)]
     times = _durations(windows)
     return tuple(
         RunWindow(
@@ -145,10 +152,11 @@ def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...
             int(window.start_line),
             int(window.end_line),
             len(window),
-            peak_bytes=rise[k] if blocks else None,
-            absolute_peak_bytes=carried[k] + rise[k] if blocks else None,
+            peak_bytes=carried[k] + rise[k] if blocks else None,
+            rise_bytes=rise[k] if blocks else None,
             reserved_peak_bytes=reserved[k] if chunks else None,
-            remaining_bytes=sums["alloc_bytes"][k] - sums["free_bytes"][k] if blocks else None,
+            live_bytes=carried[k] + left[k] if blocks else None,
+            remaining_bytes=left[k] if blocks else None,
             carried_in_bytes=carried[k] if blocks else None,
             alloc_bytes=sums["alloc_bytes"][k],
             allocs=sums["allocs"][k],

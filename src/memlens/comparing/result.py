@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RESERVED", "SCHEMA", "Comparison", "Oom", "Run", "RunWindow", "Status"]
 
-SCHEMA = "memlens.compare/1"
+SCHEMA = "memlens.compare/2"
 
 #: What became of a run, or of one window of it.
 Status: TypeAlias = Literal["ok", "oom", "no_window", "missing", "unreadable"]
@@ -51,9 +51,10 @@ class RunWindow:
         start_line: 1-based number of its first line.
         end_line: 1-based number of its last line (included).
         events: Events in it.
-        peak_bytes: The highest level within it, counted from its start.
-        absolute_peak_bytes: The same with what was carried in.
+        peak_bytes: The highest level within it, what was carried in included.
+        rise_bytes: That less what was carried in.
         reserved_peak_bytes: The highest level of reserved bytes.
+        live_bytes: Live at its end.
         remaining_bytes: Allocated less freed.
         carried_in_bytes: Live right before it.
         alloc_bytes: Σ of the sizes allocated.
@@ -62,7 +63,7 @@ class RunWindow:
         frees: FREE events.
         duration_us: From its first event to its last one; ``None`` where times are not known.
         oom: The run ended out of memory in this window, which has its figures up to there.
-        open_end: It ends with the log though an end was asked for.
+        open_end: It is an open window: it runs to the end of the log, for no end line closes it.
     """
 
     name: str
@@ -70,8 +71,9 @@ class RunWindow:
     end_line: int
     events: int
     peak_bytes: int | None
-    absolute_peak_bytes: int | None
+    rise_bytes: int | None
     reserved_peak_bytes: int | None
+    live_bytes: int | None
     remaining_bytes: int | None
     carried_in_bytes: int | None
     alloc_bytes: int
@@ -102,6 +104,7 @@ class Run:
         hint: What to do about that, or ``""``.
         doubts: The codes of what its trust report doubts; empty for a sound log.
         notes: What to doubt of the windows themselves (anchors that came late), in words.
+        remarks: What to know of them (which one is open, that the peak may lie before the input), in words.
         oom: The failure that it ended in.
         ooms: Out-of-memory failures that its log tells of, also those that it survived.
     """
@@ -114,6 +117,7 @@ class Run:
     hint: str = ""
     doubts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     oom: Oom | None = None
     ooms: int = 0
 
@@ -155,7 +159,8 @@ class Comparison:
         cut: Whether the logs were cut at all.
         scaling: How each metric grows with each field that is a number.
         outliers: The ranks that stand out among their like, the farthest first.
-        typical: With ``by``: for each run in order the lower median of each figure over the windows that all runs have.
+        typical: With ``by``: for each run in order the lower median of each figure over the windows that all runs have, none of them
+            open.
         problems: Folders that could not be looked into, so that runs may be missing unseen; in words.
     """
 
@@ -207,7 +212,7 @@ class Comparison:
         return tuple(name for name in self.windows if run.window(name) is None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in plain JSON types, by the contract ``memlens.compare/1``: exact bytes, 1-based lines."""
+        """Everything in plain JSON types, by the contract ``memlens.compare/2``: exact bytes, 1-based lines."""
         return {
             "schema": SCHEMA,
             "template": self.template,
@@ -233,7 +238,7 @@ class Comparison:
             "message": run.message,
             "hint": run.hint,
             "trust": {"ok": not run.doubts, "doubts": list(run.doubts)} if run.status in ("ok", "oom") else None,
-            "notes": list(run.notes),
+            "notes": [*run.notes, *run.remarks],
             "oom": None if run.oom is None else asdict(run.oom),
             "ooms": run.ooms,
             "base": None if base is None else base.path,
@@ -276,7 +281,7 @@ class Comparison:
         return pd.DataFrame(self.rows())
 
 
-_FIGURES = tuple(spec for spec in fields(RunWindow) if spec.name not in ("name", "oom", "open_end"))
+_FIGURES = tuple(spec for spec in fields(RunWindow) if spec.name not in ("name", "oom"))
 
 
 def change(base: Run, run: Run, window: str | None, metric: Metric) -> int | None:

@@ -166,14 +166,14 @@ def _read(
 def _typical(runs: Sequence[Run]) -> tuple[RunWindow | None, ...]:
     """For each run the lower median of each figure over the windows that all readable runs have; what precedes the first is none.
 
-    The lower median is a figure that some window has: exact, and of no size that none has.
+    Windows that are open in some run count only where there are no others.  The lower median is a figure that some window has:
+    exact, and of no size that none has.
     """
-    shared: set[str] | None = None
-    for run in runs:
-        if run.windows:
-            names = {window.name for window in run.windows if not window.oom} - {BEFORE}
-            shared = names if shared is None else shared & names
-    return tuple(_median([window for window in run.windows if window.name in (shared or ())]) for run in runs)
+    read = [run for run in runs if run.windows]
+    names = [{window.name for window in run.windows if not window.oom} - {BEFORE} for run in read]
+    shared = set.intersection(*names) if names else set()
+    closed = shared - {window.name for run in read for window in run.windows if window.open_end}
+    return tuple(_median([window for window in run.windows if window.name in (closed or shared)]) for run in runs)
 
 
 def _median(windows: Sequence[RunWindow]) -> RunWindow | None:

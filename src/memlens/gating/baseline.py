@@ -69,9 +69,7 @@ def figures_of(windows: Sequence[Window]) -> list[WindowFigures]:
     from memlens.analyzers.remaining import remaining
 
     return [
-        WindowFigures(
-            window.name, high.peak_bytes, left.remaining_bytes, high.reserved_peak_bytes, high.absolute_peak_bytes
-        )
+        WindowFigures(window.name, high.rise_bytes, left.remaining_bytes, high.reserved_peak_bytes, high.peak_bytes)
         for window, high, left in zip(windows, peak(windows), remaining(windows), strict=True)
     ]
 

@@ -45,6 +45,7 @@ def _head(comparison: Comparison) -> Iterator[Block]:
         yield Line(problem, "doubt", label="Folder")
     yield from _without_figures(comparison.runs)
     yield from _survivors(comparison.runs)
+    yield from _remarks(comparison.runs)
 
 
 def _runs(comparison: Comparison) -> Line:
@@ -112,6 +113,23 @@ def _survivors(runs: Sequence[Run]) -> Iterator[Line]:
         text = f"went on after {plural(run.ooms, 'out-of-memory failure')}"
         yield Line(text, "plain", run.path, label=" " if place else "Note")
     yield from _more(len(survivors) - _MOST_NAMES, "run that met one", "runs that met one")
+
+
+def _remarks(runs: Sequence[Run]) -> Iterator[Line]:
+    """What to know of the windows; what is alike in several runs is shown once."""
+    alike: dict[str, list[Run]] = {}
+    for run in runs:
+        for remark in run.remarks:
+            alike.setdefault(remark, []).append(run)
+    for place, (remark, found) in enumerate(list(alike.items())[:_MOST_NAMES]):
+        several = "" if len(found) == 1 else f"In {_any_of(found, runs)}: "
+        label = " " if place or any(run.ooms and run.oom is None for run in runs) else "Note"
+        yield Line(f"{several}{remark}", name=found[0].path if len(found) == 1 else "", label=label)
+    yield from _more(len(alike) - _MOST_NAMES, "such note")
+
+
+def _any_of(found: Sequence[Run], runs: Sequence[Run]) -> str:
+    return "all runs" if len(found) == len(runs) else f"{format_count(len(found))} of {format_count(len(runs))} runs"
 
 
 def _more(left: int, one: str, many: str = "") -> Iterator[Line]:

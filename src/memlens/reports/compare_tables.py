@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from memlens.comparing.templates import natural, number
 from memlens.reports.blocks import Column, Table, Value
 from memlens.reports.compare_words import DOUBTFUL, Scale, cell_words, change_words, percent_words, scale_of
+from memlens.reports.tables import OPEN
 from memlens.reports.text import plural, shorten, visible
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class _Names:
         self._short = _short_names([run.path for run in comparison.runs])
 
     def __call__(self, window: str | None, place: int) -> list[Value]:
-        run, first = self._comparison.runs[place], [window] if self.series else []
+        run = self._comparison.runs[place]
+        first = [_marked(window, [run])] if self.series else []
         if self._comparison.template is None:
             return [*first, self._short[place]]
         return [*first, *(run.fields[name] for name in self._comparison.layout.rows)]
@@ -160,7 +162,7 @@ def _matrix(comparison: Comparison, metric: Metric, windows: Sequence[str | None
         here = [cells.get((key, head)) for head in heads]
         if window is not None and not any(run is not None and _exists(run, window) for run in here):
             continue
-        row: list[Value] = [*([window] if windows != (None,) else []), *key]
+        row: list[Value] = [*([_marked(window, [run for run in here if run])] if windows != (None,) else []), *key]
         for head, run in zip(heads, here, strict=True):
             row.append(cell_words(run, window, scale))
             if head in changing:
@@ -202,6 +204,13 @@ def _key(run: Run, fields: Sequence[str]) -> tuple[str, ...]:
     return tuple(run.fields[name] for name in fields)
 
 
+def _marked(window: str | None, runs: Sequence[Run]) -> str | None:
+    """The name of a window, with a mark where it is open in one of these runs."""
+    found = (run.window(window) for run in runs)
+    is_open = any(one is not None and one.open_end for one in found)
+    return f"{window}{OPEN}" if window is not None and is_open else window
+
+
 def _exists(run: Run, window: str | None) -> bool:
     """Whether a run has a row for a window: of a series only where it has that window, or could not be read at all."""
     return window is None or run.window(window) is not None
@@ -233,6 +242,8 @@ def _chosen_windows(comparison: Comparison, top: int | None) -> tuple[Sequence[s
     metric = comparison.metrics[0]
 
     def moved(name: str) -> int:
+        if any(window is not None and window.open_end for window in (run.window(name) for run in comparison.runs)):
+            return -1  # what comes after the last unit of work is no change of that unit
         return max(abs(comparison.change(run, name, metric) or 0) for run in comparison.runs)
 
     left = len(names) - most

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memlens.reports.blocks import Block, Column, Figure, Figures, Line, Table, Value, take
 from memlens.reports.generic import generic_blocks
 from memlens.reports.text import format_count, format_share, plural
 from memlens.units import format_bytes, format_signed
+
+if TYPE_CHECKING:
+    from memlens.analyzed import WindowAnalysis
 
 __all__ = ["Asked", "growth_blocks", "lists_of"]
 
@@ -39,7 +42,7 @@ class Asked:
     top: int
     min_size: int
     full: bool
-    whole: bool
+    window: WindowAnalysis
 
     def large(self, groups: Sequence[Any]) -> list[Any]:
         """Those groups whose blocks are not too small to be listed."""
@@ -87,24 +90,39 @@ def _live(peak: Any, asked: Asked) -> Iterator[Table | Line]:
 
 
 def _held(unmatched: Any, asked: Asked) -> Iterator[Table | Line | Figures]:
-    groups = unmatched.held
-    place = "Held at the end" if asked.whole else "Held (allocated here, not freed here)"
-    if not unmatched.held_allocs:
-        yield Line(f"{place}: nothing; every block allocated here is freed here.", "good")
+    groups, size, count = unmatched.held, unmatched.held_bytes, unmatched.held_allocs
+    whole, opening = asked.window.whole, ""
+    place = "Held at the end" if whole else "Held (allocated here, not freed here)"
+    if asked.window.starts_input and unmatched.opening_blocks:
+        # Nothing else is carried in: with the opening blocks the list is all that is live at the end.
+        groups = sorted((*groups, *unmatched.opening), key=lambda group: (-group.total_bytes, group.first_event))
+        size, count = size + unmatched.opening_bytes, count + unmatched.opening_blocks
+        place = "Held at the end" if whole else "Held at its end"
+        part = f"{format_bytes(unmatched.opening_bytes)} of it" if unmatched.held_allocs else "all of it"
+        opening = f", {part} from before the input"
+    if not count:
+        carried = unmatched.opening_bytes + unmatched.earlier_bytes
+        rest = (
+            f"{format_bytes(carried)} carried in is still live at its end"
+            if carried
+            else "every block allocated here is freed here"
+        )
+        yield Line(f"{place}: nothing; {rest}.", "plain" if carried else "good")
     else:
-        title = f"{place}: {format_bytes(unmatched.held_bytes)} in {plural(unmatched.held_allocs, 'block')}"
+        title = f"{place}: {format_bytes(size)} in {plural(count, 'block')}{opening}"
         owners = any(group.owner for group in groups)
         # What the whole log holds at its end is never freed: the column would say nothing.
         columns = (
-            *(_SIZE, _COUNT, _TOTAL, _SHARE, _BORN),
-            *(() if asked.whole else (_FREED,)),
+            *(_SIZE, _COUNT, _TOTAL, _SHARE),
+            *((_BORN,) if unmatched.held_allocs else ()),  # opening blocks have no line
+            *(() if whole else (_FREED,)),
             *((_OWNER,) if owners else ()),
         )
         keys = [column.key for column in columns]
-        rows = (_held_row(group, unmatched.held_bytes, keys) for group in asked.large(groups))
+        rows = (_held_row(group, size, keys) for group in asked.large(groups))
         yield take(title, columns, rows, len(groups), asked.top, _kind_of_rows(owners))
-    if asked.full and (rest := _other_fates(unmatched)):
-        yield Figures(tuple(rest))
+    if asked.full and (rest_of := _other_fates(unmatched)):
+        yield Figures(tuple(rest_of))
 
 
 def _held_row(group: Any, held_bytes: int, keys: Sequence[str]) -> tuple[Value, ...]:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.reports.blocks import Block, Column, Figure, Figures, Line, take
 from memlens.reports.lists import Asked, growth_blocks, lists_of
-from memlens.reports.tables import LOG_COLUMNS, WINDOW_COLUMNS, measures_of, sorted_logs, sorted_windows
+from memlens.reports.tables import (
+    CUT_LOG_COLUMNS,
+    LOG_COLUMNS,
+    WINDOW_COLUMNS,
+    measures_of,
+    sorted_logs,
+    sorted_windows,
+)
 from memlens.reports.text import NO_BREAK, format_count, format_duration, format_moment, format_share, plural
 from memlens.reports.trust_lines import trust_lines
 from memlens.units import format_bytes
@@ -60,7 +67,7 @@ def _one_window(analysis: Analysis, log: LogAnalysis, top: int | None, full: boo
         yield None
         yield Figures(figures)
     for name, result in results.items():
-        for block in lists_of(name, result, Asked(rows, analysis.min_size, full, window.whole)):
+        for block in lists_of(name, result, Asked(rows, analysis.min_size, full, window)):
             if not isinstance(block, Figures):  # they stand right below their heading
                 yield None
             yield block
@@ -73,35 +80,33 @@ def _heading(log: LogAnalysis, window: WindowAnalysis) -> Line:
     place = (
         f"line {format_count(window.start_line)} to {format_count(window.end_line)}, {plural(window.events, 'event')}"
     )
-    parts = [
-        place,
-        *([lasted] if lasted else []),
-        *(["up to the end of the log, for no end anchor came"] if window.open_end else []),
-    ]
-    return Line(", ".join(parts), "quiet", f"{log.path}: {window.name}")
+    return Line(", ".join([place, lasted] if lasted else [place]), "quiet", f"{log.path}: {window.name}")
 
 
 def _key_figures(window: WindowAnalysis) -> Iterator[Figure]:
     results = window.results
     stats = results.get("stats")
     if (peak := results.get("peak")) is not None:
-        yield Figure("Peak", format_bytes(peak.peak_bytes), "allocated" + _place(peak, window.peak_time_us))
-        if peak.absolute_peak_bytes != peak.peak_bytes:
-            yield Figure("", format_bytes(peak.absolute_peak_bytes), "allocated, with what was carried in")
+        yield Figure("Peak", format_bytes(peak.peak_bytes), "allocated" + _place(peak, window))
         yield Figure("", format_bytes(peak.reserved_peak_bytes), "reserved" + ("" if stats is None else _chunks(stats)))
+        if peak.carried_in_bytes:
+            carried = format_bytes(peak.carried_in_bytes)
+            yield Figure("Rise", format_bytes(peak.rise_bytes), f"above the {carried} carried in")
     if (remaining := results.get("remaining")) is not None:
-        carried, live = remaining.carried_in_bytes, remaining.live_bytes
-        more = f"; carried in {format_bytes(carried)}, live at the end {format_bytes(live)}" if carried else ""
-        yield Figure("Remaining", format_bytes(remaining.remaining_bytes), f"allocated less freed{more}")
+        yield Figure("Remaining", format_bytes(remaining.remaining_bytes), "allocated less freed")
+        if remaining.carried_in_bytes:
+            yield Figure("Live", format_bytes(remaining.live_bytes), "at the end, with what was carried in")
     if stats is not None:
         yield Figure("Allocated", format_bytes(stats.alloc_bytes), _allocs(stats))
         largest = f", largest {format_bytes(stats.largest_free_bytes)}" if stats.frees else ""
         yield Figure("Freed", format_bytes(stats.free_bytes), plural(stats.frees, "free") + largest)
 
 
-def _place(peak: Any, time_us: int | None) -> str:
+def _place(peak: Any, window: WindowAnalysis) -> str:
     """Where the peak is; the parts of a time stamp are kept together by no-break spaces."""
-    parts = []
+    if peak.at_start:
+        return ", at or before the first recorded event" if window.starts_input else ", at its start"
+    parts, time_us = [], window.peak_time_us
     if peak.line is not None:
         parts.append(f"line {format_count(peak.line)}")
     if peak.event is not None:
@@ -145,7 +150,8 @@ def _series(log: LogAnalysis, top: int | None, sort: str | None) -> Iterator[Blo
 
 def _several_logs(logs: Sequence[LogAnalysis], top: int | None, sort: str | None) -> Iterator[Block]:
     ordered = sorted_logs(logs, sort)
-    measures = measures_of(LOG_COLUMNS, [log.windows[0] for log in ordered])
+    columns_of = LOG_COLUMNS if all(log.windows[0].whole for log in logs) else CUT_LOG_COLUMNS
+    measures = measures_of(columns_of, [log.windows[0] for log in ordered])
     columns = [Column("path", "Log", "name"), *(measure.column for measure in measures[1:])]
     columns.append(Column("doubts", "Doubts", "count", drop=3))
     short = _short_names([log.path for log in ordered])
@@ -155,7 +161,7 @@ def _several_logs(logs: Sequence[LogAnalysis], top: int | None, sort: str | None
     )
     yield take("", columns, rows, len(logs), len(logs) if top is None else top, "log")
     for log in ordered:
-        if not log.trust.ok or log.trust.doubts or log.notes:
+        if not log.trust.ok or log.trust.doubts or log.notes or log.remarks:
             yield None
             yield Line("", name=log.path)
             yield from trust_lines(log)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from memlens.analysis import Analysis, LogAnalysis, WindowAnalysis
 
 __all__ = [
+    "CUT_LOG_COLUMNS",
     "LOG_COLUMNS",
+    "OPEN",
     "WINDOW_COLUMNS",
     "Measure",
     "find_measure",
@@ -26,6 +28,9 @@ __all__ = [
     "sorted_logs",
     "sorted_windows",
 ]
+
+#: Stands behind the name of an open window.
+OPEN = " (open)"
 
 
 @dataclass(frozen=True)
@@ -56,14 +61,18 @@ def _measure(sort: str, analyzer: str, field: str, title: str, kind: Any, drop: 
     return Measure(Column(field, title, kind, drop, strong), sort, analyzer, lambda holder: getattr(holder, field))
 
 
-_NAME = _measure("name", "", "name", "Window", "name", 0)
+#: An open window is marked: it is shown, but not judged.
+_NAME = Measure(
+    Column("name", "Window", "name"), "name", "", lambda window: f"{window.name}{OPEN if window.open_end else ''}"
+)
 _REMAINING = _measure("remaining", "remaining", "remaining_bytes", "Remaining", "bytes", 0, True)
 _PEAK = _measure("peak", "peak", "peak_bytes", "Peak", "bytes", 0, True)
-_ABSOLUTE = _measure("absolute-peak", "peak", "absolute_peak_bytes", "Abs. peak", "bytes", 3)
+_RISE = _measure("rise", "peak", "rise_bytes", "Rise", "bytes", 1)
+_LIVE = _measure("live", "remaining", "live_bytes", "Live at end", "bytes", 0, True)
 _ALLOC_BYTES = _measure("allocated", "stats", "alloc_bytes", "Allocated", "bytes", 4)
-_ALLOCS = _measure("allocs", "stats", "allocs", "Allocs", "count", 1)
+_ALLOCS = _measure("allocs", "stats", "allocs", "Allocs", "count", 2)
 _FREE_BYTES = _measure("freed", "stats", "free_bytes", "Freed", "bytes", 5)
-_FREES = _measure("frees", "stats", "frees", "Frees", "count", 2)
+_FREES = _measure("frees", "stats", "frees", "Frees", "count", 3)
 _CARRIED_IN = _measure("carried-in", "remaining", "carried_in_bytes", "Carried in", "bytes", 6)
 _RESERVED = _measure("reserved-peak", "peak", "reserved_peak_bytes", "Reserved", "bytes", 0, True)
 _EVENTS = _measure("events", "", "events", "Events", "count", 8)
@@ -72,15 +81,20 @@ _DURATION = _measure("duration", "", "duration_us", "Duration", "duration", 9)
 
 #: A row a window.  The order is the order shown; ``drop`` says what leaves first on a narrow terminal.
 WINDOW_COLUMNS = (
-    _NAME, _REMAINING, _PEAK, _ABSOLUTE, _ALLOC_BYTES, _ALLOCS, _FREE_BYTES, _FREES, _CARRIED_IN, _EVENTS, _LINE, _DURATION,
+    _NAME, _PEAK, _RISE, _REMAINING, _ALLOC_BYTES, _ALLOCS, _FREE_BYTES, _FREES, _CARRIED_IN, _EVENTS, _LINE, _DURATION,
 )  # fmt: skip
 
-#: A row a log.  Reserved against allocated decides here, so both peaks stay at every width.
+#: A row a log.  Reserved against allocated decides here, so both peaks stay at every width; no figure leaves out what was there before.
 LOG_COLUMNS = (
-    _NAME, _PEAK, _RESERVED, _REMAINING, _ALLOC_BYTES, _ALLOCS, _FREE_BYTES, _FREES, _EVENTS, _DURATION,
+    _NAME, _PEAK, _RESERVED, _LIVE, _ALLOC_BYTES, _ALLOCS, _FREE_BYTES, _FREES, _EVENTS, _DURATION,
 )  # fmt: skip
 
-_ALL = tuple(dict.fromkeys((*WINDOW_COLUMNS, *LOG_COLUMNS)))
+#: A row a log of which one window is looked at.
+CUT_LOG_COLUMNS = (
+    _NAME, _PEAK, _RISE, _RESERVED, _REMAINING, _ALLOC_BYTES, _ALLOCS, _FREE_BYTES, _FREES, _CARRIED_IN, _EVENTS, _DURATION,
+)  # fmt: skip
+
+_ALL = (*WINDOW_COLUMNS, _RESERVED, _LIVE)
 
 
 def measures_of(measures: Sequence[Measure], windows: Sequence[WindowAnalysis]) -> tuple[Measure, ...]:

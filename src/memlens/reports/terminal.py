@@ -127,7 +127,7 @@ def _table(table: Table, width: int | None) -> Iterator[Spans]:
     ]
     shown, widths = _fit(table.columns, widths, width)
     if table.title:
-        yield [(text, "bold") for text in wrap(table.title, width)][:1]
+        yield from ([(text, "bold")] for text in wrap(table.title, width))
     yield _row([table.columns[index].title for index in shown], table, shown, widths, header=True)
     for row in cells:
         yield _row([row[index] for index in shown], table, shown, widths)

@@ -33,6 +33,8 @@ def trust_lines(log: LogAnalysis) -> Iterator[Line]:
             yield Line(f"… and {plural(left, f'more {kind}')} (--format json has all)", "hint", label=" ")
     for note in log.notes:
         yield Line(note, "doubt", label="Windows")
+    for number, text in enumerate(log.remarks):
+        yield Line(text, label=" " if number or trust.notes else "Note")
 
 
 def doubt_lines(trust: Trust, label: str) -> Iterator[Line]:
