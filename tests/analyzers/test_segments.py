@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import memlens
 from memlens.analyzers import Segments, get
-from memlens.analyzers.segments import gaps_between
+from memlens.analyzers.chunks import gaps_between
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts, OutOfMemory
 from memlens.reading import Reading

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from memlens.analyzers.chunks import chunks_of, gaps_between, inside
 from memlens.analyzers.levels import profile
-from memlens.analyzers.pairing import live_events, until
+from memlens.analyzers.pairing import live_events
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Later, Lazy, Result, Row
 from memlens.events import Kind
@@ -28,11 +28,8 @@ if TYPE_CHECKING:
     from memlens.slicing import Window
 
     Ints = NDArray[np.int64]
-    Addresses = NDArray[np.uint64]
 
-__all__ = ["GapBin", "Moment", "Pool", "Segments", "gaps_between", "segments"]
-
-_LAST_ADDRESS = np.uint64((1 << 64) - 1)
+__all__ = ["GapBin", "Moment", "Pool", "Segments", "segments"]
 
 
 @dataclass(frozen=True)
@@ -242,7 +239,7 @@ class _Layout:
 
 def _layout(log: EventLog, stop: int) -> _Layout | None:
     """What lies where right before an event; ``None`` where the input does not tell all addresses."""
-    chunks = _chunks(log)
+    chunks = chunks_of(log)
     if chunks is None:
         return None
     live = np.flatnonzero((chunks.born < stop) & (chunks.dead >= stop))
@@ -259,7 +256,7 @@ def _layout(log: EventLog, stop: int) -> _Layout | None:
         (chunks.unmapped_addr[away], chunks.unmapped_size[away]),
         join=log.facts.chunks_join,
     )
-    block_chunk, gap_chunk = _inside(block_addr, addr, size), _inside(gap_addr, addr, size)
+    block_chunk, gap_chunk = inside(block_addr, addr, size), inside(gap_addr, addr, size)
     if log.stream is not None:
         # A chunk from before the input may have no stream of its own: its blocks tell.
         told = np.full(len(addr), -1, np.int64)
@@ -267,177 +264,6 @@ def _layout(log: EventLog, stop: int) -> _Layout | None:
         np.maximum.at(told, block_chunk[of_known], log.stream[blocks][of_known])
         stream = np.where(stream < 0, told, stream)
     return _Layout(size, stream, block_size, block_chunk, gap_size, gap_chunk, log.stream is not None)
-
-
-def gaps_between(
-    chunks: tuple[Addresses, Ints],
-    blocks: tuple[Addresses, Ints],
-    unmapped: tuple[Addresses, Ints] | None = None,
-    *,
-    join: bool = False,
-) -> tuple[Addresses, Ints]:
-    """The longest stretches of chunks that no block covers.
-
-    Args:
-        chunks: Where each begins, uint64, and its bytes, int64.
-        blocks: Likewise; they may overlap, and lie outside.
-        unmapped: Stretches that are not reserved although a chunk covers them.
-        join: A gap may go from one chunk into the next one beside it.
-
-    Returns:
-        Where each gap begins, uint64, rising, and its bytes, int64; none is empty.
-    """
-    nothing = np.zeros(0, np.uint64), np.zeros(0, np.int64)
-    stretches = [chunks, unmapped or nothing, blocks]
-    begins = np.concatenate([begin for begin, _ in stretches])
-    # What a torn line made larger than the address space ends with it.
-    sizes = np.minimum(np.concatenate([size for _, size in stretches]).astype(np.uint64), _LAST_ADDRESS - begins)
-    edges, place = np.unique(np.concatenate((begins, begins + sizes)), return_inverse=True)
-    if len(edges) < 2:
-        return nothing
-    reserved, covered = (
-        # int64, one entry a stretch between two edges: how many chunks reserve it, and how many blocks cover it
-        np.cumsum(_changes(place, np.repeat(weights, [len(begin) for begin, _ in stretches]), len(edges)))[:-1]
-        for weights in ([1, -1, 0], [0, 0, 1])
-    )
-    free = np.flatnonzero((reserved > 0) & (covered == 0))
-    if not len(free):
-        return nothing
-    ends_chunk = np.zeros(len(edges), np.bool_)
-    if not join:
-        at_edge = place.reshape(2, -1)[:, : len(chunks[0])]
-        ends_chunk[at_edge] = True
-    fresh = np.append(True, np.diff(free) > 1) | ends_chunk[free]
-    first = np.flatnonzero(fresh)
-    lengths = (edges[1:] - edges[:-1])[free].astype(np.int64)
-    return edges[free[first]], np.add.reduceat(lengths, first)
-
-
-def _changes(place: NDArray[np.intp], weights: Ints, edges: int) -> Ints:
-    """What changes at each edge where stretches of these weights begin and end; their places begin with all beginnings."""
-    changes = np.zeros(edges, np.int64)
-    np.add.at(changes, place, np.concatenate((weights, -weights)))
-    return changes
-
-
-def _inside(wanted: Addresses, addr: Addresses, size: Ints) -> Ints:
-    """The number of the chunk that holds each address, -1 where none does, int64; chunks by rising address."""
-    if not len(addr):
-        return np.full(len(wanted), -1, np.int64)
-    number = np.searchsorted(addr, wanted, "right") - 1
-    held = (number >= 0) & (wanted - addr[number] < size[number].astype(np.uint64))
-    return np.where(held, number, -1)
-
-
-@dataclass(frozen=True, eq=False)
-class _Chunks:
-    """The chunks of a log, one entry a RESERVE.
-
-    Attributes:
-        addr: uint64.
-        size: int64.
-        born: The RESERVE, int64.
-        dead: The RELEASE of all of it, or the length of the log, int64.
-        stream: int64, -1 where unknown.
-        unmapped_addr: Stretches given back that are no whole chunk (expandable segments), uint64.
-        unmapped_size: int64.
-        unmapped_event: int64.
-    """
-
-    addr: Addresses
-    size: Ints
-    born: Ints
-    dead: Ints
-    stream: Ints
-    unmapped_addr: Addresses
-    unmapped_size: Ints
-    unmapped_event: Ints
-
-
-_CHUNKS: WeakKeyDictionary[EventLog, _Chunks | None] = WeakKeyDictionary()
-
-
-def _chunks(log: EventLog) -> _Chunks | None:
-    """The chunks of a log, worked out once; ``None`` where an address is not known."""
-    if log not in _CHUNKS:
-        _CHUNKS[log] = _find_chunks(log)
-    return _CHUNKS[log]
-
-
-def _find_chunks(log: EventLog) -> _Chunks | None:
-    born, gone = np.flatnonzero(log.kind == Kind.RESERVE), np.flatnonzero(log.kind == Kind.RELEASE)
-    addr, size = log.addr[born], log.size[born]
-    if not log.facts.addresses or not addr.all():
-        return None
-    dead = np.full(len(born), len(log), np.int64)
-    placed = log.addr[gone] != 0
-    if placed.all():
-        rest = _end_by_address(log, born, gone, dead)
-    elif not placed.any() and _end_by_size(log, born, gone, dead):
-        rest = gone[:0]
-    else:
-        return None
-    stream = np.full(len(born), -1, np.int64) if log.stream is None else log.stream[born]
-    return _Chunks(addr, size, born, dead, stream, log.addr[rest], log.size[rest], rest)
-
-
-def _end_by_address(log: EventLog, born: Ints, gone: Ints, dead: Ints) -> Ints:
-    """Write the RELEASE of each chunk of its address and size into ``dead``; returns those that end no whole chunk."""
-    event = np.concatenate((born, gone))
-    order = np.lexsort((event, log.size[event], log.addr[event]))
-    event = event[order]
-    alike = (log.addr[event][1:] == log.addr[event][:-1]) & (log.size[event][1:] == log.size[event][:-1])
-    is_release = log.kind[event] == Kind.RELEASE
-    ends = np.flatnonzero(alike & ~is_release[:-1] & is_release[1:])
-    dead[np.searchsorted(born, event[ends])] = event[ends + 1]
-    is_release[ends + 1] = False
-    return np.sort(event[is_release])
-
-
-def _end_by_size(log: EventLog, born: Ints, gone: Ints, dead: Ints) -> bool:
-    """Write into ``dead`` which chunk each RELEASE ends where its line names a size alone; whether all can be told.
-
-    Paddle gives back all chunks that are idle, so a chunk that is not used again is gone with the next RELEASE of its size:
-    the k-th RELEASE of a size ends the chunk that is used for the last time as the k-th of that size.
-    """
-    last_use = _last_use(log, born)
-    by_use, by_event = np.lexsort((last_use, log.size[born])), np.lexsort((gone, log.size[gone]))
-    sizes, released = log.size[born][by_use], log.size[gone][by_event]
-    rank = np.arange(len(released)) - np.searchsorted(released, released)
-    place = np.searchsorted(sizes, released) + rank
-    if (place >= np.searchsorted(sizes, released, "right")).any():
-        return False
-    chunk, release = by_use[place], gone[by_event]
-    dead[chunk] = release
-    return bool((last_use[chunk] < release).all())
-
-
-def _last_use(log: EventLog, born: Ints) -> Ints:
-    """The last event of each chunk: its RESERVE, or the last ALLOC or FREE of a block in it, int64.
-
-    An address belongs to the chunk that was reserved over it last.
-    """
-    addr, size = log.addr[born], log.size[born].astype(np.uint64)
-    edges = np.unique(np.concatenate((addr, addr + size)))
-    first, last = np.searchsorted(edges, addr), np.searchsorted(edges, addr + size)
-    # A row for each chunk and stretch between two edges that it covers, by stretch and then by event.
-    chunk = np.repeat(np.arange(len(born)), last - first)
-    starts = np.cumsum(last - first) - (last - first)
-    stretch = np.arange(len(chunk)) - np.repeat(starts - first, last - first)
-    events = np.int64(len(log) + 1)
-    key = stretch * events + born[chunk]
-    order = np.argsort(key)
-    key, chunk, stretch = key[order], chunk[order], stretch[order]
-    allocs = np.flatnonzero(log.kind == Kind.ALLOC)
-    of_alloc = np.searchsorted(edges, log.addr[allocs], "right") - 1
-    row = np.searchsorted(key, of_alloc * events + allocs) - 1
-    known = np.flatnonzero((row >= 0) & (of_alloc >= 0))
-    known = known[stretch[row[known]] == of_alloc[known]]
-    free = until(log.lifetimes.partner)[allocs[known]].astype(np.int64, copy=False)
-    used = born.copy()
-    # A block that is never freed keeps its chunk to the end.
-    np.maximum.at(used, chunk[row[known]], np.where(free >= len(log), len(log), np.maximum(free, allocs[known])))
-    return used
 
 
 def _bins(moment: int, sizes: Ints) -> Iterator[GapBin]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["analyze_command"]
 
 #: What the tables show; asked for unless -A or a machine format wants more.
-_ON_SCREEN = ("remaining", "peak", "stats", "unmatched")
+_ON_SCREEN = ("remaining", "peak", "segments", "stats", "unmatched")
 _IN_TABLES = ("remaining", "peak", "stats")
 
 

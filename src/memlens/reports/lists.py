@@ -33,6 +33,26 @@ _SIZES = (
     Column("free_bytes", "Freed", "bytes"),
 )
 _OWNER = Column("owner", "Owner", "name")
+_MOMENTS = (
+    Column("at", "At", "word"),
+    Column("line", "Line", "count", drop=3),
+    Column("reserved_bytes", "Reserved", "bytes"),
+    Column("allocated_bytes", "Allocated", "bytes"),
+    Column("free_bytes", "Free inside", "bytes", strong=True),
+    Column("gaps", "Gaps", "count", drop=2),
+    Column("largest_gap_bytes", "Largest gap", "bytes"),
+    Column("requested_bytes", "Asked for", "bytes", drop=1),
+)
+_POOLS = (
+    Column("at", "At", "word"),
+    Column("stream", "Stream", "count"),
+    Column("reserved_bytes", "Reserved", "bytes"),
+    Column("allocated_bytes", "Allocated", "bytes"),
+    Column("gaps", "Gaps", "count", drop=2),
+    Column("gap_bytes", "In gaps", "bytes", strong=True),
+    Column("largest_gap_bytes", "Largest gap", "bytes"),
+)
+_AT = {"peak": "the peak", "end": "the end", "oom": "out of memory"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +75,8 @@ def lists_of(name: str, result: Any, asked: Asked) -> Iterator[Table | Line | Fi
         yield from _live(result, asked)
     elif name == "unmatched":
         yield from _held(result, asked)
+    elif name == "segments":
+        yield from _chunks(result, asked)
     elif name == "remaining" or (name == "stats" and not asked.full):
         return
     elif name == "stats":
@@ -65,6 +87,26 @@ def lists_of(name: str, result: Any, asked: Asked) -> Iterator[Table | Line | Fi
         yield take("Sizes", _SIZES, rows, len(rows), len(rows), "size")
     else:
         yield from generic_blocks(name, result, asked.top, asked.min_size)
+
+
+def _chunks(segments: Any, asked: Asked) -> Iterator[Table]:
+    """What is free inside chunks; on the first screen only where an allocation failed."""
+    moments = segments.moments
+    if not moments or not (asked.full or any(moment.at == "oom" for moment in moments)):
+        return
+    asks = any(moment.requested_bytes is not None for moment in moments)
+    columns = [column for column in _MOMENTS if asks or column.key != "requested_bytes"]
+    rows = [
+        [_AT[moment.at] if column.key == "at" else getattr(moment, column.key) for column in columns]
+        for moment in sorted(moments, key=lambda moment: -1 if moment.event is None else moment.event)
+    ]
+    yield take("Free inside chunks", columns, rows, len(rows), max(asked.top, 2), "failure")
+    if asked.full and segments.pools:
+        rows = [
+            [_AT[moments[pool.moment].at], *(getattr(pool, column.key) for column in _POOLS[1:])]
+            for pool in segments.pools
+        ]
+        yield take("By stream", _POOLS, rows, len(rows), len(rows), "stream")
 
 
 def _live(peak: Any, asked: Asked) -> Iterator[Table | Line]:

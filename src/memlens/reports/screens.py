@@ -89,6 +89,8 @@ def _key_figures(window: WindowAnalysis) -> Iterator[Figure]:
     if (peak := results.get("peak")) is not None:
         yield Figure("Peak", format_bytes(peak.peak_bytes), "allocated" + _place(peak, window))
         yield Figure("", format_bytes(peak.reserved_peak_bytes), "reserved" + ("" if stats is None else _chunks(stats)))
+        if (segments := results.get("segments")) is not None and segments.moments:
+            yield from _free_inside(segments.moments[0])
         if peak.carried_in_bytes:
             carried = format_bytes(peak.carried_in_bytes)
             yield Figure("Rise", format_bytes(peak.rise_bytes), f"above the {carried} carried in")
@@ -100,6 +102,13 @@ def _key_figures(window: WindowAnalysis) -> Iterator[Figure]:
         yield Figure("Allocated", format_bytes(stats.alloc_bytes), _allocs(stats))
         largest = f", largest {format_bytes(stats.largest_free_bytes)}" if stats.frees else ""
         yield Figure("Freed", format_bytes(stats.free_bytes), plural(stats.frees, "free") + largest)
+
+
+def _free_inside(peak: Any) -> Iterator[Figure]:
+    """What is free inside chunks at the peak."""
+    if peak.free_bytes is not None:
+        gaps = f", {plural(peak.gaps, 'gap')}, largest {format_bytes(peak.largest_gap_bytes)}" if peak.gaps else ""
+        yield Figure("", format_bytes(peak.free_bytes), f"free inside chunks at the peak{gaps}")
 
 
 def _place(peak: Any, window: WindowAnalysis) -> str:
