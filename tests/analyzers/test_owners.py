@@ -14,6 +14,7 @@ from memlens.analyzers import get, growth
 from memlens.analyzers.groups import by_size_and_owner
 from memlens.analyzers.growth import PILE_WINDOWS
 from memlens.events import EventLog, Kind
+from memlens.facts import Facts
 from memlens.slicing import Window
 
 NAMES = ("conv2d", "relu", "[red]<b>")
@@ -146,3 +147,27 @@ def test_a_size_that_several_owners_leave_behind_a_few_times_each_is_no_pile_of_
     assert PILE_WINDOWS > 2
     assert with_owners.piling == ()
     assert [pile.count for pile in without.piling] == [8]
+
+
+def test_blocks_without_an_owner_are_named_by_where_they_come_from() -> None:
+    # GIVEN an opening block and another one, both without an owner, and one of each with it
+    events: list[Row] = [
+        (Kind.ALLOC, 512, 1, -1),
+        (Kind.ALLOC, 512, 2, 0),
+        (Kind.ALLOC, 512, 3, -1),
+        (Kind.ALLOC, 512, 4, 0),
+    ]
+    for marks, other in (((), "(no stack)"), (None, None)):  # an input of stacks, and one of lines
+        log = build(events).without_cache(facts=Facts(opening=2), marks=marks)
+        groups = get("peak")(window(log, 2, 4)).live
+        assert {(group.owner, group.count) for group in groups} == {
+            ("(before the input)", 1),
+            ("conv2d", 2),
+            (other, 1),
+        }
+    # AND where an input has no owners at all, only opening blocks have one
+    log = build(events, owners=False).without_cache(facts=Facts(opening=2), marks=())
+    assert {(group.owner, group.count) for group in get("peak")(window(log, 2, 4)).live} == {
+        ("(before the input)", 2),
+        (None, 2),
+    }

@@ -139,6 +139,23 @@ def test_a_typical_window_is_the_median_over_the_windows_that_all_runs_have(tmp_
     assert [one and one.peak_bytes for one in comparison.typical] == [5 * MIB, 5 * MIB]  # of 5, 1 and 9
 
 
+def test_the_only_window_of_a_series_is_typical_though_it_is_open(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(made.log_text(3 * MIB))
+    comparison = memlens.compare([tmp_path / "a.log"] * 2, by=r"STEP (\d+)")
+    assert [(one and one.peak_bytes, one and one.open_end) for one in comparison.typical] == [(3 * MIB, False)] * 2
+    assert comparison.runs[0].windows[0].open_end
+
+
+def test_a_window_that_is_open_in_one_run_is_typical_of_none(tmp_path: Path) -> None:
+    text = "".join(made.log_text(mib * MIB).replace("STEP 0", f"STEP {step}") for step, mib in enumerate((5, 5, 9)))
+    (tmp_path / "a.log").write_text(text)
+    (tmp_path / "b.log").write_text(text + "STEP 3 START\n")
+    comparison = memlens.compare([tmp_path / "a.log", tmp_path / "b.log"], by=r"STEP (\d+)")
+    assert [[window.name for window in run.windows if window.open_end] for run in comparison.runs] == [["2"], ["3"]]
+    # of the peaks 5, 5 and 9 the last is left out in both: the lower median of 5 and 5
+    assert [one and one.peak_bytes for one in comparison.typical] == [5 * MIB, 5 * MIB]
+
+
 # --- inputs ---
 
 

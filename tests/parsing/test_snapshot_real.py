@@ -49,6 +49,11 @@ def test_real_snapshots_have_the_levels_that_are_known_of_them(shared: Path) -> 
         for log in logs:
             known = devices[str(log.device)]
             assert figures(log) == {key: known[key] for key in LEVELS}, name
+            left, u = get("remaining")(log.whole), get("unmatched")(log.whole)
+            assert left.remaining_bytes == known["end_allocated"] - known["start_allocated"]
+            assert (left.carried_in_bytes, left.live_bytes) == (known["start_allocated"], known["end_allocated"])
+            assert u.held_bytes + u.opening_bytes == known["end_allocated"], name
+            assert get("peak")(log.whole).rise_bytes == known["peak_allocated"] - known["start_allocated"]
             assert log.facts.lines == known["events"]
             assert len(log.facts.ooms) == len(known["ooms"])
             assert log.trust.ok, name

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 HOSTILE = "[red]STEP[/] \x1b[31m\x1b]0;owned\x07 \u202etxt.exe\u200b <b>|`@root`"
 LONG = "BLOCK_" + "a" * 60 + "_" + "b" * 60 + "_17"
 BLOCK = 3_538_944  # the tensor of case 1: 3.375 MiB
+REST = 23_889_664 - 2 * BLOCK - 2048  # so that what is live at the peak adds up to it
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Make:
                 34_506_496,
                 event=35,
                 line=69,
-                live=(LiveGroup(BLOCK, 5, 5 * BLOCK), LiveGroup(10_616_832, 1, 10_616_832), LiveGroup(512, 4, 2048)),
+                live=(LiveGroup(BLOCK, 5, 5 * BLOCK), LiveGroup(REST, 1, REST), LiveGroup(512, 4, 2048)),
             ),
             "stats": Stats(3 * BLOCK, 3, BLOCK, 1, 3 * BLOCK, 3, 0, 0, BLOCK, BLOCK, 3 * BLOCK, 3 * BLOCK, 3, 116),
             "unmatched": Unmatched(

@@ -210,15 +210,19 @@ def test_every_window_agrees_with_its_text_and_none_is_lost(lines: list[str], en
     cut = windows(log, "START (.)", end=ends)
     for w in cut:
         check(w)
-    # the plain twin: the lines of each window by going through the lines
+    # the reference implementation: the lines of each window by going through the lines
     expected = [lines[: starts[0]]] if starts[0] else []
     for start, following in zip(starts, [*starts[1:], len(lines)], strict=True):
         stop = next((i for i in range(start + 1, following) if lines[i] in ends), following)
         expected.append(lines[start:stop])
     assert [text_of(w).splitlines() for w in cut] == expected
+    # only the last window can be open: where no line after its start ends it
+    is_open = not any(line in ends for line in lines[starts[-1] + 1 :])
+    assert [w.open_end for w in cut] == [False] * (len(cut) - 1) + [is_open]
     one = window(log, start_regex="START (.)", end=ends, nth=len(starts))
     check(one)
     assert text_of(one) == text_of(cut[-1])
+    assert one.open_end == (is_open and bool(ends))  # a start alone is what was asked for
 
 
 def test_ten_thousand_windows_of_a_large_log_are_cut_in_a_moment() -> None:

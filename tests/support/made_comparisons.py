@@ -156,9 +156,15 @@ def series() -> Comparison:
         return run(
             path,
             *(
-                window(100 + extra * number, name=names.get(number, f"STEP_{number}"), duration_us=50_000 + number)
+                window(
+                    100 + extra * number,
+                    name=names.get(number, f"STEP_{number}"),
+                    duration_us=50_000 + number,
+                    open_end=number == count - 1,
+                )
                 for number in range(count)
             ),
+            remarks=(f"STEP_{count - 1} is open: no end line closes it.",),
         )
 
     runs = (one("runs/a/run.log", 25, 0), one("runs/b/run.log", 24, 2))

@@ -53,6 +53,7 @@ _POOLS = (
     Column("largest_gap_bytes", "Largest gap", "bytes"),
 )
 _AT = {"peak": "the peak", "end": "the end", "oom": "out of memory"}
+_CANNOT = "cannot be told, for no line says which block it is about."
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,9 @@ def _live(peak: Any, asked: Asked) -> Iterator[Table | Line]:
     groups = peak.live
     total = sum(group.total_bytes for group in groups)
     if not groups:
-        yield Line("Live at the peak: nothing.", "quiet")
+        # An ALLOC reaches the peak: where not even that block is known, no line says which block it is about.
+        unknown = peak.event is not None
+        yield Line(f"Live at the peak: {_CANNOT if unknown else 'nothing.'}", "doubt" if unknown else "quiet")
         return
     title = f"Live at the peak: {format_bytes(total)} in {plural(sum(group.count for group in groups), 'block')}"
     owners = any(group.owner for group in groups)
@@ -129,42 +132,56 @@ def _live(peak: Any, asked: Asked) -> Iterator[Table | Line]:
         for g in asked.large(groups)
     )
     yield take(title, columns, rows, len(groups), asked.top, _kind_of_rows(owners))
+    yield from _off_level(total, peak.peak_bytes)
+
+
+def _off_level(total: int, level: int) -> Iterator[Line]:
+    """Why listed blocks do not add up to a level that stands on the same screen; nothing in a sound log."""
+    if total != level:
+        yield Line(
+            f"The level is {format_bytes(level)}: FREEs that have no ALLOC in the log, or another size than it, change the level"
+            " by bytes of none of these blocks.",
+            "doubt",
+        )
 
 
 def _held(unmatched: Any, asked: Asked) -> Iterator[Table | Line | Figures]:
-    groups, size, count = unmatched.held, unmatched.held_bytes, unmatched.held_allocs
-    whole, opening = asked.window.whole, ""
-    place = "Held at the end" if whole else "Held (allocated here, not freed here)"
-    if asked.window.starts_input and unmatched.opening_blocks:
-        # Nothing else is carried in: with the opening blocks the list is all that is live at the end.
-        groups = sorted((*groups, *unmatched.opening), key=lambda group: (-group.total_bytes, group.first_event))
-        size, count = size + unmatched.opening_bytes, count + unmatched.opening_blocks
-        place = "Held at the end" if whole else "Held at its end"
-        part = f"{format_bytes(unmatched.opening_bytes)} of it" if unmatched.held_allocs else "all of it"
-        opening = f", {part} from before the input"
-    if not count:
-        carried = unmatched.opening_bytes + unmatched.earlier_bytes
-        rest = (
-            f"{format_bytes(carried)} carried in is still live at its end"
-            if carried
-            else "every block allocated here is freed here"
-        )
-        yield Line(f"{place}: nothing; {rest}.", "plain" if carried else "good")
+    whole, first = asked.window.whole, asked.window.starts_input
+    # Where nothing else is carried in, the opening blocks make the list all that is live at the end.
+    opening = unmatched.opening if first else ()
+    size = unmatched.held_bytes + sum(group.total_bytes for group in opening)
+    place = "Held at the end" if whole else "Held at its end" if opening else "Held (allocated here, not freed here)"
+    if unmatched.held_allocs and not unmatched.held:
+        yield Line(f"{place}: {_CANNOT}", "doubt")
+    elif unmatched.held or opening:
+        yield _held_table(place, unmatched, opening, size, asked)
+    elif carried := unmatched.opening_bytes + unmatched.earlier_bytes:
+        yield Line(f"{place}: nothing; {format_bytes(carried)} carried in is still live at its end.")
     else:
-        title = f"{place}: {format_bytes(size)} in {plural(count, 'block')}{opening}"
-        owners = any(group.owner for group in groups)
-        # What the whole log holds at its end is never freed: the column would say nothing.
-        columns = (
-            *(_SIZE, _COUNT, _TOTAL, _SHARE),
-            *((_BORN,) if unmatched.held_allocs else ()),  # opening blocks have no line
-            *(() if whole else (_FREED,)),
-            *((_OWNER,) if owners else ()),
-        )
-        keys = [column.key for column in columns]
-        rows = (_held_row(group, size, keys) for group in asked.large(groups))
-        yield take(title, columns, rows, len(groups), asked.top, _kind_of_rows(owners))
-    if asked.full and (rest_of := _other_fates(unmatched)):
-        yield Figures(tuple(rest_of))
+        yield Line(f"{place}: nothing; every block allocated here is freed here.", "good")
+    if first and (unmatched.held or not unmatched.held_allocs):
+        yield from _off_level(size, size - unmatched.unknown_free_bytes + unmatched.mismatch_bytes)
+    if asked.full and (rest := _other_fates(unmatched)):
+        yield Figures(tuple(rest))
+
+
+def _held_table(place: str, unmatched: Any, opening: Sequence[Any], size: int, asked: Asked) -> Table:
+    """The blocks held, and those from before the input where they count: ``size`` bytes together."""
+    groups = sorted((*unmatched.held, *opening), key=lambda group: (-group.total_bytes, group.first_event))
+    title = f"{place}: {format_bytes(size)} in {plural(sum(group.count for group in groups), 'block')}"
+    if opening:
+        part = f"{format_bytes(unmatched.opening_bytes)} of it" if unmatched.held else "all of it"
+        title += f", {part} from before the input"
+    owners = any(group.owner for group in groups)
+    columns = (
+        *(_SIZE, _COUNT, _TOTAL, _SHARE),
+        *((_BORN,) if unmatched.held else ()),  # opening blocks have no line
+        *(() if asked.window.whole else (_FREED,)),  # what the whole log holds at its end is never freed
+        *((_OWNER,) if owners else ()),
+    )
+    keys = [column.key for column in columns]
+    rows = (_held_row(group, size, keys) for group in asked.large(groups))
+    return take(title, columns, rows, len(groups), asked.top, _kind_of_rows(owners))
 
 
 def _held_row(group: Any, held_bytes: int, keys: Sequence[str]) -> tuple[Value, ...]:

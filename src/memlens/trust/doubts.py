@@ -116,7 +116,7 @@ def _unknown_frees(case: Case) -> Iterator[Doubt]:
     yield Doubt(
         "unknown_frees",
         f"{counted(pairs.unknown_frees, 'FREE has', 'FREEs have')} no earlier ALLOC in the log{first_in(line)}: logging began"
-        f" late or was switched off for a while. Levels and absolute peaks are too low by at least"
+        f" late or was switched off for a while. Levels and peaks are too low by at least"
         f" {format_bytes(pairs.unknown_free_bytes)}; differences within the log are right.",
         "Switch allocator logging on before the first tensor is made: in the environment, not in the script.",
         line,

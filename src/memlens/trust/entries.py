@@ -50,7 +50,7 @@ def _unknown_frees(case: Case) -> Iterator[Doubt]:
         yield Doubt(
             "unknown_frees",
             f"{counted(pairs.unknown_frees, 'FREE has', 'FREEs have')} no earlier ALLOC in it{_first(number)}: recording began late."
-            f" Levels and absolute peaks are too low by at least {format_bytes(pairs.unknown_free_bytes)}; differences within it are"
+            f" Levels and peaks are too low by at least {format_bytes(pairs.unknown_free_bytes)}; differences within it are"
             " right.",
             _FROM_THE_START,
             number,
