@@ -115,7 +115,7 @@ def analyze_command(
             )
     if logs.count("-") > 1:
         raise UsageError("stdin (-) can be read only once", "Give - once.")
-    refuse_outputs(output, force, logs)
+    refuse_outputs(output, force, logs, formats=formats)
     with progress_bar([] if no_progress else logs) as progress:
         analysis = analyze(
             logs,

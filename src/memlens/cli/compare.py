@@ -130,7 +130,7 @@ def compare_command(
     from memlens.reports.compare_screens import compare_blocks
 
     paths = _paths(logs, template, rows, cols)
-    refuse_outputs(output, force, paths)
+    refuse_outputs(output, force, paths, formats=formats)
     with progress_bar([] if no_progress else [path for path in paths if os.path.isfile(path)]) as progress:
         comparison = compare(
             logs if template is None else template,
