@@ -87,8 +87,9 @@ def slice_log(
             that is not Paddle's, or the output is the log.
     """
     from memlens.parsing.file_source import open_source
-    from memlens.parsing.input_formats import HEAD, PADDLE, not_text
+    from memlens.parsing.input_formats import HEAD, PADDLE, begins_like_paddle, not_text
     from memlens.parsing.inputs import recognise
+    from memlens.parsing.unread import BINARY, refuse_unread, unread_kind
 
     if start is not None and start_regex is not None:
         raise UsageError("start and start_regex exclude each other", "Give one of them.")
@@ -102,7 +103,11 @@ def slice_log(
     refuse_inputs(["-" if output is None else output], [log])
     refuse_overwrite(output, force)
     source = open_source(log)
-    if what := not_text(source.head(HEAD)):
+    head = source.head(HEAD)
+    if not begins_like_paddle(head) and (kind := unread_kind(head, BINARY)) is not None:
+        source.close()
+        refuse_unread(source.name, kind)
+    if what := not_text(head):
         source.close()
         raise InputError(
             f"{source.name} is {what}: it has no lines of text to cut",

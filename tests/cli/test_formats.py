@@ -103,6 +103,8 @@ def test_json_has_the_same_by_a_contract(run: Run, trace: Path) -> None:
         "format": "kineto",
         "compression": "",
         "why": "it is JSON and begins like a trace",
+        "looks_like": "",
+        "hint": "",
     }
 
 
@@ -110,6 +112,33 @@ def test_a_missing_input_is_an_error(run: Run, tmp_path: Path) -> None:
     code, _, err = run("formats", tmp_path / "none.log")
     assert code == 1
     assert "no such file" in err
+
+
+def test_one_of_several_that_is_missing_does_not_lose_the_others(run: Run, tmp_path: Path, trace: Path) -> None:
+    missing = tmp_path / "none.log"
+    code, out, err = run("formats", trace, missing, trace)
+    assert code == 1
+    assert out.count("format  kineto: ") == 2
+    assert err.startswith(f"memlens: error: {missing}: no such file\n")
+    code, out, err = run("formats", missing, trace, tmp_path, "--format", "json")
+    found = json.loads(out)
+    assert code == 1
+    assert [one["format"] for one in found["inputs"]] == ["kineto"]
+    assert [one["path"] for one in found["failures"]] == [str(missing), str(tmp_path)]
+    assert found["failures"][0]["message"].endswith("no such file")
+    assert err.count("memlens: error: ") == 2
+
+
+def test_what_no_reader_recognises_is_called_what_it_looks_like(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"\x93NUMPY\x01\x00")
+    code, out, _ = run("formats", path)
+    assert code == 0
+    assert "  format  none that memlens reads: it is an array of NumPy (.npy)\n  hint    memlens reads" in out
+    path.write_bytes(b'{"a": 1}')
+    _, out, _ = run("formats", path)
+    assert "  format  paddle: " in out
+    assert "  looks   like JSON\n  hint    " in out
 
 
 def test_standard_input_is_named_once(run: Run) -> None:

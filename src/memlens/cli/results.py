@@ -15,11 +15,12 @@ from memlens.units import parse_bytes
 
 if TYPE_CHECKING:
     from memlens.analysis import Analysis
+    from memlens.analyzed import Failure
     from memlens.comparing.result import Comparison
     from memlens.diffing.result import Diff
     from memlens.reports.blocks import Block
 
-__all__ = ["FORMATS", "Size", "refuse_outputs", "render_result"]
+__all__ = ["FORMATS", "Size", "refuse_outputs", "render_result", "report_failures"]
 
 FORMATS = ("table", "json", "csv", "markdown")
 
@@ -66,6 +67,15 @@ def refuse_outputs(
     refuse_inputs(outputs, [*logs, formats_file(formats)])
     for path in outputs:
         refuse_overwrite(path, force)
+
+
+def report_failures(failures: Iterable[Failure]) -> None:
+    """Write on stderr which of several inputs could not be read, and why."""
+    from memlens.cli import report_error
+    from memlens.errors import MemlensError
+
+    for failure in failures:
+        report_error(MemlensError(failure.message, failure.hint))
 
 
 def render_result(
