@@ -35,6 +35,7 @@ __all__ = [
     "read_all",
     "recognise",
     "several_devices",
+    "without_cpu",
 ]
 
 
@@ -284,6 +285,18 @@ def choose_device(name: str, logs: Sequence[EventLog], device: int | None) -> tu
         f"{name}: has no device {device}",
         f"It has: {', '.join(known)}." if known else "Nothing in it tells of devices; leave out --device.",
     )
+
+
+def without_cpu(logs: Sequence[EventLog]) -> tuple[tuple[EventLog, ...], tuple[str, ...]]:
+    """The GPUs of an input that has the CPU too: where runs are compared, memory of the host beside them says little.
+
+    Returns:
+        The logs of the GPUs, or all logs where there is no GPU or no CPU among them; and what was left out, in words.
+    """
+    gpus = tuple(log for log in logs if log.device != -1)
+    if not gpus or len(gpus) == len(logs):
+        return tuple(logs), ()
+    return gpus, ("memory of the CPU is left out; --device cpu takes it instead",)
 
 
 def device_label(log: EventLog) -> str:

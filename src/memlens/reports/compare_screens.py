@@ -45,6 +45,7 @@ def _head(comparison: Comparison) -> Iterator[Block]:
         yield Line(problem, "doubt", label="Folder")
     yield from _without_figures(comparison.runs)
     yield from _survivors(comparison.runs)
+    yield from _remarks(comparison.runs)
 
 
 def _runs(comparison: Comparison) -> Line:
@@ -62,9 +63,10 @@ def _base(comparison: Comparison) -> Iterator[Line]:
     layout = comparison.layout
     if layout.base_run is not None:
         if len(comparison.runs) > 1:
-            base = comparison.runs[layout.base_run]
+            base, *further = (comparison.runs[place] for place in (layout.base_run, *layout.base_devices))
             without = "" if base.windows else "no changes can be told: it has no figures"
-            yield Line(without, "doubt", base.path, label="Base")
+            paths = ", ".join(run.path for run in (base, *further))
+            yield Line(without, "doubt", paths, label="Base")
     elif layout.base_field is not None:
         yield Line(f"{layout.base_field}={_name(layout.base_value or '')}, all other fields alike", label="Base")
 
@@ -112,6 +114,23 @@ def _survivors(runs: Sequence[Run]) -> Iterator[Line]:
         text = f"went on after {plural(run.ooms, 'out-of-memory failure')}"
         yield Line(text, "plain", run.path, label=" " if place else "Note")
     yield from _more(len(survivors) - _MOST_NAMES, "run that met one", "runs that met one")
+
+
+def _remarks(runs: Sequence[Run]) -> Iterator[Line]:
+    """What to know of the windows; what is alike in several runs is shown once."""
+    alike: dict[str, list[Run]] = {}
+    for run in runs:
+        for remark in run.remarks:
+            alike.setdefault(remark, []).append(run)
+    for place, (remark, found) in enumerate(list(alike.items())[:_MOST_NAMES]):
+        several = "" if len(found) == 1 else f"In {_any_of(found, runs)}: "
+        label = " " if place or any(run.ooms and run.oom is None for run in runs) else "Note"
+        yield Line(f"{several}{remark}", name=found[0].path if len(found) == 1 else "", label=label)
+    yield from _more(len(alike) - _MOST_NAMES, "such note")
+
+
+def _any_of(found: Sequence[Run], runs: Sequence[Run]) -> str:
+    return "all runs" if len(found) == len(runs) else f"{format_count(len(found))} of {format_count(len(runs))} runs"
 
 
 def _more(left: int, one: str, many: str = "") -> Iterator[Line]:
