@@ -72,14 +72,18 @@ def test_the_list_has_every_format_with_a_sample(run: Run) -> None:
     assert code == 0
     for form in memlens.formats().known:
         assert f"{form.name}  {form.summary}" in out
-        assert f"  sample  {form.sample}" in out
+        assert f"  sample  {form.sample}\n  sizes   {form.sizes}\n  places  {form.places}" in out
+        assert ("lines" in form.places) == form.is_text
 
 
 def test_formats_of_your_own_are_listed_with_their_file(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(FORMATS.replace(', "pool: \\u001b"', ""))
     _, out, _ = run("formats", "--formats", path)
-    assert f"pool  a format of your own\n  sample  pool: take 64 ff\n  from    {path}" in out
+    assert (
+        f"pool  a format of your own\n  sample  pool: take 64 ff\n  sizes   what its lines say\n  places  lines\n  from    {path}"
+        in out
+    )
 
 
 def test_an_input_is_told_with_the_reason(run: Run, tmp_path: Path, trace: Path) -> None:

@@ -73,6 +73,8 @@ def _listed(found: Formats) -> Iterator[str]:
             yield ""
         yield f"{visible(form.name)}  {visible(form.summary)}"
         yield f"  sample  {visible(form.sample)}"
+        yield f"  sizes   {visible(form.sizes)}"
+        yield f"  places  {visible(form.places)}"
         if form.origin != "memlens":
             yield f"  from    {visible(form.origin)}"
 

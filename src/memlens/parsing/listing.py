@@ -64,7 +64,7 @@ class Formats:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, in plain JSON types, by the contract ``memlens.formats/1``."""
-        names = ("name", "summary", "sample", "origin")
+        names = ("name", "summary", "sample", "sizes", "places", "origin")
         return {
             "schema": SCHEMA,
             "formats": [{name: getattr(form, name) for name in names} for form in self.known],
