@@ -115,7 +115,8 @@ def compare_command(
     """Put runs side by side: what each needed, and what it changed against a base.
 
     Give LOGs, and each is a row; or give a template, and its fields lay the runs out as a matrix. LOG is a file (plain, .gz, .zst,
-    .xz, .bz2), a URL, or - for stdin, in any format that memlens reads; of one with several devices --device names the one to compare.
+    .xz, .bz2), a URL, or - for stdin, in any format that memlens reads; of one with several devices each GPU is a row, and the CPU
+    beside them is left out (--device takes one).
     A run that ended out of memory shows OOM and what it asked for; one that is missing or unreadable
     shows as such.
 

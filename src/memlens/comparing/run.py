@@ -75,12 +75,12 @@ def compare(
         strict: A log that is cut short counts as unreadable.
         progress: Called with the bytes read so far, over all logs, as they lie on disk.
         input_format: The format of the inputs, where it is not to be looked for; see :func:`memlens.read`.
-        device: The device to compare of inputs that have several; -1 is the CPU.
+        device: The device to compare of inputs that have several, -1 for the CPU; ``None`` compares each GPU, or the CPU where it is alone.
         layer: The allocator layer of Paddle to take blocks from; see :func:`memlens.read`.
         formats: A TOML file with formats of your own, instead of those in the nearest ``pyproject.toml``.
 
     Raises:
-        UsageError: Arguments that make no sense together, or a log with several devices of which none is named.
+        UsageError: Arguments that make no sense together.
         InputError: No file matches the template.
     """
     cut = Cut(start, tuple(as_list(end)), start_regex, tuple(as_list(end_regex)), nth, by)
