@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -224,3 +225,25 @@ def test_runs_that_write_one_output_at_once_do_not_lose_their_parts(tmp_path: Pa
     assert errors == [b""] * 4
     assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
     assert (tmp_path / "out.txt").read_bytes() == b"whole"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_a_verb_that_is_killed_while_it_writes_is_cleared_by_the_same_verb(
+    memlens: Any, run_log: Path, tmp_path: Path
+) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-m", "memlens", "slice", "-", "-o", "cut.log", "--start", "STEP 1"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        assert process.stdin is not None
+        process.stdin.write(TEXT * 2000)  # more than is looked at to tell the format, and no end: it waits for more
+        process.stdin.flush()
+        deadline = time.monotonic() + 60
+        while not parts(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
+        process.communicate()
+    assert len(parts(tmp_path)) == 1
+    assert not (tmp_path / "cut.log").exists()
+    assert memlens("slice", run_log, "-o", "cut.log").code == 0
+    assert parts(tmp_path) == []
+    assert (tmp_path / "cut.log").read_bytes() == TEXT

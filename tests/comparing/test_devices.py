@@ -174,3 +174,14 @@ def test_typical_windows_stay_with_their_runs(tmp_path: Path) -> None:
         ("ok", True),
     ]
     assert [run["status"] for run in found.to_dict()["runs"]] == ["missing", "ok", "ok", "ok"]
+
+
+def test_real_traces_of_cpu_and_gpu_have_the_figures_of_their_gpu(shared: Path) -> None:
+    paths = [shared / "data" / "torch" / "kineto" / f"gpu_{name}.json.gz" for name in ("2021_resnet50", "2022_rank1")]
+    found = memlens.compare(paths)
+    for path, run in zip(paths, found.runs, strict=True):
+        gpu = memlens.read(path, device=run.device)
+        assert run.device is not None
+        assert run.device >= 0
+        assert run.windows[0].free_bytes == int(gpu.size[gpu.kind == 1].sum())
+        assert run.remarks

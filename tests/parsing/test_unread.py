@@ -274,6 +274,20 @@ def test_a_format_that_is_asked_for_is_tried_on_anything(tmp_path: Path) -> None
         memlens.read(write(tmp_path, SAMPLES["data of HDF5"][0]), input_format="paddle")
 
 
+def test_a_package_may_read_what_memlens_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    from memlens.parsing import installed_formats
+    from memlens.parsing.input_formats import PADDLE as FORM
+
+    form = replace(
+        FORM, name="hdf", title="HDF5", recognise=lambda head: "its magic" if head[1:4] == b"HDF" else "", origin="x"
+    )
+    monkeypatch.setattr(installed_formats, "installed_formats", lambda: (form,))
+    (found,) = memlens.formats(write(tmp_path, SAMPLES["data of HDF5"][0])).inputs
+    assert (found.format, found.why, found.looks_like) == ("hdf", "its magic", "")
+
+
 def test_real_logs_look_like_nothing_else(shared: Path, examples: Path) -> None:
     logs = [*sorted((shared / "data" / "paddle").glob("*.log"))[:40], *sorted(examples.glob("*.log"))]
     assert logs

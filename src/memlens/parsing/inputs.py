@@ -192,15 +192,14 @@ def recognise(source: FileSource, how: ReadAs | None = None) -> Recognised:
             return Recognised(form, why)
     if why := begins_like_paddle(head):
         return Recognised(PADDLE, why)
-    from memlens.parsing.unread import BINARY, TRACES, unread_kind
-
-    if unread := unread_kind(head, BINARY):
-        return Recognised(PADDLE, _OTHER, unread=unread)
     from memlens.parsing.installed_formats import installed_formats
+    from memlens.parsing.unread import BINARY, TRACES, unread_kind
 
     for form in (*BUILT_IN, *installed_formats()):
         if form is not PADDLE and (why := form.recognise(head)):
-            return Recognised(form, why, unread=unread_kind(head, TRACES))
+            # A package may read what memlens itself does not.
+            unread = unread_kind(head, (*BINARY, *TRACES)) if form in BUILT_IN else None
+            return Recognised(form, why, unread=unread)
     return Recognised(PADDLE, _OTHER, unread=unread_kind(head))
 
 

@@ -105,8 +105,8 @@ def _recognised(given: Any, formats: str | Path | None) -> RecognisedInput:
         found = recognise(source, ReadAs(formats=formats))
         with source.open() as stream:
             compression = stream.compression
-    unread = found.unread if found.format is PADDLE else None
-    if unread is None:
+    unread = found.unread
+    if unread is None or (unread.text and found.format is not PADDLE):
         return RecognisedInput(source.name, found.format.name, found.why, compression)
     if unread.text:
         return RecognisedInput(source.name, found.format.name, found.why, compression, unread.title, unread.way)
