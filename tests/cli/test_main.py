@@ -120,6 +120,16 @@ def test_no_guess_is_made_where_nothing_is_near_and_no_name_is_obeyed(memlens: A
     assert "\x1b" not in ran.err
 
 
+@pytest.mark.parametrize(
+    ("words", "offered"), [("memlens ana", "analyze"), ("memlens run.log --s", ""), ("memlens dif ", "")]
+)
+def test_a_shell_that_asks_for_completions_gets_no_error(process: Any, words: str, offered: str) -> None:
+    asked = {"_MEMLENS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+    ran = process(env=asked)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert offered in ran.stdout
+
+
 def test_an_option_that_is_misspelt_is_suggested(memlens: Any) -> None:
     ran = memlens("analyze", "run.log", "--bye", "STEP")
     assert ran.code == 2

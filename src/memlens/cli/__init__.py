@@ -73,10 +73,11 @@ class _LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        from memlens.reports.text import visible
-
         name = args[0]
-        if name == "-" or not (name.startswith("-") or self.get_command(ctx, name)):
+        unknown = name == "-" or not (name.startswith("-") or self.get_command(ctx, name))
+        if unknown and not ctx.resilient_parsing:  # as it is where a shell asks for completions
+            from memlens.reports.text import visible
+
             meant = _meant(args)
             ctx.fail(f"No such command {visible(repr(name))}." + (f" Did you mean: {visible(meant)}" if meant else ""))
         return super().resolve_command(ctx, args)
