@@ -13,7 +13,7 @@ import numpy as np
 from memlens.bytesearch import count_lines
 from memlens.errors import InputError, UsageError
 from memlens.matching import Matcher, Pattern, anchors_in_block
-from memlens.output import open_output, refuse_overwrite
+from memlens.output import open_output, refuse_inputs, refuse_overwrite
 from memlens.slicing import as_patterns, numbered, too_few_anchors
 from memlens.suggestions import missing_anchor
 
@@ -83,12 +83,13 @@ def slice_log(
         AnchorError: No line, or fewer than ``nth`` lines, match the start.
         InputError: The log cannot be read, or has no lines of text.
         OutputError: The output exists, or cannot be written.
-        UsageError: A pattern is empty or is no regular expression, both kinds of start are given, or events are asked for of a log
-            that is not Paddle's.
+        UsageError: A pattern is empty or is no regular expression, both kinds of start are given, events are asked for of a log
+            that is not Paddle's, or the output is the log.
     """
     from memlens.parsing.file_source import open_source
-    from memlens.parsing.input_formats import HEAD, PADDLE, not_text
+    from memlens.parsing.input_formats import HEAD, PADDLE, begins_like_paddle, not_text
     from memlens.parsing.inputs import recognise
+    from memlens.parsing.unread import BINARY, refuse_unread, unread_kind
 
     if start is not None and start_regex is not None:
         raise UsageError("start and start_regex exclude each other", "Give one of them.")
@@ -98,9 +99,15 @@ def slice_log(
     )
     ends = (*as_patterns(end, regex=False), *as_patterns(end_regex, regex=True))
     cutter = TextCutter(starts[0] if starts else None, ends, nth)
+    # The text is written while the log is read, so that stdout must not be the log either.
+    refuse_inputs(["-" if output is None else output], [log])
     refuse_overwrite(output, force)
     source = open_source(log)
-    if what := not_text(source.head(HEAD)):
+    head = source.head(HEAD)
+    if not begins_like_paddle(head) and (kind := unread_kind(head, BINARY)) is not None:
+        source.close()
+        refuse_unread(source.name, kind)
+    if what := not_text(head):
         source.close()
         raise InputError(
             f"{source.name} is {what}: it has no lines of text to cut",

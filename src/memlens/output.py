@@ -4,20 +4,71 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
-from memlens.errors import OutputError
+from memlens.errors import OutputError, UsageError
 
-__all__ = ["open_output", "refuse_overwrite", "silence_stdout"]
+try:
+    import fcntl
+except ImportError:  # Windows, which removes no file that is open
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["open_output", "refuse_inputs", "refuse_overwrite", "silence_stdout"]
 
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+#: How the name of a file ends that is being written: eight hexadecimal digits, so that two writers take two names.
+_PART = re.compile(r"\.[0-9a-f]{8}\.part")
+
+
+def refuse_inputs(outputs: Iterable[str | Path | None], inputs: Iterable[object]) -> None:
+    """Say early, before any work, that an output is an input of the same command: writing it would destroy what is read.
+
+    Two paths are one where they lead to one place or to one file: links, hard links and ``./`` included.
+
+    Args:
+        outputs: Where results go; ``-`` is stdout where it is a file, and ``None`` is nothing.
+        inputs: What is read: paths, ``-`` for stdin, URLs, binary files, logs already read; ``None`` is nothing.
+
+    Raises:
+        UsageError: One of the outputs is one of the inputs.
+    """
+    read = {place: given for given in inputs for place in _places(given, sys.stdin)}
+    for output in outputs:
+        for place in _places(output, sys.stdout):
+            if place in read:
+                what = "stdout" if str(output) == "-" else _shown(cast("str | Path", output))
+                given = read[place]
+                other = isinstance(given, (str, Path)) and str(given) not in ("-", str(output))
+                which = f"{_shown(cast('str | Path', given))}, " if other else ""
+                raise UsageError(f"{what} is {which}an input of this command", "Name another file to write to.")
+
+
+def _places(given: object, stream: object) -> Iterator[object]:
+    """What tells a file from all others: its place without links, and its number on its device."""
+    from memlens.parsing.urls import is_url, local_path
+
+    given = local_path(given)
+    if (source := getattr(given, "source", None)) is not None:  # a log that was read
+        given = getattr(source, "path", None)
+    with suppress(OSError, ValueError, AttributeError):
+        if isinstance(given, (str, os.PathLike)) and str(given) != "-":
+            if is_url(given):
+                return
+            yield os.path.realpath(given)
+            status = os.stat(given)
+        else:
+            opened: Any = stream if str(given) == "-" else given
+            status = os.fstat(opened.fileno())
+        if stat.S_ISREG(status.st_mode):
+            yield status.st_dev, status.st_ino
 
 
 def refuse_overwrite(path: str | Path | None, force: bool = False) -> None:
@@ -67,7 +118,7 @@ def _is_stdout(path: str | Path | None) -> bool:
     return path is None or str(path) == "-"
 
 
-def _shown(path: Path) -> str:
+def _shown(path: str | Path) -> str:
     """A path as shown in a message: control characters escaped, for a terminal must not obey a file name."""
     text = os.fsencode(path).decode("utf-8", "replace")
     return text if text.isprintable() else repr(text)
@@ -120,10 +171,9 @@ def _direct(target: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _beside(target: Path, force: bool) -> Iterator[BinaryIO]:
-    part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.part")
+    _clear(target)
     try:
-        # 0o666 less the umask, as for any new file; O_EXCL so that nobody's file is taken for ours.
-        out = os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666), "wb")
+        part, out, lock = _new_part(target)
     except OSError as error:
         raise _failed(target, error) from error
     try:
@@ -138,6 +188,62 @@ def _beside(target: Path, force: bool) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             part.unlink()
+        if lock is not None:
+            os.close(lock)
+
+
+def _new_part(target: Path) -> tuple[Path, BinaryIO, int | None]:
+    """A new file beside an output, and what keeps it locked until it has its name.
+
+    The lock goes with the process: a part that nobody holds was left by a writer that was killed.
+    """
+    while True:
+        part = target.with_name(f"{_stem(target)}.{secrets.token_hex(4)}.part")
+        # 0o666 less the umask, as for any new file; O_EXCL so that nobody's file is taken for ours.
+        number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        if fcntl is None or not _lock(number, wait=True):
+            return part, os.fdopen(number, "wb"), None
+        if os.path.exists(part):  # nobody cleared it away in the moment before it was locked
+            return part, os.fdopen(os.dup(number), "wb"), number
+        os.close(number)
+
+
+def _clear(target: Path) -> None:
+    """Remove what killed writers of the same output left beside it; what a living one holds stays."""
+    with suppress(OSError), os.scandir(target.parent) as listing:
+        stem = _stem(target)
+        for name in [entry.name for entry in listing if entry.name.startswith(stem)]:
+            if _PART.fullmatch(name, len(stem)):
+                with suppress(OSError):
+                    _remove_unheld(target.with_name(name))
+
+
+def _remove_unheld(part: Path) -> None:
+    if fcntl is None:
+        part.unlink()
+        return
+    number = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        status = os.fstat(number)
+        if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and _lock(number, wait=False):
+            part.unlink()
+    finally:
+        os.close(number)
+
+
+def _lock(number: int, *, wait: bool) -> bool:
+    """Lock an open file; ``False`` where another holds it, or where files cannot be locked."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        return False
+    return True
+
+
+def _stem(target: Path) -> str:
+    return f".{target.name[:100]}"
 
 
 def _put(part: Path, target: Path, force: bool) -> None:

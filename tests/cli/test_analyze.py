@@ -219,7 +219,7 @@ def test_a_log_is_not_written_over_by_its_own_report(memlens: Any, small_log: Pa
     before = small_log.read_bytes()
     ran = memlens("analyze", small_log, "-f", "-o", small_log)
     assert ran.code == 2
-    assert "is the log itself" in ran.err
+    assert "an input of this command" in ran.err
     assert small_log.read_bytes() == before
 
 
@@ -391,3 +391,45 @@ def test_the_python_twin_takes_owners_as_the_command_line_does(tmp_path: Path) -
     assert [group.owner for group in analysis.logs[0].windows[0].results["peak"].live] == ["encoder", "relu"]
     one = memlens.analyze(log, owners="LAYER encoder")
     assert one.logs[0].windows[0].results["peak"].live[0].owner == "LAYER encoder"
+
+
+def _trace_of_two_gpus(path: Path) -> Path:
+    """Device 0 holds 512 bytes; device 1 holds 1,024 bytes and then cannot give 2 GiB."""
+    events: list[dict[str, Any]] = [
+        {"name": "[memory]", "ts": 1.0, "args": {"Device Id": 0, "Addr": 16, "Bytes": 512, "Total Allocated": 512}},
+        {"name": "[memory]", "ts": 2.0, "args": {"Device Id": 1, "Addr": 32, "Bytes": 1024, "Total Allocated": 1024}},
+        {"name": "[OutOfMemory]", "ts": 3.0, "args": {"Device Id": 1, "Bytes": 2 << 30, "Total Allocated": 1024}},
+    ]
+    for event in events:
+        event.update(ph="i", pid=1, tid=1)
+        event["args"]["Device Type"] = 1
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return path
+
+
+@pytest.mark.parametrize("columns", [None, 80])
+def test_which_of_several_devices_ran_out_of_memory_is_said_first(
+    memlens: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int | None
+) -> None:
+    monkeypatch.chdir(_trace_of_two_gpus(tmp_path / "t.json").parent)
+    ran = memlens("analyze", "t.json", columns=columns)
+    assert ran.code == 0
+    first = " ".join(ran.out.partition("Peak")[0].split())
+    assert first.startswith("Out of memory t.json [device 1] the run met 1 out-of-memory failure")
+    assert "asking for 2.00 GiB" in first
+    assert "[device 0]" not in first
+
+
+def test_a_log_that_ran_out_of_memory_is_named_above_a_table_of_logs(
+    memlens: Any, small_log: Path, tmp_path: Path
+) -> None:
+    failed = tmp_path / "failed.log"
+    failed.write_bytes(
+        small_log.read_bytes() + b"Out of memory error on GPU 0. Cannot allocate 2.000000GB memory on GPU 0\n"
+    )
+    for arguments in ([small_log, failed], [small_log, failed, "--by", "STEP (.*) START"]):
+        ran = memlens("analyze", *arguments)
+        assert ran.code == 0
+        assert ran.out.startswith("Out of memory ")
+        assert str(failed) in ran.out.splitlines()[0]
+    assert not memlens("analyze", small_log, small_log).out.startswith("Out of memory")

@@ -170,7 +170,7 @@ def test_the_table_goes_to_a_file_and_not_over_a_log(memlens: Any, logs: tuple[P
     assert memlens("compare", *logs, "-o", target).code == 1
     template = f"{tmp_path}/{{x}}.log"
     ran = memlens("compare", "--template", template, "-f", "-o", logs[1])
-    assert (ran.code, "is the log itself" in ran.err) == (2, True)
+    assert (ran.code, "an input of this command" in ran.err) == (2, True)
 
 
 def test_comparing_into_a_pipe_needs_neither_pandas_nor_rich(

@@ -72,14 +72,18 @@ def test_the_list_has_every_format_with_a_sample(run: Run) -> None:
     assert code == 0
     for form in memlens.formats().known:
         assert f"{form.name}  {form.summary}" in out
-        assert f"  sample  {form.sample}" in out
+        assert f"  sample  {form.sample}\n  sizes   {form.sizes}\n  places  {form.places}" in out
+        assert ("lines" in form.places) == form.is_text
 
 
 def test_formats_of_your_own_are_listed_with_their_file(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(FORMATS.replace(', "pool: \\u001b"', ""))
     _, out, _ = run("formats", "--formats", path)
-    assert f"pool  a format of your own\n  sample  pool: take 64 ff\n  from    {path}" in out
+    assert (
+        f"pool  a format of your own\n  sample  pool: take 64 ff\n  sizes   what its lines say\n  places  lines\n  from    {path}"
+        in out
+    )
 
 
 def test_an_input_is_told_with_the_reason(run: Run, tmp_path: Path, trace: Path) -> None:
@@ -103,6 +107,8 @@ def test_json_has_the_same_by_a_contract(run: Run, trace: Path) -> None:
         "format": "kineto",
         "compression": "",
         "why": "it is JSON and begins like a trace",
+        "looks_like": "",
+        "hint": "",
     }
 
 
@@ -110,6 +116,33 @@ def test_a_missing_input_is_an_error(run: Run, tmp_path: Path) -> None:
     code, _, err = run("formats", tmp_path / "none.log")
     assert code == 1
     assert "no such file" in err
+
+
+def test_one_of_several_that_is_missing_does_not_lose_the_others(run: Run, tmp_path: Path, trace: Path) -> None:
+    missing = tmp_path / "none.log"
+    code, out, err = run("formats", trace, missing, trace)
+    assert code == 1
+    assert out.count("format  kineto: ") == 2
+    assert err.startswith(f"memlens: error: {missing}: no such file\n")
+    code, out, err = run("formats", missing, trace, tmp_path, "--format", "json")
+    found = json.loads(out)
+    assert code == 1
+    assert [one["format"] for one in found["inputs"]] == ["kineto"]
+    assert [one["path"] for one in found["failures"]] == [str(missing), str(tmp_path)]
+    assert found["failures"][0]["message"].endswith("no such file")
+    assert err.count("memlens: error: ") == 2
+
+
+def test_what_no_reader_recognises_is_called_what_it_looks_like(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"\x93NUMPY\x01\x00")
+    code, out, _ = run("formats", path)
+    assert code == 0
+    assert "  format  none that memlens reads: it is an array of NumPy (.npy)\n  hint    memlens reads" in out
+    path.write_bytes(b'{"a": 1}')
+    _, out, _ = run("formats", path)
+    assert "  format  paddle: " in out
+    assert "  looks   like JSON\n  hint    " in out
 
 
 def test_standard_input_is_named_once(run: Run) -> None:
@@ -146,13 +179,12 @@ def test_a_device_is_a_number_or_cpu(run: Run, trace: Path) -> None:
     assert "has no device -1" in err
 
 
-@pytest.mark.parametrize("verb", [("gate", "--budget", "peak=1GiB"), ("compare",)])
-def test_a_verb_that_wants_one_device_lists_them(run: Run, trace: Path, verb: Any) -> None:
-    code, _, err = run(verb[0], trace, *verb[1:])
+def test_a_verb_that_wants_one_device_lists_them(run: Run, trace: Path) -> None:
+    code, _, err = run("gate", trace, "--budget", "peak=1GiB")
     assert code == 2
     assert "has 2 devices: 0, 1" in err
     assert "--device N" in err
-    assert run(verb[0], trace, *verb[1:], "--device", 0)[0] == 0
+    assert run("gate", trace, "--budget", "peak=1GiB", "--device", 0)[0] == 0
 
 
 def test_diff_compares_device_with_device(run: Run, trace: Path) -> None:

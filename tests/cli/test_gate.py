@@ -255,7 +255,7 @@ def test_what_is_no_baseline_is_not_written_over(memlens: Any, base: Path, tmp_p
     ran = memlens("gate", base, "--baseline", target, "--accept")
     assert (ran.code, ran.out, target.read_text()) == (1, "", "mine")
     assert "not written over" in ran.err
-    assert memlens("gate", base, "--baseline", base, "--accept").code == 1
+    assert memlens("gate", base, "--baseline", base, "--accept").code == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["base.log", "notes.txt"]
 
 

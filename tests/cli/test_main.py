@@ -86,6 +86,56 @@ def test_wrong_usage_is_exit_code_2_with_a_way_to_help(memlens: Any, arguments: 
     assert "help" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["run.log"], "memlens analyze run.log"),
+        (["a log/run.txt", "--top", "3"], "memlens analyze 'a log/run.txt' --top 3"),
+        (["s3://bucket/run", "--by", "STEP"], "memlens analyze s3://bucket/run --by STEP"),
+        (["analyses.log"], "memlens analyze analyses.log"),
+        (["-", "--format", "json"], "memlens analyze - --format json"),
+        (["analyse", "run.log"], "memlens analyze run.log"),
+        (["Diff", "a", "b"], "memlens diff a b"),
+        (["compre", "a", "b"], "memlens compare a b"),
+        (["format"], "memlens formats"),
+    ],
+)
+def test_who_names_no_verb_is_told_which_one_was_meant(memlens: Any, arguments: list[str], meant: str) -> None:
+    ran = memlens(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.endswith(f"Did you mean: {meant}\n")
+
+
+def test_a_file_is_a_log_whatever_it_is_called(memlens: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "workerlog").write_text("x")
+    assert "Did you mean: memlens analyze workerlog" in memlens("workerlog").err
+
+
+@pytest.mark.parametrize("name", ["frobnicate", "x\x1b[31m"])
+def test_no_guess_is_made_where_nothing_is_near_and_no_name_is_obeyed(memlens: Any, name: str) -> None:
+    ran = memlens(name)
+    assert ran.code == 2
+    assert "Did you mean" not in ran.err
+    assert "\x1b" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"), [("memlens ana", "analyze"), ("memlens run.log --s", ""), ("memlens dif ", "")]
+)
+def test_a_shell_that_asks_for_completions_gets_no_error(process: Any, words: str, offered: str) -> None:
+    asked = {"_MEMLENS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+    ran = process(env=asked)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert offered in ran.stdout
+
+
+def test_an_option_that_is_misspelt_is_suggested(memlens: Any) -> None:
+    ran = memlens("analyze", "run.log", "--bye", "STEP")
+    assert ran.code == 2
+    assert "--by" in ran.err.split("No such option", 1)[1].removeprefix(" '--bye'")
+
+
 def test_every_public_name_can_be_had() -> None:
     for name in package.__all__:
         assert getattr(package, name) is not None

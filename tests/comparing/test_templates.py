@@ -211,3 +211,26 @@ def test_what_fills_a_template_is_found_again(
     matches = template.find()
     assert {(match.fields["gbs"], match.fields["branch"], match.fields["rank"]) for match in matches} == runs
     assert all(template.fill(match.fields) == match.path for match in matches)
+
+
+def test_a_field_does_not_take_the_dot_that_stands_before_it(tmp_path: Path) -> None:
+    write(tmp_path, "workerlog.0", "workerlog.1")
+    with pytest.raises(InputError, match="no file matches the template") as error:
+        Template(f"{tmp_path}/workerlog{{rank}}").find()
+    assert "workerlog.0 and 1 more: no field begins with a dot; write 'workerlog.{rank}'" in error.value.hint
+    found = Template(f"{tmp_path}/workerlog.{{rank}}").find()
+    assert [match.fields["rank"] for match in found] == ["0", "1"]
+
+
+def test_names_that_nearly_match_beside_such_that_do_are_not_dropped_in_silence(tmp_path: Path) -> None:
+    write(tmp_path, "log.7", "log3", "log4", "other")
+    found = Template(f"{tmp_path}/log{{rank}}").find()
+    assert [match.fields["rank"] for match in found if not match.problem] == ["3", "4"]
+    (problem,) = [match.problem for match in found if match.problem]
+    assert problem == f"{tmp_path}/log.7: no field begins with a dot; write 'log.{{rank}}'"
+
+
+def test_a_dot_within_a_value_is_a_part_of_it(tmp_path: Path) -> None:
+    write(tmp_path, "v3.0.1.log")
+    (match,) = Template(f"{tmp_path}/v{{version}}.log").find()
+    assert match.fields == {"version": "3.0.1"}

@@ -378,7 +378,7 @@ def test_what_is_no_baseline_is_never_written_over(tmp_path: Path, text: bytes) 
 def test_a_log_is_not_written_over_by_its_own_baseline(tmp_path: Path) -> None:
     path = steps(tmp_path, "a.log", 0)
     before = path.read_bytes()
-    with pytest.raises(OutputError):
+    with pytest.raises(UsageError, match="an input of this command"):
         memlens.accept(path, path)
     assert path.read_bytes() == before
 

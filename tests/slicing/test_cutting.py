@@ -274,9 +274,12 @@ def test_a_file_that_exists_is_not_written_over_unasked(base: Path, tmp_path: Pa
     assert out.read_bytes() == BASE
 
 
-def test_a_log_can_be_cut_in_place(base: Path) -> None:
-    slice_log(base, base, start="START SOT_CALL_0", end="END SOT_CALL_0", force=True)
-    assert base.read_bytes() == CALL_0
+def test_a_log_is_not_cut_in_place(tmp_path: Path) -> None:
+    log = tmp_path / "base.log"
+    log.write_bytes(b"one\ntwo\n")
+    with pytest.raises(UsageError, match="an input of this command"):
+        slice_log(log, log, start="two", force=True)
+    assert log.read_bytes() == b"one\ntwo\n"
 
 
 def test_progress_is_told_in_bytes(base: Path, tmp_path: Path) -> None:

@@ -70,9 +70,35 @@ class _LazyGroup(click.Group):
         command = getattr(importlib.import_module(module), attribute)
         return cast("click.Command", command)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        unknown = name == "-" or not (name.startswith("-") or self.get_command(ctx, name))
+        if unknown and not ctx.resilient_parsing:  # as it is where a shell asks for completions
+            from memlens.reports.text import visible
+
+            meant = _meant(args)
+            ctx.fail(f"No such command {visible(repr(name))}." + (f" Did you mean: {visible(meant)}" if meant else ""))
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in VERBS.items()])
+
+
+def _meant(args: Sequence[str]) -> str:
+    """What somebody may have meant who named no verb: one that is spelt alike, or the verb for a log; ``""`` where neither."""
+    import difflib
+    import shlex
+
+    from memlens.parsing.urls import is_url
+
+    name = args[0]
+    if name == "-" or os.path.isfile(name) or is_url(name) or any(mark in name for mark in "./\\"):
+        return shlex.join(["memlens", "analyze", *args])
+    close = difflib.get_close_matches(name.lower(), VERBS, 1)
+    return shlex.join(["memlens", *close, *args[1:]]) if close else ""
 
 
 @click.group(

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from memlens.cli.options import Cut, anchor_options, input_options, output_options, owner_options
-from memlens.cli.results import FORMATS, Size, refuse_outputs, render_result
+from memlens.cli.results import FORMATS, Size, refuse_outputs, render_result, report_failures
 from memlens.errors import UsageError
-
-if TYPE_CHECKING:
-    from memlens.analysis import Analysis
 
 __all__ = ["analyze_command"]
 
@@ -115,7 +110,7 @@ def analyze_command(
             )
     if logs.count("-") > 1:
         raise UsageError("stdin (-) can be read only once", "Give - once.")
-    refuse_outputs(output, force, logs)
+    refuse_outputs(output, force, logs, formats=formats)
     with progress_bar([] if no_progress else logs) as progress:
         analysis = analyze(
             logs,
@@ -146,7 +141,7 @@ def analyze_command(
     )
     with open_output(output, force) as out:
         out.write(text.encode())
-    _report_failures(analysis)
+    report_failures(analysis.failures)
     return 1 if analysis.failures else 0
 
 
@@ -162,11 +157,3 @@ def _default_analyzers(form: str, series: bool, logs: int) -> tuple[str, ...] | 
     if series:
         return (*_IN_TABLES, "growth")
     return _ON_SCREEN if logs == 1 else _IN_TABLES
-
-
-def _report_failures(analysis: Analysis) -> None:
-    from memlens.cli import report_error
-    from memlens.errors import MemlensError
-
-    for failure in analysis.failures:
-        report_error(MemlensError(failure.message, failure.hint))

@@ -115,7 +115,8 @@ def compare_command(
     """Put runs side by side: what each needed, and what it changed against a base.
 
     Give LOGs, and each is a row; or give a template, and its fields lay the runs out as a matrix. LOG is a file (plain, .gz, .zst,
-    .xz, .bz2), a URL, or - for stdin, in any format that memlens reads; of one with several devices --device names the one to compare.
+    .xz, .bz2), a URL, or - for stdin, in any format that memlens reads; of one with several devices each GPU is a row, and the CPU
+    beside them is left out (--device takes one).
     A run that ended out of memory shows OOM and what it asked for; one that is missing or unreadable
     shows as such.
 
@@ -130,7 +131,7 @@ def compare_command(
     from memlens.reports.compare_screens import compare_blocks
 
     paths = _paths(logs, template, rows, cols)
-    refuse_outputs(output, force, paths)
+    refuse_outputs(output, force, paths, formats=formats)
     with progress_bar([] if no_progress else [path for path in paths if os.path.isfile(path)]) as progress:
         comparison = compare(
             logs if template is None else template,

@@ -160,7 +160,7 @@ def diff_command(
     )
     if base == head == "-":
         raise UsageError("stdin (-) can be read only once", "Give - for one of the two logs.")
-    refuse_outputs(output, force, (base, head))
+    refuse_outputs(output, force, (base, head), formats=formats)
     with progress_bar([] if no_progress else list(dict.fromkeys((base, head)))) as progress:
         result = diff(
             base,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from memlens.cli.results import report_failures
 from memlens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,10 +40,12 @@ Examples:
     show_default=True,
     help="How to write the result.",
 )
-def formats_command(logs: tuple[str, ...], formats: str | None, form: str) -> None:
+def formats_command(logs: tuple[str, ...], formats: str | None, form: str) -> int:
     """List the formats that memlens reads, or say which of them each LOG has, and why.
 
     LOG is a file (plain, .gz, .zst, .xz, .bz2), a URL, or - for stdin; only its first 64 KiB are read.
+
+    An input that cannot be read does not lose the others; the exit code is then 1.
 
     Formats of your own come from [[tool.memlens.format]] in the nearest pyproject.toml or from a file given by --formats.
     """
@@ -55,9 +58,11 @@ def formats_command(logs: tuple[str, ...], formats: str | None, form: str) -> No
         import json
 
         click.echo(json.dumps(found.to_dict(), indent=2))
-        return
-    for line in _recognised(found) if logs else _listed(found):
-        click.echo(line)
+    else:
+        for line in _recognised(found) if logs else _listed(found):
+            click.echo(line)
+    report_failures(found.failures)
+    return 1 if found.failures else 0
 
 
 def _listed(found: Formats) -> Iterator[str]:
@@ -68,6 +73,8 @@ def _listed(found: Formats) -> Iterator[str]:
             yield ""
         yield f"{visible(form.name)}  {visible(form.summary)}"
         yield f"  sample  {visible(form.sample)}"
+        yield f"  sizes   {visible(form.sizes)}"
+        yield f"  places  {visible(form.places)}"
         if form.origin != "memlens":
             yield f"  from    {visible(form.origin)}"
 
@@ -81,5 +88,12 @@ def _recognised(found: Formats) -> Iterator[str]:
             yield ""
         compressed = f" ({one.compression})" if one.compression else ""
         yield f"{visible(one.path)}{compressed}"
-        yield f"  format  {visible(one.format)}: {visible(summaries.get(one.format, ''))}"
-        yield f"  why     {visible(one.why)}"
+        if one.format is None:
+            yield f"  format  none that memlens reads: it is {one.looks_like}"
+        else:
+            yield f"  format  {visible(one.format)}: {visible(summaries.get(one.format, ''))}"
+            yield f"  why     {visible(one.why)}"
+            if one.looks_like:
+                yield f"  looks   like {one.looks_like}"
+        for place, line in enumerate(one.hint.splitlines()):
+            yield f"  {' ' if place else 'hint':6}  {line}"

@@ -119,7 +119,7 @@ def gate_command(
         raise UsageError("--with-events needs --accept", "It says what to keep beside the baseline.")
     if log == base_log == "-":
         raise UsageError("stdin (-) can be read only once", "Give - for one of the two logs.")
-    _refuse_files([output, junit, markdown], force, [log, *filter(None, [baseline, base_log])])
+    _refuse_files([output, junit, markdown], force, log, baseline, base_log, formats)
     from memlens.cli.progress import progress_bar
     from memlens.gating.run import gate
 
@@ -229,17 +229,22 @@ def _refuse_with_accept(baseline: str | None, base_log: str | None, **outputs: s
         )
 
 
-def _refuse_files(outputs: list[str | None], force: bool, inputs: list[str]) -> None:
+def _refuse_files(
+    outputs: list[str | None], force: bool, log: str, baseline: str | None, base_log: str | None, formats: str | None
+) -> None:
     """Say early that an output cannot be written, or is another one or an input.
 
     Raises:
         OutputError: See :func:`memlens.output.refuse_overwrite`.
         UsageError: Two of the files are one.
     """
-    files = [path for path in outputs if path is not None]
-    for path in files:
-        refuse_outputs(path, force, inputs)
+    from memlens.gating.stored import events_path
+
     if "-" in outputs[1:]:
         raise UsageError("--junit and --markdown write to a file", "--format markdown writes Markdown to stdout.")
+    events = None if baseline is None else str(events_path(baseline))
+    inputs = [path for path in (log, baseline, events, base_log) if path is not None]
+    refuse_outputs(outputs[0], force, inputs, formats=formats, others=outputs[1:])
+    files = [path for path in outputs if path is not None]
     if len({os.path.realpath(path) for path in files}) < len(files):
         raise UsageError("two outputs go to one file", "Name another file for one of them.")

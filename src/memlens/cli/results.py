@@ -6,8 +6,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,11 +15,12 @@ from memlens.units import parse_bytes
 
 if TYPE_CHECKING:
     from memlens.analysis import Analysis
+    from memlens.analyzed import Failure
     from memlens.comparing.result import Comparison
     from memlens.diffing.result import Diff
     from memlens.reports.blocks import Block
 
-__all__ = ["FORMATS", "Size", "refuse_outputs", "render_result"]
+__all__ = ["FORMATS", "Size", "refuse_outputs", "render_result", "report_failures"]
 
 FORMATS = ("table", "json", "csv", "markdown")
 
@@ -40,24 +39,43 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # generic only in newer 
             self.fail(f"{error.message}. {error.hint}", param, ctx)
 
 
-def refuse_outputs(output: str | None, force: bool, logs: Iterable[str]) -> None:
-    """Say early, before any work, that an output cannot be written: it exists, or it is one of the logs.
+def refuse_outputs(
+    output: str | None,
+    force: bool,
+    logs: Iterable[str],
+    *,
+    formats: str | None = None,
+    others: Iterable[str | None] = (),
+) -> None:
+    """Say early, before any work, that an output cannot be written: it exists, or it is something that is read.
+
+    Args:
+        output: What ``-o`` names; ``None`` and ``-`` are stdout.
+        force: Write over it if it exists.
+        logs: What is read.
+        formats: The file of formats that was named; without one the nearest ``pyproject.toml`` is read.
+        others: Further outputs, all of them files.
 
     Raises:
         OutputError: See :func:`memlens.output.refuse_overwrite`.
-        UsageError: It is one of the logs.
+        UsageError: It is an input; see :func:`memlens.output.refuse_inputs`.
     """
-    from memlens.output import refuse_overwrite
+    from memlens.output import refuse_inputs, refuse_overwrite
+    from memlens.parsing.user_formats import formats_file
 
-    refuse_overwrite(output, force)
-    if output is not None and any(_same_file(output, log) for log in logs):
-        raise UsageError(f"{output} is the log itself", "Name another file to write to.")
+    outputs = [None if output == "-" else output, *others]
+    refuse_inputs(outputs, [*logs, formats_file(formats)])
+    for path in outputs:
+        refuse_overwrite(path, force)
 
 
-def _same_file(output: str, log: str) -> bool:
-    with suppress(OSError, ValueError):
-        return Path(output).samefile(log)
-    return False
+def report_failures(failures: Iterable[Failure]) -> None:
+    """Write on stderr which of several inputs could not be read, and why."""
+    from memlens.cli import report_error
+    from memlens.errors import MemlensError
+
+    for failure in failures:
+        report_error(MemlensError(failure.message, failure.hint))
 
 
 def render_result(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 from typing import Any
 
 from memlens.comparing.result import RESERVED, Run
-from memlens.comparing.templates import number
+from memlens.comparing.templates import natural, number
 from memlens.errors import UsageError
 
-__all__ = ["Layout", "lay_out", "lay_out_list"]
+__all__ = ["Layout", "lay_out", "lay_out_list", "row_keys", "run_key"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Layout:
         base_field: The field by which a run's base is found: the run alike in all other fields that has ``base_value`` there.
         base_value: The value of the base.
         base_run: Which run all others are compared with, where there is no such field.
+        base_devices: The runs of the base's further devices: each device is compared with the one of its number.
     """
 
     rows: tuple[str, ...] = ()
@@ -32,12 +36,15 @@ class Layout:
     base_field: str | None = None
     base_value: str | None = None
     base_run: int | None = None
+    base_devices: tuple[int, ...] = ()
 
     def bases(self, runs: Sequence[Run]) -> Iterator[Run | None]:
         """The base of each run, in their order; ``None`` for a base itself and where there is none."""
         if self.base_run is not None:
-            base = runs[self.base_run]
-            yield from (None if run is base else base for run in runs)
+            devices = [runs[place] for place in (self.base_run, *self.base_devices)]
+            for run in runs:
+                alike = (base for base in devices if base.device == run.device or len(devices) == 1)
+                yield None if any(run is base for base in devices) else next(alike, None)
             return
         if self.base_field is None:
             yield from (None for _ in runs)
@@ -52,6 +59,26 @@ class Layout:
         if self.base_run is not None:
             return {"path": runs[self.base_run].path}
         return None if self.base_field is None else {"field": self.base_field, "value": self.base_value}
+
+
+def run_key(run: Run, fields: Sequence[str]) -> tuple[str, ...]:
+    """The values of some fields of a run."""
+    return tuple(run.fields[name] for name in fields)
+
+
+def row_keys(known: AbstractSet[tuple[str, ...]], values: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """The rows of a table in their natural order.
+
+    Where at least half of all combinations of values have a run, all have a row, so that a run that is missing in every
+    column shows as missing; else only those that exist have one.
+
+    Args:
+        known: The combinations that some run has.
+        values: The values of each field of the rows, in their natural order.
+    """
+    if 2 * len(known) >= prod(map(len, values)):
+        return list(product(*values))
+    return sorted(known, key=lambda key: [natural(text) for text in key])
 
 
 def _others(run: Run, field: str) -> tuple[tuple[str, str], ...]:

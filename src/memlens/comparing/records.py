@@ -13,6 +13,7 @@ from memlens.comparing.result import Oom, Run, RunWindow, Status
 from memlens.cut import Cut
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.events import EventLog, Kind
+from memlens.parsing.inputs import device_label, without_cpu
 from memlens.parsing.urls import is_url
 from memlens.reading import ReadAs, Reading, input_name
 
@@ -55,6 +56,9 @@ class Order:
 def record(order: Order, progress: Callable[[int], None] | None = None) -> Run:
     """Read one log and keep its figures; what cannot be read is a run with a status and no figures.
 
+    Of an input with several devices each GPU is a run, the first one with the others as its ``further`` ones; the CPU beside
+    them is left out with a remark.
+
     Args:
         order: What to read.
         progress: Called with the bytes of it read so far, as they lie on disk.
@@ -62,21 +66,36 @@ def record(order: Order, progress: Callable[[int], None] | None = None) -> Run:
     Raises:
         UsageError: The cut makes no sense.
     """
-    from memlens.analyzers.peak import remarks_on
-    from memlens.slicing import suspect_anchors
-
     cut = order.cut
     # A look at a line or two tells the time of one window; of a series a column of times is cheaper.
     reading = Reading(cut.patterns, strict=order.strict, times=cut.series, progress=progress, how=order.how)
     try:
-        log = reading.read(order.given)
+        logs, left_out = without_cpu(reading.read_all(order.given))
     except UsageError:
         raise
     except MemlensError as error:
         return _without_figures(order, _missing(order, error), error.message, error.hint)
     except MemoryError:
         return _without_figures(order, "unreadable", "not enough memory for this log", "Try --jobs 1.")
-    run = _judged(order, log)
+    runs = [
+        replace(
+            run,
+            path=f"{run.path} {device_label(log)}" if len(logs) > 1 else run.path,
+            device=log.device,
+            remarks=(*run.remarks, *left_out),
+        )
+        for log in logs
+        for run in [_recorded(order, log)]
+    ]
+    return replace(runs[0], further=tuple(runs[1:]))
+
+
+def _recorded(order: Order, log: EventLog) -> Run:
+    """The figures of one device's log."""
+    from memlens.analyzers.peak import remarks_on
+    from memlens.slicing import suspect_anchors
+
+    cut, run = order.cut, _judged(order, log)
     try:
         windows = cut.windows(log)
     except AnchorError as error:

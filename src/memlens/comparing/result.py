@@ -107,6 +107,8 @@ class Run:
         remarks: What to know of them (which one is open, that the peak may lie before the input), in words.
         oom: The failure that it ended in.
         ooms: Out-of-memory failures that its log tells of, also those that it survived.
+        device: The number of its device, -1 for the CPU; ``None`` where its input does not tell.
+        further: As it is read: the runs of the further devices of its input, which then stand beside it.
     """
 
     path: str
@@ -120,6 +122,8 @@ class Run:
     remarks: tuple[str, ...] = ()
     oom: Oom | None = None
     ooms: int = 0
+    device: int | None = None
+    further: tuple[Run, ...] = ()
 
     @cached_property
     def _by_name(self) -> dict[str, RunWindow]:
@@ -241,6 +245,7 @@ class Comparison:
             "notes": [*run.notes, *run.remarks],
             "oom": None if run.oom is None else asdict(run.oom),
             "ooms": run.ooms,
+            "device": run.device,
             "base": None if base is None else base.path,
             "windows": [
                 {**asdict(window), **changes(base, run, window.name if self.by else None)} for window in run.windows

@@ -9,14 +9,14 @@ from pathlib import Path
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from memlens.comparing.layout import Layout, lay_out, lay_out_list
+from memlens.comparing.layout import Layout, lay_out, lay_out_list, row_keys, run_key
 from memlens.comparing.metrics import DEFAULT, DEFAULT_OF_MATRIX, Metric, choose_metrics
 from memlens.comparing.outliers import outliers
 from memlens.comparing.parallel import record_all
 from memlens.comparing.records import Order
 from memlens.comparing.result import Comparison, Run, RunWindow
 from memlens.comparing.scaling import slopes
-from memlens.comparing.templates import Template
+from memlens.comparing.templates import Template, natural
 from memlens.cut import Cut, as_list
 from memlens.errors import UsageError
 from memlens.reading import ReadAs
@@ -29,6 +29,10 @@ __all__ = ["compare"]
 
 #: The name of the window that stands for all windows of a series.
 TYPICAL = "(median)"
+#: The field that tells the devices of an input apart, where a template finds inputs with several.
+DEVICE = "device"
+#: Cells of a table up to which those without a file are listed as missing.
+_MOST_CELLS = 100_000
 
 
 def compare(
@@ -71,12 +75,12 @@ def compare(
         strict: A log that is cut short counts as unreadable.
         progress: Called with the bytes read so far, over all logs, as they lie on disk.
         input_format: The format of the inputs, where it is not to be looked for; see :func:`memlens.read`.
-        device: The device to compare of inputs that have several; -1 is the CPU.
+        device: The device to compare of inputs that have several, -1 for the CPU; ``None`` compares each GPU, or the CPU where it is alone.
         layer: The allocator layer of Paddle to take blocks from; see :func:`memlens.read`.
         formats: A TOML file with formats of your own, instead of those in the nearest ``pyproject.toml``.
 
     Raises:
-        UsageError: Arguments that make no sense together, or a log with several devices of which none is named.
+        UsageError: Arguments that make no sense together.
         InputError: No file matches the template.
     """
     cut = Cut(start, tuple(as_list(end)), start_regex, tuple(as_list(end_regex)), nth, by)
@@ -92,7 +96,8 @@ def compare(
         raise UsageError("no log to compare", "Name some, or give a template.")
     orders = [Order(given, cut, strict, how=how) for given in logs]
     layout = lay_out_list([order.path for order in orders], base)
-    return _read(orders, layout, chosen or choose_metrics(DEFAULT[cut.given]), cut, jobs, progress)
+    runs, first = _side_by_side(record_all(orders, jobs, progress))
+    return _compared(runs, first, layout, chosen or choose_metrics(DEFAULT[cut.given]), cut)
 
 
 def _check(cut: Cut, jobs: int | None) -> None:
@@ -130,37 +135,106 @@ def _of_template(
     problems = tuple(match.problem for match in found if match.problem)
     orders = [Order(match.path, cut, strict, match.fields, how) for match in files]
     values = field_values([match.fields for match in files], template.fields)
-    layout = lay_out(values, [match.path for match in files], rows, cols, base)
+    asked = {*rows, cols, (base or "").partition("=")[0]}
+    if DEVICE in values or DEVICE not in asked:  # said before anything is read
+        lay_out(values, [match.path for match in files], rows, cols, base)
+    read = record_all(orders, jobs, progress)
+    runs, first = _side_by_side(read)
+    if several := next((run.path for run in read if run.further), None):
+        if DEVICE in values:
+            raise UsageError(
+                f"{several}: is one of several devices, and the template has a field {DEVICE!r} already",
+                "Name one device, --device N, or give that field another name.",
+            )
+        runs = _with_device_field(runs)
+        values = field_values([run.fields for run in runs], (*template.fields, DEVICE))
+    layout = lay_out(values, [order.path for order in orders], rows, cols, base)
     usual = (DEFAULT if layout.cols is None else DEFAULT_OF_MATRIX)[cut.given]
-    comparison = _read(orders, layout, metrics or choose_metrics(usual), cut, jobs, progress)
+    comparison = _compared(runs, first, layout, metrics or choose_metrics(usual), cut)
     windows = comparison.typical or tuple(run.window(None) for run in comparison.runs)
-    return replace(
+    comparison = replace(
         comparison,
         template=template.text,
         problems=problems,
         scaling=tuple(slopes(comparison.runs, windows, values)),
         outliers=tuple(outliers(comparison.runs, windows, values)),
     )
+    return _with_missing_cells(comparison, template)
+
+
+def _side_by_side(read: Sequence[Run]) -> tuple[list[Run], list[int]]:
+    """All runs, those of further devices behind the first one of their input; and where each input's runs begin."""
+    runs: list[Run] = []
+    first = []
+    for run in read:
+        first.append(len(runs))
+        runs += [replace(run, further=()), *run.further]
+    return runs, first
+
+
+def _with_device_field(runs: Sequence[Run]) -> list[Run]:
+    """Runs with their device as one more field."""
+    return [replace(run, fields={**run.fields, DEVICE: _device_name(run.device)}) for run in runs]
+
+
+def _device_name(number: int | None) -> str:
+    return {None: "unknown", -1: "cpu"}.get(number) or str(number)
+
+
+def _with_missing_cells(comparison: Comparison, template: Template) -> Comparison:
+    """The comparison with a run for each cell of its table that no file was found for."""
+    layout, values, runs = comparison.layout, comparison.values, comparison.runs
+    varying = (*layout.rows, *([] if layout.cols is None else [layout.cols]))
+    heads = [()] if layout.cols is None else [(value,) for value in values[layout.cols]]
+    keys = row_keys({run_key(run, layout.rows) for run in runs}, [values[name] for name in layout.rows])
+    if len(keys) * len(heads) > _MOST_CELLS:
+        problem = f"the table has {len(keys) * len(heads):,} cells; those without a file are not listed"
+        return replace(comparison, problems=(*comparison.problems, problem))
+    known = {run_key(run, varying) for run in runs}
+    fixed = {name: texts[0] for name, texts in values.items()}
+    missing = [
+        _no_file(template, {**fixed, **dict(zip(varying, (*key, *head), strict=True))})
+        for key in keys
+        for head in heads
+        if (*key, *head) not in known
+    ]
+    if not missing:
+        return comparison
+    typical = comparison.typical or (None,) * len(runs)
+    cells = [*zip(runs, typical, strict=True), *((run, None) for run in missing)]
+    cells.sort(key=lambda cell: [natural(cell[0].fields[name]) for name in values])
+    place = {id(run): number for number, (run, _) in enumerate(cells)}
+    if layout.base_run is not None:
+        base, *further = (place[id(runs[number])] for number in (layout.base_run, *layout.base_devices))
+        layout = replace(layout, base_run=base, base_devices=tuple(further))
+    return replace(
+        comparison,
+        runs=tuple(run for run, _ in cells),
+        layout=layout,
+        typical=tuple(window for _, window in cells) if comparison.typical else (),
+    )
+
+
+def _no_file(template: Template, fields: Mapping[str, str]) -> Run:
+    path = template.fill(fields)
+    return Run(path, fields, "missing", message=f"{path}: no such file")
 
 
 def field_values(found: Sequence[Mapping[str, str]], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The values of each field, in their natural order."""
-    from memlens.comparing.templates import natural
-
     return {name: tuple(sorted({fields[name] for fields in found}, key=natural)) for name in names}
 
 
-def _read(
-    orders: Sequence[Order],
-    layout: Layout,
-    metrics: tuple[Metric, ...],
-    cut: Cut,
-    jobs: int | None,
-    progress: Callable[[int], None] | None,
+def _compared(
+    runs: Sequence[Run], first: Sequence[int], layout: Layout, metrics: tuple[Metric, ...], cut: Cut
 ) -> Comparison:
-    runs = tuple(record_all(orders, jobs, progress))
+    """Runs side by side, by a layout whose base is the number of an input, whose runs begin at ``first``."""
+    if layout.base_run is not None:
+        end = [*first, len(runs)][layout.base_run + 1]
+        begin = first[layout.base_run]
+        layout = replace(layout, base_run=begin, base_devices=tuple(range(begin + 1, end)))
     typical = _typical(runs) if cut.series else ()
-    return Comparison(runs, layout, metrics, by=cut.by, cut=cut.given, typical=typical)
+    return Comparison(tuple(runs), layout, metrics, by=cut.by, cut=cut.given, typical=typical)
 
 
 def _typical(runs: Sequence[Run]) -> tuple[RunWindow | None, ...]:

@@ -1,7 +1,7 @@
 """Path templates: ``runs/gbs{gbs}/{branch}/workerlog.{rank}`` finds files and says what stands where each field is.
 
-A field is what ``*`` is to a shell: it stands for one or more characters of one name in a path, never for a separator, and at the
-start of a name it does not stand for a dot.  Everything else is taken as it stands, so that brackets, stars and dots of a path
+A field is what ``*`` is to a shell: it stands for one or more characters of one name in a path, never for a separator, and what it
+stands for does not begin with a dot: ``workerlog{rank}`` is not ``workerlog.0``.  Everything else is taken as it stands, so that brackets, stars and dots of a path
 mean themselves; ``{{`` and ``}}`` are braces.  Where a text could be split between two fields in several ways, the earlier one
 gets as little as possible.  A field that comes twice has one value.
 """
@@ -30,12 +30,12 @@ _MARK = "An opening or closing brace itself is written {{ or }}."
 
 @dataclass(frozen=True)
 class Found:
-    """A file that a template matches, or a folder on the way that cannot be looked into.
+    """A file that a template matches, or a folder on the way of which something is left out.
 
     Attributes:
         path: Where it is, begun as the template begins.
         fields: What stands where each field is; of a folder only the fields up to it.
-        problem: Why a folder cannot be looked into, or ``""``.
+        problem: Why a folder cannot be looked into, or what in it nearly matches, or ``""``.
     """
 
     path: str
@@ -150,7 +150,7 @@ def _walk(
         else:
             reached.note(depth, folder, f"no file {text!r}" if text else "no file name in the template")
         return
-    pattern = _pattern(name, bound)
+    pattern, dotted = _pattern(name, bound), _pattern(name, bound, dots=True)
     hidden = not name[0][1] and name[0][0].startswith(".")
     try:
         with os.scandir(folder or ".") as listing:
@@ -161,13 +161,13 @@ def _walk(
     except OSError as error:
         yield Found(folder.rstrip("/"), bound, f"{folder}: cannot be looked into: {error.strerror or error}")
         return
-    matched = 0
+    matched, nearly = 0, []
     for entry, is_folder in sorted(entries):
-        if (
-            is_folder != bool(rest)
-            or (entry.startswith(".") and not hidden)
-            or (match := pattern.fullmatch(entry)) is None
-        ):
+        if is_folder != bool(rest) or (entry.startswith(".") and not hidden):
+            continue
+        if (match := pattern.fullmatch(entry)) is None:
+            if loose := dotted.fullmatch(entry):
+                nearly.append((entry, loose.groupdict()))
             continue
         matched += 1
         fields = {**bound, **match.groupdict()}
@@ -175,6 +175,14 @@ def _walk(
             yield from _walk(f"{folder}{entry}/", rest, fields, reached, depth + 1)
         else:
             yield Found(f"{folder}{entry}", fields)
+    if nearly:
+        entry, values = nearly[0]
+        more = f" and {len(nearly) - 1:,} more" if len(nearly) > 1 else ""
+        meant = "".join(
+            f".{{{text}}}" if is_field and values.get(text, "").startswith(".") else f"{{{text}}}" if is_field else text
+            for text, is_field in name
+        )
+        yield Found(folder.rstrip("/"), bound, f"{folder}{entry}{more}: no field begins with a dot; write {meant!r}")
     if not matched:
         what = "folder" if rest else "file"
         reached.note(depth, folder, f"no {what} {''.join(f'{{{t}}}' if f else t for t, f in name)!r}")
@@ -186,8 +194,14 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     return False
 
 
-def _pattern(name: tuple[_Piece, ...], bound: Mapping[str, str]) -> re.Pattern[str]:
-    """A regular expression that a whole name of a path matches; its groups are the fields that have no value yet."""
+def _pattern(name: tuple[_Piece, ...], bound: Mapping[str, str], *, dots: bool = False) -> re.Pattern[str]:
+    """A regular expression that a whole name of a path matches; its groups are the fields that have no value yet.
+
+    Args:
+        name: The pieces of the name.
+        bound: The fields that have a value.
+        dots: Values may begin with a dot.
+    """
     parts, seen = [], set(bound)
     for text, is_field in name:
         if not is_field:
@@ -198,7 +212,7 @@ def _pattern(name: tuple[_Piece, ...], bound: Mapping[str, str]) -> re.Pattern[s
             parts.append(f"(?P={text})")
         else:
             seen.add(text)
-            parts.append(f"(?P<{text}>.+?)")
+            parts.append(f"(?P<{text}>.+?)" if dots else f"(?P<{text}>[^.].*?)")
     return re.compile("".join(parts), re.DOTALL)
 
 

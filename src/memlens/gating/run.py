@@ -184,15 +184,18 @@ def accept(
 
     Raises:
         OutputError: The file exists and is no baseline, or cannot be written.
+        UsageError: It is the log itself.
         InputError: The log cannot be read, is in doubt, or its run ran out of memory.
         AnchorError: An anchor marks no line.
     """
     from memlens.gating import stored
-    from memlens.output import open_output, refuse_overwrite
+    from memlens.output import open_output, refuse_inputs, refuse_overwrite
+    from memlens.parsing.user_formats import formats_file
 
     if os.fspath(baseline) == "-":
         raise UsageError("a baseline is a file, to be read again", "Name a file: --baseline memory.json.")
     events_file = stored.events_path(baseline)
+    refuse_inputs([baseline, events_file], [log, formats_file(formats)])
     before = _written_before(baseline)
     keep = with_events if with_events is not None else before is not None and before.events_sha256 is not None
     refuse_overwrite(baseline, force=True)

@@ -56,6 +56,7 @@ class InputFormat:
         recognise: Given the first bytes of an input, uncompressed: what in them tells, in words; ``""`` where nothing does.
         read: Reads an input, given its source and what is wanted of it, into one log a device.
         sizes: What its sizes are, in words that follow "are".
+        places: What ``line`` counts in results, in words.
         layers: What :attr:`~memlens.facts.Facts.layer` of its logs may say; empty for formats of users.
         is_text: It consists of lines of text, which may begin with others.
         origin: Where it comes from: ``memlens``, a file, a package.
@@ -68,6 +69,7 @@ class InputFormat:
     recognise: Callable[[bytes], str]
     read: Callable[[FileSource, Request], Sequence[EventLog]]
     sizes: str = "what its lines say"
+    places: str = "lines"
     layers: tuple[str, ...] = ()
     is_text: bool = True
     origin: str = "memlens"
@@ -172,6 +174,7 @@ BUILT_IN: tuple[InputFormat, ...] = (
         _like_snapshot,
         _read_snapshot,
         "those that tensors asked for",
+        "entries of a device's trace",
         ("torch_snapshot",),
         is_text=False,
     ),
@@ -183,6 +186,7 @@ BUILT_IN: tuple[InputFormat, ...] = (
         _like_kineto,
         _read_kineto,
         "those that the allocator gave: on a GPU rounded up to multiples of 512 bytes",
+        "entries: events, annotations and failures of a device, by their time",
         ("kineto",),
         is_text=False,
     ),
@@ -194,7 +198,7 @@ BUILT_IN: tuple[InputFormat, ...] = (
         _like_rmm,
         _read_rmm,
         "those that were asked for",
-        ("rmm",),
+        layers=("rmm",),
     ),
 )
 

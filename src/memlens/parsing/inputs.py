@@ -21,6 +21,7 @@ from memlens.reading import ReadAs
 if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.matching import Pattern
+    from memlens.parsing.unread import Unread
 
 __all__ = [
     "Recognised",
@@ -34,6 +35,7 @@ __all__ = [
     "read_all",
     "recognise",
     "several_devices",
+    "without_cpu",
 ]
 
 
@@ -45,11 +47,13 @@ class Recognised:
         format: The format.
         why: What told, in words.
         asked: It was asked for and not looked for.
+        unread: What it looks like that no format reads; of text and of what is read as text only where no event was found.
     """
 
     format: InputFormat
     why: str
     asked: bool = False
+    unread: Unread | None = None
 
 
 def read(
@@ -124,6 +128,10 @@ def read_all(
     request, how = request or Request(), how or ReadAs()
     with closing(source):
         found = recognise(source, how)
+        if found.unread is not None:
+            from memlens.parsing.unread import refuse_unread
+
+            refuse_unread(source.name, found.unread)
         if how.layer is not None:
             if found.format is not PADDLE:
                 raise UsageError(
@@ -134,26 +142,33 @@ def read_all(
         try:
             logs = found.format.read(source, request)
         except NoEventsError as error:
-            if found.asked or how.layer is not None or found.format is not PADDLE or _EMPTY in error.message:
+            if found.asked or how.layer is not None or _EMPTY in error.message:
                 raise
-            logs = _tried(source, request, how, error)
+            logs = _tried(source, request, how, found, error)
     return choose_device(source.name, logs, how.device)
 
 
-def _tried(source: FileSource, request: Request, how: ReadAs, error: NoEventsError) -> Sequence[EventLog]:
-    """What the other formats of text find in an input without an event of Paddle's.
+def _tried(
+    source: FileSource, request: Request, how: ReadAs, found: Recognised, error: NoEventsError
+) -> Sequence[EventLog]:
+    """What the other formats of text find in an input without an event of the format that it was read as.
 
     Raises:
-        NoEventsError: Nothing; the message names all formats.
+        NoEventsError: Nothing; the message says what it looks like, or names all formats.
     """
     others = [form for form in known_formats(how.formats) if form is not PADDLE]
-    if source.rereadable:
+    if found.format is PADDLE and source.rereadable:
         for form in others:
             if form.is_text:
                 try:
                     return form.read(source, replace(request, progress=None))
                 except NoEventsError:
                     continue
+    if found.unread is not None:
+        seen = error.message.partition("\n")[0]
+        raise NoEventsError(f"{seen}: it looks like {found.unread.title}", found.unread.way) from None
+    if found.format is not PADDLE:
+        raise error
     names = ", ".join(form.name for form in others)
     how_far = "Not recognised either" if source.rereadable else "Not recognised by its beginning either"
     raise NoEventsError(f"{error.message}\n{how_far}: {names}.", error.hint) from None
@@ -178,11 +193,14 @@ def recognise(source: FileSource, how: ReadAs | None = None) -> Recognised:
     if why := begins_like_paddle(head):
         return Recognised(PADDLE, why)
     from memlens.parsing.installed_formats import installed_formats
+    from memlens.parsing.unread import BINARY, TRACES, unread_kind
 
     for form in (*BUILT_IN, *installed_formats()):
         if form is not PADDLE and (why := form.recognise(head)):
-            return Recognised(form, why)
-    return Recognised(PADDLE, "no other format was recognised, and text is read as a log of Paddle")
+            # A package may read what memlens itself does not.
+            unread = unread_kind(head, (*BINARY, *TRACES)) if form in BUILT_IN else None
+            return Recognised(form, why, unread=unread)
+    return Recognised(PADDLE, _OTHER, unread=unread_kind(head))
 
 
 def known_formats(formats: str | Path | None = None) -> tuple[InputFormat, ...]:
@@ -244,6 +262,8 @@ def check_alike(base: EventLog, head: EventLog) -> None:
 
 #: What the error for a file without any byte says: no format is to blame.
 _EMPTY = ": the file is empty"
+#: Why something is read as a log of Paddle that does not begin like one.
+_OTHER = "no other format was recognised, and text is read as a log of Paddle"
 #: What stands before the name of a format of users in :attr:`Facts.layer`.
 _OWN = "format:"
 
@@ -264,6 +284,18 @@ def choose_device(name: str, logs: Sequence[EventLog], device: int | None) -> tu
         f"{name}: has no device {device}",
         f"It has: {', '.join(known)}." if known else "Nothing in it tells of devices; leave out --device.",
     )
+
+
+def without_cpu(logs: Sequence[EventLog]) -> tuple[tuple[EventLog, ...], tuple[str, ...]]:
+    """The GPUs of an input that has the CPU too: where runs are compared, memory of the host beside them says little.
+
+    Returns:
+        The logs of the GPUs, or all logs where there is no GPU or no CPU among them; and what was left out, in words.
+    """
+    gpus = tuple(log for log in logs if log.device != -1)
+    if not gpus or len(gpus) == len(logs):
+        return tuple(logs), ()
+    return gpus, ("memory of the CPU is left out; --device cpu takes it instead",)
 
 
 def device_label(log: EventLog) -> str:

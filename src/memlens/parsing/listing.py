@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from memlens.analyzed import Failure
+from memlens.errors import InputError
 from memlens.parsing.file_source import open_source
+from memlens.parsing.input_formats import PADDLE
 from memlens.parsing.inputs import known_formats, recognise
-from memlens.reading import ReadAs
+from memlens.reading import ReadAs, input_name
 
 if TYPE_CHECKING:
     from memlens.parsing.input_formats import InputFormat
@@ -26,19 +29,23 @@ class RecognisedInput:
 
     Attributes:
         path: The input as it was named.
-        format: The name of its format.
+        format: The name of its format; ``None`` where no reader can read it.
         why: What told, in words.
         compression: ``gzip``, ``zstd``, ``xz``, ``bzip2`` or ``""``.
+        looks_like: What it looks like that memlens does not read, or ``""``.
+        hint: How to get something that memlens reads, or ``""``.
     """
 
     path: str
-    format: str
+    format: str | None
     why: str
     compression: str
+    looks_like: str = ""
+    hint: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name."""
-        return {"path": self.path, "format": self.format, "why": self.why, "compression": self.compression}
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -48,18 +55,21 @@ class Formats:
     Attributes:
         known: Every format, in the order in which they are listed.
         inputs: What each input was recognised as, in the order given.
+        failures: Those of several inputs that cannot be read; the error of a single one is raised instead.
     """
 
     known: tuple[InputFormat, ...]
     inputs: tuple[RecognisedInput, ...] = ()
+    failures: tuple[Failure, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, in plain JSON types, by the contract ``memlens.formats/1``."""
-        names = ("name", "summary", "sample", "origin")
+        names = ("name", "summary", "sample", "sizes", "places", "origin")
         return {
             "schema": SCHEMA,
             "formats": [{name: getattr(form, name) for name in names} for form in self.known],
             "inputs": [found.to_dict() for found in self.inputs],
+            **({"failures": [failure.to_dict() for failure in self.failures]} if self.failures else {}),
         }
 
 
@@ -73,16 +83,31 @@ def formats(
         formats: A TOML file with formats of your own, instead of those in the nearest ``pyproject.toml``.
 
     Raises:
-        InputError: An input cannot be read.
+        InputError: The only input cannot be read.  One of several becomes a :class:`~memlens.analysis.Failure` instead.
         UsageError: A file of formats is not sound.
     """
     known = known_formats(formats)
-    inputs = list(logs) if isinstance(logs, (list, tuple)) else [logs]
-    return Formats(known, tuple(_recognised(given, formats) for given in inputs))
+    inputs: list[Any] = list(logs) if isinstance(logs, (list, tuple)) else [logs]
+    found: list[RecognisedInput] = []
+    failures: list[Failure] = []
+    for given in inputs:
+        try:
+            found.append(_recognised(given, formats))
+        except InputError as error:
+            if len(inputs) == 1:
+                raise
+            failures.append(Failure(input_name(given), error.message, error.hint))
+    return Formats(known, tuple(found), tuple(failures))
 
 
 def _recognised(given: Any, formats: str | Path | None) -> RecognisedInput:
     with closing(open_source(given)) as source:
         found = recognise(source, ReadAs(formats=formats))
         with source.open() as stream:
-            return RecognisedInput(source.name, found.format.name, found.why, stream.compression)
+            compression = stream.compression
+    unread = found.unread
+    if unread is None or (unread.text and found.format is not PADDLE):
+        return RecognisedInput(source.name, found.format.name, found.why, compression)
+    if unread.text:
+        return RecognisedInput(source.name, found.format.name, found.why, compression, unread.title, unread.way)
+    return RecognisedInput(source.name, None, "it is told by its first bytes", compression, unread.title, unread.way)

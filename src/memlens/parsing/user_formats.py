@@ -20,7 +20,7 @@ from memlens.parsing.input_formats import BUILT_IN, InputFormat
 if TYPE_CHECKING:
     from memlens.parsing.user_lines import LineOf
 
-__all__ = ["user_formats"]
+__all__ = ["formats_file", "user_formats"]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*\Z")
 _KINDS = ("alloc", "free", "reserve", "release")
@@ -40,7 +40,7 @@ def user_formats(path: str | Path | None = None) -> tuple[InputFormat, ...]:
     Raises:
         UsageError: The file cannot be read, or a format in it is not sound; the message names the file, the format and the sample.
     """
-    where = _nearest() if path is None else os.fspath(path)
+    where = formats_file(path)
     if where is None:
         return ()
     try:
@@ -50,7 +50,10 @@ def user_formats(path: str | Path | None = None) -> tuple[InputFormat, ...]:
     return _load(where, status.st_mtime_ns, status.st_size, own=path is not None)
 
 
-def _nearest() -> str | None:
+def formats_file(path: str | Path | None = None) -> str | None:
+    """The file that formats of users are read from: the one named, or the nearest ``pyproject.toml``, or ``None``."""
+    if path is not None:
+        return os.fspath(path)
     try:
         folder = os.getcwd()
     except OSError:  # it was removed

@@ -63,9 +63,10 @@ def _base(comparison: Comparison) -> Iterator[Line]:
     layout = comparison.layout
     if layout.base_run is not None:
         if len(comparison.runs) > 1:
-            base = comparison.runs[layout.base_run]
+            base, *further = (comparison.runs[place] for place in (layout.base_run, *layout.base_devices))
             without = "" if base.windows else "no changes can be told: it has no figures"
-            yield Line(without, "doubt", base.path, label="Base")
+            paths = ", ".join(run.path for run in (base, *further))
+            yield Line(without, "doubt", paths, label="Base")
     elif layout.base_field is not None:
         yield Line(f"{layout.base_field}={_name(layout.base_value or '')}, all other fields alike", label="Base")
 

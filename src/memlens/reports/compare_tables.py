@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
-from math import prod
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from memlens.comparing.templates import natural, number
+from memlens.comparing.layout import row_keys, run_key
+from memlens.comparing.templates import number
 from memlens.reports.blocks import Column, Table, Value
 from memlens.reports.compare_words import DOUBTFUL, Scale, cell_words, change_words, percent_words, scale_of
 from memlens.reports.tables import OPEN
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from memlens.comparing.metrics import Metric
     from memlens.comparing.result import Comparison, Run
 
-__all__ = ["column_values", "field_columns", "list_blocks", "matrix_blocks", "row_keys", "value_title"]
+__all__ = ["column_values", "field_columns", "list_blocks", "matrix_blocks", "value_title"]
 
 #: Windows of a series where ``--top`` says nothing.
 _TOP_OF_SERIES = 10
@@ -142,7 +142,7 @@ def _matrix(comparison: Comparison, metric: Metric, windows: Sequence[str | None
     layout, runs = comparison.layout, comparison.runs
     assert layout.cols is not None
     scale = scale_of(metric, _figures(runs, windows, metric))
-    cells = {(_key(run, layout.rows), run.fields[layout.cols]): run for run in runs}
+    cells = {(run_key(run, layout.rows), run.fields[layout.cols]): run for run in runs}
     heads = column_values(comparison)
     changing = [
         head for head in heads if any(run.fields[layout.cols] == head and comparison.base_of(run) for run in runs)
@@ -158,7 +158,8 @@ def _matrix(comparison: Comparison, metric: Metric, windows: Sequence[str | None
             columns.append(Column(f"d_{head}", title, "count", drop=100 + place if place > 1 else 0, strong=True))
             columns.append(Column(f"d_{head}_percent", "%", "count", drop=200 + place))
     rows: list[list[Value]] = []
-    for window, key in product(windows, row_keys(comparison, layout.rows)):
+    keys = row_keys({run_key(run, layout.rows) for run in runs}, [comparison.values[name] for name in layout.rows])
+    for window, key in product(windows, keys):
         here = [cells.get((key, head)) for head in heads]
         if window is not None and not any(run is not None and _exists(run, window) for run in here):
             continue
@@ -174,19 +175,6 @@ def _matrix(comparison: Comparison, metric: Metric, windows: Sequence[str | None
     return Table(title, tuple(columns), _aligned(columns, rows), more)
 
 
-def row_keys(comparison: Comparison, fields: Sequence[str]) -> list[tuple[str, ...]]:
-    """The rows of a matrix in their natural order.
-
-    Where at least half of all combinations of values have a run, all have a row, so that a run that is missing in every
-    column shows as missing; else only those that exist have one.
-    """
-    known = {_key(run, fields) for run in comparison.runs}
-    values = [comparison.values[name] for name in fields]
-    if 2 * len(known) >= prod(map(len, values)):
-        return list(product(*values))
-    return sorted(known, key=lambda key: [natural(text) for text in key])
-
-
 def column_values(comparison: Comparison) -> list[str]:
     """The values that are columns: that of the base first, then the others in their natural order."""
     layout = comparison.layout
@@ -198,10 +186,6 @@ def column_values(comparison: Comparison) -> list[str]:
 def value_title(value: str) -> str:
     """The value of a field as the heading of a column."""
     return shorten(visible(value), _WIDEST_TITLE)
-
-
-def _key(run: Run, fields: Sequence[str]) -> tuple[str, ...]:
-    return tuple(run.fields[name] for name in fields)
 
 
 def _marked(window: str | None, runs: Sequence[Run]) -> str | None:

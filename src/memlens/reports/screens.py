@@ -28,6 +28,8 @@ __all__ = ["analysis_blocks"]
 #: Rows of each list where ``--top`` says nothing: the screen of one window fits 30 lines, and so does a series.
 _TOP_OF_LISTS = 5
 _TOP_OF_SERIES = 20
+#: Logs that ran out of memory, of several, that are named.
+_MOST_FAILED = 6
 
 
 def analysis_blocks(
@@ -46,6 +48,8 @@ def analysis_blocks(
     """
     logs = analysis.logs
     parts: list[list[Block]] = []
+    if len(logs) > 1 and (failed := list(_out_of_memory(logs))):
+        parts.append(failed)
     if (len(logs) == 1 and not analysis.failures) or any(log.series for log in logs):
         parts.extend(
             list(_series(log, top, sort) if log.series else _one_window(analysis, log, top, full)) for log in logs
@@ -55,6 +59,15 @@ def analysis_blocks(
     if analysis.failures:
         parts.append(list(_failures(analysis.failures)))
     return [block for number, part in enumerate(parts) for block in ((None, *part) if number else part)]
+
+
+def _out_of_memory(logs: Sequence[LogAnalysis]) -> Iterator[Block]:
+    """Which of several logs or devices ran out of memory: said before any of them is shown."""
+    failed = [(log, note) for log in logs for note in log.trust.notes if note.code == "out_of_memory"]
+    for place, (log, note) in enumerate(failed[:_MOST_FAILED]):
+        yield Line(note.message, "doubt", log.path, label=" " if place else "Out of memory")
+    if (left := len(failed) - _MOST_FAILED) > 0:
+        yield Line(f"… and {plural(left, 'more log')}", "hint", label=" ")
 
 
 def _one_window(analysis: Analysis, log: LogAnalysis, top: int | None, full: bool) -> Iterator[Block]:

@@ -22,6 +22,7 @@ To get a log that memlens can read, run Paddle with allocator logging on:
 Write auto_g* and not the whole file name: a GLOG_vmodule longer than 15 characters makes Paddle 3.3.1 die at exit.
 Leave GLOG_v below 6: from 6 on it changes what it measures, and it does not log tensors below 10."""
 
+_OTHERS = "Of PyTorch and RAPIDS, memlens reads other files: memlens formats lists them."
 _TRIED = (
     "Looked for lines of Paddle's auto-growth allocator: 'Alloc N bytes, ptr = 0x…', 'Free N bytes, ptr = 0x…',"
     " 'Not found and reallocate N(0x…)' and 'Free chunk with size N'; and for those of the stream-safe and naive best fit"
@@ -38,12 +39,16 @@ def no_events_error(path: str, facts: Facts, layer: str | None = None) -> NoEven
         layer: The layer that was asked for; ``None`` where any would have done.
     """
     if facts.bytes == 0 and not facts.cut_short:
-        return NoEventsError(f"{path}: the file is empty", SWITCH_ON)
+        return NoEventsError(
+            f"{path}: the file is empty",
+            "Nothing was written to it: see whether the run began, and whether its output goes there. memlens formats lists what"
+            " memlens reads.",
+        )
     size = f"{counted(facts.lines, 'line')}, {format_bytes(facts.bytes)}"
     if layer is not None:
         return _no_such_layer(path, facts, layer, size)
     message = "\n".join([f"{path}: no allocator event in {size}", _TRIED, *_seen(facts)])
-    return NoEventsError(message, SWITCH_ON)
+    return NoEventsError(message, f"{SWITCH_ON}\n{_OTHERS}")
 
 
 def _no_such_layer(path: str, facts: Facts, layer: str, size: str) -> NoEventsError:
