@@ -10,10 +10,12 @@ import struct
 import subprocess
 import sys
 import time
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -111,6 +113,9 @@ class Evil:
         return self.how, self.arguments
 
 
+#: The function that gives a number of NumPy's, and the type of one of eight bytes.
+I8 = b"cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nX\x02\x00\x00\x00i8\x89\x88\x87R"
+
 #: Streams of instructions after the protocol, by what they try.
 HOSTILE: dict[str, bytes] = {
     "global": b"cos\nsystem\n(X\x04\x00\x00\x00truetR.",
@@ -158,6 +163,31 @@ HOSTILE: dict[str, bytes] = {
     "old number": b"I12\n.",
     "bad utf-8": b"\x8c\x01\xff.",
     "set": b"\x8f(K\x01\x90.",
+    "name without an end": b"c" + b"o" * 300_000 + b"\n.",
+    "name without a text": b"K\x01K\x02\x93.",
+    "name out of nothing": b"\x93.",
+    "call of nothing": b"R.",
+    "call of a number": b"K\x01)R.",
+    "call without arguments": b"ccollections\nOrderedDict\nR.",
+    "call with other arguments": b"ccollections\nOrderedDict\nK\x01\x85R.",
+    "state of nothing": b"b.",
+    "state of a function": b"cnumpy\ndtype\n)b.",
+    "type that is no text": b"cnumpy\ndtype\nK\x01\x89\x88\x87R.",
+    "type of objects": b"cnumpy\ndtype\nX\x02\x00\x00\x00O8\x89\x88\x87R.",
+    "number without a type": b"cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nC\x01a\x86R.",
+    "module of another name": b"cnumpy.core.multiarray\nsystem\n.",
+    "number of too few bytes": I8 + b"C\x04abcd\x86R.",
+    "number of too many bytes": I8 + b"C\x09abcdefghi\x86R.",
+    "number of no bytes": I8 + b"X\x01\x00\x00\x00\xc4\x80\x86R.",
+    "no latin1": b"c_codecs\nencode\nX\x02\x00\x00\x00\xc4\x80X\x06\x00\x00\x00latin1\x86R.",
+    "another encoding": b"c_codecs\nencode\nX\x01\x00\x00\x00aX\x06\x00\x00\x00rot_13\x86R.",
+    "a long text encoded again and again": b"](c_codecs\nencode\nq\x00X"
+    + struct.pack("<I", 1 << 20)
+    + b"a" * (1 << 20)
+    + b"q\x01X\x06\x00\x00\x00latin1q\x02"
+    + b"h\x00h\x01h\x02\x86R" * 200_000
+    + b"e.",
+    "ordered dicts": b"](ccollections\nOrderedDict\nq\x00" + b"h\x00)R" * 700_000 + b"e.",
     "no instruction": b"\xff.",
 }
 
@@ -304,3 +334,61 @@ def test_a_bomb_takes_a_second_and_200_mb_at_most(tmp_path: Path, name: str) -> 
     assert said.startswith("read" if name in HARMLESS else "refused"), said
     assert took < 1
     assert most < 200
+
+
+NUMBERS = [
+    np.int64(-(1 << 62)),
+    np.int32(-5),
+    np.int8(-1),
+    np.uint8(200),
+    np.uint64((1 << 64) - 1),
+    np.bool_(True),
+    np.float64(0.1),
+    np.float32(1.5),
+    np.array(513, ">i8")[()],
+]
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_numbers_of_numpy_ordered_dicts_and_bytes_are_read_as_what_they_are(protocol: int) -> None:
+    for value in (
+        [*NUMBERS, *NUMBERS],
+        {"a": NUMBERS[0], "b": [NUMBERS[0]]},
+        OrderedDict(a=np.int64(1), b=OrderedDict(c=2)),
+        [OrderedDict(), OrderedDict()],
+    ):
+        found = read(pickle.dumps(value, protocol))
+        assert found == value
+        assert "numpy" not in repr(type(found)) + repr(found)
+    assert type(read(pickle.dumps(OrderedDict(a=1), protocol))) is dict
+    assert [type(number) for number in read(pickle.dumps(NUMBERS, protocol))] == [int] * 5 + [bool, float, float, int]
+    texts = [b"", b"abc", "ü€".encode(), b"x" * 300, b"y" * 70_000]
+    assert read(pickle.dumps(texts, protocol)) == [text.decode() for text in texts]
+    for raw in (b"\xff\x00\xfe", bytes(range(256)), b"\xed\xa0\x80"):  # no UTF-8: nothing of it is lost
+        assert read(pickle.dumps(raw, protocol)).encode("utf-8", "surrogateescape") == raw
+
+
+@given(st.sampled_from("bBhHiIqQ?efd"), st.binary(min_size=8, max_size=8), st.sampled_from("<>"), st.integers(2, 5))
+@settings(deadline=None, max_examples=60)
+def test_numbers_of_numpy_are_those_that_numpy_reads(code: str, raw: bytes, order: str, protocol: int) -> None:
+    (number,) = np.frombuffer(raw, np.dtype(code).newbyteorder(order), 1)
+    found, expected = read(pickle.dumps([number], protocol))[0], number.item()
+    assert found == expected or (found != found and expected != expected)  # not a number is not itself
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_objects_that_are_no_plain_values_are_refused_by_name(protocol: int) -> None:
+    for value, named in (
+        (np.arange(3), "a NumPy array"),
+        (np.str_("a"), "a NumPy value of type U1"),
+        (np.datetime64("2026-01-01"), "a NumPy value of type M8"),
+        (defaultdict(list), "a defaultdict"),
+        ({1, 2}, "a set"),
+        (frozenset([1]), "a frozenset" if protocol > 2 else "frozenset"),
+        (Path("/x"), "Path"),
+    ):
+        with pytest.raises(BadPickle, match=named) as caught:
+            read(pickle.dumps([value], protocol))
+        assert caught.value.hint or caught.value.hostile
+    with pytest.raises(BadPickle, match="keys that are no texts but of type int"):
+        read(pickle.dumps({1: 2}, protocol))

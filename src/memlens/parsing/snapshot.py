@@ -160,7 +160,7 @@ def read_stream(
         if bad.hostile:
             raise InputError(f"{name}: not read: {bad.reason}", _HOSTILE) from None
         why = f"{bad.reason} ({stream.problem})" if stream.problem else bad.reason
-        raise InputError(f"{name}: is no memory snapshot that can be read: {why}", _DAMAGED) from None
+        raise InputError(f"{name}: is no memory snapshot that can be read: {why}", bad.hint or _DAMAGED) from None
 
 
 def _logs(snapshot: Any, name: str, runs: EntryRuns, stacks: Stacks) -> list[EventLog]:
