@@ -83,10 +83,9 @@ _NOT_DATA: Final = {
     0x51: "BINPERSID",
 }
 #: NumPy's types of numbers, as :mod:`struct` writes them.
-_NUMBERS: Final = {
-    **{"b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q"},
-    **{"f2": "e", "f4": "f", "f8": "d"},
-}
+_NUMBERS: Final = dict(
+    zip(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"], "?bhiqBHIQefd", strict=True)
+)
 _ORDERS: Final = {"<": "<", ">": ">", "|": "<", "=": "<"}
 
 
