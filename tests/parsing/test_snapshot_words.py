@@ -144,6 +144,41 @@ def test_an_owner_is_named_by_what_says_most_of_its_stack(frames: list[Any], nam
     assert log.source.stack(2) == log.source.stack(-1) == log.source.stack(9) == ()
 
 
+#: What stands between the code that torch.compile makes and the line that called it, innermost first.
+COMPILER = [
+    frame("/site-packages/torch/_inductor/output_code.py", 466, "__call__"),
+    frame("/site-packages/torch/_functorch/_aot_autograd/runtime_wrappers.py", 338, "runtime_wrapper"),
+    frame("/site-packages/torch/_functorch/_aot_autograd/utils.py", 126, "call_func_at_runtime_with_args"),
+    frame("/site-packages/torch/_dynamo/eval_frame.py", 745, "_fn"),
+    frame("/site-packages/torch/fx/graph_module.py", 822, "call_wrapped"),
+]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/tmp/torchinductor_user/{k:03}/c{k:03}xyz.py",
+        "/cache/ab/cab{k:03}aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.py",
+        "C:\\Temp\\torchinductor_user\\{k}\\c{k}.py",
+        "/home/u/.triton/cache/{k}/kernel.py",
+        "<eval_with_key>.{k}",
+        "<eval_with_key>.{k} from /site-packages/torch/fx/x.py:3 in wrapped",
+    ],
+)
+def test_generated_code_neither_hides_the_users_frame_nor_splits_its_owner(file: str) -> None:
+    digits = str.maketrans("0189", "abcd")  # no name of a cached file has these
+    trace = [
+        entry(
+            "alloc", 512 * k, 1, frames=[frame(file.format(k=k).translate(digits), k, "call"), *COMPILER, *PYTHON[2:]]
+        )
+        for k in range(300)
+    ]
+    (log,) = read({"segments": [segment(0, 1 << 20)], "device_traces": [trace]})
+    assert log.owner_names == ("(generated code) < model.py:7 forward < train.py:3 <module>",)
+    assert isinstance(log.source, SnapshotSource)
+    assert log.source.stack(5)[0].endswith(":5 call")  # the whole stack tells all
+
+
 def test_owner_names_are_of_bounded_length_and_whole_stacks_can_be_looked_up() -> None:
     frames = [frame("f.py", k, "n" * 500) for k in range(100)]
     (log,) = read({"segments": [segment(0, 512)], "device_traces": [[entry("alloc", 0, 1, frames=frames)]]})
