@@ -248,6 +248,7 @@ def _log(
             hints=_hints(entries, events, placed=placed, unread=annotations[1]),
             ooms=_ooms(entries, device),
             figures=_figures(entries, events, device),
+            uneven_segments=final.uneven,
         ),
     )
 
@@ -275,7 +276,7 @@ def _owners(events: DeviceEvents, stacks: Stacks) -> tuple[NDArray[np.int32] | N
 def _hints(entries: Entries, events: DeviceEvents, *, placed: bool, unread: int) -> dict[str, int]:
     """Things worth knowing, by name, with the 1-based number of the first entry."""
     hints = {}
-    if not len(entries):
+    if len(entries) <= 1:  # where no history is kept, torch keeps its last entry at times
         hints["no_trace"] = 1
     if events.deferred is not None:
         hints["deferred_frees"] = events.deferred + 1

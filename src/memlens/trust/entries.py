@@ -44,6 +44,28 @@ def _malformed(case: Case) -> Iterator[Doubt]:
     )
 
 
+def _uneven_segments(case: Case) -> Iterator[Doubt]:
+    uneven = case.log.facts.uneven_segments
+    if not uneven:
+        return
+    first = uneven[0]
+    says, has = first.stated_bytes, first.blocks_bytes
+    by = f"{abs(says - has):,} bytes"
+    what = {
+        "overlap": f"its blocks lie over each other by {by}",
+        "total_size": f"it has a total_size of {says:,} bytes, and its blocks reach {by} beyond it",
+    }.get(
+        first.what,
+        f"its {first.what} says {says:,} bytes, and its blocks add up to {has:,}, {by} {'less' if has < says else 'more'}",
+    )
+    yield Doubt(
+        "uneven_segments",
+        f"{counted(len(uneven), 'segment has', 'segments have')} blocks that do not add up. The one at 0x{first.address:x}: {what}. What is"
+        " held at the end, and every level counted back from it, may be off by as much.",
+        "torch adds these figures up itself: the file was edited or damaged, or blocks are missing. Write the snapshot again.",
+    )
+
+
 def _unknown_frees(case: Case) -> Iterator[Doubt]:
     pairs, number = case.pairs, case.at(case.pairs.first[0])
     if pairs.unknown_frees:
@@ -108,14 +130,42 @@ def _hinted(code: str, message: str, hint: str = "") -> Callable[[Case], Iterato
     return rule
 
 
+def _starts_late(case: Case) -> Iterator[Note]:
+    log = case.log
+    opening, entries = log.facts.opening, log.facts.lines
+    before, reserved = log.level_before(opening)
+    if log.marks is None or before <= 0 or "no_trace" in log.facts.hints:
+        return
+    highest = max((int(batch.allocated.max()) for batch in log.batches(opening)), default=0)
+    # Whoever gives a max_entries gives a round number.
+    full = entries >= 1000 and (entries % 1000 == 0 or entries & (entries - 1) == 0)
+    kept = (
+        f"only the last {entries:,} entries were kept, it seems (max_entries)"
+        if log.facts.layer == "torch_snapshot" and full
+        else "recording began late, or what came before was dropped (max_entries)"
+        if log.facts.layer == "torch_snapshot"
+        else "recording began late"
+    )
+    of = f" ({format_bytes(reserved)} were reserved by then)" if reserved else ""
+    peak = (
+        f"Peaks hold from the first entry on; the true peak may have been earlier{of}."
+        if highest > before
+        else f"Nothing after it is higher: the true peak was before the first entry{of} and is not known."
+    )
+    yield Note(
+        "starts_late", f"{format_bytes(before)} were live before the first entry: {kept}. {peak}", _FROM_THE_START, 1
+    )
+
+
 #: The notes that such an input may raise, by code.
 NOTES: dict[str, Callable[[Case], Iterator[Note]]] = {
     "no_trace": _hinted(
         "no_trace",
         "there is no history of this device, only what was held when the snapshot was written: every block stands in it as one that"
-        " was there before.",
+        " was there before. The true peak was before that, and is not known.",
         "Call torch.cuda.memory._record_memory_history() before the first tensor is made.",
     ),
+    "starts_late": _starts_late,
     "deferred_frees": _hinted(
         "deferred_frees",
         "some blocks wait for a stream after they are given back{first}: they count as allocated until they can be used again, as"
@@ -140,6 +190,7 @@ NOTES: dict[str, Callable[[Case], Iterator[Note]]] = {
 DOUBTS: dict[str, Callable[[Case], Iterator[Doubt]]] = {
     "cut_short": _cut_short,
     "malformed": _malformed,
+    "uneven_segments": _uneven_segments,
     "unknown_frees": _unknown_frees,
     "double_allocs": _double_allocs,
     "size_mismatches": _size_mismatches,
