@@ -48,7 +48,8 @@ class Ahead:
         numbers: Values by key.
         references: For each key with texts the memo index, -1 where the text itself stands there.
         places: For each key with texts where the text stands, its length, and the memo slots that its entry takes before it.
-        pairs: For each key with tuples the memo index, -1 where the tuple itself stands there.
+        pairs: For each key with tuples the memo index, -1 where the tuple itself stands there, its two numbers, and the memo slots that its
+            entry takes before it.
         frames: How the frames are given: as a list or as a reference.
         body: Where the items of the list begin, or the memo index of the reference.
     """
@@ -61,7 +62,7 @@ class Ahead:
     numbers: dict[str, Ints]
     references: dict[str, Ints]
     places: dict[str, tuple[Ints, Ints, Ints]]
-    pairs: dict[str, Ints]
+    pairs: dict[str, tuple[Ints, Ints, Ints, Ints]]
     frames: NDArray[np.int8]
     body: Ints
 
@@ -171,17 +172,16 @@ class _Cursor:
         self.slots = self.slots + inline
         return index, place, size, before
 
-    def pair(self) -> Ints:
-        """Pass over a tuple of two numbers or a reference to one; the memo index or -1."""
+    def pair(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Pass over a tuple of two numbers or a reference to one: the memo index or -1, the two numbers, slots taken before it."""
         index = self.reference()
-        inline, good, at = index < 0, self.good.copy(), self.at
-        self.number()
-        self.number()
+        inline, good, at, before = index < 0, self.good.copy(), self.at, self.slots
+        first, second = self.number(), self.number()
         self.expect(b"\x86\x94")
         self.good = good & (~inline | self.good)
         self.at = np.where(inline, self.at, at)
         self.slots = self.slots + inline
-        return index
+        return index, first, second, before
 
 
 #: Bytes of the number that follow each instruction; 9 for what is no number.
@@ -196,7 +196,7 @@ def look_ahead(window: bytes, at: int, begin: bytes, keys: tuple[Key, ...]) -> A
     cursor = _Cursor(window, start + len(BEGIN))
     numbers: dict[str, Ints] = {}
     references: dict[str, Ints] = {}
-    pairs: dict[str, Ints] = {}
+    pairs: dict[str, tuple[Ints, Ints, Ints, Ints]] = {}
     places: dict[str, tuple[Ints, Ints, Ints]] = {}
     frames, body = np.zeros(len(start), np.int8), np.zeros(len(start), np.int64)
     follows = np.append(start[1:], len(window))

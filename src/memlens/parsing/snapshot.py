@@ -197,7 +197,7 @@ def _logs(snapshot: Any, name: str, runs: EntryRuns, stacks: Stacks) -> list[Eve
             entries.get(device, no_entries),
             finals.get(device, nothing),
             (annotations, unread),
-            runs.texts,
+            runs.texts.values,
             stacks,
         )
         for device in devices
@@ -282,7 +282,7 @@ def _hints(entries: Entries, events: DeviceEvents, *, placed: bool, unread: int)
         hints["deferred_frees"] = events.deferred + 1
     if (other := np.flatnonzero(entries.action == Action.OTHER)).size:
         hints["unknown_actions"] = int(other[0]) + 1
-    if not placed or unread:
+    if not placed or unread or "" in entries.user_defined.values():
         hints["annotations_not_placed"] = 1
     return hints
 
