@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from memlens.facts import UnevenSegment
+from memlens.parsing.pickle_runs import as_pool
 from memlens.parsing.pickles import BadPickle
 from memlens.parsing.snapshot_entries import MOST_BYTES
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.parsing.snapshot_stacks import Stacks
+    from memlens.parsing.snapshot_texts import Numbering
 
 __all__ = ["MOST_DEVICES", "Final", "read_segments"]
 
@@ -32,6 +34,7 @@ class Final:
     Attributes:
         segment_addr: Where each segment begins, uint64.
         segment_size: Its bytes, int64.
+        segment_pool: Number of its memory pool, int32, -1 where it names none.
         addr: Where each block begins that is allocated or waits, uint64.
         size: The bytes that were asked for, int64.
         stack: Number of the stack that asked, int32, -1 where unknown.
@@ -43,6 +46,7 @@ class Final:
 
     segment_addr: NDArray[np.uint64]
     segment_size: NDArray[np.int64]
+    segment_pool: NDArray[np.int32]
     addr: NDArray[np.uint64]
     size: NDArray[np.int64]
     stack: NDArray[np.int32]
@@ -54,27 +58,28 @@ class Final:
 
 class _Device:
     def __init__(self) -> None:
-        self.segments: list[tuple[int, int]] = []
+        self.segments: list[tuple[int, int, int]] = []
         self.blocks: list[tuple[int, int, int, int, bool]] = []
         self.malformed = 0
         self.uneven: list[UnevenSegment] = []
 
     def finish(self) -> Final:
-        segment_addr, segment_size = _columns(self.segments, (np.uint64, np.int64))
+        where, length, pool = _columns(self.segments, (np.uint64, np.int64, np.int32))
         addr, size, stack, stream, waiting = _columns(self.blocks, (np.uint64, np.int64, np.int32, np.int64, np.bool_))
-        return Final(segment_addr, segment_size, addr, size, stack, stream, waiting, self.malformed, tuple(self.uneven))
+        return Final(where, length, pool, addr, size, stack, stream, waiting, self.malformed, tuple(self.uneven))
 
 
 def _columns(rows: list[Any], kinds: tuple[type, ...]) -> list[NDArray[Any]]:
     return [np.array([row[k] for row in rows], kind) for k, kind in enumerate(kinds)]
 
 
-def read_segments(segments: Any, stacks: Stacks) -> dict[int, Final]:
+def read_segments(segments: Any, stacks: Stacks, pools: Numbering[tuple[int, int]]) -> dict[int, Final]:
     """The state of each device that has a segment.
 
     Args:
         segments: The snapshot's list of segments, of any age: blocks without an address (2023) follow each other from the start of their segment.
         stacks: Numbers the lists of frames.
+        pools: Numbers the memory pools.
 
     Raises:
         BadPickle: There is no such list, or it holds a segment twice.
@@ -95,11 +100,11 @@ def read_segments(segments: Any, stacks: Stacks) -> dict[int, Final]:
         if type(number) is not int or not 0 <= number < MOST_DEVICES:
             devices.setdefault(0, _Device()).malformed += 1
             continue
-        _read_segment(segment, devices.setdefault(number, _Device()), stacks)
+        _read_segment(segment, devices.setdefault(number, _Device()), stacks, pools)
     return {number: device.finish() for number, device in sorted(devices.items())}
 
 
-def _read_segment(segment: dict[str, Any], device: _Device, stacks: Stacks) -> None:
+def _read_segment(segment: dict[str, Any], device: _Device, stacks: Stacks, pools: Numbering[tuple[int, int]]) -> None:
     addr, size, blocks = segment.get("address"), segment.get("total_size"), segment.get("blocks", [])
     if addr is None:
         addr = 0  # torch.profiler's converter: a device that nothing was allocated on
@@ -107,7 +112,8 @@ def _read_segment(segment: dict[str, Any], device: _Device, stacks: Stacks) -> N
         device.malformed += 1
         return
     if size:
-        device.segments.append((addr, size))
+        pool = as_pool(segment.get("segment_pool_id"))
+        device.segments.append((addr, size, -1 if pool is None else pools.number(pool)))
     named = segment.get("stream")
     stream = named if _is_count(named, 1 << 63) else -1
     spans: list[tuple[int, int]] = []

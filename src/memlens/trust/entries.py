@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
+from memlens.events import Kind
+from memlens.parsing.snapshot_pools import DEFAULT
 from memlens.trust.case import Case, Doubt, Note, counted
 from memlens.units import format_bytes
 
@@ -157,6 +161,23 @@ def _starts_late(case: Case) -> Iterator[Note]:
     )
 
 
+def _private_pools(case: Case) -> Iterator[Note]:
+    log = case.log
+    if log.pool is None:
+        return
+    private = np.isin(log.pool, [number for number, name in enumerate(log.pool_names) if name != DEFAULT])
+    reserved = log.level_before(len(log))[1]
+    taken = int(
+        log.size[private & (log.kind == Kind.RESERVE)].sum() - log.size[private & (log.kind == Kind.RELEASE)].sum()
+    )
+    count = len(log.pool_names) - (DEFAULT in log.pool_names)
+    yield Note(
+        "private_pools",
+        f"{format_bytes(taken)} of the {format_bytes(reserved)} reserved at the end are of"
+        f" {counted(count, 'private pool')} (CUDA graphs, torch.cuda.MemPool): what is free there serves nobody else.",
+    )
+
+
 #: The notes that such an input may raise, by code.
 NOTES: dict[str, Callable[[Case], Iterator[Note]]] = {
     "no_trace": _hinted(
@@ -166,6 +187,7 @@ NOTES: dict[str, Callable[[Case], Iterator[Note]]] = {
         "Call torch.cuda.memory._record_memory_history() before the first tensor is made.",
     ),
     "starts_late": _starts_late,
+    "private_pools": _private_pools,
     "deferred_frees": _hinted(
         "deferred_frees",
         "some blocks wait for a stream after they are given back{first}: they count as allocated until they can be used again, as"
