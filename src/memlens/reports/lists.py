@@ -8,7 +8,8 @@ from typing import Any
 
 from memlens.reports.blocks import Block, Column, Figure, Figures, Line, Table, Value, take
 from memlens.reports.generic import generic_blocks
-from memlens.reports.text import format_count, format_share, plural
+from memlens.reports.place_words import format_place
+from memlens.reports.text import format_share, plural
 from memlens.units import format_bytes, format_signed
 
 __all__ = ["Asked", "growth_blocks", "lists_of"]
@@ -110,7 +111,7 @@ def _held(unmatched: Any, asked: Asked) -> Iterator[Table | Line | Figures]:
 def _held_row(group: Any, held_bytes: int, keys: Sequence[str]) -> tuple[Value, ...]:
     freed = group.freed
     if freed == "later" and group.first_free_line is not None:
-        freed = f"later, line {format_count(group.first_free_line)}"
+        freed = f"later, {format_place(group.first_free_line)}"
     made = {"share": format_share(group.total_bytes, held_bytes), "freed": freed, "owner": group.owner or ""}
     return tuple(made[key] if key in made else getattr(group, key) for key in keys)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.reports.blocks import Block, Column, Figure, Figures, Line, take
 from memlens.reports.lists import Asked, growth_blocks, lists_of
+from memlens.reports.place_words import format_place, in_words_of, plural_chunks
 from memlens.reports.tables import LOG_COLUMNS, WINDOW_COLUMNS, measures_of, sorted_logs, sorted_windows
 from memlens.reports.text import NO_BREAK, format_count, format_duration, format_moment, format_share, plural
 from memlens.reports.trust_lines import trust_lines
@@ -40,9 +41,9 @@ def analysis_blocks(
     logs = analysis.logs
     parts: list[list[Block]] = []
     if (len(logs) == 1 and not analysis.failures) or any(log.series for log in logs):
-        parts.extend(
-            list(_series(log, top, sort) if log.series else _one_window(analysis, log, top, full)) for log in logs
-        )
+        for log in logs:
+            with in_words_of(log.trust.layer):
+                parts.append(list(_series(log, top, sort) if log.series else _one_window(analysis, log, top, full)))
     elif logs:
         parts.append(list(_several_logs(logs, top, sort)))
     if analysis.failures:
@@ -70,9 +71,7 @@ def _heading(log: LogAnalysis, window: WindowAnalysis) -> Line:
     lasted = None if window.duration_us is None else f"{format_duration(window.duration_us)} long"
     if window.whole:
         return Line(lasted or "", "quiet", log.path)
-    place = (
-        f"line {format_count(window.start_line)} to {format_count(window.end_line)}, {plural(window.events, 'event')}"
-    )
+    place = f"{format_place(window.start_line)} to {format_count(window.end_line)}, {plural(window.events, 'event')}"
     parts = [
         place,
         *([lasted] if lasted else []),
@@ -103,7 +102,7 @@ def _place(peak: Any, time_us: int | None) -> str:
     """Where the peak is; the parts of a time stamp are kept together by no-break spaces."""
     parts = []
     if peak.line is not None:
-        parts.append(f"line {format_count(peak.line)}")
+        parts.append(format_place(peak.line))
     if peak.event is not None:
         parts.append(f"event {format_count(peak.event)}")
     if time_us is not None:
@@ -112,7 +111,7 @@ def _place(peak: Any, time_us: int | None) -> str:
 
 
 def _chunks(stats: Any) -> str:
-    taken = [f"{plural(stats.reserves, 'chunk')} taken"] if stats.reserves else []
+    taken = [f"{plural_chunks(stats.reserves)} taken"] if stats.reserves else []
     back = [f"{format_count(stats.releases)} given back"] if stats.releases else []
     return "".join(f", {part}" for part in (*taken, *back))
 

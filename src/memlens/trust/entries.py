@@ -11,7 +11,7 @@ import numpy as np
 
 from memlens.events import Kind
 from memlens.parsing.snapshot_pools import DEFAULT
-from memlens.trust.case import Case, Doubt, Note, counted
+from memlens.trust.case import Case, Doubt, Note, counted, first_in
 from memlens.units import format_bytes
 
 __all__ = ["DOUBTS", "NOTES"]
@@ -20,7 +20,7 @@ _FROM_THE_START = "Begin to record before the first tensor is made, and keep all
 
 
 def _first(number: int | None) -> str:
-    return "" if number is None else f", first in entry {number:,}"
+    return first_in(number, "entry")
 
 
 def _cut_short(case: Case) -> Iterator[Doubt]:
