@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from snapshots import entry, frame, pickled, read, segment
 
-from memlens.errors import InputError, NoEventsError
+from memlens.errors import AnchorError, InputError, NoEventsError
 from memlens.facts import Mark
 from memlens.parsing.snapshot import SnapshotSource, read_snapshot
 
@@ -228,3 +228,31 @@ def test_other_pickles_are_an_error_that_names_the_file(made: Any, tmp_path: Pat
         read_snapshot(path)
     assert str(path) in caught.value.message
     assert caught.value.hint
+
+
+def test_a_start_that_marks_nothing_shows_the_annotations_that_come_near() -> None:
+    trace = [entry("alloc", 512 * k, 10, user_metadata=f"step {k // 2}") for k in range(6)]
+    (log,) = read({"segments": [segment(0, 1 << 20)], "device_traces": [trace]})
+    with pytest.raises(AnchorError) as caught:
+        log.window("START step 12")
+    assert "no annotation matches the start 'START step 12'" in caught.value.message
+    assert "Annotations that come near to it:\n  entry " in caught.value.hint
+    assert "entry 3: START step 1" in caught.value.hint
+    with pytest.raises(AnchorError, match="no annotation") as caught:
+        log.windows("epoch")
+    assert "line" not in f"{caught.value.message}{caught.value.hint}".replace("memlens", "")
+
+
+def test_a_start_in_a_snapshot_without_annotations_says_how_to_make_some() -> None:
+    (log,) = read({"segments": [segment(0, 512)], "device_traces": [[entry("alloc", 0, 10)] * 1]})
+    with pytest.raises(AnchorError, match="it has no annotations at all") as caught:
+        log.window("step 1")
+    assert "record_function" in caught.value.hint
+
+
+def test_annotations_of_any_text_are_looked_through() -> None:
+    trace = [entry("alloc", 512 * k, 10, user_metadata=text) for k, text in enumerate(("\ud800", "\udcff", "a\nb"))]
+    (log,) = read({"segments": [segment(0, 1 << 20)], "device_traces": [trace]})
+    assert [window.name for window in log.windows("START (a)")] == ["(before)", "a"]
+    with pytest.raises(AnchorError):
+        log.window("nothing")
