@@ -209,14 +209,14 @@ class EntryRuns:
         pairs, which = np.unique(np.stack((left[inline], right[inline]), axis=1), axis=0, return_inverse=True)
         made = [self.pools.number((first, second)) for first, second in pairs.tolist()]
         numbers[inline] = np.array(made, np.int32)[which.reshape(-1)]
-        usable = len(numbers)
-        for index in np.unique(reference[reference >= 0]).tolist():
-            here, pool = reference == index, as_pool(machine.memo[index])
-            if pool is None:
-                usable = min(usable, int(here.argmax()))
-            else:
-                numbers[here] = self.pools.number(pool)
-        return numbers, usable
+        referred = np.flatnonzero(reference >= 0)
+        slots, which = np.unique(reference[referred], return_inverse=True)
+        known = [
+            -1 if (pool := as_pool(machine.memo[slot])) is None else self.pools.number(pool) for slot in slots.tolist()
+        ]
+        numbers[referred] = np.array(known, np.int32)[which.reshape(-1)]
+        wrong = np.flatnonzero(numbers < 0)
+        return numbers, int(wrong[0]) if len(wrong) else len(numbers)
 
     def _texts(
         self, machine: Machine, ahead: Ahead, name: str, rows: slice, slot: Ints, made: list[tuple[int, str]]
