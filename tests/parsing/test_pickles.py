@@ -261,6 +261,23 @@ def long_metadata() -> bytes:
     return snapshot([entry(512 * k, user_metadata=text) for k, text in enumerate(texts)])
 
 
+def metadata_that_is_a_bomb() -> bytes:
+    bomb = pickle.loads(chain_of_lists(50))
+    return snapshot([entry(512 * k, user_metadata={"a": bomb, "b": [bomb] * 9}) for k in range(5000)])
+
+
+def entries_of_no_known_shape() -> bytes:
+    return snapshot([entry(512 * k, nothing=None, own=f"text {k}", frames=[]) for k in range(8000)])
+
+
+def a_pool_for_each_entry() -> bytes:
+    return snapshot([entry(512 * k, pool_id=(k, 7), frames=[]) for k in range(30_000)])
+
+
+def annotations_alone() -> bytes:
+    return snapshot([{"action": "user_defined", "name": f"n{k}", "stage": "START", "addr": 0} for k in range(30_000)])
+
+
 #: Whole pickles that are small and mean much, by what they are.
 BOMBS: dict[str, Callable[[], bytes]] = {
     "lists of lists": lambda: chain_of_lists(200),
@@ -271,6 +288,10 @@ BOMBS: dict[str, Callable[[], bytes]] = {
     "frames that are a bomb": frames_that_are_a_bomb,
     "a long name in many frames": long_name_in_many_frames,
     "long metadata": long_metadata,
+    "metadata that is a bomb": metadata_that_is_a_bomb,
+    "entries of no known shape": entries_of_no_known_shape,
+    "a pool for each entry": a_pool_for_each_entry,
+    "annotations alone": annotations_alone,
     "holds itself": lambda: b"\x80\x04]\x94h\x00a.",
     "a trace that holds itself": lambda: b"\x80\x04}\x8c\x0ddevice_traces]\x94h\x00as.",
 }
@@ -323,7 +344,14 @@ def test_hostile_files_take_a_second_and_200_mb_at_most(tmp_path: Path) -> None:
 
 
 #: Bombs that nothing walks into: what they hold is cut to a bounded length, or looked at once.
-HARMLESS = ("frames that are a bomb", "a long name in many frames", "long metadata")
+HARMLESS = (
+    "frames that are a bomb",
+    "a long name in many frames",
+    "long metadata",
+    "metadata that is a bomb",
+    "entries of no known shape",
+    "a pool for each entry",
+)
 
 
 @linux

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["BEGIN", "LIST", "Ahead", "Key", "keys_of", "look_ahead"]
+__all__ = ["BEGIN", "LIST", "METADATA", "Ahead", "Key", "keys_of", "look_ahead"]
 
 #: A dict that goes into the memo, and its items.
 BEGIN = b"}\x94("
 #: How frames are given.
 LIST, REFERENCE = 1, 2
 _MOST_KEYS = 32
+#: The key whose value may be a dict, by reference, where others are texts.
+METADATA = "user_metadata"
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def keys_of(value: dict[str, Any], memo: list[Any]) -> tuple[Key, ...]:
         elif type(example) is tuple:
             holds = "pair" if len(example) == 2 and all(type(part) is int for part in example) else ""
         else:
-            holds = {int: "int", str: "str"}.get(type(example), "")
+            holds = {int: "int", str: "str", dict: "str" if name == METADATA else ""}.get(type(example), "")
         if not holds:
             return ()
         written = b"h%c" % index if index < 256 else b"j" + index.to_bytes(4, "little")

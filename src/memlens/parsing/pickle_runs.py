@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.parsing.pickle_ahead import BEGIN, LIST, Ahead, Key, keys_of, look_ahead
+from memlens.parsing.pickle_ahead import BEGIN, LIST, METADATA, Ahead, Key, keys_of, look_ahead
 from memlens.parsing.pickles import Gone, Machine
-from memlens.parsing.snapshot_texts import Numbering
+from memlens.parsing.snapshot_texts import Numbering, as_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +39,7 @@ _MOST_SHAPES = 32
 _FARTHEST, _NEAREST = 1 << 14, 8
 _UNKNOWN = -2
 #: Keys whose texts are kept.
-_TEXTS = ("action", "user_metadata", "stage", "name")
+_TEXTS = ("action", METADATA, "stage", "name")
 #: The key whose pairs are kept.
 _POOL = "pool_id"
 
@@ -120,10 +120,10 @@ class EntryRuns:
         self._others += 1
         if (self._keys and self._others < _PATIENCE) or self._learned >= _MOST_SHAPES:
             return
+        self._learned += 1  # also where nothing comes of it: the whole memo is looked through
         keys = keys_of(value, machine.memo)
         if keys:
             self._keys, self._begin, self._window = keys, BEGIN + keys[0].written, None
-            self._learned += 1
 
     def take(self, machine: Machine, at: int) -> int:
         """Take the entries from ``at`` on, as one :class:`Rows` on the machine's stack; give where they end."""
@@ -206,9 +206,16 @@ class EntryRuns:
         reference, left, right = (column[rows] for column in ahead.pairs[_POOL][:3])
         numbers = np.full(len(reference), -1, np.int32)
         inline = np.flatnonzero(reference < 0)
-        pairs, which = np.unique(np.stack((left[inline], right[inline]), axis=1), axis=0, return_inverse=True)
-        made = [self.pools.number((first, second)) for first, second in pairs.tolist()]
-        numbers[inline] = np.array(made, np.int32)[which.reshape(-1)]
+        left, right = left[inline], right[inline]
+        # Entries of one pool come in a row: one look-up for each such row.
+        begins = np.flatnonzero(
+            np.diff(left, prepend=-1).astype(np.bool_) | np.diff(right, prepend=-1).astype(np.bool_)
+        )
+        begins = np.unique(np.append(begins, 0)) if len(inline) else begins
+        pairs = zip(left[begins].tolist(), right[begins].tolist(), strict=True)
+        numbers[inline] = np.repeat(
+            np.array([self.pools.number(pair) for pair in pairs], np.int32), np.diff(begins, append=len(inline))
+        )
         referred = np.flatnonzero(reference >= 0)
         slots, which = np.unique(reference[referred], return_inverse=True)
         known = [
@@ -229,12 +236,17 @@ class EntryRuns:
             usable = int(beyond[0])
         numbers = self._slots.text[np.where(reference < len(memo), reference, 0)]
         unknown = np.flatnonzero((numbers < 0) & (reference >= 0) & (reference < len(memo)))
+        noted = []
         for index in np.unique(reference[unknown]).tolist():
             if type(memo[index]) is str:
                 self._slots.text[index] = self.texts.number(memo[index])
+            elif name == METADATA and type(memo[index]) is dict:
+                noted.append(index)
+                self._slots.text[index] = self.texts.number(as_text(memo[index]))
             else:
                 usable = min(usable, int((reference == index).argmax()))
         numbers[unknown] = self._slots.text[reference[unknown]]
+        self._slots.text[noted] = -1  # only as metadata a dict is a text
         at, size, before = (column[rows] for column in ahead.places[name])
         inline = np.flatnonzero(reference < 0)
         for k, begin, length, own in zip(
