@@ -115,8 +115,7 @@ def _analyze_one(
     log: EventLog, name: str, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
 ) -> LogAnalysis:
     from memlens.analyzers import registry
-    from memlens.analyzers.peak import remarks_on
-    from memlens.slicing import suspect_anchors
+    from memlens.slicing import open_window, suspect_anchors
 
     names, with_growth = chosen
     windows = cut.windows(log)
@@ -143,9 +142,8 @@ def _analyze_one(
             for owing in (window, *window.results.values()):
                 _settle(owing)
     doubt = None if whole else suspect_anchors(windows)
-    return LogAnalysis(
-        name, log.trust, analyzed, growth, cut.by, () if doubt is None else (doubt,), remarks_on(windows)
-    )
+    remarks = tuple(filter(None, [open_window(windows)]))
+    return LogAnalysis(name, log.trust, analyzed, growth, cut.by, () if doubt is None else (doubt,), remarks)
 
 
 def _peak_time(window: Window, results: Sequence[Analyzed]) -> int | None:

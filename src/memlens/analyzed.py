@@ -75,7 +75,7 @@ class LogAnalysis:
         growth: How memory develops over a series, or ``None``.
         by: The regular expression that cut the series, or ``None``.
         notes: What to doubt of the windows themselves (anchors that came late), in words.
-        remarks: What to know of them (which one is open, that the peak may lie before the input), in words.
+        remarks: What to know of them (which one is open), in words.
     """
 
     path: str

@@ -76,6 +76,12 @@ class EventLog:
         owner_names: The names of the owners.
         device: The device whose memory this is, where the input has several; ``None`` where nothing is known of devices.
         stream: Stream of each event, as a number that the format gives, int64, -1 where unknown; ``None`` when the input has none.
+        pool: The memory pool that an event's block or chunk is in, as a number of ``pool_names``, int32, -1 where unknown; ``None`` where nothing
+            tells of a pool of someone's own.
+        pool_names: ``default pool``, ``private pool (0, 1)``.
+        user_metadata: What the user had noted when an event was recorded (``torch.cuda.memory._set_memory_metadata``), as a number of
+            ``user_metadata_names``, int32, -1 for nothing; ``None`` where nothing is noted of any event.
+        user_metadata_names: The notes, a dict as ``step=3, phase=forward``.
         marks: Named places, in order, of an input that has no lines of text; ``None`` for a text log, whose lines are looked at.
         line: 1-based line number, int64; kept only for inputs that cannot be read a second time, else ``None``.
         source: The input, to look up lines and line numbers by offset.
@@ -94,6 +100,10 @@ class EventLog:
     owner_names: tuple[str, ...] = ()
     device: int | None = None
     stream: NDArray[np.int64] | None = None
+    pool: NDArray[np.int32] | None = None
+    pool_names: tuple[str, ...] = ()
+    user_metadata: NDArray[np.int32] | None = None
+    user_metadata_names: tuple[str, ...] = ()
     marks: tuple[Mark, ...] | None = None
     line: NDArray[np.int64] | None = None
     source: Source = field(default_factory=MemorySource)
@@ -199,7 +209,7 @@ class EventLog:
         return replace(self, **changes)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The events as a DataFrame, a row an event; ``kind`` and ``owner`` are categorical."""
+        """The events as a DataFrame, a row an event; ``kind``, ``owner``, ``pool`` and ``user_metadata`` are categorical."""
         import pandas as pd
 
         columns: dict[str, Any] = {
@@ -211,8 +221,10 @@ class EventLog:
         for name in ("time_us", "thread", "requested", "stream", "line"):
             if (column := getattr(self, name)) is not None:
                 columns[name] = column
-        if self.owner is not None:
-            columns["owner"] = pd.Categorical.from_codes(self.owner.astype(np.int64), categories=list(self.owner_names))
+        for name in ("owner", "pool", "user_metadata"):
+            if (column := getattr(self, name)) is not None:
+                names = list(getattr(self, f"{name}_names"))
+                columns[name] = pd.Categorical.from_codes(column.astype(np.int64), categories=names)
         return pd.DataFrame(columns)
 
 

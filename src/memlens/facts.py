@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Facts", "Figure", "LineSample", "Mark", "OutOfMemory", "StatLines"]
+__all__ = ["Facts", "Figure", "LineSample", "Mark", "OutOfMemory", "StatLines", "UnevenSegment"]
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,23 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class UnevenSegment:
+    """A segment whose blocks do not add up to what it says of itself.
+
+    Attributes:
+        address: Where it begins.
+        what: ``allocated_size``, ``active_size``, ``requested_size`` or ``total_size``, or ``overlap`` where blocks lie over each other.
+        stated_bytes: What the segment says; for ``overlap`` 0.
+        blocks_bytes: What its blocks add up to, or, for ``total_size``, that and what lies outside of it; for ``overlap`` the bytes that are two blocks'.
+    """
+
+    address: int
+    what: str
+    stated_bytes: int
+    blocks_bytes: int
+
+
+@dataclass(frozen=True)
 class Facts:
     """What was seen in one reading, beside the events.
 
@@ -130,6 +147,7 @@ class Facts:
         ooms: Out-of-memory messages, in file order.
         figures: The framework's own figures, in file order.
         stat_lines: The framework's running totals, where the log has them.
+        uneven_segments: Segments whose blocks do not add up, in the order of the input, each with the first thing that is wrong with it.
     """
 
     bytes: int = 0
@@ -151,3 +169,4 @@ class Facts:
     ooms: tuple[OutOfMemory, ...] = ()
     figures: tuple[Figure, ...] = ()
     stat_lines: StatLines | None = None
+    uneven_segments: tuple[UnevenSegment, ...] = ()

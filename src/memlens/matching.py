@@ -283,7 +283,7 @@ def _scan(log: EventLog, matchers: Sequence[Matcher]) -> dict[Pattern, Anchor]:
 
 def _among(marks: Sequence[Mark], pattern: Pattern) -> Anchor:
     """The marks that match, for inputs without lines of text."""
-    named = [(mark, pattern.match_line(mark.text.encode("utf-8", "surrogateescape"))) for mark in marks]
+    named = [(mark, pattern.match_line(mark.text.encode("utf-8", "surrogatepass"))) for mark in marks]
     found = [(mark.offset, mark.line, name) for mark, name in named if name is not None]
     offsets, lines, names = zip(*found, strict=True) if found else ((), (), ())
     return Anchor(pattern, offsets, lines, names)

@@ -206,8 +206,10 @@ def windows(
 
 def no_such_anchor(log: EventLog, pattern: Pattern) -> AnchorError:
     """The error for a start that marks no line, with the lines that come nearest to it."""
-    from memlens.suggestions import missing_anchor
+    from memlens.suggestions import missing_anchor, missing_mark
 
+    if log.marks is not None:
+        return missing_mark(log.source.name, pattern, log.marks)
     blocks = log.source.blocks(0, log.facts.bytes or None) if log.source.rereadable else ()
     return missing_anchor(log.source.name, pattern, blocks)
 

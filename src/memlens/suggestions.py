@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +14,10 @@ from memlens.bytesearch import count_lines
 from memlens.errors import AnchorError, UsageError
 from memlens.matching import Matcher, Pattern, anchors_in_block, clean_line
 
-__all__ = ["missing_anchor"]
+if TYPE_CHECKING:
+    from memlens.facts import Mark
+
+__all__ = ["missing_anchor", "missing_mark"]
 
 #: Text searched for lines that a looser pattern marks: read in a few seconds.
 _MOST_BYTES = 4 << 30
@@ -32,27 +36,46 @@ _META = re.compile(r"\\[dwsSDWbB.(\[]|[\[(^$|]|\.[*+?]")
 Line = tuple[int, bytes]
 
 
-def missing_anchor(name: str, pattern: Pattern, blocks: Iterable[tuple[int, bytes]]) -> AnchorError:
+def missing_mark(name: str, pattern: Pattern, marks: Sequence[Mark]) -> AnchorError:
+    """The same for an input whose anchors are its annotations."""
+    text = b"".join(mark.text.replace("\n", " ").encode("utf-8", "surrogatepass") + b"\n" for mark in marks)
+    error = missing_anchor(name, pattern, [(0, text)] if marks else [], [mark.line for mark in marks])
+    if marks:
+        return error
+    return AnchorError(f"{error.message}: it has no annotations at all", _MARK)
+
+
+_MARK = "Mark the run with torch.profiler.record_function(name), or, in a snapshot, torch.cuda.memory._set_memory_metadata(text), and record it again."
+
+
+def missing_anchor(
+    name: str, pattern: Pattern, blocks: Iterable[tuple[int, bytes]], entries: Sequence[int] | None = None
+) -> AnchorError:
     """The error for a start that marks no line.
 
     Args:
         name: The input as the user gave it.
         pattern: What was looked for.
         blocks: The text again, ``(offset, bytes)`` pieces from the beginning; nothing where it cannot be read again.
+        entries: Where the lines are annotations of an input of entries, the number of the entry that each stands before.
     """
+    what = "line" if entries is None else "annotation"
     how = "where this regular expression is found" if pattern.regex else "that contains it as whole words"
-    message = f"{_shown(name)}: no line matches the start {_shown(str(pattern))} (none {how})"
+    message = f"{_shown(name)}: no {what} matches the start {_shown(str(pattern))} (none {how})"
     beginning: list[bytes] = []
     nearest = _looked_for(_looser(pattern), _kept(blocks, beginning)) or _similar(pattern, beginning)
     if not beginning:
         return AnchorError(message, _advice(pattern))
     if not nearest:
-        return AnchorError(message, f"{_advice(pattern)} No line comes near to it.".strip())
+        return AnchorError(message, f"{_advice(pattern)} No {what} comes near to it.".strip())
     listed = "\n".join(
-        f"  line {number}: {_shown(line.decode('utf-8', 'replace'))[:_LONGEST_LINE]}" for number, line in nearest
+        f"  {f'line {number}' if entries is None else f'entry {entries[number - 1]:,}'}: {_shown(line.decode('utf-8', 'replace'))[:_LONGEST_LINE]}"
+        for number, line in nearest
     )
     advice = _advice(pattern, [line for _, line in nearest])
-    return AnchorError(message, f"Lines that come near to it:\n{listed}" + (f"\n{advice}" if advice else ""))
+    return AnchorError(
+        message, f"{what.capitalize()}s that come near to it:\n{listed}" + (f"\n{advice}" if advice else "")
+    )
 
 
 def _advice(pattern: Pattern, nearest: Iterable[bytes] = ()) -> str:

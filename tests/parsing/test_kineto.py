@@ -135,6 +135,24 @@ def test_owners_are_the_operator_and_the_frames_around_it(shared: Path) -> None:
     assert not any("0x" in (owner or "") or "built-in" in (owner or "") for owner in owners)
 
 
+def span(category: str, name: str, start: float, end: float) -> dict[str, object]:
+    return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": start, "dur": end - start}
+
+
+@pytest.mark.parametrize(
+    "file", ["/tmp/torchinductor_me/{k:02}/c{k:02}w.py({k}): call", "<eval_with_key>.{k}(5): forward"]
+)
+def test_generated_code_neither_hides_the_users_frame_nor_makes_owners_of_its_own(file: str) -> None:
+    events = [span("python_function", "train.py(30): step", 0, 1000)]
+    for k in range(50):
+        events.append(span("python_function", file.format(k=k), 10 * k, 10 * k + 9))
+        events.append(span("cpu_op", "aten::empty", 10 * k + 1, 10 * k + 8))
+        events.append(memory(10 * k + 2, 512, 4096 * (k + 1)))
+    (log,) = read_bytes(trace(*events))
+    assert log.owner_names == ("aten::empty < (generated code) < train.py(30): step",)
+    assert len(log) == 50
+
+
 def test_a_gpu_level_includes_what_was_there_before(shared: Path) -> None:
     cpu, gpu = read(shared, "gpu_2022_rank1.json.gz")
     assert (cpu.device, gpu.device) == (-1, 1)

@@ -33,6 +33,8 @@ texts = st.one_of(
             "\\u0041",
             "nn.Module: X(1): a",
             "<frozen importlib>(4): z",
+            "/tmp/torchinductor_me/ab/cab.py(7): call",
+            "<eval_with_key>.3(4): forward",
             "[memory]",
             "Bytes",
             "ts",
@@ -76,7 +78,15 @@ def events(draw: st.DrawFn) -> Any:
         if draw(st.booleans()):
             event["args"] = draw(
                 mostly(
-                    st.fixed_dictionaries({"Call stack": mostly(st.sampled_from(["", "a.py(1): f;torch/b.py(2): g"]))})
+                    st.fixed_dictionaries(
+                        {
+                            "Call stack": mostly(
+                                st.sampled_from(
+                                    ["", "a.py(1): f;torch/b.py(2): g", "<eval_with_key>.3(4): h;a.py(1): f"]
+                                )
+                            )
+                        }
+                    )
                 )
             )
         return shuffled(draw, event)

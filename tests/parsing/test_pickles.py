@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import pickle
 import pickletools
@@ -10,10 +11,12 @@ import struct
 import subprocess
 import sys
 import time
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -111,6 +114,9 @@ class Evil:
         return self.how, self.arguments
 
 
+#: The function that gives a number of NumPy's, and the type of one of eight bytes.
+I8 = b"cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nX\x02\x00\x00\x00i8\x89\x88\x87R"
+
 #: Streams of instructions after the protocol, by what they try.
 HOSTILE: dict[str, bytes] = {
     "global": b"cos\nsystem\n(X\x04\x00\x00\x00truetR.",
@@ -158,6 +164,31 @@ HOSTILE: dict[str, bytes] = {
     "old number": b"I12\n.",
     "bad utf-8": b"\x8c\x01\xff.",
     "set": b"\x8f(K\x01\x90.",
+    "name without an end": b"c" + b"o" * 300_000 + b"\n.",
+    "name without a text": b"K\x01K\x02\x93.",
+    "name out of nothing": b"\x93.",
+    "call of nothing": b"R.",
+    "call of a number": b"K\x01)R.",
+    "call without arguments": b"ccollections\nOrderedDict\nR.",
+    "call with other arguments": b"ccollections\nOrderedDict\nK\x01\x85R.",
+    "state of nothing": b"b.",
+    "state of a function": b"cnumpy\ndtype\n)b.",
+    "type that is no text": b"cnumpy\ndtype\nK\x01\x89\x88\x87R.",
+    "type of objects": b"cnumpy\ndtype\nX\x02\x00\x00\x00O8\x89\x88\x87R.",
+    "number without a type": b"cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nC\x01a\x86R.",
+    "module of another name": b"cnumpy.core.multiarray\nsystem\n.",
+    "number of too few bytes": I8 + b"C\x04abcd\x86R.",
+    "number of too many bytes": I8 + b"C\x09abcdefghi\x86R.",
+    "number of no bytes": I8 + b"X\x01\x00\x00\x00\xc4\x80\x86R.",
+    "no latin1": b"c_codecs\nencode\nX\x02\x00\x00\x00\xc4\x80X\x06\x00\x00\x00latin1\x86R.",
+    "another encoding": b"c_codecs\nencode\nX\x01\x00\x00\x00aX\x06\x00\x00\x00rot_13\x86R.",
+    "a long text encoded again and again": b"](c_codecs\nencode\nq\x00X"
+    + struct.pack("<I", 1 << 20)
+    + b"a" * (1 << 20)
+    + b"q\x01X\x06\x00\x00\x00latin1q\x02"
+    + b"h\x00h\x01h\x02\x86R" * 200_000
+    + b"e.",
+    "ordered dicts": b"](ccollections\nOrderedDict\nq\x00" + b"h\x00)R" * 700_000 + b"e.",
     "no instruction": b"\xff.",
 }
 
@@ -230,6 +261,23 @@ def long_metadata() -> bytes:
     return snapshot([entry(512 * k, user_metadata=text) for k, text in enumerate(texts)])
 
 
+def metadata_that_is_a_bomb() -> bytes:
+    bomb = pickle.loads(chain_of_lists(50))
+    return snapshot([entry(512 * k, user_metadata={"a": bomb, "b": [bomb] * 9}) for k in range(5000)])
+
+
+def entries_of_no_known_shape() -> bytes:
+    return snapshot([entry(512 * k, nothing=None, own=f"text {k}", frames=[]) for k in range(8000)])
+
+
+def a_pool_for_each_entry() -> bytes:
+    return snapshot([entry(512 * k, pool_id=(k, 7), frames=[]) for k in range(30_000)])
+
+
+def annotations_alone() -> bytes:
+    return snapshot([{"action": "user_defined", "name": f"n{k}", "stage": "START", "addr": 0} for k in range(30_000)])
+
+
 #: Whole pickles that are small and mean much, by what they are.
 BOMBS: dict[str, Callable[[], bytes]] = {
     "lists of lists": lambda: chain_of_lists(200),
@@ -240,6 +288,10 @@ BOMBS: dict[str, Callable[[], bytes]] = {
     "frames that are a bomb": frames_that_are_a_bomb,
     "a long name in many frames": long_name_in_many_frames,
     "long metadata": long_metadata,
+    "metadata that is a bomb": metadata_that_is_a_bomb,
+    "entries of no known shape": entries_of_no_known_shape,
+    "a pool for each entry": a_pool_for_each_entry,
+    "annotations alone": annotations_alone,
     "holds itself": lambda: b"\x80\x04]\x94h\x00a.",
     "a trace that holds itself": lambda: b"\x80\x04}\x8c\x0ddevice_traces]\x94h\x00as.",
 }
@@ -292,7 +344,14 @@ def test_hostile_files_take_a_second_and_200_mb_at_most(tmp_path: Path) -> None:
 
 
 #: Bombs that nothing walks into: what they hold is cut to a bounded length, or looked at once.
-HARMLESS = ("frames that are a bomb", "a long name in many frames", "long metadata")
+HARMLESS = (
+    "frames that are a bomb",
+    "a long name in many frames",
+    "long metadata",
+    "metadata that is a bomb",
+    "entries of no known shape",
+    "a pool for each entry",
+)
 
 
 @linux
@@ -304,3 +363,62 @@ def test_a_bomb_takes_a_second_and_200_mb_at_most(tmp_path: Path, name: str) -> 
     assert said.startswith("read" if name in HARMLESS else "refused"), said
     assert took < 1
     assert most < 200
+
+
+NUMBERS = [
+    np.int64(-(1 << 62)),
+    np.int32(-5),
+    np.int8(-1),
+    np.uint8(200),
+    np.uint64((1 << 64) - 1),
+    np.bool_(True),
+    np.float64(0.1),
+    np.float32(1.5),
+    np.array(513, ">i8")[()],
+]
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_numbers_of_numpy_ordered_dicts_and_bytes_are_read_as_what_they_are(protocol: int) -> None:
+    values: list[Any] = [
+        [*NUMBERS, *NUMBERS],
+        {"a": NUMBERS[0], "b": [NUMBERS[0]]},
+        OrderedDict(a=np.int64(1), b=OrderedDict(c=2)),
+        [OrderedDict(), OrderedDict()],
+    ]
+    for value in values:
+        found = read(pickle.dumps(value, protocol))
+        assert found == value
+        assert "numpy" not in repr(type(found)) + repr(found)
+    assert type(read(pickle.dumps(OrderedDict(a=1), protocol))) is dict
+    assert [type(number) for number in read(pickle.dumps(NUMBERS, protocol))] == [int] * 5 + [bool, float, float, int]
+    texts = [b"", b"abc", "ü€".encode(), b"x" * 300, b"y" * 70_000]
+    assert read(pickle.dumps(texts, protocol)) == [text.decode() for text in texts]
+    for raw in (b"\xff\x00\xfe", bytes(range(256)), b"\xed\xa0\x80"):  # no UTF-8: nothing of it is lost
+        assert read(pickle.dumps(raw, protocol)).encode("utf-8", "surrogateescape") == raw
+
+
+@given(st.sampled_from("bBhHiIqQ?efd"), st.binary(min_size=8, max_size=8), st.booleans(), st.integers(2, 5))
+@settings(deadline=None, max_examples=60)
+def test_numbers_of_numpy_are_those_that_numpy_reads(code: str, raw: bytes, swapped: bool, protocol: int) -> None:
+    (number,) = np.frombuffer(raw, np.dtype(code).newbyteorder(">" if swapped else "<"), 1)
+    found, expected = read(pickle.dumps([number], protocol))[0], number.item()
+    assert found == expected or (math.isnan(found) and math.isnan(expected))
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_objects_that_are_no_plain_values_are_refused_by_name(protocol: int) -> None:
+    for value, named in (
+        (np.arange(3), "a NumPy array"),
+        (np.str_("a"), "a NumPy value of type U1"),
+        (np.datetime64("2026-01-01"), "a NumPy value of type M8"),
+        (defaultdict(list), "a defaultdict"),
+        ({1, 2}, "a set"),
+        (frozenset([1]), "a frozenset" if protocol > 2 else "frozenset"),
+        (Path("/x"), "Path"),
+    ):
+        with pytest.raises(BadPickle, match=named) as caught:
+            read(pickle.dumps([value], protocol))
+        assert caught.value.hint or caught.value.hostile
+    with pytest.raises(BadPickle, match="keys that are no texts but of type int"):
+        read(pickle.dumps({1: 2}, protocol))

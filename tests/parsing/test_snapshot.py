@@ -6,9 +6,11 @@ import gzip
 import io
 import pickle
 import random
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -291,3 +293,33 @@ def test_a_source_without_lines_says_so() -> None:
 def test_a_wrong_pattern_is_said_before_the_snapshot_is_read() -> None:
     with pytest.raises(UsageError):
         read_snapshot(io.BytesIO(pickled(snapshot([]))), patterns=[Pattern("(", regex=True)])
+
+
+def in_other_types(value: Any) -> Any:
+    """The same with NumPy's integers, ordered dicts and bytes."""
+    if type(value) is dict:
+        return OrderedDict((key, in_other_types(item)) for key, item in value.items())
+    if type(value) is list:
+        return [in_other_types(item) for item in value]
+    if type(value) is int:
+        return np.int64(value) if value < 1 << 31 else np.uint64(value)
+    return value.encode() if type(value) is str else value
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_a_snapshot_with_numpy_integers_ordered_dicts_and_bytes_is_the_same_snapshot(protocol: int) -> None:
+    made = snapshot([Allocator(random.Random(2)).run(120, streams=True)])
+    (plain,), (other,) = read(made), read(in_other_types(made), protocol)
+    assert rows(other) == rows(plain)
+    assert len(rows(plain)) > 100
+    assert [other.owner_of(k) for k in range(len(other))] == [plain.owner_of(k) for k in range(len(plain))]
+    assert other.marks == plain.marks
+    assert other.trust.ok
+
+
+def test_an_array_in_a_snapshot_is_named_with_what_to_do() -> None:
+    made = {"segments": [segment(0, 512)], "device_traces": [[entry("alloc", 0, 1, frames=np.arange(3))]]}
+    with pytest.raises(InputError, match="it holds a NumPy array") as caught:
+        read(made)
+    assert "_dump_snapshot" in caught.value.hint
+    assert "ask who gave it to you" not in caught.value.hint

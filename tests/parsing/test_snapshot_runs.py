@@ -33,7 +33,9 @@ def columns_of(data: bytes, *, fast: bool) -> tuple[list[dict[str, Any]], int]:
             {
                 **{name: getattr(entries, name).tolist() for name in ("action", "addr", "size", "stream", "time_us")},
                 "stack": [stacks.whole(number) if number >= 0 else () for number in entries.stack.tolist()],
-                "metadata": [runs.texts[number] if number >= 0 else "" for number in entries.metadata.tolist()],
+                "metadata": [runs.texts.values[number] if number >= 0 else "" for number in entries.metadata.tolist()],
+                "pool": [runs.pools.values[number] if number >= 0 else None for number in entries.pool.tolist()],
+                "user_defined": entries.user_defined,
                 "malformed": entries.malformed,
                 "device_free": entries.device_free,
             }
@@ -51,15 +53,34 @@ def plain_columns(trace: list[dict[str, Any]]) -> dict[str, Any]:
         "time_us": [entry.get("time_us", -1) for entry in trace],
         "stack": [tuple(f"{f['filename']}:{f['line']} {f['name']}" for f in entry["frames"]) for entry in trace],
         "metadata": [entry.get("user_metadata", "") for entry in trace],
+        "pool": [entry.get("pool_id") for entry in trace],
+        "user_defined": {
+            k: f"{entry['frames'][0]['name']} {entry['frames'][0]['filename']}"
+            for k, entry in enumerate(trace)
+            if entry["action"] == "user_defined"
+        },
         "malformed": 0,
         "device_free": {},
     }
+
+
+def with_marks_and_pools(chance: random.Random, trace: list[dict[str, Any]]) -> None:
+    """Put ``user_defined`` entries among those of a trace, and pools into those that name one: one tuple for many entries, or one each."""
+    pools = [(0, 0), (0, 1), (7, 0)]
+    for k in range(0, len(trace), 25):
+        frames = [{"name": chance.choice(("START", "END")), "filename": f"part {k}", "line": 0}]
+        trace.insert(k, trace[0] | {"action": "user_defined", "addr": 0, "size": 0, "frames": frames})
+    for k, entry in enumerate(trace):
+        if "pool_id" in entry:
+            pool = pools[k // 40 % 3]
+            entry["pool_id"] = pool if chance.random() < 0.5 else (pool[0], int(str(pool[1])))
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 2**32), st.integers(0, 400), st.sampled_from(ERAS), st.integers(2, 5), st.booleans())
 def test_runs_are_what_the_plain_way_reads(seed: int, steps: int, era: str, protocol: int, slow: bool) -> None:
     made = snapshot([Allocator(random.Random(seed)).run(steps, streams=True)], era)
+    with_marks_and_pools(random.Random(seed), made["device_traces"][0])
     data = pickled(made, protocol, slow=slow)
     fast, in_runs = columns_of(data, fast=True)
     assert fast == columns_of(data, fast=False)[0] == [plain_columns(made["device_traces"][0])]
@@ -70,7 +91,8 @@ def test_runs_are_what_the_plain_way_reads(seed: int, steps: int, era: str, prot
 @settings(deadline=None, max_examples=10)
 @given(st.integers(0, 2**32), st.integers(3000, 20_000))
 def test_runs_may_be_cut_by_windows_and_batches(seed: int, window: int) -> None:
-    made = snapshot([Allocator(random.Random(seed)).run(600)])
+    made = snapshot([Allocator(random.Random(seed)).run(600)], "newest")
+    with_marks_and_pools(random.Random(seed), made["device_traces"][0])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pickles, "WINDOW", window)
         patch.setattr(pickles, "_MARGIN", 1400)

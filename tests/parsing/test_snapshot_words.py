@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from snapshots import entry, frame, pickled, read, segment
 
-from memlens.errors import InputError, NoEventsError
+from memlens.errors import AnchorError, InputError, NoEventsError
 from memlens.facts import Mark
 from memlens.parsing.snapshot import SnapshotSource, read_snapshot
 
@@ -144,6 +144,41 @@ def test_an_owner_is_named_by_what_says_most_of_its_stack(frames: list[Any], nam
     assert log.source.stack(2) == log.source.stack(-1) == log.source.stack(9) == ()
 
 
+#: What stands between the code that torch.compile makes and the line that called it, innermost first.
+COMPILER = [
+    frame("/site-packages/torch/_inductor/output_code.py", 466, "__call__"),
+    frame("/site-packages/torch/_functorch/_aot_autograd/runtime_wrappers.py", 338, "runtime_wrapper"),
+    frame("/site-packages/torch/_functorch/_aot_autograd/utils.py", 126, "call_func_at_runtime_with_args"),
+    frame("/site-packages/torch/_dynamo/eval_frame.py", 745, "_fn"),
+    frame("/site-packages/torch/fx/graph_module.py", 822, "call_wrapped"),
+]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/tmp/torchinductor_user/{k:03}/c{k:03}xyz.py",
+        "/cache/ab/cab{k:03}aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.py",
+        "C:\\Temp\\torchinductor_user\\{k}\\c{k}.py",
+        "/home/u/.triton/cache/{k}/kernel.py",
+        "<eval_with_key>.{k}",
+        "<eval_with_key>.{k} from /site-packages/torch/fx/x.py:3 in wrapped",
+    ],
+)
+def test_generated_code_neither_hides_the_users_frame_nor_splits_its_owner(file: str) -> None:
+    digits = str.maketrans("0189", "abcd")  # no name of a cached file has these
+    trace = [
+        entry(
+            "alloc", 512 * k, 1, frames=[frame(file.format(k=k).translate(digits), k, "call"), *COMPILER, *PYTHON[2:]]
+        )
+        for k in range(300)
+    ]
+    (log,) = read({"segments": [segment(0, 1 << 20)], "device_traces": [trace]})
+    assert log.owner_names == ("(generated code) < model.py:7 forward < train.py:3 <module>",)
+    assert isinstance(log.source, SnapshotSource)
+    assert log.source.stack(5)[0].endswith(":5 call")  # the whole stack tells all
+
+
 def test_owner_names_are_of_bounded_length_and_whole_stacks_can_be_looked_up() -> None:
     frames = [frame("f.py", k, "n" * 500) for k in range(100)]
     (log,) = read({"segments": [segment(0, 512)], "device_traces": [[entry("alloc", 0, 1, frames=frames)]]})
@@ -193,3 +228,31 @@ def test_other_pickles_are_an_error_that_names_the_file(made: Any, tmp_path: Pat
         read_snapshot(path)
     assert str(path) in caught.value.message
     assert caught.value.hint
+
+
+def test_a_start_that_marks_nothing_shows_the_annotations_that_come_near() -> None:
+    trace = [entry("alloc", 512 * k, 10, user_metadata=f"step {k // 2}") for k in range(6)]
+    (log,) = read({"segments": [segment(0, 1 << 20)], "device_traces": [trace]})
+    with pytest.raises(AnchorError) as caught:
+        log.window("START step 12")
+    assert "no annotation matches the start 'START step 12'" in caught.value.message
+    assert "Annotations that come near to it:\n  entry " in caught.value.hint
+    assert "entry 3: START step 1" in caught.value.hint
+    with pytest.raises(AnchorError, match="no annotation") as caught:
+        log.windows("epoch")
+    assert "line" not in f"{caught.value.message}{caught.value.hint}".replace("memlens", "")
+
+
+def test_a_start_in_a_snapshot_without_annotations_says_how_to_make_some() -> None:
+    (log,) = read({"segments": [segment(0, 512)], "device_traces": [[entry("alloc", 0, 10)] * 1]})
+    with pytest.raises(AnchorError, match="it has no annotations at all") as caught:
+        log.window("step 1")
+    assert "record_function" in caught.value.hint
+
+
+def test_annotations_of_any_text_are_looked_through() -> None:
+    trace = [entry("alloc", 512 * k, 10, user_metadata=text) for k, text in enumerate(("\ud800", "\udcff", "a\nb"))]
+    (log,) = read({"segments": [segment(0, 1 << 20)], "device_traces": [trace]})
+    assert [window.name for window in log.windows("START (a)")] == ["(before)", "a"]
+    with pytest.raises(AnchorError):
+        log.window("nothing")

@@ -33,6 +33,7 @@ class FakeTrust:
     """Looks like a trust report."""
 
     ok: bool = True
+    layer: str = "auto_growth"
     doubts: tuple[Remark, ...] = ()
     notes: tuple[Remark, ...] = ()
     lines: int = 300

@@ -40,6 +40,7 @@ class FakeTrust:
     """Looks like a trust report."""
 
     ok: bool = True
+    layer: str = "auto_growth"
     summary_text: str = "ok: 98 events in 266 lines (29.35 KiB); every FREE has its ALLOC"
     values: dict[str, Any] = field(default_factory=dict)
 

@@ -166,11 +166,18 @@ def owner_finder(spans: Any) -> Any:
             frames = [text for text in stack.split(";") if level(text)]
             frame = frames[0] if frames else ""
             own = next((text for text in frames if level(text) == 2), "")
+        frame = "(generated code)" if is_generated(frame) else frame
         parts = [op]
         parts += [part for part in (frame, own) if part not in parts]
         return " < ".join(dict.fromkeys(part for part in parts if part)) or None
 
     return find
+
+
+def is_generated(name: str) -> bool:
+    """Whether a frame is of code that the compiler wrote, as far as the traces made up here have it."""
+    folders = re.split(r"[/\\]", name.partition("(")[0])[:-1]
+    return any(folder[:14] == "torchinductor_" != folder for folder in folders) or name[:15] == "<eval_with_key>"
 
 
 def level(name: str) -> int:
@@ -180,6 +187,8 @@ def level(name: str) -> int:
         return 0
     path = found[1]
     folders = re.split(r"[/\\]", path)[:-1]
+    if is_generated(name):
+        return 1
     if {"torch", "site-packages", "dist-packages", "importlib"} & set(folders):
         return 1
     if path.startswith("<") and not path.startswith(("<stdin", "<ipython", "<string")):

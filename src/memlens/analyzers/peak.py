@@ -11,17 +11,12 @@ from memlens.analyzers.levels import profile
 from memlens.analyzers.pairing import live_events
 from memlens.analyzers.places import Lines, time_of
 from memlens.analyzers.result import Later, Lazy, Result, Row
-from memlens.slicing import open_window
-from memlens.units import format_bytes
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.slicing import Window
 
-__all__ = ["LiveGroup", "Peak", "peak", "remarks_on"]
-
-#: What was reserved before the first recorded event is far more than the peak after it where it is more by one part in so many.
-_FAR = 4
+__all__ = ["LiveGroup", "Peak", "peak"]
 
 
 @dataclass(frozen=True)
@@ -98,28 +93,3 @@ def live_before(log: EventLog, event: int) -> tuple[LiveGroup, ...]:
     """The blocks born and not freed before an event, in groups."""
     groups = by_size_and_owner(log, live_events(log, event))
     return tuple(LiveGroup(group.size_bytes, group.blocks, group.total_bytes, group.owner) for group in groups)
-
-
-def remarks_on(windows: Sequence[Window]) -> tuple[str, ...]:
-    """What to know of windows of one log, in file order, in words: which one is open, and that the peak may lie before the input."""
-    return tuple(remark for remark in (open_window(windows), _peak_before(windows)) if remark is not None)
-
-
-def _peak_before(windows: Sequence[Window]) -> str | None:
-    """Say that the highest level may lie before the first event, where windows start where an input with opening blocks does."""
-    if not windows or not windows[0].log.facts.opening or windows[0].lo > windows[0].log.facts.opening:
-        return None
-    figures = profile(windows)
-    highest = int((figures.levels[0] + figures.rise[0]).max())
-    carried, reserved = figures.levels[:, 0].tolist()
-    if carried and carried == highest:
-        return (
-            "Nothing that is recorded rises above what was live before the first event: the peak is there or before it, and what came"
-            " before is not in the input."
-        )
-    if _FAR * reserved > (_FAR + 1) * highest > 0:
-        return (
-            f"{format_bytes(reserved)} was reserved before the first recorded event, far more than is allocated at any time after it:"
-            " the peak may lie before it, and what came before is not in the input."
-        )
-    return None

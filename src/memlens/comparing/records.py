@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Order", "record"]
 
+_EARLIER = "The peak may lie before the first recorded event: what came before is not in the input."
+
 #: A run ended in an out-of-memory failure where at most one in so many of its allocations comes after the message: what the
 #: process still allocates while it goes down.  A run that caught the failure and went on allocates far more.
 _STILL_GOING = 100
@@ -92,8 +94,7 @@ def record(order: Order, progress: Callable[[int], None] | None = None) -> Run:
 
 def _recorded(order: Order, log: EventLog) -> Run:
     """The figures of one device's log."""
-    from memlens.analyzers.peak import remarks_on
-    from memlens.slicing import suspect_anchors
+    from memlens.slicing import open_window, suspect_anchors
 
     cut, run = order.cut, _judged(order, log)
     try:
@@ -106,7 +107,7 @@ def _recorded(order: Order, log: EventLog) -> Run:
         run,
         windows=_figures(windows, run.oom),
         notes=() if doubt is None else (doubt,),
-        remarks=remarks_on(windows),
+        remarks=(*filter(None, [open_window(windows)]), *((_EARLIER,) if log.trust.peak_may_be_earlier else ())),
     )
 
 

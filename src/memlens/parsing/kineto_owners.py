@@ -7,7 +7,7 @@ innermost frame of a Python file, then, where that one is PyTorch's own code, th
     aten::addmm < torch/nn/modules/linear.py(130): forward < train.py(31): step
 
 Frames of built-in functions and of modules (``nn.Module: Linear_0``) are passed over: what the operator says they say too, and they hold
-addresses and running numbers, which no two runs share.
+addresses and running numbers, which no two runs share.  A frame of generated code is called so (:mod:`memlens.parsing.generated_code`), and is never the user's.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.parsing.enclosing import innermost
+from memlens.parsing.generated_code import GENERATED, is_generated
 from memlens.parsing.kineto_records import SpanKind
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _joined(row: Sequence[int], texts: Sequence[str]) -> str:
     op, stack, frame, own = (texts[number] if number >= 0 else "" for number in row)
     if stack:
         frame, own = _of_stack(stack)
-    return _JOINED.join(dict.fromkeys(part for part in (op, frame, own) if part))
+    return _JOINED.join(dict.fromkeys(part for part in (op, _shown(frame), own) if part))
 
 
 def _of_stack(stack: str) -> tuple[str, str]:
@@ -96,7 +97,14 @@ def _frame_level(name: str) -> int:
     found = _FILE_FRAME.match(name)
     if found is None:
         return _NO_FRAME
-    return _FRAME if _FOREIGN.match(found["path"]) else _OWN_FRAME
+    path = found["path"]
+    return _FRAME if _FOREIGN.match(path) or is_generated(path) else _OWN_FRAME
+
+
+def _shown(name: str) -> str:
+    """What a frame is called in the name of an owner."""
+    found = _FILE_FRAME.match(name)
+    return GENERATED if found is not None and is_generated(found["path"]) else name
 
 
 def _tracks(spans: Spans, changes: Changes) -> tuple[Integers, Integers]:

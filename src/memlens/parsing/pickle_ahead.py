@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["BEGIN", "LIST", "Ahead", "Key", "keys_of", "look_ahead"]
+__all__ = ["BEGIN", "LIST", "METADATA", "Ahead", "Key", "keys_of", "look_ahead"]
 
 #: A dict that goes into the memo, and its items.
 BEGIN = b"}\x94("
 #: How frames are given.
 LIST, REFERENCE = 1, 2
 _MOST_KEYS = 32
+#: The key whose value may be a dict, by reference, where others are texts.
+METADATA = "user_metadata"
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class Ahead:
         numbers: Values by key.
         references: For each key with texts the memo index, -1 where the text itself stands there.
         places: For each key with texts where the text stands, its length, and the memo slots that its entry takes before it.
-        pairs: For each key with tuples the memo index, -1 where the tuple itself stands there.
+        pairs: For each key with tuples the memo index, -1 where the tuple itself stands there, its two numbers, and the memo slots that its
+            entry takes before it.
         frames: How the frames are given: as a list or as a reference.
         body: Where the items of the list begin, or the memo index of the reference.
     """
@@ -61,7 +64,7 @@ class Ahead:
     numbers: dict[str, Ints]
     references: dict[str, Ints]
     places: dict[str, tuple[Ints, Ints, Ints]]
-    pairs: dict[str, Ints]
+    pairs: dict[str, tuple[Ints, Ints, Ints, Ints]]
     frames: NDArray[np.int8]
     body: Ints
 
@@ -85,7 +88,7 @@ def keys_of(value: dict[str, Any], memo: list[Any]) -> tuple[Key, ...]:
         elif type(example) is tuple:
             holds = "pair" if len(example) == 2 and all(type(part) is int for part in example) else ""
         else:
-            holds = {int: "int", str: "str"}.get(type(example), "")
+            holds = {int: "int", str: "str", dict: "str" if name == METADATA else ""}.get(type(example), "")
         if not holds:
             return ()
         written = b"h%c" % index if index < 256 else b"j" + index.to_bytes(4, "little")
@@ -171,17 +174,16 @@ class _Cursor:
         self.slots = self.slots + inline
         return index, place, size, before
 
-    def pair(self) -> Ints:
-        """Pass over a tuple of two numbers or a reference to one; the memo index or -1."""
+    def pair(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Pass over a tuple of two numbers or a reference to one: the memo index or -1, the two numbers, slots taken before it."""
         index = self.reference()
-        inline, good, at = index < 0, self.good.copy(), self.at
-        self.number()
-        self.number()
+        inline, good, at, before = index < 0, self.good.copy(), self.at, self.slots
+        first, second = self.number(), self.number()
         self.expect(b"\x86\x94")
         self.good = good & (~inline | self.good)
         self.at = np.where(inline, self.at, at)
         self.slots = self.slots + inline
-        return index
+        return index, first, second, before
 
 
 #: Bytes of the number that follow each instruction; 9 for what is no number.
@@ -196,7 +198,7 @@ def look_ahead(window: bytes, at: int, begin: bytes, keys: tuple[Key, ...]) -> A
     cursor = _Cursor(window, start + len(BEGIN))
     numbers: dict[str, Ints] = {}
     references: dict[str, Ints] = {}
-    pairs: dict[str, Ints] = {}
+    pairs: dict[str, tuple[Ints, Ints, Ints, Ints]] = {}
     places: dict[str, tuple[Ints, Ints, Ints]] = {}
     frames, body = np.zeros(len(start), np.int8), np.zeros(len(start), np.int64)
     follows = np.append(start[1:], len(window))

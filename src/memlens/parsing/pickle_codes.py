@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from memlens.parsing.pickles import Machine
 
-__all__ = ["OTHERS", "BadPickle"]
+__all__ = ["OTHERS", "UINT4", "UINT8", "BadPickle"]
 
-_UINT4 = struct.Struct("<I").unpack_from
-_UINT8 = struct.Struct("<Q").unpack_from
+#: The unsigned number of 4, and of 8 bytes at a position.
+UINT4 = struct.Struct("<I").unpack_from
+UINT8 = struct.Struct("<Q").unpack_from
 _FLOAT = struct.Struct(">d").unpack_from
 _CONSTANTS = {0x4E: None, 0x88: True, 0x89: False}
 
@@ -26,12 +27,14 @@ class BadPickle(Exception):  # noqa: N818 - said in words to whoever named the f
     Args:
         reason: What is wrong.
         hostile: It asks for more than reading data.
+        hint: What to do about it, where that is not what helps with a damaged file.
     """
 
-    def __init__(self, reason: str, *, hostile: bool = False) -> None:
+    def __init__(self, reason: str, *, hostile: bool = False, hint: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
         self.hostile = hostile
+        self.hint = hint
 
 
 def _binput(machine: Machine, pos: int) -> int:
@@ -40,16 +43,16 @@ def _binput(machine: Machine, pos: int) -> int:
 
 
 def _long_binput(machine: Machine, pos: int) -> int:
-    machine.put(_UINT4(machine.window, pos + 1)[0])
+    machine.put(UINT4(machine.window, pos + 1)[0])
     return pos + 5
 
 
 def _unicode4(machine: Machine, pos: int) -> int:
-    return _text(machine, pos + 5, _UINT4(machine.window, pos + 1)[0])
+    return _text(machine, pos + 5, UINT4(machine.window, pos + 1)[0])
 
 
 def _unicode8(machine: Machine, pos: int) -> int:
-    return _text(machine, pos + 9, _UINT8(machine.window, pos + 1)[0])
+    return _text(machine, pos + 9, UINT8(machine.window, pos + 1)[0])
 
 
 def _text(machine: Machine, pos: int, size: int) -> int:
@@ -110,7 +113,7 @@ def _constant(machine: Machine, pos: int) -> int:
 
 
 def _frame(machine: Machine, pos: int) -> int:
-    machine.frame(pos + 9, _UINT8(machine.window, pos + 1)[0])
+    machine.frame(pos + 9, UINT8(machine.window, pos + 1)[0])
     return pos + 9
 
 

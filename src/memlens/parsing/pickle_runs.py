@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.parsing.pickle_ahead import BEGIN, LIST, Ahead, Key, keys_of, look_ahead
+from memlens.parsing.pickle_ahead import BEGIN, LIST, METADATA, Ahead, Key, keys_of, look_ahead
 from memlens.parsing.pickles import Gone, Machine
+from memlens.parsing.snapshot_texts import Numbering, as_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["EntryRuns", "Rows"]
+__all__ = ["EntryRuns", "Rows", "as_pool"]
 
 #: The protocol from which on every container is put into the memo right where it begins, without an index.
 _MEMOIZING = 4
@@ -38,7 +39,9 @@ _MOST_SHAPES = 32
 _FARTHEST, _NEAREST = 1 << 14, 8
 _UNKNOWN = -2
 #: Keys whose texts are kept.
-_TEXTS = ("action", "user_metadata")
+_TEXTS = ("action", METADATA, "stage", "name")
+#: The key whose pairs are kept.
+_POOL = "pool_id"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +53,14 @@ class Rows:
         numbers: Whole numbers by key, int64.
         texts: Texts by key, as numbers of :attr:`EntryRuns.texts`, int32.
         stack: Numbers of :class:`Stacks`, int32; ``None`` where the entries have no frames.
+        pool: Numbers of :attr:`EntryRuns.pools`, int32; ``None`` where the entries name no pool.
     """
 
     count: int
     numbers: dict[str, Ints]
     texts: dict[str, NDArray[np.int32]]
     stack: NDArray[np.int32] | None
+    pool: NDArray[np.int32] | None
 
 
 class _Slots:
@@ -86,6 +91,7 @@ class EntryRuns:
 
     Attributes:
         texts: The texts that :class:`Rows` speaks of.
+        pools: The memory pools, as torch names them.
     """
 
     def __init__(self, stacks: Stacks) -> None:
@@ -101,15 +107,8 @@ class EntryRuns:
         self._bodies: dict[bytes, int] = {}
         self._lists: dict[int, tuple[Any, ...]] = {}
         self._slots = _Slots()
-        self._text_numbers: dict[str, int] = {}
-        self.texts: list[str] = []
-
-    def text_number(self, text: str) -> int:
-        """The number of a text."""
-        number = self._text_numbers.setdefault(text, len(self.texts))
-        if number == len(self.texts):
-            self.texts.append(text)
-        return number
+        self.texts: Numbering[str] = Numbering()
+        self.pools: Numbering[tuple[int, int]] = Numbering()
 
     def seen(self, machine: Machine, value: dict[str, Any]) -> None:
         """Learn the shape of the entries from one that the machine read."""
@@ -121,10 +120,10 @@ class EntryRuns:
         self._others += 1
         if (self._keys and self._others < _PATIENCE) or self._learned >= _MOST_SHAPES:
             return
+        self._learned += 1  # also where nothing comes of it: the whole memo is looked through
         keys = keys_of(value, machine.memo)
         if keys:
             self._keys, self._begin, self._window = keys, BEGIN + keys[0].written, None
-            self._learned += 1
 
     def take(self, machine: Machine, at: int) -> int:
         """Take the entries from ``at`` on, as one :class:`Rows` on the machine's stack; give where they end."""
@@ -157,7 +156,7 @@ class EntryRuns:
         self._slots.reach(int(slot[-1] + slots[-1]))
         texts: dict[str, NDArray[np.int32]] = {}
         made: list[tuple[int, str]] = []
-        for reference in ahead.pairs.values():
+        for reference, *_ in ahead.pairs.values():
             beyond = np.flatnonzero(reference[first:stop] >= known)
             stop = first + int(beyond[0]) if len(beyond) else stop
         for name in ahead.references:
@@ -166,6 +165,8 @@ class EntryRuns:
             stop = first + min(usable, len(numbers))
             if name in _TEXTS:
                 texts[name] = numbers
+        pool, usable = self._pools(machine, ahead, slice(first, stop))
+        stop = first + usable
         stack, usable = (
             self._frames(machine, ahead, slice(first, stop), slot[: stop - first]) if stop > first else (None, 0)
         )
@@ -176,6 +177,12 @@ class EntryRuns:
         for index, text in made:
             if index < len(memo):
                 memo[index] = text
+        if pool is not None:
+            reference, *_, before = ahead.pairs[_POOL]
+            inline = np.flatnonzero(reference[first:stop] < 0)
+            own = (slot[:usable] + before[first:stop])[inline]
+            for index, number in zip(own.tolist(), pool[inline].tolist(), strict=True):
+                memo[index] = self.pools.values[number]
         if stack is not None:
             is_list = ahead.frames[first:stop] == LIST
             own = (slot[:usable] + slots[:usable] - 1)[is_list]
@@ -187,9 +194,36 @@ class EntryRuns:
                 {name: column[first:stop].copy() for name, column in ahead.numbers.items()},
                 {name: numbers[:usable] for name, numbers in texts.items()},
                 stack,
+                None if pool is None else pool[:usable],
             )
         )
         return stop
+
+    def _pools(self, machine: Machine, ahead: Ahead, rows: slice) -> tuple[NDArray[np.int32] | None, int]:
+        """The pools by number, and how many rows from the first on have one."""
+        if _POOL not in ahead.pairs:
+            return None, rows.stop - rows.start
+        reference, left, right = (column[rows] for column in ahead.pairs[_POOL][:3])
+        numbers = np.full(len(reference), -1, np.int32)
+        inline = np.flatnonzero(reference < 0)
+        left, right = left[inline], right[inline]
+        # Entries of one pool come in a row: one look-up for each such row.
+        begins = np.flatnonzero(
+            np.diff(left, prepend=-1).astype(np.bool_) | np.diff(right, prepend=-1).astype(np.bool_)
+        )
+        begins = np.unique(np.append(begins, 0)) if len(inline) else begins
+        pairs = zip(left[begins].tolist(), right[begins].tolist(), strict=True)
+        numbers[inline] = np.repeat(
+            np.array([self.pools.number(pair) for pair in pairs], np.int32), np.diff(begins, append=len(inline))
+        )
+        referred = np.flatnonzero(reference >= 0)
+        slots, which = np.unique(reference[referred], return_inverse=True)
+        known = [
+            -1 if (pool := as_pool(machine.memo[slot])) is None else self.pools.number(pool) for slot in slots.tolist()
+        ]
+        numbers[referred] = np.array(known, np.int32)[which.reshape(-1)]
+        wrong = np.flatnonzero(numbers < 0)
+        return numbers, int(wrong[0]) if len(wrong) else len(numbers)
 
     def _texts(
         self, machine: Machine, ahead: Ahead, name: str, rows: slice, slot: Ints, made: list[tuple[int, str]]
@@ -202,12 +236,17 @@ class EntryRuns:
             usable = int(beyond[0])
         numbers = self._slots.text[np.where(reference < len(memo), reference, 0)]
         unknown = np.flatnonzero((numbers < 0) & (reference >= 0) & (reference < len(memo)))
+        noted = []
         for index in np.unique(reference[unknown]).tolist():
             if type(memo[index]) is str:
-                self._slots.text[index] = self.text_number(memo[index])
+                self._slots.text[index] = self.texts.number(memo[index])
+            elif name == METADATA and type(memo[index]) is dict:
+                noted.append(index)
+                self._slots.text[index] = self.texts.number(as_text(memo[index]))
             else:
                 usable = min(usable, int((reference == index).argmax()))
         numbers[unknown] = self._slots.text[reference[unknown]]
+        self._slots.text[noted] = -1  # only as metadata a dict is a text
         at, size, before = (column[rows] for column in ahead.places[name])
         inline = np.flatnonzero(reference < 0)
         for k, begin, length, own in zip(
@@ -217,7 +256,7 @@ class EntryRuns:
                 text = machine.window[begin : begin + length].decode("utf-8", "surrogatepass")
             except UnicodeDecodeError:
                 return numbers, min(usable, k)
-            numbers[k] = self.text_number(text)
+            numbers[k] = self.texts.number(text)
             made.append((own, text))
         return numbers, usable
 
@@ -285,6 +324,13 @@ class EntryRuns:
             return None
         frames = tuple([memo[index] for index in indices])
         return frames if all(type(frame) is dict for frame in frames) else None
+
+
+def as_pool(value: Any) -> tuple[int, int] | None:
+    """A pair of numbers, as torch names a pool; ``None`` for anything else."""
+    if type(value) is tuple and len(value) == 2 and all(type(part) is int for part in value):
+        return value
+    return None
 
 
 def _references(body: bytes) -> list[int]:

@@ -1,8 +1,8 @@
 """Reads a pickle without trusting it: plain values only, in bounded memory, running nothing.
 
 A pickle is a program for a small stack machine, and some of its instructions import modules and call functions.  This machine
-knows none of those: it makes dicts, lists, tuples, strings, numbers, booleans and None, and refuses everything else before it has any
-effect.  Python's own unpickler, even with its hooks forbidden, asks for whatever memory a length or a memo index in the file names; here a length
+knows none of those: it makes dicts, lists, tuples, strings, numbers, booleans and None, reads the few calls that mean such a value by hand
+(:mod:`memlens.parsing.pickle_objects`), and refuses everything else before it has any effect.  Python's own unpickler, even with its hooks forbidden, asks for whatever memory a length or a memo index in the file names; here a length
 counts for nothing until the bytes are there, and the number of containers is bounded by the bytes read.
 
 The input is read in windows, so a file of gigabytes needs memory for what is made of it only.  :class:`Runs` may take over where
@@ -16,7 +16,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from memlens.parsing.pickle_codes import OTHERS, BadPickle
+from memlens.parsing.pickle_codes import OTHERS, UINT4, UINT8, BadPickle
+from memlens.parsing.pickle_objects import CALLS, refused
 
 __all__ = ["BadPickle", "Gone", "Machine", "Runs", "load"]
 
@@ -36,27 +37,11 @@ _MOST_MARKS = 100
 _LOWEST, _HIGHEST = 2, 5
 _FRAME, _FRAME_SIZE = 0x95, 9
 
-#: Instructions that import, call or look up.
-_NOT_DATA = {
-    0x63: "GLOBAL",
-    0x69: "INST",
-    0x6F: "OBJ",
-    0x81: "NEWOBJ",
-    0x92: "NEWOBJ_EX",
-    0x52: "REDUCE",
-    0x62: "BUILD",
-    0x93: "STACK_GLOBAL",
-    0x82: "EXT1",
-    0x83: "EXT2",
-    0x84: "EXT4",
-    0x50: "PERSID",
-    0x51: "BINPERSID",
-}
+#: What the rarer instructions do, by code.
+_OTHERS = OTHERS | CALLS
 
 _INT4 = struct.Struct("<i").unpack_from
 _UINT2 = struct.Struct("<H").unpack_from
-_UINT4 = struct.Struct("<I").unpack_from
-_UINT8 = struct.Struct("<Q").unpack_from
 
 
 class Gone:
@@ -84,6 +69,7 @@ class Machine:
 
     Attributes:
         containers: How many dicts, lists and tuples were made.
+        encoded: Characters of texts that were made into bytes.
         window: The bytes at hand.
         base: Where the window begins in the input.
         stack: Values made so far that no container has taken yet.
@@ -100,6 +86,7 @@ class Machine:
         self._reached = 0  # no further than here until then
         self._frame = 2  # where in the window the next FRAME is due
         self.containers = 0
+        self.encoded = 0
         self._shapes: set[tuple[str, ...]] = set()
         self.window = b""
         self.base = 0
@@ -136,7 +123,7 @@ class Machine:
 
     def _loop(self, pos: int) -> Any:
         """Do instruction after instruction from ``pos`` on.  The frequent ones stand here, the others are methods."""
-        stack, marks, memo, runs, others = self.stack, self.marks, self.memo, self._runs, OTHERS
+        stack, marks, memo, runs, others = self.stack, self.marks, self.memo, self._runs, _OTHERS
         push, remember, from_bytes = stack.append, memo.append, int.from_bytes
         window, limit = self.window, -1
         while True:
@@ -154,7 +141,7 @@ class Machine:
                     stack.extend([memo[index] for index in _gets(count).unpack_from(window, pos)])
                     pos += 5 * count
                 else:
-                    push(memo[_UINT4(window, pos + 1)[0]])
+                    push(memo[UINT4(window, pos + 1)[0]])
                     pos += 5
             elif code == 0x4A:  # BININT
                 push(_INT4(window, pos + 1)[0])
@@ -203,7 +190,7 @@ class Machine:
             else:
                 other = others.get(code)
                 if other is None:
-                    raise self._refused(code, pos)
+                    raise refused(code, self.base + pos)
                 pos = other(self, pos)
                 window, limit = self.window, self._limit
 
@@ -242,7 +229,7 @@ class Machine:
         while 0 <= at <= len(window) - _FRAME_SIZE and window[at] == _FRAME:
             parts.append(window[start:at])
             start = at + _FRAME_SIZE
-            at = start + _UINT8(window, at + 1)[0]
+            at = start + UINT8(window, at + 1)[0]
         if not start:
             return window
         parts.append(window[start:])
@@ -259,12 +246,6 @@ class Machine:
             raise BadPickle("it holds far more values than a memory snapshot of its size", hostile=True)
         if len(self.marks) > _MOST_MARKS:
             raise BadPickle("its lists and dicts are nested far too deep", hostile=True)
-
-    def _refused(self, code: int, pos: int) -> BadPickle:
-        where = f"at byte {self.base + pos:,}"
-        if code in _NOT_DATA:
-            return BadPickle(f"it is more than data: instruction {_NOT_DATA[code]} {where} runs code", hostile=True)
-        return BadPickle(f"instruction 0x{code:02x} {where} is none that a memory snapshot has")
 
     def _items(self) -> tuple[list[Any], Any]:
         """Take what stands above the last mark off the stack; and what stands right below it."""
@@ -367,8 +348,8 @@ def _check_keys(keys: tuple[Any, ...], items: int) -> None:
     """Only texts are keys: numbers that share a hash would make a dict of them take forever."""
     if items % 2:
         raise BadPickle("it is damaged: a key without a value")
-    if any(type(key) is not str for key in keys):
-        raise BadPickle("a dict in it has keys that are no texts")
+    if wrong := sorted({type(key).__name__ for key in keys} - {"str"}):
+        raise BadPickle(f"a dict in it has keys that are no texts but of type {wrong[0].lstrip('_')}")
     if len(set(keys)) != len(keys):
         raise BadPickle("a dict in it has a key twice")
 

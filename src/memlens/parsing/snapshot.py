@@ -22,8 +22,10 @@ from memlens.parsing.pickles import BadPickle, load
 from memlens.parsing.snapshot_entries import Action, Entries, read_entries
 from memlens.parsing.snapshot_events import DeviceEvents, events_of
 from memlens.parsing.snapshot_marks import Annotation, marks_of, read_annotations
+from memlens.parsing.snapshot_pools import pools_of
 from memlens.parsing.snapshot_segments import MOST_DEVICES, Final, read_segments
 from memlens.parsing.snapshot_stacks import Stacks
+from memlens.parsing.snapshot_texts import LONGEST_TEXT
 from memlens.parsing.streams import ByteStream, open_bytes
 
 if TYPE_CHECKING:
@@ -162,7 +164,7 @@ def read_stream(
         if bad.hostile:
             raise InputError(f"{name}: not read: {bad.reason}", _HOSTILE) from None
         why = f"{bad.reason} ({stream.problem})" if stream.problem else bad.reason
-        raise InputError(f"{name}: is no memory snapshot that can be read: {why}", _DAMAGED) from None
+        raise InputError(f"{name}: is no memory snapshot that can be read: {why}", bad.hint or _DAMAGED) from None
 
 
 def _logs(snapshot: Any, name: str, runs: EntryRuns, stacks: Stacks) -> list[EventLog]:
@@ -176,14 +178,14 @@ def _logs(snapshot: Any, name: str, runs: EntryRuns, stacks: Stacks) -> list[Eve
         snapshot = {"segments": snapshot}  # torch's own tools take the list of segments alone, too
     if type(snapshot) is not dict or not {"segments", "device_traces"} & snapshot.keys():
         raise BadPickle("it is a pickle of something else, without segments and device_traces")
-    finals = read_segments(snapshot.get("segments", []), stacks)
+    finals = read_segments(snapshot.get("segments", []), stacks, runs.pools)
     traces = snapshot.get("device_traces", [])
     if type(traces) is not list or len(traces) > MOST_DEVICES or any(type(trace) is not list for trace in traces):
         raise BadPickle("its device_traces are no list of a list for each device")
     if len({id(trace) for trace in traces if trace}) < sum(map(bool, traces)):
         raise BadPickle("a trace stands in it more than once", hostile=True)
     annotations, unread = read_annotations(snapshot.get("external_annotations"))
-    nothing = read_segments([{"device": 0, "address": 0, "total_size": 0}], stacks)[0]
+    nothing = read_segments([{"device": 0, "address": 0, "total_size": 0}], stacks, runs.pools)[0]
     entries = {device: read_entries(trace, runs, stacks) for device, trace in enumerate(traces)}
     snapshot.clear()
     stacks.forget_objects()
@@ -199,7 +201,7 @@ def _logs(snapshot: Any, name: str, runs: EntryRuns, stacks: Stacks) -> list[Eve
             entries.get(device, no_entries),
             finals.get(device, nothing),
             (annotations, unread),
-            runs.texts,
+            runs,
             stacks,
         )
         for device in devices
@@ -220,12 +222,14 @@ def _log(
     entries: Entries,
     final: Final,
     annotations: tuple[list[Annotation], int],
-    texts: list[str],
+    runs: EntryRuns,
     stacks: Stacks,
 ) -> EventLog:
     events = events_of(entries, final)
     owner, owner_names = _owners(events, stacks)
-    marks, placed = marks_of(entries, annotations[0], device, texts)
+    marks, placed = marks_of(entries, annotations[0], device, runs.texts.values)
+    pool, pool_names = pools_of(events, entries, final, runs.pools.values)
+    metadata, metadata_names = _metadata(entries, events, runs.texts.values)
     opening = np.full(events.opening, -1, np.int64)
     return EventLog(
         kind=events.kind,
@@ -237,6 +241,10 @@ def _log(
         owner_names=owner_names,
         device=device,
         stream=events.stream,
+        pool=pool,
+        pool_names=pool_names,
+        user_metadata=metadata,
+        user_metadata_names=metadata_names,
         marks=marks,
         line=events.entry + 1,
         source=SnapshotSource(name, stacks, entries.stack),
@@ -252,6 +260,7 @@ def _log(
             hints=_hints(entries, events, placed=placed, unread=annotations[1]),
             ooms=_ooms(entries, device),
             figures=_figures(entries, events, device),
+            uneven_segments=final.uneven,
         ),
     )
 
@@ -276,16 +285,32 @@ def _owners(events: DeviceEvents, stacks: Stacks) -> tuple[NDArray[np.int32] | N
     return of_stack[events.stack], tuple(numbers)
 
 
+def _metadata(
+    entries: Entries, events: DeviceEvents, texts: Sequence[str]
+) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:
+    """The column of the users' metadata and its texts; ``None`` where no event has any."""
+    column = np.full(len(events.entry), -1, np.int32)
+    column[events.opening :] = entries.metadata[events.entry[events.opening :]]
+    used = np.unique(column[column >= 0])
+    if not len(used):
+        return None, ()
+    numbers: dict[str, int] = {}
+    of_text = np.full(int(used[-1]) + 2, -1, np.int32)  # the last one, too, is asked for: by -1
+    for text in used.tolist():
+        of_text[text] = numbers.setdefault(texts[text][:LONGEST_TEXT], len(numbers))
+    return of_text[column], tuple(numbers)
+
+
 def _hints(entries: Entries, events: DeviceEvents, *, placed: bool, unread: int) -> dict[str, int]:
     """Things worth knowing, by name, with the 1-based number of the first entry."""
     hints = {}
-    if not len(entries):
+    if len(entries) <= 1:  # where no history is kept, torch keeps its last entry at times
         hints["no_trace"] = 1
     if events.deferred is not None:
         hints["deferred_frees"] = events.deferred + 1
     if (other := np.flatnonzero(entries.action == Action.OTHER)).size:
         hints["unknown_actions"] = int(other[0]) + 1
-    if not placed or unread:
+    if not placed or unread or "" in entries.user_defined.values():
         hints["annotations_not_placed"] = 1
     return hints
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.facts import LineSample
-from memlens.parsing.pickle_runs import EntryRuns, Rows
+from memlens.parsing.pickle_runs import EntryRuns, Rows, as_pool
 from memlens.parsing.pickles import BadPickle, Gone
+from memlens.parsing.snapshot_texts import as_text, stage_and_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +63,9 @@ class Entries:
         time_us: Microseconds since 1970, int64, -1 where unknown.
         stack: Number of the call stack, int32, -1 where there is none.
         metadata: Number of the user's metadata among the texts, int32, -1 where there is none.
+        pool: Number of the memory pool, int32, -1 where the entry names none.
         device_free: Bytes left on the device, by index, of ``oom`` entries.
+        user_defined: What ``user_defined`` entries mark, by index; ``""`` where that cannot be read.
         malformed: How many cannot be read.
         samples: The first few of them.
     """
@@ -74,7 +77,9 @@ class Entries:
     time_us: NDArray[np.int64]
     stack: NDArray[np.int32]
     metadata: NDArray[np.int32]
+    pool: NDArray[np.int32]
     device_free: dict[int, int] = field(default_factory=dict)
+    user_defined: dict[int, str] = field(default_factory=dict)
     malformed: int = 0
     samples: tuple[LineSample, ...] = ()
 
@@ -118,6 +123,8 @@ class _Reader:
         self._bad: dict[int, str] = {}
         self._bad_count = 0
         self._device_free: dict[int, int] = {}
+        self._user_defined: dict[int, str] = {}
+        self._known_metadata: dict[int, int] = {}
 
     def add(self, entry: Any) -> None:
         """Take one entry that the machine read by itself."""
@@ -136,8 +143,12 @@ class _Reader:
         else:
             if kind == Action.OOM and _is_count(entry.get("device_free"), MOST_BYTES + 1):
                 self._device_free[self._count] = entry["device_free"]
-            frames, text = entry.get("frames"), entry.get("user_metadata")
+            frames, pool = entry.get("frames"), as_pool(entry.get("pool_id"))
             stream, time = entry.get("stream"), entry.get("time_us")
+            stack = self._stacks.number(frames) if type(frames) in (list, tuple) else -1
+            metadata = self._metadata_number(entry.get("user_metadata"))
+            if kind == Action.USER_DEFINED:
+                self._mark(self._count, entry, stack, metadata)
             self._pending.append(
                 (
                     int(kind),
@@ -145,11 +156,37 @@ class _Reader:
                     size,
                     stream if _is_count(stream, 1 << 63) else -1,
                     time if _is_count(time, 1 << 62) else -1,
-                    self._stacks.number(frames) if type(frames) in (list, tuple) else -1,
-                    self._runs.text_number(text) if type(text) is str and text else -1,
+                    stack,
+                    metadata,
+                    -1 if pool is None else self._runs.pools.number(pool),
                 )
             )
             self._count += 1
+
+    def _metadata_number(self, metadata: Any) -> int:
+        """The number of metadata among the texts; -1 for none."""
+        if not metadata or type(metadata) is str:
+            return self._runs.texts.number(metadata) if type(metadata) is str and metadata else -1
+        number = self._known_metadata.get(id(metadata))  # the trace holds it, so no other object gets its id
+        if number is None:
+            text = as_text(metadata)
+            number = self._known_metadata[id(metadata)] = self._runs.texts.number(text) if text else -1
+        return number
+
+    def _mark(self, index: int, entry: dict[str, Any], stack: int, metadata: int) -> None:
+        """Note what a ``user_defined`` entry marks.
+
+        torch wrote such entries in 2024: their only frame has the name as its file and the stage as its function.
+        """
+        noted = entry.get("user_metadata")
+        noted = noted if type(noted) is dict else {}
+        file, _, function = self._stacks.frames[self._stacks.stacks[stack][0]] if stack >= 0 else ("", 0, "")
+        self._user_defined[index] = stage_and_name(
+            (entry.get("stage"), entry.get("name")),
+            (noted.get("stage"), noted.get("name")),
+            (function, file),
+            (file, function),
+        ) or (self._runs.texts.values[metadata] if metadata >= 0 else "")
 
     def add_bad(self, why: str) -> None:
         """Count an entry that cannot be read."""
@@ -178,14 +215,22 @@ class _Reader:
             free = int(rows.numbers.get("device_free", nothing)[index])
             if 0 <= free <= MOST_BYTES:
                 self._device_free[self._count + index] = free
+        stack, metadata = nothing if rows.stack is None else rows.stack, self._metadata(rows)
+        texts = self._runs.texts.values
+        for index in np.flatnonzero((action == Action.USER_DEFINED) & ~bad).tolist():
+            named: dict[str, Any] = {
+                name: texts[rows.texts[name][index]] for name in ("stage", "name") if name in rows.texts
+            }
+            self._mark(self._count + index, named, int(stack[index]), int(metadata[index]))
         columns = (
             action,
             np.maximum(addr, 0),
             np.maximum(size, 0),
             np.maximum(stream, -1),
             np.where(time < 1 << 62, np.maximum(time, -1), -1),
-            nothing if rows.stack is None else rows.stack,
-            self._metadata(rows),
+            stack,
+            metadata,
+            nothing if rows.pool is None else rows.pool,
         )
         self._extend([np.where(bad, blank, column) for blank, column in zip(_BLANK, columns, strict=True)])
         self._count += rows.count
@@ -195,7 +240,7 @@ class _Reader:
         if texts is None:
             return np.full(rows.count, Action.BAD, np.int8)
         distinct, which = np.unique(texts, return_inverse=True)
-        codes = [_ACTIONS.get(self._runs.texts[number], Action.OTHER) for number in distinct.tolist()]
+        codes = [_ACTIONS.get(self._runs.texts.values[number], Action.OTHER) for number in distinct.tolist()]
         actions: NDArray[np.int8] = np.array(codes, np.int8)[which]
         return actions
 
@@ -203,7 +248,7 @@ class _Reader:
         texts = rows.texts.get("user_metadata")
         if texts is None:
             return np.full(rows.count, -1, np.int32)
-        return np.where(texts == self._runs.text_number(""), -1, texts).astype(np.int32)
+        return np.where(texts == self._runs.texts.number(""), -1, texts).astype(np.int32)
 
     def _flush(self) -> None:
         if self._pending:
@@ -221,11 +266,17 @@ class _Reader:
         self._flush()
         columns = {name: np.concatenate([np.zeros(0, kind), *self._parts[name]]) for name, kind in _TYPES.items()}
         samples = tuple(LineSample(index, index + 1, f"entry {index}: {why}") for index, why in self._bad.items())
-        return Entries(**columns, device_free=self._device_free, malformed=self._bad_count, samples=samples)
+        return Entries(
+            **columns,
+            device_free=self._device_free,
+            user_defined=self._user_defined,
+            malformed=self._bad_count,
+            samples=samples,
+        )
 
 
 #: The columns of an entry that cannot be read.
-_BLANK = (int(Action.BAD), 0, 0, -1, -1, -1, -1)
+_BLANK = (int(Action.BAD), 0, 0, -1, -1, -1, -1, -1)
 _TYPES: dict[str, type] = {
     "action": np.int8,
     "addr": np.uint64,
@@ -234,6 +285,7 @@ _TYPES: dict[str, type] = {
     "time_us": np.int64,
     "stack": np.int32,
     "metadata": np.int32,
+    "pool": np.int32,
 }
 
 

@@ -13,7 +13,7 @@ request, and :attr:`DeviceEvents.deferred` tells of it.  So allocated bytes are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeviceEvents", "events_of"]
 
+_GIVING_BACK = (Action.FREE_REQUESTED, Action.FREE_COMPLETED, Action.SEGMENT_FREE, Action.SEGMENT_UNMAP)
 #: Sums beyond 4 EiB would leave the range of the columns.
 _MOST_TOTAL = float(1 << 62)
 
@@ -90,6 +91,8 @@ def events_of(entries: Entries, final: Final) -> DeviceEvents:
     total = sum(float(sizes.sum(dtype=np.float64)) for sizes in (entries.size, final.size, final.segment_size))
     if total > _MOST_TOTAL:
         raise BadPickle("its sizes add up to more than 4 EiB")
+    if len(entries) == 1 and entries.action[0] in _GIVING_BACK:  # no history: the segments alone say what is held
+        entries = replace(entries, action=np.array([Action.OTHER], np.int8))
     blocks_found = _block_entries(entries)
     allocs, frees = blocks_found.allocs, blocks_found.frees
     held = ~final.waiting | (not blocks_found.requests)

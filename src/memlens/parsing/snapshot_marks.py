@@ -1,11 +1,13 @@
 """Named places of a memory snapshot: the user's annotations and metadata, earlier snapshots, out-of-memory entries.
 
-Every mark reads ``START name`` or ``END name``, ``SNAPSHOT`` or ``OUT OF MEMORY``.
+Every mark reads ``START name`` or ``END name``, ``SNAPSHOT`` or ``OUT OF MEMORY``; only a ``user_defined`` entry may have another text.
 
 * An *annotation* has a time, and entries have one.  Its START stands before the first entry that is not earlier than it, its END before
   the first entry that is later.  Times of entries that step back count as the latest one so far.  Annotations that ended before the first entry are left
   out: they mark nothing that was recorded.
-* *Metadata* stands with each entry.  Where it changes, what it was ENDs and what it becomes STARTs, before that entry.
+* *Metadata* stands with each entry.  Where it changes, what it was ENDs and what it becomes STARTs, before that entry; only entries of blocks and
+  segments are looked at.
+* A ``user_defined`` entry, as torch wrote them for annotations in 2024, is the mark itself.
 * An earlier snapshot and an allocation that failed are marked before their entry.
 """
 
@@ -18,14 +20,12 @@ import numpy as np
 
 from memlens.facts import Mark
 from memlens.parsing.snapshot_entries import Action, Entries
+from memlens.parsing.snapshot_texts import LONGEST_TEXT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["LONGEST_MARK", "Annotation", "marks_of", "read_annotations"]
-
-#: Characters of a name in a mark, at most.
-LONGEST_MARK = 200
+__all__ = ["Annotation", "marks_of", "read_annotations"]
 
 #: Time, stage, name, device (-1 for every one).
 Annotation = tuple[int, str, str, int]
@@ -44,7 +44,7 @@ def read_annotations(annotations: Any) -> tuple[list[Annotation], int]:
         stage, name, time = (annotation.get(key) for key in ("stage", "name", "time_us"))
         device = annotation.get("device", -1)
         if stage in ("START", "END") and type(name) is str and type(time) is int and 0 <= time < 1 << 62:
-            found.append((time, stage, name[:LONGEST_MARK], device if type(device) is int and device >= 0 else -1))
+            found.append((time, stage, name[:LONGEST_TEXT], device if type(device) is int and device >= 0 else -1))
     found.sort(key=lambda annotation: annotation[0])
     return found, len(annotations) - len(found)
 
@@ -69,13 +69,15 @@ def marks_of(
 
 def _from_entries(entries: Entries, texts: Sequence[str]) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
-    metadata = np.append(np.int32(-1), entries.metadata)
-    for index in np.flatnonzero(metadata[1:] != metadata[:-1]).tolist():
-        before, after = int(metadata[index]), int(metadata[index + 1])
+    events = np.flatnonzero(entries.action <= Action.SEGMENT_UNMAP)
+    metadata = np.append(np.int32(-1), entries.metadata[events])
+    for change in np.flatnonzero(metadata[1:] != metadata[:-1]).tolist():
+        index, before, after = int(events[change]), int(metadata[change]), int(metadata[change + 1])
         if before >= 0:
-            found.append((index, f"END {texts[before][:LONGEST_MARK]}"))
+            found.append((index, f"END {texts[before][:LONGEST_TEXT]}"))
         if after >= 0:
-            found.append((index, f"START {texts[after][:LONGEST_MARK]}"))
+            found.append((index, f"START {texts[after][:LONGEST_TEXT]}"))
+    found += [(index, text[:LONGEST_TEXT]) for index, text in entries.user_defined.items() if text]
     for action, text in ((Action.SNAPSHOT, "SNAPSHOT"), (Action.OOM, "OUT OF MEMORY")):
         found += [(index, text) for index in np.flatnonzero(entries.action == action).tolist()]
     return found

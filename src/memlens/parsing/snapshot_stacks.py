@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from memlens.parsing.generated_code import GENERATED, is_compiler, is_generated
+
 __all__ = ["FRAMES_IN_NAME", "LONGEST_NAME", "Stacks"]
 
 #: Frames in the name of an owner, and characters of a name and of each frame in it, at most.
@@ -25,8 +27,6 @@ _PASSING_ON = frozenset(
         ("optimizer.py", "wrapper"),
         ("optimizer.py", "_use_grad"),
         ("lr_scheduler.py", "wrapper"),
-        ("eval_frame.py", "_fn"),
-        ("eval_frame.py", "compile_wrapper"),
         ("_tensor.py", "__torch_function__"),
         ("graph.py", "_engine_run_backward"),
     }
@@ -111,7 +111,7 @@ class Stacks:
     def name(self, number: int) -> str:
         """The name of a stack as an owner: what called for the memory, then its callers, in at most :data:`LONGEST_NAME` characters.
 
-        Python frames as ``file.py:line function``, without those that only pass a call on.  A stack without Python frames (the backward
+        Python frames as ``file.py:line function``, without those that only pass a call on; generated code by one name.  A stack without Python frames (the backward
         pass runs on a thread of its own) is named by its operators and autograd nodes, or else by its functions.
         """
         frames = self.stacks[number]
@@ -174,6 +174,10 @@ def _labels_of(frame: Frame) -> _Labels:
     # torch.profiler's own converter writes the whole frame into the name.
     if file == "none" and ".py(" in function:
         return _Labels(_cut(function))
+    if is_generated(file):
+        return _Labels(GENERATED)
+    if is_compiler(file):
+        return _Labels("")
     if file.endswith((".py", ">")):
         return _Labels("" if (base, function) in _PASSING_ON else _cut(f"{base}:{line} {function}"))
     match = _OPERATOR.search(function) or _BACKWARD.search(function)

@@ -7,10 +7,11 @@ new form shows every result there is, and a new result shows in every form.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal, TypeAlias
 
+from memlens.reports.place_words import place_title
 from memlens.reports.text import plural
 
 __all__ = ["Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Quoted", "Table", "Value", "take"]
@@ -140,4 +141,5 @@ def take(
     """
     shown = tuple(tuple(row) for row in islice(rows, top))
     left = total - len(shown)
-    return Table(title, tuple(columns), shown, f"… and {plural(left, f'more {what}')}" if left > 0 else "")
+    named = tuple(replace(column, title=place_title(column.title)) for column in columns)
+    return Table(title, named, shown, f"… and {plural(left, f'more {what}')}" if left > 0 else "")

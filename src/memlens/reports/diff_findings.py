@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from memlens.reports.blocks import Block, Column, Excerpt, Line, Quoted, Table, Value, take
 from memlens.reports.diff_words import words_of
+from memlens.reports.place_words import format_place, plural_places
 from memlens.reports.text import format_count, format_exact, format_explained
 from memlens.units import format_bytes, format_signed
 
@@ -75,8 +76,8 @@ def _without(finding: Finding) -> str:
 def _fate(side: Side) -> str:
     parts = []
     if side.alloc_line is not None:
-        parts.append(f"ALLOC line {format_count(side.alloc_line)}")
-    at = "" if side.free_line is None else f" line {format_count(side.free_line)}"
+        parts.append(f"ALLOC {format_place(side.alloc_line)}")
+    at = "" if side.free_line is None else f" {format_place(side.free_line)}"
     if side.freed == "in_window":
         parts.append(f"FREE{at}" if at else "freed in the window")
     elif side.freed == "later":
@@ -103,7 +104,7 @@ def _others(finding: Finding) -> str:
     shown = ", ".join(map(format_count, lines[:_PLACES]))
     left = len(lines) - _PLACES
     more = f" and {format_count(left)} more" if left > 0 else ""
-    return f"{finding.context_of}'s {what} {'lines' if len(lines) > 1 else 'line'} {shown}{more}"
+    return f"{finding.context_of}'s {what} {plural_places(len(lines))} {shown}{more}"
 
 
 def _effect(finding: Finding, window: WindowDiff) -> str:

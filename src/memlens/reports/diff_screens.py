@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from memlens.reports.blocks import Block, Column, Line, Value, take
 from memlens.reports.diff_findings import repeated_table
 from memlens.reports.diff_window import Asked, window_blocks
+from memlens.reports.place_words import format_place, in_words_of
 from memlens.reports.text import format_count, plural, shorten, visible
 from memlens.reports.trust_lines import doubt_lines
 from memlens.units import format_signed
@@ -46,9 +47,10 @@ def diff_blocks(diff: Diff, *, top: int | None = None) -> list[Block]:
         top: Findings, and rows of each table; ``None`` for as many as make a page.
     """
     asked = Asked(_TOP_OF_LISTS if top is None else top, diff.min_size)
-    if diff.series or len(diff.windows) != 1:
-        return list(_series(diff, _TOP_OF_SERIES if top is None else top, asked))
-    return list(_one_pair(diff, asked))
+    with in_words_of(diff.base.trust.layer):
+        if diff.series or len(diff.windows) != 1:
+            return list(_series(diff, _TOP_OF_SERIES if top is None else top, asked))
+        return list(_one_pair(diff, asked))
 
 
 def _one_pair(diff: Diff, asked: Asked) -> Iterator[Block]:
@@ -67,7 +69,7 @@ def _place(label: str, run: RunSide, side: WindowSide) -> Line:
 
 
 def _lines(side: WindowSide) -> str:
-    return f"line {format_count(side.start_line)} to {format_count(side.end_line)}, {plural(side.events, 'event')}"
+    return f"{format_place(side.start_line)} to {format_count(side.end_line)}, {plural(side.events, 'event')}"
 
 
 def _notes(diff: Diff) -> Iterator[Line]:
@@ -116,7 +118,7 @@ def _series(diff: Diff, rows: int, asked: Asked) -> Iterator[Block]:
 def _parting(diff: Diff) -> Line:
     parting = diff.parting
     assert parting is not None
-    where = f"base line {format_count(parting.base.start_line)}, head line {format_count(parting.head.start_line)}"
+    where = f"base {format_place(parting.base.start_line)}, head {format_place(parting.head.start_line)}"
     effect = f"Δremaining {format_signed(parting.d_remaining_bytes)}, Δpeak {format_signed(parting.d_peak_bytes)}"
     name = shorten(visible(parting.name), _WIDEST_NAME)
     return Line(f"the runs part first in {name} ({where}): {effect}", label="Parting")

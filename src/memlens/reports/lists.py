@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.reports.blocks import Block, Column, Figure, Figures, Line, Table, Value, take
 from memlens.reports.generic import generic_blocks
-from memlens.reports.text import format_count, format_share, plural
+from memlens.reports.place_words import format_place, many_chunks
+from memlens.reports.text import format_share, plural
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _chunks(segments: Any, asked: Asked) -> Iterator[Table]:
         [_AT[moment.at] if column.key == "at" else getattr(moment, column.key) for column in columns]
         for moment in sorted(moments, key=lambda moment: -1 if moment.event is None else moment.event)
     ]
-    yield take("Free inside chunks", columns, rows, len(rows), max(asked.top, 2), "failure")
+    yield take(f"Free inside {many_chunks()}", columns, rows, len(rows), max(asked.top, 2), "failure")
     if asked.full and segments.pools:
         rows = [
             [_AT[moments[pool.moment].at], *(getattr(pool, column.key) for column in _POOLS[1:])]
@@ -187,7 +188,7 @@ def _held_table(place: str, unmatched: Any, opening: Sequence[Any], size: int, a
 def _held_row(group: Any, held_bytes: int, keys: Sequence[str]) -> tuple[Value, ...]:
     freed = group.freed
     if freed == "later" and group.first_free_line is not None:
-        freed = f"later, line {format_count(group.first_free_line)}"
+        freed = f"later, {format_place(group.first_free_line)}"
     made = {"share": format_share(group.total_bytes, held_bytes), "freed": freed, "owner": group.owner or ""}
     return tuple(made[key] if key in made else getattr(group, key) for key in keys)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.reports.blocks import Block, Column, Figure, Figures, Line, take
 from memlens.reports.lists import Asked, growth_blocks, lists_of
+from memlens.reports.place_words import format_place, in_words_of, many_chunks, plural_chunks
 from memlens.reports.tables import (
     CUT_LOG_COLUMNS,
     LOG_COLUMNS,
@@ -51,9 +52,9 @@ def analysis_blocks(
     if len(logs) > 1 and (failed := list(_out_of_memory(logs))):
         parts.append(failed)
     if (len(logs) == 1 and not analysis.failures) or any(log.series for log in logs):
-        parts.extend(
-            list(_series(log, top, sort) if log.series else _one_window(analysis, log, top, full)) for log in logs
-        )
+        for log in logs:
+            with in_words_of(log.trust.layer):
+                parts.append(list(_series(log, top, sort) if log.series else _one_window(analysis, log, top, full)))
     elif logs:
         parts.append(list(_several_logs(logs, top, sort)))
     if analysis.failures:
@@ -90,9 +91,7 @@ def _heading(log: LogAnalysis, window: WindowAnalysis) -> Line:
     lasted = None if window.duration_us is None else f"{format_duration(window.duration_us)} long"
     if window.whole:
         return Line(lasted or "", "quiet", log.path)
-    place = (
-        f"line {format_count(window.start_line)} to {format_count(window.end_line)}, {plural(window.events, 'event')}"
-    )
+    place = f"{format_place(window.start_line)} to {format_count(window.end_line)}, {plural(window.events, 'event')}"
     return Line(", ".join([place, lasted] if lasted else [place]), "quiet", f"{log.path}: {window.name}")
 
 
@@ -118,10 +117,10 @@ def _key_figures(window: WindowAnalysis) -> Iterator[Figure]:
 
 
 def _free_inside(peak: Any) -> Iterator[Figure]:
-    """What is free inside chunks at the peak."""
+    """What is free inside {many_chunks()} at the peak."""
     if peak.free_bytes is not None:
         gaps = f", {plural(peak.gaps, 'gap')}, largest {format_bytes(peak.largest_gap_bytes)}" if peak.gaps else ""
-        yield Figure("", format_bytes(peak.free_bytes), f"free inside chunks at the peak{gaps}")
+        yield Figure("", format_bytes(peak.free_bytes), f"free inside {many_chunks()} at the peak{gaps}")
 
 
 def _place(peak: Any, window: WindowAnalysis) -> str:
@@ -130,7 +129,7 @@ def _place(peak: Any, window: WindowAnalysis) -> str:
         return ", at or before the first recorded event" if window.starts_input else ", at its start"
     parts, time_us = [], window.peak_time_us
     if peak.line is not None:
-        parts.append(f"line {format_count(peak.line)}")
+        parts.append(format_place(peak.line))
     if peak.event is not None:
         parts.append(f"event {format_count(peak.event)}")
     if time_us is not None:
@@ -139,7 +138,7 @@ def _place(peak: Any, window: WindowAnalysis) -> str:
 
 
 def _chunks(stats: Any) -> str:
-    taken = [f"{plural(stats.reserves, 'chunk')} taken"] if stats.reserves else []
+    taken = [f"{plural_chunks(stats.reserves)} taken"] if stats.reserves else []
     back = [f"{format_count(stats.releases)} given back"] if stats.releases else []
     return "".join(f", {part}" for part in (*taken, *back))
 

@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from memlens.trust.agreement import Agreement
     from memlens.trust.processes import Writers
 
-__all__ = ["WITHOUT_CHUNKS", "Case", "Doubt", "Note", "Pairs", "counted", "first_in"]
+__all__ = ["OF_ENTRIES", "WITHOUT_CHUNKS", "Case", "Doubt", "Note", "Pairs", "counted", "first_in"]
 
 #: How the layers begin (:attr:`~memlens.facts.Facts.layer`) whose inputs may tell of blocks only, without anything being amiss.
 WITHOUT_CHUNKS = ("rmm", "kineto", "format:")
+
+#: Layers whose inputs consist of entries and not of lines.
+OF_ENTRIES = frozenset({"torch_snapshot", "kineto"})
 
 
 @dataclass(frozen=True)
@@ -86,14 +89,19 @@ class Case:
     distinct_ooms: int
     line: dict[int, int | None]
 
+    @property
+    def place(self) -> str:
+        """What a place of the input is called."""
+        return "entry" if self.log.facts.layer in OF_ENTRIES else "line"
+
     def at(self, event: int | None) -> int | None:
         """The 1-based line number of an event named here."""
         return None if event is None else self.line.get(event)
 
 
-def first_in(line: int | None) -> str:
+def first_in(line: int | None, place: str = "line") -> str:
     """``, first in line 5``; nothing where the line is not known."""
-    return "" if line is None else f", first in line {line:,}"
+    return "" if line is None else f", first in {place} {line:,}"
 
 
 def counted(count: int, one: str, many: str = "") -> str:

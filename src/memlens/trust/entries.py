@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from memlens.trust.case import Case, Doubt, Note, counted
+import numpy as np
+
+from memlens.events import Kind
+from memlens.parsing.snapshot_pools import DEFAULT
+from memlens.trust.case import Case, Doubt, Note, counted, first_in
 from memlens.units import format_bytes
 
 __all__ = ["DOUBTS", "NOTES"]
@@ -16,7 +20,7 @@ _FROM_THE_START = "Begin to record before the first tensor is made, and keep all
 
 
 def _first(number: int | None) -> str:
-    return "" if number is None else f", first in entry {number:,}"
+    return first_in(number, "entry")
 
 
 def _cut_short(case: Case) -> Iterator[Doubt]:
@@ -41,6 +45,28 @@ def _malformed(case: Case) -> Iterator[Doubt]:
         " hide an ALLOC or a FREE.",
         "Look at the samples: the file is damaged, or of a version that memlens does not know.",
         number,
+    )
+
+
+def _uneven_segments(case: Case) -> Iterator[Doubt]:
+    uneven = case.log.facts.uneven_segments
+    if not uneven:
+        return
+    first = uneven[0]
+    says, has = first.stated_bytes, first.blocks_bytes
+    by = f"{abs(says - has):,} bytes"
+    what = {
+        "overlap": f"its blocks lie over each other by {by}",
+        "total_size": f"it has a total_size of {says:,} bytes, and its blocks reach {by} beyond it",
+    }.get(
+        first.what,
+        f"its {first.what} says {says:,} bytes, and its blocks add up to {has:,}, {by} {'less' if has < says else 'more'}",
+    )
+    yield Doubt(
+        "uneven_segments",
+        f"{counted(len(uneven), 'segment has', 'segments have')} blocks that do not add up. The one at 0x{first.address:x}: {what}. What is"
+        " held at the end, and every level counted back from it, may be off by as much.",
+        "torch adds these figures up itself: the file was edited or damaged, or blocks are missing. Write the snapshot again.",
     )
 
 
@@ -108,14 +134,60 @@ def _hinted(code: str, message: str, hint: str = "") -> Callable[[Case], Iterato
     return rule
 
 
+def _starts_late(case: Case) -> Iterator[Note]:
+    log = case.log
+    opening, entries = log.facts.opening, log.facts.lines
+    before, reserved = log.level_before(opening)
+    if log.marks is None or before <= 0 or "no_trace" in log.facts.hints:
+        return
+    highest = max((int(batch.allocated.max()) for batch in log.batches(opening)), default=0)
+    # Whoever gives a max_entries gives a round number.
+    full = entries >= 1000 and (entries % 1000 == 0 or entries & (entries - 1) == 0)
+    kept = (
+        f"only the last {entries:,} entries were kept, it seems (max_entries)"
+        if log.facts.layer == "torch_snapshot" and full
+        else "recording began late, or what came before was dropped (max_entries)"
+        if log.facts.layer == "torch_snapshot"
+        else "recording began late"
+    )
+    of = f" ({format_bytes(reserved)} were reserved by then)" if reserved else ""
+    peak = (
+        f"Peaks hold from the first entry on; the true peak may have been earlier{of}."
+        if highest > before
+        else f"Nothing after it is higher: the true peak was before the first entry{of} and is not known."
+    )
+    yield Note(
+        "starts_late", f"{format_bytes(before)} were live before the first entry: {kept}. {peak}", _FROM_THE_START, 1
+    )
+
+
+def _private_pools(case: Case) -> Iterator[Note]:
+    log = case.log
+    if log.pool is None:
+        return
+    private = np.isin(log.pool, [number for number, name in enumerate(log.pool_names) if name != DEFAULT])
+    reserved = log.level_before(len(log))[1]
+    taken = int(
+        log.size[private & (log.kind == Kind.RESERVE)].sum() - log.size[private & (log.kind == Kind.RELEASE)].sum()
+    )
+    count = len(log.pool_names) - (DEFAULT in log.pool_names)
+    yield Note(
+        "private_pools",
+        f"{format_bytes(taken)} of the {format_bytes(reserved)} reserved at the end are of"
+        f" {counted(count, 'private pool')} (CUDA graphs, torch.cuda.MemPool): what is free there serves nobody else.",
+    )
+
+
 #: The notes that such an input may raise, by code.
 NOTES: dict[str, Callable[[Case], Iterator[Note]]] = {
     "no_trace": _hinted(
         "no_trace",
         "there is no history of this device, only what was held when the snapshot was written: every block stands in it as one that"
-        " was there before.",
+        " was there before. The true peak was before that, and is not known.",
         "Call torch.cuda.memory._record_memory_history() before the first tensor is made.",
     ),
+    "starts_late": _starts_late,
+    "private_pools": _private_pools,
     "deferred_frees": _hinted(
         "deferred_frees",
         "some blocks wait for a stream after they are given back{first}: they count as allocated until they can be used again, as"
@@ -140,6 +212,7 @@ NOTES: dict[str, Callable[[Case], Iterator[Note]]] = {
 DOUBTS: dict[str, Callable[[Case], Iterator[Doubt]]] = {
     "cut_short": _cut_short,
     "malformed": _malformed,
+    "uneven_segments": _uneven_segments,
     "unknown_frees": _unknown_frees,
     "double_allocs": _double_allocs,
     "size_mismatches": _size_mismatches,

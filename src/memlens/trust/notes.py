@@ -29,7 +29,7 @@ def _out_of_memory(case: Case) -> Iterator[Note]:
     yield Note(
         "out_of_memory",
         f"the run met {counted(case.distinct_ooms, 'out-of-memory failure', 'out-of-memory failures')}"
-        f"{first_in(ooms[0].line)}{asked}{free}.",
+        f"{first_in(ooms[0].line, case.place)}{asked}{free}.",
         line=ooms[0].line,
     )
 

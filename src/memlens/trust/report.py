@@ -12,7 +12,7 @@ import numpy as np
 
 from memlens.events import Kind
 from memlens.trust.agreement import Disagreement, compare
-from memlens.trust.case import Case, Doubt, Note, Pairs, counted
+from memlens.trust.case import OF_ENTRIES, Case, Doubt, Note, Pairs, counted
 from memlens.trust.doubts import doubts_of
 from memlens.trust.notes import notes_of
 from memlens.trust.processes import writers
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from memlens.facts import LineSample, OutOfMemory
 
 __all__ = ["Trust", "judge"]
-
-
-#: Layers whose inputs consist of entries and not of lines.
-_OF_ENTRIES = frozenset({"torch_snapshot", "kineto"})
 
 
 @dataclass(frozen=True)
@@ -101,6 +97,11 @@ class Trust:
     figures_explained: int
     first_disagreement: Disagreement | None
 
+    @property
+    def peak_may_be_earlier(self) -> bool:
+        """Blocks were live before the first event, so the highest level may be one that the input does not hold."""
+        return any(note.code in ("no_trace", "starts_late") for note in self.notes)
+
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values, ready for JSON."""
         plain: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
@@ -115,7 +116,7 @@ class Trust:
 
     def summary(self) -> str:
         """One line: a clean log's whole report, or a doubtful one's doubts by name."""
-        unit = ("entry", "entries") if self.layer in _OF_ENTRIES else ("line",)
+        unit = ("entry", "entries") if self.layer in OF_ENTRIES else ("line",)
         held = f"{counted(self.events, 'event')} in {counted(self.lines, *unit)}"
         if self.layer != "torch_snapshot":  # whose bytes say nothing of it
             held += f" ({format_bytes(self.bytes)})"
