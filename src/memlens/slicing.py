@@ -139,7 +139,9 @@ def window(
         if not len(anchor):
             raise no_such_anchor(log, anchor.pattern)
         if len(anchor) < nth:
-            raise too_few_anchors(log.source.name, anchor.pattern, len(anchor), nth)
+            raise too_few_anchors(
+                log.source.name, anchor.pattern, len(anchor), nth, "line" if log.marks is None else "annotation"
+            )
         offset, line, name = anchor.offsets[nth - 1], anchor.lines[nth - 1], numbered(anchor.names[:nth])[-1]
         after = offset
     first_end = int(np.searchsorted(end_offsets, after, "right"))
@@ -214,9 +216,9 @@ def no_such_anchor(log: EventLog, pattern: Pattern) -> AnchorError:
     return missing_anchor(log.source.name, pattern, blocks)
 
 
-def too_few_anchors(name: str, pattern: Pattern, found: int, nth: int) -> AnchorError:
+def too_few_anchors(name: str, pattern: Pattern, found: int, nth: int, what: str = "line") -> AnchorError:
     """The error for a start that marks fewer lines than asked for."""
-    lines = "1 line" if found == 1 else f"{found:,} lines"
+    lines = f"1 {what}" if found == 1 else f"{found:,} {what}s"
     return AnchorError(f"{name}: {pattern} matches {lines}; there is no number {nth}", f"Take --nth {found} or less.")
 
 

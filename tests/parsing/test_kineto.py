@@ -24,6 +24,7 @@ from memlens.events import EventLog, Kind
 from memlens.matching import Pattern
 from memlens.parsing.file_source import FileSource, open_source
 from memlens.parsing.kineto import looks_like, read_kineto
+from memlens.units import format_bytes
 
 FOLDER = "data/torch/kineto"
 CPU_TRACES = (
@@ -163,6 +164,17 @@ def test_a_gpu_level_includes_what_was_there_before(shared: Path) -> None:
     assert peak.peak_bytes == max(a["Total Allocated"] for a in said)
     assert peak.reserved_peak_bytes == max(a["Total Reserved"] for a in said)
     assert gpu.trust.ok
+
+
+def test_what_was_live_before_a_trace_began_is_said(shared: Path) -> None:
+    (gpu,) = (log for log in read(shared, "gpu_2022_rank1.json.gz") if log.device == 1)
+    events = memory_events(shared, "gpu_2022_rank1.json.gz")
+    first = next(args for args in events if args["Device Type"] == 1)
+    before = first["Total Allocated"] - first["Bytes"]
+    (said,) = [note.message for note in gpu.trust.notes if note.code == "starts_late"]
+    assert said.startswith(f"{format_bytes(before)} were live before the first entry: recording began late. Peaks hold")
+    for log in read(shared, "transformer.json.gz"):
+        assert "starts_late" not in [note.code for note in log.trust.notes]
 
 
 def test_a_trace_without_addresses_pairs_by_size(shared: Path) -> None:

@@ -238,6 +238,8 @@ def test_a_start_that_marks_nothing_shows_the_annotations_that_come_near() -> No
     assert "no annotation matches the start 'START step 12'" in caught.value.message
     assert "Annotations that come near to it:\n  entry " in caught.value.hint
     assert "entry 3: START step 1" in caught.value.hint
+    with pytest.raises(AnchorError, match="matches 1 annotation; there is no number 2"):
+        log.window("START step 1", nth=2)
     with pytest.raises(AnchorError, match="no annotation") as caught:
         log.windows("epoch")
     assert "line" not in f"{caught.value.message}{caught.value.hint}".replace("memlens", "")
