@@ -11,7 +11,7 @@ from memlens.analyzers.levels import profile
 from memlens.analyzers.pairing import live_events
 from memlens.analyzers.places import Lines, time_of
 from memlens.analyzers.result import Later, Lazy, Result, Row
-from memlens.slicing import open_window
+from memlens.slicing import open_window, whole
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -109,9 +109,9 @@ def _peak_before(windows: Sequence[Window]) -> str | None:
     """Say that the highest level may lie before the first event, where windows start where an input with opening blocks does."""
     if not windows or not windows[0].log.facts.opening or windows[0].lo > windows[0].log.facts.opening:
         return None
-    figures = profile(windows)
-    highest = int((figures.levels[0] + figures.rise[0]).max())
+    figures = profile([whole(windows[0].log)])  # of all that is recorded, also between the windows
     carried, reserved = figures.levels[:, 0].tolist()
+    highest = carried + int(figures.rise[0, 0])
     if carried and carried == highest:
         return (
             "Nothing that is recorded rises above what was live before the first event: the peak is there or before it, and what came"
