@@ -11,7 +11,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LEAKS", "LENGTHS", "NO_LEAKS", "Maker", "made"]
+from memlens.analyzers.trend import judge
+
+__all__ = ["LEAKS", "LENGTHS", "NO_LEAKS", "Maker", "grown", "made"]
 
 Chance = np.random.Generator
 Floats = NDArray[np.float64]
@@ -31,6 +33,12 @@ def made(maker: Maker, chance: Chance, windows: int) -> tuple[NDArray[np.int64],
     # Blocks come in multiples of 256 bytes, but nothing a series is about is lost to that: what is 1 is at least 16 blocks.
     live = base + np.round(values * 16).astype(np.int64) * unit
     return live - min(int(live.min()), 0), since
+
+
+def grown(maker: Maker, windows: int, runs: int, seed: int) -> int:
+    """How many of so many series of a kind are called growing."""
+    chance = np.random.default_rng([seed, windows, *maker.__name__.encode()])
+    return sum(judge(made(maker, chance, windows)[0]).verdict == "growing" for _ in range(runs))
 
 
 # Pieces that several kinds are made of

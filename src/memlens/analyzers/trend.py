@@ -41,12 +41,14 @@ _SPANS = 4
 #: The least number of windows in a tail.
 _TAIL = 7
 #: How many times what came back before the floor must rise: in single windows, and in lowest levels of several.
-_BEYOND = (6, 4)
+_BEYOND = (5, 4)
 #: How many steps of equal size the rise is worth, at least; below so many they must come evenly.
-_STEPS, _MANY = 3.0, 6
-_EVEN = 1.7
+_STEPS, _MANY = 3.7, 6
+_EVEN = 2.0
 #: How far lowest levels may wander within a width, against a random walk of the same steps (1), times the root of the width.
 _WANDER = 0.5
+#: How much slower than the earlier half the later half of a tail may gain, as :func:`_slowing` counts it.
+_SLOWING = 0.5
 #: A swing of at most this share of the highest level is flat.
 _FLAT = 100
 
@@ -91,7 +93,7 @@ def judge(live: Ints) -> Trend:
         return Trend("flat", 0, 0.0, None, 0)
     swing = max(_came_back(live), _came_back(-live)) // 2
     if tail := _growing_tail(live):
-        since = _since(live, tail)
+        since = _since(tail)
         spanned = len(tail.lowest) - since
         gained = int(tail.lowest[-1] - tail.lowest[since - 1])
         return Trend("growing", gained, gained / spanned, since, swing)
@@ -187,7 +189,7 @@ def _grows(live: Ints, lowest: Ints, floor: Ints, start: int, width: int, beyond
     slowing = _slowing(steps, gain)
     before = (floor[start] - floor[max(0, start - length)]) / max(1, min(start, length)) * (length - 1) / gain
     if before < 0.5:
-        return slowing + 0.25 * doubt <= 0.4
+        return slowing + 0.25 * doubt <= _SLOWING
     # More was gained before: memory that fills up ever more slowly looks like this, too.  A logarithm would slow down by so much.
     at = max(start, 0.5) / m
     middle = (at + 1) / 2
@@ -223,7 +225,7 @@ def _off_line(values: Ints) -> float:
     return float(y.std())
 
 
-def _since(live: Ints, tail: _Tail) -> int:
+def _since(tail: _Tail) -> int:
     """The window in which the first bytes of a tail were gained.
 
     Least squares finds the bend of a level that stays and then rises; the next window in which the floor rises is the one, unless it
