@@ -121,7 +121,10 @@ class Make:
         )
 
     def growth(self) -> Growth:
-        return Growth(31, 29, (0,) * 31, 512.0, "growing", piling=(Pile(512, 29, 14_848, None, 29, 512.0),))
+        return Growth(
+            *(31, 30, (0,) * 31, 14_848, 512.0, "growing", "STEP_2", 1, 0, "STEP_31"),
+            piling=(Pile(512, 29, 14_848, None, 29, 512.0),),
+        )
 
     def log(self, *windows: WindowAnalysis, path: str = "run.log", **values: Any) -> LogAnalysis:
         return LogAnalysis(path, values.pop("trust", self.trust()), windows, **values)

@@ -12,14 +12,14 @@ from memlens.analyzers.groups import kinds_of_blocks
 from memlens.analyzers.pairing import held_events, joined
 from memlens.analyzers.remaining import remaining
 from memlens.analyzers.result import Later, Lazy, Result, Row
-from memlens.analyzers.trend import MINIMUM, slope, verdict
+from memlens.analyzers.trend import Verdict, judge
 
 if TYPE_CHECKING:
     from memlens.slicing import Window
 
 __all__ = ["PILE_WINDOWS", "Growth", "Pile", "growth"]
 
-#: From how many windows blocks of a size and owner must come to be a pile: fewer is warm-up.
+#: From how many windows blocks of a size and owner must come to be a pile: what fewer leave behind may be in use.
 PILE_WINDOWS = 3
 
 
@@ -28,10 +28,10 @@ class Pile(Row):
     """Blocks of one size (and owner, where that is known) that window after window leaves behind.
 
     Attributes:
-        count: Blocks born in the judged windows and still live at the end of the last one.
+        count: Blocks born in the judged windows from ``since`` on and still live at the end of the last one.
         total_bytes: Their bytes.
-        windows: In how many of the judged windows they were born.
-        bytes_per_window: ``total_bytes`` by the number of judged windows.
+        windows: In how many of these windows they were born.
+        bytes_per_window: ``total_bytes`` by the number of these windows.
     """
 
     size_bytes: int
@@ -48,12 +48,16 @@ class Growth(Result):
 
     Attributes:
         windows: How many windows there are.
-        judged: How many of them slope, verdict and piles are about: not the first, which warms up, and not the last where it
-            runs to the end of the log, since what the process frees when it ends is in it.
+        judged: How many of them the verdict is about: all but an open one at the end.
         live_bytes: The level at the end of each window (all of them).
-        slope_bytes_per_window: The robust slope (Theil-Sen) over the judged windows.
-        verdict: ``"flat"``, ``"growing"`` or ``"shrinking"``; the rule is in :mod:`memlens.analyzers.trend`.
-        piling: The blocks that pile up over the judged windows, the largest total first.
+        gained_bytes: By how much the floor of the level rose; see :class:`~memlens.analyzers.trend.Trend`.
+        gained_bytes_per_window: The same by the number of windows that it is about.
+        verdict: ``"flat"``, ``"growing"``, ``"shrinking"`` or ``"swinging"``; the rule is in :mod:`memlens.analyzers.trend`.
+        since: Name of the window in which the first bytes were gained, where the series grows.
+        since_window: Its 0-based index in the series.
+        swing_bytes: Half of the most by which the level rose and came back, or fell and came back.
+        open_end: Name of the open window that is left out, or ``None``.
+        piling: The blocks that pile up from window ``since`` on, the largest total first; none where the series does not grow.
     """
 
     tables: ClassVar[dict[str, type[Row]]] = {"piling": Pile}
@@ -61,24 +65,48 @@ class Growth(Result):
     windows: int
     judged: int
     live_bytes: tuple[int, ...]
-    slope_bytes_per_window: float
-    verdict: str
+    gained_bytes: int
+    gained_bytes_per_window: float
+    verdict: Verdict
+    since: str | None
+    since_window: int | None
+    swing_bytes: int
+    open_end: str | None = None
     piling: Lazy[tuple[Pile, ...]] = field(default=Lazy(()), repr=False)
 
 
 def growth(windows: Sequence[Window]) -> Growth:
     """Analyze a series of windows of one log, in their order."""
     live = tuple(result.live_bytes for result in remaining(windows))
-    judged = windows[1:]
-    if judged and judged[-1].hi == len(judged[-1].log):
-        judged = judged[:-1]
-    values = np.array(live[1 : 1 + len(judged)], np.int64)
-    return Growth(len(windows), len(judged), live, slope(values), verdict(values), Later(piles, judged))
+    judged = windows[:-1] if windows and _is_open(windows[-1]) else windows
+    if not any(map(len, judged)):  # the start was met once: what the only window holds is judged all the same
+        judged = windows
+    trend = judge(np.array(live[: len(judged)], np.int64))
+    since = trend.since
+    return Growth(
+        windows=len(windows),
+        judged=len(judged),
+        live_bytes=live,
+        gained_bytes=trend.gained_bytes,
+        gained_bytes_per_window=trend.gained_bytes_per_window,
+        verdict=trend.verdict,
+        since=None if since is None else windows[since].name,
+        since_window=since,
+        swing_bytes=trend.swing_bytes,
+        open_end=windows[-1].name if len(judged) < len(windows) else None,
+        piling=Lazy(()) if since is None else Later(piles, judged[since:]),
+    )
+
+
+def _is_open(window: Window) -> bool:
+    """Whether a window of a series runs to the end of the log: what the process frees when it ends is in it."""
+    log = window.log
+    return window.open_end or (window.hi == len(log) and window.end_offset >= log.facts.bytes)
 
 
 def piles(windows: Sequence[Window]) -> tuple[Pile, ...]:
     """The blocks that windows leave behind and that are still live at the end of the last of them, by size and owner."""
-    if len(windows) < max(MINIMUM, PILE_WINDOWS):
+    if len(windows) < PILE_WINDOWS:
         return ()
     log, end = windows[0].log, max(window.hi for window in windows)
     left = held_events(log, min(window.lo for window in windows), end, end)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from memlens.analyzers.trend import MINIMUM
 from memlens.reports.blocks import Block, Column, Figure, Figures, Line, Table, Value, take
 from memlens.reports.generic import generic_blocks
 from memlens.reports.place_words import format_place, many_chunks
@@ -217,10 +218,9 @@ def _other_fates(unmatched: Any) -> list[Figure]:
 
 def growth_blocks(growth: Any, top: int) -> Iterator[Block]:
     """How memory develops over a series, and what piles up."""
-    slope = growth.slope_bytes_per_window
-    judged = f"over {plural(growth.judged, 'window')} judged"
-    text = f"{growth.verdict}" if slope is None else f"{growth.verdict}, {format_signed(round(slope))} per window"
-    yield Line(f"{text} {judged}", "doubt" if growth.verdict == "growing" else "plain", label="Growth")
+    yield Line(_growth_words(growth), "doubt" if growth.verdict == "growing" else "plain", label="Growth")
+    if growth.open_end is not None:
+        yield Line(f"not judged: {growth.open_end}, which runs to the end of the log", "quiet")
     if not growth.piling:
         return
     owners = any(pile.owner for pile in growth.piling)
@@ -234,6 +234,20 @@ def growth_blocks(growth: Any, top: int) -> Iterator[Block]:
     )
     yield None
     yield take("Piling up", columns, rows, len(growth.piling), top, _kind_of_rows(owners))
+
+
+def _growth_words(growth: Any) -> str:
+    judged = f"over {plural(growth.judged, 'window')} judged"
+    if growth.judged < MINIMUM:
+        return f"not judged: {plural(growth.judged, 'window')}, {MINIMUM} are the fewest that tell anything"
+    if growth.verdict == "growing":
+        gained = f"{format_signed(round(growth.gained_bytes_per_window))} a window, {format_bytes(growth.gained_bytes)} in all"
+        return f"growing from {growth.since} on: {gained}, {judged}"
+    if growth.verdict == "swinging":
+        return f"swinging within ±{format_bytes(growth.swing_bytes)} {judged}"
+    if growth.verdict == "shrinking":
+        return f"shrinking, {format_signed(round(growth.gained_bytes_per_window))} a window {judged}"
+    return f"flat {judged}"
 
 
 def _kind_of_rows(owners: bool) -> str:
