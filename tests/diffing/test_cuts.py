@@ -43,8 +43,8 @@ def both(base: Symbols, head: Symbols, cells: int) -> tuple[int, int, int]:
     """What is saved by the whole table and by pieces of at most ``cells``, and into how many pieces it was cut."""
     edges = np.array([0, len(base)]), np.array([0, len(head)])
     whole, pieces = align(base, head, *edges), align(base, head, *edges, cells=cells)
-    assert not whole.cuttings
-    return saved(base, head, whole.partner), saved(base, head, pieces.partner), len(pieces.cuttings[0].pieces)
+    assert not whole.inexact
+    return saved(base, head, whole.partner), saved(base, head, pieces.partner), pieces.inexact[0].pieces
 
 
 @pytest.mark.parametrize("seed", range(3))

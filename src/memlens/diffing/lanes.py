@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Problem", "Symbols", "mix", "solve"]
+__all__ = ["Problem", "Symbols", "mix", "savings", "solve"]
 
 #: Cells of one row over all lanes: a row and what is made of it stay in the second-level cache.
 _WIDE = 1 << 15
@@ -53,6 +53,10 @@ class Symbols:
     def __len__(self) -> int:
         return len(self.key)
 
+    def take(self, at: Ints) -> Symbols:
+        """Some of them, in the order given."""
+        return Symbols(self.key[at], self.held[at], self.weight[at], self.marks[at])
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -65,6 +69,21 @@ class Problem:
     def cells(self) -> int:
         """How large the table is."""
         return len(self.rows) * len(self.columns)
+
+
+def savings(rows: Symbols, columns: Symbols, of_rows: Ints, of_columns: Ints) -> Ints:
+    """What pairs save against leaving both alone, in halves of a unit of weight, int64: 4 for two held, 2 for two temporaries, else 1.
+
+    Args:
+        rows: The symbols of one side.
+        columns: The symbols of the other.
+        of_rows: The places of the pairs in ``rows``.
+        of_columns: Their places in ``columns``.
+    """
+    held = rows.held[of_rows]
+    halves = np.where(held == columns.held[of_columns], np.where(held, 4, 2), 1)
+    saved: Ints = rows.weight[of_rows] * halves
+    return saved
 
 
 def mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
