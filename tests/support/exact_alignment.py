@@ -135,9 +135,9 @@ def by_thread(base: Window, head: Window) -> tuple[_Side, _Side] | None:
     for row in costs:
         following: dict[int, tuple[int, tuple[int, ...]]] = {}
         for taken, (cost, chosen) in best.items():
-            for column, own in enumerate(row):
+            for column, more_cost in enumerate(row):
                 if not taken >> column & 1:
-                    way = cost + own, (*chosen, column)
+                    way = cost + more_cost, (*chosen, column)
                     with_it = taken | 1 << column
                     following[with_it] = min(following.get(with_it, way), way)
         best = following

@@ -165,19 +165,16 @@ def _events(log: EventLog, lo: Ints, hi: Ints, threads: bool) -> _Events:
     free = log.kind[event] == Kind.FREE
     # What tells an event in any run: its size and whether it is a FREE.
     code = mix((log.size[event].view(np.uint64) << np.uint64(1)) | free)
-    program = order = None
-    if threads and log.thread is not None:
-        numbers, number = np.unique(log.thread[event], return_inverse=True)
-        program = np.repeat(np.arange(len(lo)), np.diff(begins)) * len(numbers) + number
-        order = np.argsort(program, kind="stable")
-        edges = np.concatenate(([0], np.flatnonzero(np.diff(program[order])) + 1, [len(order)]))
-        sides = tuple(np.empty(len(event), np.uint64) for _ in range(2))
-        for side, words in zip(sides, _surroundings(code[order], edges), strict=True):
-            side[order] = words
-    else:
-        sides = _surroundings(code, begins)
     partner = log.lifetimes.partner[event].astype(np.int64)
-    return _Events(log, begins, event, free, partner, *sides, program, order)
+    if not threads or log.thread is None:
+        return _Events(log, begins, event, free, partner, *_surroundings(code, begins))
+    numbers, number = np.unique(log.thread[event], return_inverse=True)
+    program = np.repeat(np.arange(len(lo)), np.diff(begins)) * len(numbers) + number
+    order = np.argsort(program, kind="stable")
+    edges = np.concatenate(([0], np.flatnonzero(np.diff(program[order])) + 1, [len(order)]))
+    before, after = np.empty(len(event), np.uint64), np.empty(len(event), np.uint64)
+    before[order], after[order] = _surroundings(code[order], edges)
+    return _Events(log, begins, event, free, partner, before, after, program, order)
 
 
 def _lives(events: _Events, born: Ints) -> Ints:
@@ -319,5 +316,5 @@ def nth_with_nth(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     longest = int(max(rank.max(initial=0) for *_, rank in ranked)) + 1
     numbers = np.unique(np.concatenate((ranked[0][1], ranked[1][1])))
     codes = [np.searchsorted(numbers, column) * longest + rank for _, column, rank in ranked]
-    _, at_left, at_right = np.intersect1d(*codes, assume_unique=True, return_indices=True)
+    _, at_left, at_right = np.intersect1d(codes[0], codes[1], assume_unique=True, return_indices=True)
     return ranked[0][0][at_left], ranked[1][0][at_right]

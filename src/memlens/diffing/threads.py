@@ -105,7 +105,8 @@ class _Threads:
     def in_window(self, window: int, among: Ints) -> Ints:
         """The threads of a window among some, in an order that depends on nothing but what they do."""
         threads = among[self.window[among] == window]
-        return threads[np.argsort(self.look[threads], kind="stable")]
+        ordered: Ints = threads[np.argsort(self.look[threads], kind="stable")]
+        return ordered
 
 
 def pair_threads(base: Blocks, head: Blocks, symbols: tuple[Symbols, Symbols], windows: NDArray[np.bool_]) -> Programs:
@@ -134,7 +135,8 @@ def pair_threads(base: Blocks, head: Blocks, symbols: tuple[Symbols, Symbols], w
             pairs.append((of_base, of_head[_assign(saved)]))
         else:
             pairs.append((of_base[_assign(saved.T)], of_head))
-    return _programs(sides, *(np.concatenate([pair[side] for pair in pairs]) for side in (0, 1)), tuple(guessed))
+    chosen = [np.concatenate([pair[side] for pair in pairs]) for side in (0, 1)]
+    return _programs(sides, chosen[0], chosen[1], tuple(guessed))
 
 
 def _without(count: int, taken: Ints) -> Ints:
