@@ -18,21 +18,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.diffing.bounds import most_saved
+from memlens.diffing.bounds import unordered_cost_of
+from memlens.diffing.corridor import Corridor
 from memlens.diffing.cuts import Cutting, cut
 from memlens.diffing.lanes import Problem, Symbols, mix, savings, solve
+from memlens.diffing.seams import around_cuts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
 
-__all__ = ["EXACT_CELLS", "EXACT_TABLE", "Alignment", "Inexact", "align"]
+__all__ = ["EXACT_CELLS", "Alignment", "Inexact", "align"]
 
 #: Tables of up to so many cells are solved as a whole, however many there are …
 EXACT_CELLS = 1 << 21
 #: … and larger ones as long as no more than this is spent on all of them.
-EXACT_TABLE = 1 << 26
+_CELLS_OF_ONE = 1 << 26
 _CELLS_OF_ALL = 1 << 31
 #: How often ends are paired and lonely keys taken out by turns; each turn may bring out more of the other.
 _TURNS = 4
@@ -76,7 +78,9 @@ class Alignment:
     inexact: dict[int, Inexact]
 
 
-def align(base: Symbols, head: Symbols, base_starts: Ints, head_starts: Ints, *, cells: int = EXACT_TABLE) -> Alignment:
+def align(
+    base: Symbols, head: Symbols, base_starts: Ints, head_starts: Ints, *, cells: int = _CELLS_OF_ONE
+) -> Alignment:
     """Align pairs of sequences.
 
     Args:
@@ -144,15 +148,50 @@ def _solve(
     partner[rows] = columns
     rows, columns = solve(head, base, crossed)
     partner[columns] = rows
-    inexact = {}
-    for number, (problem, cutting) in long.items():
-        of_rows, of_columns = (head, base) if turned[number] else (base, head)
-        of_base = problem.columns if turned[number] else problem.rows
-        paired = of_base[partner[of_base] >= 0]
-        saved = int(savings(base, head, paired, partner[paired]).sum())
-        excess = most_saved(of_rows, of_columns, problem) - saved
-        inexact[number] = Inexact(cutting.entries, len(cutting.pieces), cutting.blind, excess)
+    refined = (
+        (number, _refine(base, head, problem, cutting, partner, turned=bool(turned[number])))
+        for number, (problem, cutting) in long.items()
+    )
+    return {number: part for number, part in refined if part is not None}
+
+
+def _refine(
+    base: Symbols, head: Symbols, problem: Problem, cutting: Cutting, partner: Ints, *, turned: bool
+) -> Inexact | None:
+    """Align again what was cut apart, change ``partner`` accordingly, and say how far it may be from the cheapest."""
+    rows, columns = (head, base) if turned else (base, head)
+    of_base = problem.columns if turned else problem.rows
+    pairs = of_base[partner[of_base] >= 0]
+    own = _own(problem, *((partner[pairs], pairs) if turned else (pairs, partner[pairs])))
+    stretches = around_cuts(problem, cutting.pieces, own, EXACT_CELLS)
+    for stretch in stretches:
+        own[np.searchsorted(problem.rows, stretch.rows)] = -1
+    again = _own(problem, *solve(rows, columns, stretches))
+    own = np.where(again >= 0, again, own)
+    paired = np.flatnonzero(own >= 0)
+    left, right = problem.rows[paired], problem.columns[own[paired]]
+    alone = int(rows.alone(problem.rows).sum() + columns.alone(problem.columns).sum())
+    cost = alone - int(savings(rows, columns, left, right).sum())
+    corridor = Corridor.of(rows, columns, problem, cost)
+    inexact = None
+    if corridor.solvable:
+        left, right = corridor.solve()
+    else:
+        least = max(corridor.least_cost(), unordered_cost_of(rows, columns, problem))
+        inexact = Inexact(cutting.entries, len(cutting.pieces), cutting.blind, cost - least)
+    partner[of_base] = -1
+    if turned:
+        partner[right] = left
+    else:
+        partner[left] = right
     return inexact
+
+
+def _own(problem: Problem, left: Ints, right: Ints) -> Ints:
+    """For each row of a problem the place of its partner among the problem's columns, -1 for none, given pairs in any order."""
+    own = np.full(len(problem.rows), -1, np.int64)
+    own[np.searchsorted(problem.rows, left)] = np.searchsorted(problem.columns, right)
+    return own
 
 
 def _limit(sizes: Ints, largest: int) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["approximation", "fate_counts", "in_bytes", "unordered_cost", "unordered_costs"]
+__all__ = ["approximation", "in_bytes", "unordered_cost_of", "unordered_costs"]
 
 
 def approximation(found: Match, number: int) -> Approximation | None:
@@ -36,18 +36,20 @@ def unordered_costs(keys: Keys, base: Blocks, head: Blocks) -> Ints:
     numbers = len(keys.size) or 1
     codes = [blocks.window * numbers + key for blocks, key in ((base, keys.base), (head, keys.head))]
     kinds, kind = np.unique(np.concatenate(codes), return_inverse=True)
-    more = fate_counts(kind[len(base) :], head.held, len(kinds)) - fate_counts(kind[: len(base)], base.held, len(kinds))
+    more = _fate_counts(kind[len(base) :], head.held, len(kinds)) - _fate_counts(
+        kind[: len(base)], base.held, len(kinds)
+    )
     costs = np.zeros(len(base.starts) - 1, np.int64)
-    np.add.at(costs, kinds // numbers, keys.size[kinds % numbers] * unordered_cost(more))
+    np.add.at(costs, kinds // numbers, keys.size[kinds % numbers] * _unordered_cost(more))
     return costs
 
 
-def fate_counts(kind: Ints, held: NDArray[np.bool_], kinds: int) -> Ints:
+def _fate_counts(kind: Ints, held: NDArray[np.bool_], kinds: int) -> Ints:
     """How many temporaries and held blocks of each kind there are, int64 (kinds, 2)."""
     return np.bincount(kind * 2 + held, minlength=2 * kinds).reshape(kinds, 2)
 
 
-def unordered_cost(more: Ints) -> Ints:
+def _unordered_cost(more: Ints) -> Ints:
     """What blocks of each kind cost without regard to order, given how many more temporary and held ones one run has; int64.
 
     In half blocks.  Blocks of different fate pair where each run lacks one of the two.
@@ -58,18 +60,17 @@ def unordered_cost(more: Ints) -> Ints:
     return cost
 
 
-def most_saved(rows: Symbols, columns: Symbols, problem: Problem) -> int:
-    """What no alignment of a problem can save more than, in halves of a unit of weight."""
+def unordered_cost_of(rows: Symbols, columns: Symbols, problem: Problem) -> int:
+    """What no alignment of a problem can cost less than, in halves of a unit of weight: the cost if order did not matter."""
     sides = [
         (side.key[at], side.held[at], side.weight[at])
         for side, at in ((rows, problem.rows), (columns, problem.columns))
     ]
-    alone = sum(int((weight * np.where(held, 2, 1)).sum()) for _, held, weight in sides)
     kinds, kind = np.unique(np.concatenate([key for key, *_ in sides]), return_inverse=True)
     counts = [
-        fate_counts(own, held, len(kinds))
+        _fate_counts(own, held, len(kinds))
         for own, (_, held, _) in zip(np.split(kind, [len(problem.rows)]), sides, strict=True)
     ]
     weight = np.zeros(len(kinds), np.int64)
     weight[kind] = np.concatenate([weight for *_, weight in sides])
-    return alone - int((weight * unordered_cost(counts[0] - counts[1])).sum())
+    return int((weight * _unordered_cost(counts[0] - counts[1])).sum())

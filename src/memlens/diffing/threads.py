@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.diffing.align import EXACT_TABLE, align
+from memlens.diffing.align import align
 from memlens.diffing.lanes import Symbols, mix, savings
 from memlens.diffing.sequences import nth_with_nth
 
@@ -28,7 +28,9 @@ __all__ = ["Programs", "pair_threads"]
 
 #: Entries of the sequences that are laid out at once to align every thread of base with every one of head, at most.
 _LAID_OUT = 1 << 22
-#: Where that is too much, those threads pair that share most grams of so many symbols, counted in so many bins.
+#: Cells that are filled for the threads of one window, at most.
+_CELLS = 1 << 27
+#: Where either is too much, those threads pair that share most grams of so many symbols, counted in so many bins.
 _GRAM, _BINS = 3, 1 << 10
 
 
@@ -175,7 +177,7 @@ def _tables(sides: tuple[_Threads, _Threads], tables: Sequence[_Pair]) -> Iterat
         if len(table[0]) == len(table[1]) == 1:
             yield table, np.zeros((1, 1), np.int64), True
             continue
-        if entries > _LAID_OUT or blocks[0] * blocks[1] > EXACT_TABLE:
+        if entries > _LAID_OUT or blocks[0] * blocks[1] > _CELLS:
             yield table, _shared_grams(sides, table), False
             continue
         if laid_out + entries > _LAID_OUT:
