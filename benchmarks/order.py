@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,8 +28,6 @@ from memlens.parsing.reader import read
 ROOT = Path(__file__).resolve().parents[1]
 # The generators are what the tests use, too
 sys.path.insert(0, str(ROOT / "tests" / "support"))
-
-from typing import TYPE_CHECKING
 
 from jitter import jittered  # noqa: E402
 from long_logs import SIZES, Columns, cheapest_cost, cut, edited, least_cost, random_fates  # noqa: E402

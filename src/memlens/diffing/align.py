@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.diffing.bounds import unordered_cost_of
-from memlens.diffing.corridor import Corridor
+from memlens.diffing.corridor import Corridor, least_cost
 from memlens.diffing.cuts import Cutting, cut
 from memlens.diffing.lanes import Problem, Symbols, mix, savings, solve
 from memlens.diffing.seams import around_cuts
@@ -177,7 +176,7 @@ def _refine(
     if corridor.solvable:
         left, right = corridor.solve()
     else:
-        least = max(corridor.least_cost(), unordered_cost_of(rows, columns, problem))
+        least = least_cost(rows, columns, problem, cost)
         inexact = Inexact(cutting.entries, len(cutting.pieces), cutting.blind, cost - least)
     partner[of_base] = -1
     if turned:

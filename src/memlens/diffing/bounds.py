@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["approximation", "in_bytes", "unordered_cost_of", "unordered_costs"]
+__all__ = ["approximation", "in_bytes", "unordered_costs", "unordered_costs_of"]
 
 
 def approximation(found: Match, number: int) -> Approximation | None:
@@ -60,17 +60,18 @@ def _unordered_cost(more: Ints) -> Ints:
     return cost
 
 
-def unordered_cost_of(rows: Symbols, columns: Symbols, problem: Problem) -> int:
-    """What no alignment of a problem can cost less than, in halves of a unit of weight: the cost if order did not matter."""
-    sides = [
-        (side.key[at], side.held[at], side.weight[at])
-        for side, at in ((rows, problem.rows), (columns, problem.columns))
-    ]
-    kinds, kind = np.unique(np.concatenate([key for key, *_ in sides]), return_inverse=True)
-    counts = [
-        _fate_counts(own, held, len(kinds))
-        for own, (_, held, _) in zip(np.split(kind, [len(problem.rows)]), sides, strict=True)
-    ]
+def unordered_costs_of(rows: Symbols, columns: Symbols, problem: Problem) -> tuple[Ints, Ints, Ints]:
+    """The keys of a problem without regard to order, each for itself, int64.
+
+    Returns:
+        The weight of each key; what its blocks cost at least, in halves of a unit of weight; and how many blocks of it both sides have.
+    """
+    sides = (rows, problem.rows), (columns, problem.columns)
+    kinds, kind = np.unique(np.concatenate([side.key[at] for side, at in sides]), return_inverse=True)
     weight = np.zeros(len(kinds), np.int64)
-    weight[kind] = np.concatenate([weight for *_, weight in sides])
-    return int((weight * _unordered_cost(counts[0] - counts[1])).sum())
+    weight[kind] = np.concatenate([side.weight[at] for side, at in sides])
+    counts = [
+        _fate_counts(own, side.held[at], len(kinds))
+        for own, (side, at) in zip(np.split(kind, [len(problem.rows)]), sides, strict=True)
+    ]
+    return weight, weight * _unordered_cost(counts[0] - counts[1]), (counts[0] + counts[1]).sum(axis=1)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens.diffing.bounds import unordered_costs_of
 from memlens.diffing.lanes import Problem, Symbols, least_costs, scale_of, shared_marks
 
 if TYPE_CHECKING:
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Corridor"]
+__all__ = ["Corridor", "least_cost"]
 
 #: Cells that are filled to solve a problem exactly, a row at a time, at most; a row takes at least as long as so many cells.
 _CELLS, _CELLS_OF_A_ROW = 1 << 26, 1 << 11
-#: Cells that are filled to bound its cost, many rows side by side, at most, and rows of a stretch, at least.
-_CELLS_OF_BOUND, _STRETCH = 1 << 28, 1 << 10
+#: Cells that are filled to bound its cost, many rows side by side, about, and rows of a stretch, at least.
+_CELLS_OF_BOUND, _STRETCH = 1 << 27, 1 << 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,20 +117,57 @@ class Corridor:
         found = np.array(pairs, np.int64).reshape(-1, 2)
         return self.problem.rows[found[:, 0]], self.problem.columns[found[:, 1]]
 
-    def least_cost(self) -> int:
-        """What no alignment of the problem can cost less than, in halves of a unit of weight; 0 where that takes too long to tell.
-
-        The rows are taken apart into stretches, and each is put where among the columns that it can reach it costs least.
-        """
-        height = len(self.problem.rows)
-        wide = int((self.last - self.first).max())
-        parts = max(height // max(wide, _STRETCH), 1)
-        edges = np.linspace(0, height, parts + 1).astype(np.int64)
+    def stretches(self) -> list[Problem]:
+        """The rows taken apart into stretches, each with all columns that it can reach."""
+        height, wide = len(self.problem.rows), int((self.last - self.first).max())
+        edges = np.linspace(0, height, max(height // max(wide, _STRETCH), 1) + 1).astype(np.int64)
         lo, hi = self.first[edges[:-1]], self.last[edges[1:]]
-        if int((np.diff(edges) * (hi - lo)).sum()) > _CELLS_OF_BOUND:
-            return 0
-        stretches = [
+        return [
             Problem(self.problem.rows[top:bottom], self.problem.columns[left:right])
             for top, bottom, left, right in zip(edges[:-1], edges[1:], lo, hi, strict=True)
         ]
-        return sum(least_costs(self.rows, self.columns, stretches))
+
+
+def least_cost(rows: Symbols, columns: Symbols, problem: Problem, cost: int) -> int:
+    """What no alignment of a problem can cost less than.
+
+    The rows are taken apart into stretches, and each is put where among the columns that it can reach it costs least.  Where that takes too
+    long only the larger blocks are looked at so, and the smaller ones are counted without regard to order: what the blocks of one
+    key cost in an alignment is not less for the others being left out.
+
+    Args:
+        rows: All symbols that the problem takes rows from.
+        columns: All symbols that the problem takes columns from.
+        problem: The problem.
+        cost: What a known alignment costs, in halves of a unit of weight.
+    """
+    weights, unordered, blocks = _by_weight(rows, columns, problem)
+    least = int(unordered.sum())
+    # From the largest weight on: what is left to the others, and how much there would be to fill.
+    left = cost - (least - np.cumsum(unordered))
+    held = np.cumsum(blocks * weights)
+    cells = np.cumsum(blocks).astype(np.float64) ** 2 * np.minimum(left / np.maximum(held, 1), 1)
+    fits = np.flatnonzero(cells <= _CELLS_OF_BOUND)
+    if not len(fits):
+        return least
+    kept = int(fits[-1])
+    some = Problem(
+        *(at[side.weight[at] >= weights[kept]] for side, at in ((rows, problem.rows), (columns, problem.columns)))
+    )
+    if not some.cells:
+        return least
+    stretches = Corridor.of(rows, columns, some, int(left[kept])).stretches()
+    if sum(stretch.cells for stretch in stretches) > 2 * _CELLS_OF_BOUND:
+        return least
+    in_order = sum(least_costs(rows, columns, [stretch for stretch in stretches if stretch.cells]))
+    return max(least, in_order + int(unordered[kept + 1 :].sum()))
+
+
+def _by_weight(rows: Symbols, columns: Symbols, problem: Problem) -> tuple[Ints, Ints, Ints]:
+    """The weights of a problem, falling; what the blocks of each cost without regard to order; and how many there are; int64."""
+    weights, costs, blocks = unordered_costs_of(rows, columns, problem)
+    different, at = np.unique(-weights, return_inverse=True)
+    summed = [np.zeros(len(different), np.int64) for _ in range(2)]
+    np.add.at(summed[0], at, costs)
+    np.add.at(summed[1], at, blocks)
+    return -different, summed[0], summed[1]
