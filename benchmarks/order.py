@@ -100,13 +100,13 @@ def bounds(chance: np.random.Generator) -> None:
     """Costs of long windows and their bounds."""
     print(f"{'':<28}{'events':>9}{'cost':>12}{'excess at most':>16}{'unordered':>12}{'cheapest':>12}  MB")
     for words, share in (("neighbours", 0.0), ("5 % edited", 0.05), ("20 % edited", 0.2)):
-        for events in (20_000, 50_000, 100_000):
+        for events in (20_000, 50_000, 100_000, 200_000):
             base = random_fates(chance.choice(SIZES, events), events, chance)
             head = edited(base, share, chance) if share else swapped(base, chance)
             sides = cut(base.log(), 0, len(base)), cut(head.log(), 0, len(head))
             (found,) = diff_windows([sides])
             excess = "exact" if found.approximation is None else f"{found.approximation.excess_bytes / 1e6:.2f}"
-            best = f"{cheapest_cost(*sides) / 1e6:.2f}" if events <= 50_000 else "-"
+            best = f"{cheapest_cost(*sides) / 1e6:.2f}" if events <= 20_000 else "-"
             unordered = least_cost(*sides) / 1e6
             print(f"{words:<28}{len(base):>9,}{found.cost_bytes / 1e6:>12.2f}{excess:>16}{unordered:>12.2f}{best:>12}")
 

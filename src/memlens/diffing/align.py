@@ -106,7 +106,9 @@ def align(
         right, right_starts = _kept(right, right_starts, mutual_right)
         if len(left) + len(right) == before:
             break
-    inexact = _solve(base, head, (left, left_starts), (right, right_starts), partner, (looks_base, looks_head), cells)
+    turned = _turned(looks_base[left], looks_head[right], left_starts, right_starts)
+    del looks_base, looks_head
+    inexact = _solve(base, head, (left, left_starts), (right, right_starts), partner, turned, cells)
     return Alignment(partner, inexact)
 
 
@@ -116,7 +118,7 @@ def _solve(
     left: tuple[Ints, Ints],
     right: tuple[Ints, Ints],
     partner: Ints,
-    looks: tuple[NDArray[np.uint64], NDArray[np.uint64]],
+    turned: NDArray[np.bool_],
     cells: int,
 ) -> dict[int, Inexact]:
     """Fill ``partner`` for what the ends left over, and say what was not solved as a whole."""
@@ -126,7 +128,6 @@ def _solve(
     if not len(some):
         return {}
     limit = _limit(sizes[some], cells)
-    turned = _turned(looks[0][left[0]], looks[1][right[0]], left[1], right[1])
     straight: list[Problem] = []
     crossed: list[Problem] = []
     long: dict[int, tuple[Problem, Cutting]] = {}
@@ -166,7 +167,8 @@ def _refine(
     for stretch in stretches:
         own[np.searchsorted(problem.rows, stretch.rows)] = -1
     again = _own(problem, *solve(rows, columns, stretches))
-    own = np.where(again >= 0, again, own)
+    np.copyto(own, again, where=again >= 0)
+    del again, stretches, pairs
     paired = np.flatnonzero(own >= 0)
     left, right = problem.rows[paired], problem.columns[own[paired]]
     alone = int(rows.alone(problem.rows).sum() + columns.alone(problem.columns).sum())

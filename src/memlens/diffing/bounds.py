@@ -67,11 +67,11 @@ def unordered_costs_of(rows: Symbols, columns: Symbols, problem: Problem) -> tup
         The weight of each key; what its blocks cost at least, in halves of a unit of weight; and how many blocks of it both sides have.
     """
     sides = (rows, problem.rows), (columns, problem.columns)
-    kinds, kind = np.unique(np.concatenate([side.key[at] for side, at in sides]), return_inverse=True)
-    weight = np.zeros(len(kinds), np.int64)
-    weight[kind] = np.concatenate([side.weight[at] for side, at in sides])
-    counts = [
-        _fate_counts(own, side.held[at], len(kinds))
-        for own, (side, at) in zip(np.split(kind, [len(problem.rows)]), sides, strict=True)
-    ]
-    return weight, weight * _unordered_cost(counts[0] - counts[1]), (counts[0] + counts[1]).sum(axis=1)
+    kinds = 1 + max(int(side.key[at].max()) for side, at in sides)
+    weight, counts = np.zeros(kinds, np.int64), []
+    for side, at in sides:
+        weight[side.key[at]] = side.weight[at]
+        counts.append(_fate_counts(side.key[at].astype(np.int64), side.held[at], kinds))
+    some = np.flatnonzero((counts[0] + counts[1]).any(axis=1))
+    one, two = counts[0][some], counts[1][some]
+    return weight[some], weight[some] * _unordered_cost(one - two), (one + two).sum(axis=1)
