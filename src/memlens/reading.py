@@ -48,6 +48,7 @@ class Reading:
         owners: Further context lines.
         progress: Called with the bytes read so far, over all logs, as they lie on disk.
         how: The format and the device, where they are given.
+        threads: Read the thread of every event.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -56,6 +57,7 @@ class Reading:
     owners: Sequence[Pattern] = ()
     progress: Callable[[int], None] | None = None
     how: ReadAs = field(default_factory=ReadAs)
+    threads: bool = False
     _before: int = 0
 
     def read(self, given: Input) -> EventLog:
@@ -93,7 +95,8 @@ class Reading:
         from memlens.parsing.urls import is_url
 
         plain_file = isinstance(given, (str, Path)) and str(given) != "-" and Path(given).suffix not in _COMPRESSED
-        return () if plain_file and not is_url(given) and not self.times else ("time_us",)
+        times = () if plain_file and not is_url(given) and not self.times else ("time_us",)
+        return (*times, "thread") if self.threads else times
 
 
 def input_name(given: Input) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import lru_cache
 
-from exact_alignment import both_born, exact
+from exact_alignment import both_born, cheapest_born, exact
 
 from memlens.diffing.result import Finding, Member, Side, WindowDiff
 from memlens.events import EventLog, Kind
@@ -93,7 +93,7 @@ def live_at_peak(window: Window, found: Plain) -> set[int]:
 
 def check(base: Window, head: Window, found: WindowDiff, where: str = "") -> None:
     """Everything that can be said of a comparison without knowing how it was made."""
-    (left, _), (right, _) = both_born(base, head)
+    (left, _), (right, _) = cheapest_born(base, head)
     assert found.approximation is None, where
     assert found.cost_bytes * 2 == exact(left, right).cost, where
     check_accounts(base, head, found, where)
@@ -207,21 +207,29 @@ def check_counts(base: Window, head: Window, one: Plain, two: Plain, found: Wind
         assert found.pairs + found.moved + len(alone) == len(twin.born)
         looks.append({(b.size, b.held) for b, event in zip(side, events, strict=True) if event in alone})
     assert not looks[0] & looks[1]
-    crossed = [
-        (event_of(m.base), event_of(m.head)) for f in of_kind(found, "missing_free", "extra_free") for m in f.members
-    ]
-    # All of them pair in order but for those that moved: as many stay as the longest rising run of them has.
-    rising: list[int] = []
-    for _, right in sorted(crossed):
-        at = bisect_left(rising, right)
-        rising[at : at + 1] = [right]
-    assert len(crossed) - len(rising) <= found.moved
+    # All of them pair in order, those of two threads or of the windows, but for those that moved: as many stay as the longest
+    # rising run of them has.
+    crossed: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for f in of_kind(found, "missing_free", "extra_free"):
+        for m in f.members:
+            left, right = event_of(m.base), event_of(m.head)
+            crossed[thread_of(base.log, left), thread_of(head.log, right)].append((left, right))
+    for pairs in crossed.values():
+        rising: list[int] = []
+        for _, right in sorted(pairs):
+            at = bisect_left(rising, right)
+            rising[at : at + 1] = [right]
+        assert len(pairs) - len(rising) <= found.moved
     other_fate = total(found, "missing_free") + total(found, "extra_free")
     unpaired = total(found, "only_head", "temporary") + total(found, "only_base", "temporary")
     unpaired += 2 * (total(found, "only_head", "held") + total(found, "only_base", "held"))
     # Alone, the two of a moved pair cost 2 or 4 half bytes a byte; 3 where their fates differ, of which 2 are in other_fate.
     moved = round(found.cost_bytes * 2) - 2 * other_fate - unpaired
     assert found.moved_bytes <= moved <= 4 * found.moved_bytes
+
+
+def thread_of(log: EventLog, event: int) -> int:
+    return -1 if log.thread is None else int(log.thread[event])
 
 
 def check_remaining(one: Plain, two: Plain, found: WindowDiff) -> None:

@@ -34,6 +34,8 @@ __all__ = [
     "alignments",
     "born_in",
     "both_born",
+    "by_thread",
+    "cheapest_born",
     "cost_of",
     "exact",
     "exact_cost",
@@ -93,6 +95,64 @@ def both_born(base: Window, head: Window) -> tuple[tuple[list[Born], list[int]],
     """The allocations of two windows with the keys that they are compared by, and their events."""
     requests = base.log.requested is not None and head.log.requested is not None
     return born_in(base, requests=requests), born_in(head, requests=requests)
+
+
+_Side = tuple[list[Born], list[int]]
+
+
+def cheapest_born(base: Window, head: Window) -> tuple[_Side, _Side]:
+    """The allocations in the order that is cheaper to align: that of the windows, or that of each thread on its own."""
+    whole = both_born(base, head)
+    threads = by_thread(base, head)
+    if threads is None or exact_cost(whole[0][0], whole[1][0]) <= exact_cost(threads[0][0], threads[1][0]):
+        return whole
+    return threads
+
+
+def by_thread(base: Window, head: Window) -> tuple[_Side, _Side] | None:
+    """The allocations thread by thread, those of threads that pair side by side; ``None`` where a side has one thread only.
+
+    Threads pair so that the cost is least over all ways to pair them, tried one by one.  The number of the pair is put into the key:
+    nothing else pairs across threads.
+    """
+    sides = both_born(base, head)
+    programs: list[list[_Side]] = []
+    for window, (born, events) in zip((base, head), sides, strict=True):
+        if window.log.thread is None:
+            return None
+        threads: dict[int, _Side] = {}
+        for block, event in zip(born, events, strict=True):
+            own = threads.setdefault(int(window.log.thread[event]), ([], []))
+            own[0].append(block)
+            own[1].append(event)
+        if len(threads) < 2:
+            return None
+        programs.append(list(threads.values()))
+    fewer, more = sorted(programs, key=len)
+    costs = [[exact_cost(one, two) - sum(b.unpaired for b in two) for two, _ in more] for one, _ in fewer]
+    # The cheapest way to pair the first threads of the one side with a set of threads of the other, a bit each.
+    best: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}
+    for row in costs:
+        following: dict[int, tuple[int, tuple[int, ...]]] = {}
+        for taken, (cost, chosen) in best.items():
+            for column, more_cost in enumerate(row):
+                if not taken >> column & 1:
+                    way = cost + more_cost, (*chosen, column)
+                    with_it = taken | 1 << column
+                    following[with_it] = min(following.get(with_it, way), way)
+        best = following
+    _, chosen = min(best.values())
+    rest = [column for column in range(len(more)) if column not in chosen]
+    ordered = {id(fewer): fewer, id(more): [more[column] for column in (*chosen, *rest)]}
+    left, right = (_joined(ordered[id(side)]) for side in programs)
+    return left, right
+
+
+def _joined(threads: list[_Side]) -> _Side:
+    numbered = [
+        [block._replace(key=(*block.key, number)) for block in born] for number, (born, _) in enumerate(threads)
+    ]
+    return [block for born in numbered for block in born], [event for _, events in threads for event in events]
 
 
 def pair_cost(left: Born, right: Born) -> int:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from exact_alignment import Alignment, Exact, both_born, exact
+from exact_alignment import Alignment, Exact, cheapest_born, exact
 from real_windows import WindowPair
 
 from memlens.events import EventLog, Kind
@@ -85,7 +85,7 @@ class Pair:
     @classmethod
     def of(cls, windows: WindowPair) -> Pair:
         """Solve the pair once; it is used for many injections."""
-        (left, base_events), (right, head_events) = both_born(windows.base, windows.head)
+        (left, base_events), (right, head_events) = cheapest_born(windows.base, windows.head)
         return cls(windows, exact(left, right), base_events, head_events)
 
     def partners(self) -> dict[int, frozenset[int]]:

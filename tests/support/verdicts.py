@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
-from exact_alignment import Exact, both_born, exact
+from exact_alignment import Exact, cheapest_born, exact
 
 from injection import Injected, Missing
 from memlens.diffing.result import WindowDiff
@@ -176,7 +176,7 @@ class Verdict:
 
 def verdict(injected: Injected, found: WindowDiff) -> Verdict:
     """Judge a comparison of the pair with the damaged head."""
-    (left, base_events), (right, head_events) = both_born(injected.pair.windows.base, injected.head)
+    (left, base_events), (right, head_events) = cheapest_born(injected.pair.windows.base, injected.head)
     table = exact(left, right)
     reported: list[Missing] = []
     held: Counter[int] = Counter()

@@ -13,20 +13,22 @@ Tables that would be too large are cut into pieces first (:mod:`memlens.diffing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens.diffing.corridor import Corridor, least_cost
 from memlens.diffing.cuts import Cutting, cut
-from memlens.diffing.lanes import Problem, Symbols, mix, solve
+from memlens.diffing.lanes import Problem, Symbols, mix, savings, solve
+from memlens.diffing.seams import around_cuts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
 
-__all__ = ["EXACT_CELLS", "Alignment", "align"]
+__all__ = ["EXACT_CELLS", "Alignment", "Inexact", "align"]
 
 #: Tables of up to so many cells are solved as a whole, however many there are …
 EXACT_CELLS = 1 << 21
@@ -37,17 +39,42 @@ _CELLS_OF_ALL = 1 << 31
 _TURNS = 4
 
 
+@dataclass(frozen=True)
+class Inexact:
+    """What was not aligned as a whole.
+
+    Attributes:
+        entries: Entries of both sides that were dealt out to pieces.
+        pieces: How many of these there are.
+        blind: Entries in pieces that were cut with nothing to go by.
+        excess: The cost is at most so much above the lowest, in halves of a unit of weight.
+    """
+
+    entries: int
+    pieces: int
+    blind: int
+    excess: int
+
+    def times(self, unit: int) -> Inexact:
+        """The same with the excess in a smaller unit."""
+        return replace(self, excess=self.excess * unit)
+
+    def plus(self, other: Inexact | None) -> Inexact:
+        """Two parts of one window together."""
+        return self if other is None else Inexact(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
 @dataclass(frozen=True, eq=False)
 class Alignment:
     """Who pairs with whom.
 
     Attributes:
         partner: For each entry of base its place in head, -1 where it is unpaired, int64.
-        cuttings: For the number of each pair of sequences that was too large to be solved as a whole, how it was cut.
+        inexact: What was not aligned as a whole, by the number of the pair of sequences.
     """
 
     partner: Ints
-    cuttings: dict[int, Cutting]
+    inexact: dict[int, Inexact]
 
 
 def align(
@@ -63,7 +90,6 @@ def align(
         cells: The largest table to fill.
     """
     partner = np.full(len(base), -1, np.int64)
-    cuttings: dict[int, Cutting] = {}
     # Places of what is not settled yet, and where each sequence's begin.
     left, right = np.arange(len(base), dtype=np.int64), np.arange(len(head), dtype=np.int64)
     left_starts, right_starts = base_starts, head_starts
@@ -80,8 +106,10 @@ def align(
         right, right_starts = _kept(right, right_starts, mutual_right)
         if len(left) + len(right) == before:
             break
-    _solve(base, head, (left, left_starts), (right, right_starts), partner, cuttings, (looks_base, looks_head), cells)
-    return Alignment(partner, cuttings)
+    turned = _turned(looks_base[left], looks_head[right], left_starts, right_starts)
+    del looks_base, looks_head
+    inexact = _solve(base, head, (left, left_starts), (right, right_starts), partner, turned, cells)
+    return Alignment(partner, inexact)
 
 
 def _solve(
@@ -90,20 +118,19 @@ def _solve(
     left: tuple[Ints, Ints],
     right: tuple[Ints, Ints],
     partner: Ints,
-    cuttings: dict[int, Cutting],
-    looks: tuple[NDArray[np.uint64], NDArray[np.uint64]],
+    turned: NDArray[np.bool_],
     cells: int,
-) -> None:
-    """Fill ``partner`` for what the ends left over."""
+) -> dict[int, Inexact]:
+    """Fill ``partner`` for what the ends left over, and say what was not solved as a whole."""
     heights, widths = np.diff(left[1]), np.diff(right[1])
     sizes = heights * widths
     some = np.flatnonzero(sizes)
     if not len(some):
-        return
+        return {}
     limit = _limit(sizes[some], cells)
-    turned = _turned(looks[0][left[0]], looks[1][right[0]], left[1], right[1])
     straight: list[Problem] = []
     crossed: list[Problem] = []
+    long: dict[int, tuple[Problem, Cutting]] = {}
     for number in some.tolist():
         rows = left[0][left[1][number] : left[1][number + 1]]
         columns = right[0][right[1][number] : right[1][number + 1]]
@@ -114,12 +141,58 @@ def _solve(
             into.append(problem)
             continue
         of_rows, of_columns = (head, base) if swap else (base, head)
-        cuttings[number] = cutting = cut(of_rows, of_columns, problem, limit)
+        cutting = cut(of_rows, of_columns, problem, limit)
+        long[number] = problem, cutting
         into.extend(cutting.pieces)
     rows, columns = solve(base, head, straight)
     partner[rows] = columns
     rows, columns = solve(head, base, crossed)
     partner[columns] = rows
+    refined = (
+        (number, _refine(base, head, problem, cutting, partner, turned=bool(turned[number])))
+        for number, (problem, cutting) in long.items()
+    )
+    return {number: part for number, part in refined if part is not None}
+
+
+def _refine(
+    base: Symbols, head: Symbols, problem: Problem, cutting: Cutting, partner: Ints, *, turned: bool
+) -> Inexact | None:
+    """Align again what was cut apart, change ``partner`` accordingly, and say how far it may be from the cheapest."""
+    rows, columns = (head, base) if turned else (base, head)
+    of_base = problem.columns if turned else problem.rows
+    pairs = of_base[partner[of_base] >= 0]
+    own = _own(problem, *((partner[pairs], pairs) if turned else (pairs, partner[pairs])))
+    stretches = around_cuts(problem, cutting.pieces, own, EXACT_CELLS)
+    for stretch in stretches:
+        own[np.searchsorted(problem.rows, stretch.rows)] = -1
+    again = _own(problem, *solve(rows, columns, stretches))
+    np.copyto(own, again, where=again >= 0)
+    del again, stretches, pairs
+    paired = np.flatnonzero(own >= 0)
+    left, right = problem.rows[paired], problem.columns[own[paired]]
+    alone = int(rows.alone(problem.rows).sum() + columns.alone(problem.columns).sum())
+    cost = alone - int(savings(rows, columns, left, right).sum())
+    corridor = Corridor.of(rows, columns, problem, cost)
+    inexact = None
+    if corridor.solvable:
+        left, right = corridor.solve()
+    else:
+        least = least_cost(rows, columns, problem, cost)
+        inexact = Inexact(cutting.entries, len(cutting.pieces), cutting.blind, cost - least)
+    partner[of_base] = -1
+    if turned:
+        partner[right] = left
+    else:
+        partner[left] = right
+    return inexact
+
+
+def _own(problem: Problem, left: Ints, right: Ints) -> Ints:
+    """For each row of a problem the place of its partner among the problem's columns, -1 for none, given pairs in any order."""
+    own = np.full(len(problem.rows), -1, np.int64)
+    own[np.searchsorted(problem.rows, left)] = np.searchsorted(problem.columns, right)
+    return own
 
 
 def _limit(sizes: Ints, largest: int) -> int:

@@ -16,7 +16,7 @@ from memlens.diffing.findings import Runs, findings_of
 from memlens.diffing.items import Items, collect
 from memlens.diffing.matching import Match, match
 from memlens.diffing.result import Finding, PeakAccount, RemainingAccount, WindowDiff, WindowSide
-from memlens.diffing.sequences import gather_windows, owner_names
+from memlens.diffing.sequences import gather_windows, owner_names, tell_threads_apart
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,13 +50,18 @@ def compare(base: Sequence[Window], head: Sequence[Window], *, context: int = 3)
     of_base, of_head = levels(base), levels(head)
     items: list[Items] = []
     rows: list[tuple[Any, ...]] = []
+    threads = tell_threads_apart(base[0].log, head[0].log)
     for part in _parts(base, head):
         here = of_base.part(part), of_head.part(part)
-        base_allocs, base_released = gather_windows(base[part])
-        head_allocs, head_released = gather_windows(head[part])
-        allocs = match(base_allocs, head_allocs)
+        base_allocs, base_released = gather_windows(base[part], threads=threads)
+        head_allocs, head_released = gather_windows(head[part], threads=threads)
+        allocs = match(base_allocs, head_allocs, threads=threads)
         pairs = PairsAtPeaks.of(allocs, *here)
-        items.append(collect(allocs, pairs, match(base_released, head_released), *here).in_windows_from(part.start))
+        items.append(
+            collect(allocs, pairs, match(base_released, head_released, threads=threads), *here).in_windows_from(
+                part.start
+            )
+        )
         rows.extend(_figures(allocs, pairs, *here))
     runs = Runs(
         base[0].log,
@@ -94,7 +99,7 @@ def _figures(found: Match, pairs: PairsAtPeaks, base: Levels, head: Levels) -> I
     """For each window pair the figures of its alignment, its two accounts, and what was approximated."""
     of_base, of_head = found.base, found.head
     columns = (
-        found.half_costs,
+        found.ordered.half_costs,
         of_base.sums(found.aligned >= 0),
         of_base.sums(found.moved),
         of_base.sums(of_base.size * found.moved),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Problem", "Symbols", "mix", "solve"]
+__all__ = ["Problem", "Symbols", "least_costs", "mix", "savings", "scale_of", "shared_marks", "solve"]
 
 #: Cells of one row over all lanes: a row and what is made of it stay in the second-level cache.
 _WIDE = 1 << 15
@@ -53,6 +53,14 @@ class Symbols:
     def __len__(self) -> int:
         return len(self.key)
 
+    def take(self, at: Ints) -> Symbols:
+        """Some of them, in the order given."""
+        return Symbols(self.key[at], self.held[at], self.weight[at], self.marks[at])
+
+    def alone(self, at: Ints) -> Ints:
+        """What some of them cost without a partner, in halves of a unit of weight, int64."""
+        return self.weight[at] * np.where(self.held[at], 2, 1)
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -65,6 +73,21 @@ class Problem:
     def cells(self) -> int:
         """How large the table is."""
         return len(self.rows) * len(self.columns)
+
+
+def savings(rows: Symbols, columns: Symbols, of_rows: Ints, of_columns: Ints) -> Ints:
+    """What pairs save against leaving both alone, in halves of a unit of weight, int64: 4 for two held, 2 for two temporaries, else 1.
+
+    Args:
+        rows: The symbols of one side.
+        columns: The symbols of the other.
+        of_rows: The places of the pairs in ``rows``.
+        of_columns: Their places in ``columns``.
+    """
+    held = rows.held[of_rows]
+    halves = np.where(held == columns.held[of_columns], np.where(held, 4, 2), 1)
+    saved: Ints = rows.weight[of_rows] * halves
+    return saved
 
 
 def mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -92,6 +115,25 @@ def solve(rows: Symbols, columns: Symbols, problems: Sequence[Problem]) -> tuple
     return np.concatenate([pair[0] for pair in found]), np.concatenate([pair[1] for pair in found])
 
 
+def least_costs(rows: Symbols, columns: Symbols, problems: Sequence[Problem]) -> list[int]:
+    """What the rows of each problem cost at least, wherever among its columns they stand, in halves of a unit of weight.
+
+    What stands before the first and after the last column that is used costs nothing; the columns in between cost what they do.
+    """
+    costs: list[int] = []
+    for batch in _batches(problems):
+        row_at, column_at = _laid_out(batch)
+        # With so many columns left out before, what the columns up to here cost alone is what there is to save.
+        alone = np.zeros((len(batch), column_at.shape[1] + 1), np.int64)
+        np.cumsum(np.where(column_at < 0, 0, columns.alone(column_at)), axis=1, out=alone[:, 1:])
+        saved = _fill(rows, columns, row_at, column_at, alone).best - alone
+        costs.extend(
+            int(rows.alone(problem.rows).sum()) - most
+            for problem, most in zip(batch, saved.max(axis=1).tolist(), strict=True)
+        )
+    return costs
+
+
 def _batches(problems: Sequence[Problem]) -> Iterator[list[Problem]]:
     """Put problems of alike size side by side."""
     batch: list[Problem] = []
@@ -113,6 +155,12 @@ def _batches(problems: Sequence[Problem]) -> Iterator[list[Problem]]:
 
 def _solve_batch(rows: Symbols, columns: Symbols, batch: Sequence[Problem]) -> list[tuple[Ints, Ints]]:
     """Align a batch; pairs as places in ``rows`` and ``columns``."""
+    row_at, column_at = _laid_out(batch)
+    return _walk_back(_fill(rows, columns, row_at, column_at), row_at, column_at)
+
+
+def _laid_out(batch: Sequence[Problem]) -> tuple[Ints, Ints]:
+    """The places of the rows, (height, lanes), and of the columns, (lanes, width), of a batch; -1 where a lane has none."""
     lanes, height = len(batch), max(len(problem.rows) for problem in batch)
     width = max(len(problem.columns) for problem in batch)
     row_at = np.full((height, lanes), -1, np.int64)
@@ -120,8 +168,7 @@ def _solve_batch(rows: Symbols, columns: Symbols, batch: Sequence[Problem]) -> l
     for lane, problem in enumerate(batch):
         row_at[: len(problem.rows), lane] = problem.rows
         column_at[lane, : len(problem.columns)] = problem.columns
-    table = _fill(rows, columns, row_at, column_at)
-    return _walk_back(table, row_at, column_at)
+    return row_at, column_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,29 +178,41 @@ class _Table:
     Attributes:
         raised: Whether the row saves more than the row above, a bit a cell: uint8, (height, lanes, ⌈(width + 1) / 8⌉).
         pairs: For each row the cells in which a pair makes the difference, as places in the flat (lanes, width + 1) row, rising.
+        best: What is saved after the last row, int64 (lanes, width + 1).
     """
 
     raised: NDArray[np.uint8]
     pairs: list[Ints]
+    best: Ints
 
 
-def _fill(rows: Symbols, columns: Symbols, row_at: Ints, column_at: Ints) -> _Table:
+def _fill(rows: Symbols, columns: Symbols, row_at: Ints, column_at: Ints, before: Ints | None = None) -> _Table:
+    """Fill the tables of a batch.
+
+    Args:
+        rows: All symbols of the rows.
+        columns: All symbols of the columns.
+        row_at: Places of the rows, (height, lanes).
+        column_at: Places of the columns, (lanes, width).
+        before: What is saved before the first row, (lanes, width + 1).  Given, marks do not count, and nothing is kept for the way back.
+    """
     height, lanes = row_at.shape
     width = column_at.shape[1]
     column_key = np.where(column_at < 0, np.int32(-1), columns.key[column_at])  # (lanes, width); -1 pairs with nothing
     column_held, column_marks = columns.held[column_at].ravel(), columns.marks[column_at].ravel()
     row_key = np.where(row_at < 0, np.int32(-2), rows.key[row_at])
     row_held, row_marks = rows.held[row_at], rows.marks[row_at]
-    scale = _scale(rows, row_at, width)
+    heaviest = np.where(row_at < 0, 0, rows.weight[row_at]).sum(axis=0, dtype=np.float64).max()
+    scale = scale_of(float(heaviest), min(height, width)) if before is None else 0
     # In units of half a block: of equal fate a held pair saves 4 halves and a temporary one 2, of different fate 1.
     other_fate = rows.weight[row_at] * (scale or 1)
     same_fate = other_fate * np.where(row_held, 4, 2)
 
     # int64 (lanes, width + 1): the most that can be saved; the first column stands for no columns at all.
-    best = np.zeros((lanes, width + 1), np.int64)
+    best = np.zeros((lanes, width + 1), np.int64) if before is None else before.copy()
     above = np.zeros_like(best)
     flat, flat_above = best.ravel(), above.ravel()
-    raised = np.zeros((height, lanes, (width + 8) // 8), np.uint8)
+    raised = np.zeros((height if before is None else 0, lanes, (width + 8) // 8), np.uint8)
     alike = np.empty((lanes, width), np.bool_)
     higher = np.empty((lanes, width + 1), np.bool_)
     none = np.zeros(0, np.int64)
@@ -168,7 +227,7 @@ def _fill(rows: Symbols, columns: Symbols, row_at: Ints, column_at: Ints) -> _Ta
         same = column_held.take(cells) == row_held[row].take(lane)
         saved = np.where(same, same_fate[row].take(lane), other_fate[row].take(lane))
         if scale:
-            saved += _shared(column_marks.take(cells), row_marks[row].take(lane))
+            saved += shared_marks(column_marks.take(cells), row_marks[row].take(lane))
         cells += lane  # from (lanes, width) to the cell up and to the left in (lanes, width + 1)
         saved += flat_above.take(cells)
         cells += 1
@@ -176,16 +235,18 @@ def _fill(rows: Symbols, columns: Symbols, row_at: Ints, column_at: Ints) -> _Ta
         best[:] = above
         flat[cells] = np.maximum(over, saved)
         np.maximum.accumulate(best, axis=1, out=best)
+        if before is not None:
+            continue
         np.greater(best, above, out=higher)
         raised[row] = np.packbits(higher, axis=1)
         decides = saved > np.maximum(over, flat.take(cells - 1))
         decides &= flat.take(cells) == saved
         pairs[row] = cells[decides]
-    return _Table(raised, pairs)
+    return _Table(raised, pairs, best)
 
 
-def _shared(some: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """What the marks that each pair shares are worth."""
+def shared_marks(some: NDArray[np.uint64], others: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint32]:
+    """What the marks that each pair shares are worth; ``some`` is used up."""
     some ^= others
     # Four truth values as the bytes of a word; one multiplication adds up what each is worth in the word's highest byte.
     shared = (some.view(np.uint16) == 0).view(np.uint32)
@@ -193,10 +254,14 @@ def _shared(some: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.
     return worth
 
 
-def _scale(rows: Symbols, row_at: Ints, width: int) -> int:
-    """What a unit of weight must count so that marks never outweigh one; 0, marks do not count, where that would overflow."""
-    scale = _MOST_WORTH * min(len(row_at), width) + 1
-    heaviest = np.where(row_at < 0, 0, rows.weight[row_at]).sum(axis=0, dtype=np.float64).max()
+def scale_of(heaviest: float, most_pairs: int) -> int:
+    """What a unit of weight must count so that marks never outweigh one; 0, marks do not count, where that would overflow.
+
+    Args:
+        heaviest: What the rows weigh together.
+        most_pairs: Pairs that there can be.
+    """
+    scale = _MOST_WORTH * most_pairs + 1
     return 0 if 4.0 * heaviest * scale >= 2.0**62 else scale
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.diffing.align import align
-from memlens.diffing.sequences import Blocks, Keys, as_symbols
+from memlens.diffing.order import Ordered, in_order
+from memlens.diffing.sequences import Blocks, Keys, nth_with_nth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from memlens.diffing.cuts import Cutting
 
     Ints = NDArray[np.int64]
 
@@ -36,19 +33,20 @@ class Match:
         base: Base's blocks.
         head: Head's blocks.
         keys: What they were told apart by.
-        aligned: For each block of base its partner in order, a place in ``head``, or -1, int64.
-        partner: The same with moved pairs filled in.
-        half_costs: The cost of each window's alignment in half bytes, int64.
-        cuttings: How the windows were cut that are too large to be aligned as a whole, by number.
+        ordered: The pairs in order, what they cost, and whether the threads of a window were aligned on their own.
+        partner: For each block of base its partner, a place in ``head``, or -1, moved pairs among them, int64.
     """
 
     base: Blocks
     head: Blocks
     keys: Keys
-    aligned: Ints
+    ordered: Ordered
     partner: Ints
-    half_costs: Ints
-    cuttings: Mapping[int, Cutting]
+
+    @property
+    def aligned(self) -> Ints:
+        """For each block of base its partner in order, a place in ``head``, or -1, int64."""
+        return self.ordered.partner
 
     @cached_property
     def moved(self) -> NDArray[np.bool_]:
@@ -68,27 +66,32 @@ class Match:
         return mask
 
 
-def match(base: Blocks, head: Blocks) -> Match:
+def match(base: Blocks, head: Blocks, *, threads: bool = False) -> Match:
     """Pair the blocks of the windows of two runs, window by window.
 
     What the alignment in order leaves alone may still be the same work in another order: it pairs off by owner and key, by key, and by
     size, fates equal.  At last, whatever the fate, what has one key and stands at about one place pairs: two neighbours that have
     changed places, one of which lost its Free, cannot both pair in order.
+
+    Args:
+        base: Base's blocks.
+        head: Head's blocks.
+        threads: Both logs tell threads apart; see :func:`memlens.diffing.order.in_order`.
     """
     keys = Keys.of(base, head)
-    alignment = align(*as_symbols(keys, base, head), base.starts, head.starts)
-    partner = alignment.partner.copy()
+    ordered = in_order(base, head, keys, threads=threads)
+    partner = ordered.partner.copy()
     fates = base.held.astype(np.int64), head.held.astype(np.int64)
     owners, sizes = len(keys.names) + 1, np.unique(keys.size)
     by_key = keys.base * 2 + fates[0], keys.head * 2 + fates[1]
     by_owner = by_key[0] * owners + keys.base_owner + 1, by_key[1] * owners + keys.head_owner + 1
     by_size = np.searchsorted(sizes, base.size) * 2 + fates[0], np.searchsorted(sizes, head.size) * 2 + fates[1]
+    if ordered.threads.any():
+        _pair_off(ordered.sequences, by_owner, partner)
     for codes in (by_owner, by_key, by_size):
-        _pair_off(base, head, codes, partner)
-    _pair_near(base, head, keys, alignment.partner, partner)
-    return Match(
-        base, head, keys, alignment.partner, partner, _half_costs(base, head, alignment.partner), alignment.cuttings
-    )
+        _pair_off((base.window, head.window), codes, partner)
+    _pair_near(ordered, keys, partner)
+    return Match(base, head, keys, ordered, partner)
 
 
 def _unpaired(partner: Ints, heads: int) -> Ints:
@@ -97,52 +100,48 @@ def _unpaired(partner: Ints, heads: int) -> Ints:
     return np.flatnonzero(free)
 
 
-def _pair_off(base: Blocks, head: Blocks, own_codes: tuple[NDArray[Any], NDArray[Any]], partner: Ints) -> None:
-    """Pair what is unpaired and has one code in one window: the first with the first, the second with the second."""
-    left, right = np.flatnonzero(partner < 0), _unpaired(partner, len(head))
+def _pair_off(groups: tuple[Ints, Ints], own_codes: tuple[Ints, Ints], partner: Ints) -> None:
+    """Pair what is unpaired and has one code in one group: the first with the first, the second with the second."""
+    left, right = np.flatnonzero(partner < 0), _unpaired(partner, len(groups[1]))
     if not len(left) or not len(right):
         return
     codes = int(max(code.max() for code in own_codes)) + 1
-    ranked = []
-    for blocks, places, code in zip((base, head), (left, right), own_codes, strict=True):
-        group = (np.searchsorted(blocks.starts, places, "right") - 1) * codes + code[places]
-        order = np.argsort(group, kind="stable")
-        group = group[order]
-        first = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
-        rank = np.arange(len(group)) - np.repeat(first, np.diff(np.append(first, len(group))))
-        ranked.append((places[order], group, rank))
-    # The k-th of a group meets the k-th of that group.
-    (left, left_group, left_rank), (right, right_group, right_rank) = ranked
-    longest = int(max(left_rank.max(), right_rank.max())) + 1
-    groups = np.unique(np.concatenate((left_group, right_group)))
-    of_left = np.searchsorted(groups, left_group) * longest + left_rank
-    of_right = np.searchsorted(groups, right_group) * longest + right_rank
-    _, at_left, at_right = np.intersect1d(of_left, of_right, assume_unique=True, return_indices=True)
+    at_left, at_right = nth_with_nth(
+        groups[0][left] * codes + own_codes[0][left], groups[1][right] * codes + own_codes[1][right]
+    )
     partner[left[at_left]] = right[at_right]
 
 
-def _pair_near(base: Blocks, head: Blocks, keys: Keys, aligned: Ints, partner: Ints) -> None:
-    """Pair what is unpaired, has one key in one window and stands at about one place, each with its nearest."""
-    in_order = aligned >= 0
-    # How many aligned pairs stand before each entry: between two that pair, so many pairs would be crossed.
-    of_head = np.zeros(len(head), np.int64)
-    of_head[aligned[in_order]] = 1
-    passed = [np.cumsum(pairs) - pairs for pairs in (in_order.astype(np.int64), of_head)]
-    # A number that puts what cannot pair out of reach: window and key in front, the place behind.
-    most = int(max((len(base), len(head), 1))) + _REACH + 1
+def _pair_near(ordered: Ordered, keys: Keys, partner: Ints) -> None:
+    """Pair what is unpaired, has one key in one sequence and stands at about one place, each with its nearest."""
+    aligned, (of_base, of_head) = ordered.partner, ordered.sequences
+    pairs = (aligned >= 0).astype(np.int64), np.zeros(len(of_head), np.int64)
+    pairs[1][aligned[aligned >= 0]] = 1
+    # A number that puts what cannot pair out of reach: sequence and key in front, the place behind.
+    most = int(max((len(of_base), len(of_head), 1))) + _REACH + 1
     numbers = len(keys.size) or 1
     places = [
-        (blocks.window * numbers + key) * most + count
-        for blocks, key, count in zip((base, head), (keys.base, keys.head), passed, strict=True)
+        (sequence * numbers + key) * most + _passed(sequence, of_pair)
+        for sequence, key, of_pair in zip((of_base, of_head), (keys.base, keys.head), pairs, strict=True)
     ]
     for _ in range(_ROUNDS):
-        left, right = np.flatnonzero(partner < 0), _unpaired(partner, len(head))
+        left, right = np.flatnonzero(partner < 0), _unpaired(partner, len(of_head))
         to_right, to_left = _nearest(places[0][left], places[1][right]), _nearest(places[1][right], places[0][left])
         mutual = np.flatnonzero(to_right >= 0)
         mutual = mutual[to_left[to_right[mutual]] == mutual]
         if not len(mutual):
             return
         partner[left[mutual]] = right[to_right[mutual]]
+
+
+def _passed(sequence: Ints, of_pair: Ints) -> Ints:
+    """How many aligned pairs stand before each entry, in its sequence and those before: of two that pair, so many are crossed."""
+    if bool((sequence[1:] >= sequence[:-1]).all()):
+        return np.cumsum(of_pair) - of_pair
+    order = np.argsort(sequence, kind="stable")
+    passed = np.empty(len(order), np.int64)
+    passed[order] = np.cumsum(of_pair[order]) - of_pair[order]
+    return passed
 
 
 def _nearest(wanted: Ints, given: Ints) -> Ints:
@@ -157,13 +156,3 @@ def _nearest(wanted: Ints, given: Ints) -> Ints:
     best = np.where(np.abs(ranked[below] - wanted) <= np.abs(ranked[above] - wanted), below, above)
     best = np.searchsorted(ranked, ranked[best])
     return np.where(np.abs(ranked[best] - wanted) <= _REACH, order[best], -1)
-
-
-def _half_costs(base: Blocks, head: Blocks, partner: Ints) -> Ints:
-    """What the alignment of each window costs, in half bytes."""
-    alone = np.where(base.held, 2, 1) * base.size
-    paired = partner >= 0
-    alone[paired] = np.where(base.held[paired] == head.held[partner[paired]], 0, 2 * base.size[paired])
-    of_head = np.where(head.held, 2, 1) * head.size
-    of_head[partner[paired]] = 0
-    return base.sums(alone) + head.sums(of_head)

@@ -194,7 +194,9 @@ def _read_both(
     from memlens.slicing import as_patterns
 
     patterns = tuple(dict.fromkeys(pattern for cut in cuts for pattern in cut.patterns))
-    reading = Reading(patterns, strict, owners=as_patterns(owners, regex=True), progress=progress, how=how)
+    reading = Reading(
+        patterns, strict, owners=as_patterns(owners, regex=True), progress=progress, how=how, threads=True
+    )
     first = reading.read_all(inputs[0])
     same = inputs[0] is inputs[1] or (
         all(isinstance(given, (str, Path)) for given in inputs) and str(inputs[0]) == str(inputs[1])

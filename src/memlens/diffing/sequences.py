@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Blocks", "Keys", "as_symbols", "gather_windows", "owner_names", "owner_numbers"]
+__all__ = [
+    "Blocks",
+    "Keys",
+    "as_symbols",
+    "gather_windows",
+    "nth_with_nth",
+    "owner_names",
+    "owner_numbers",
+    "tell_threads_apart",
+]
 
 #: Events before and after one that count as its surroundings.
 _AROUND = 2
@@ -40,9 +49,10 @@ class Blocks:
         held: Not freed in the window, bool.
         size: As the ALLOC says, int64.
         owner: Index into the log's names, -1 where unknown, int32.
-        before: What stands before ``event``, as one word, uint64; 0 at a window's start.
-        after: What stands after it.
-        life: Block events between the two, as one word; 0 for what is held.
+        before: What stands before ``event``, as one word, uint64; 0 at a window's start.  Only events of the same thread count where
+            both runs tell threads apart.
+        after: What stands after it, likewise.
+        life: Block events between the two, likewise, as one word; 0 for what is held.
     """
 
     log: EventLog
@@ -65,6 +75,11 @@ class Blocks:
         """The number of each block's window, int64."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
+    @cached_property
+    def thread(self) -> Ints:
+        """The thread of each ``event``, int64; -1 where the log does not tell."""
+        return np.full(len(self), -1, np.int64) if self.log.thread is None else self.log.thread[self.event]
+
     def sums(self, values: Ints | NDArray[np.bool_]) -> Ints:
         """Values of blocks added up by window, exact int64."""
         before = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
@@ -73,7 +88,10 @@ class Blocks:
 
 @dataclass(frozen=True, eq=False)
 class _Events:
-    """The ALLOCs and FREEs of windows of one log, one window after the other; columns as in :class:`Blocks`."""
+    """The ALLOCs and FREEs of windows of one log, one window after the other; columns as in :class:`Blocks`.
+
+    Where threads are told apart, ``program`` numbers the thread and window of each, and ``order`` sorts by it.
+    """
 
     log: EventLog
     begins: Ints
@@ -82,6 +100,8 @@ class _Events:
     partner: Ints
     before: NDArray[np.uint64]
     after: NDArray[np.uint64]
+    program: Ints | None = None
+    order: Ints | None = None
 
     @cached_property
     def window(self) -> Ints:
@@ -107,27 +127,35 @@ class _Events:
         )
 
 
-def gather_windows(windows: Sequence[Window]) -> tuple[Blocks, Blocks]:
+def tell_threads_apart(base: EventLog, head: EventLog) -> bool:
+    """Whether both logs say which thread each event is of, and both have several."""
+    return all(
+        log.thread is not None and len(log) > 0 and bool((log.thread != log.thread[0]).any()) for log in (base, head)
+    )
+
+
+def gather_windows(windows: Sequence[Window], *, threads: bool = False) -> tuple[Blocks, Blocks]:
     """The allocations of windows of one log, and the frees in them of blocks carried in.
 
     Args:
         windows: Windows of one log, in any order; they may overlap.
+        threads: What surrounds a block is what its own thread does: how threads interleave is chance.
     """
     lo = np.array([window.lo for window in windows], np.int64)
     hi = np.array([window.hi for window in windows], np.int64)
-    events = _events(windows[0].log, lo, hi)
+    events = _events(windows[0].log, lo, hi, threads)
     window = events.window
     # -1, no partner, is later than any window's end.
     born = np.flatnonzero((until(events.partner) < hi.astype(np.uint64)[window]) & ~events.free)
     life = np.zeros(len(events.event), np.int64)
     # Positions of both ends count block events only: chunks come and go by the allocator's state.
-    life[born] = _positions(events, window[born], events.partner[born]) - born
+    life[born] = _lives(events, born)
     allocs = np.flatnonzero(~events.free)
     carried_in = np.flatnonzero(events.free & (events.partner >= 0) & (events.partner < lo[window]))
     return events.blocks(allocs, life[allocs]), events.blocks(carried_in, np.zeros(len(carried_in), np.int64))
 
 
-def _events(log: EventLog, lo: Ints, hi: Ints) -> _Events:
+def _events(log: EventLog, lo: Ints, hi: Ints, threads: bool) -> _Events:
     event = np.arange(int((hi - lo).sum())) + np.repeat(lo - (np.cumsum(hi - lo) - (hi - lo)), hi - lo)
     block = log.kind[event] <= Kind.FREE
     begins = np.concatenate(([0], np.cumsum(hi - lo)))
@@ -136,17 +164,36 @@ def _events(log: EventLog, lo: Ints, hi: Ints) -> _Events:
         event = event[block]
     free = log.kind[event] == Kind.FREE
     # What tells an event in any run: its size and whether it is a FREE.
-    sides = _surroundings(mix((log.size[event].view(np.uint64) << np.uint64(1)) | free), begins)
-    return _Events(log, begins, event, free, log.lifetimes.partner[event].astype(np.int64), *sides)
+    code = mix((log.size[event].view(np.uint64) << np.uint64(1)) | free)
+    partner = log.lifetimes.partner[event].astype(np.int64)
+    if not threads or log.thread is None:
+        return _Events(log, begins, event, free, partner, *_surroundings(code, begins))
+    numbers, number = np.unique(log.thread[event], return_inverse=True)
+    program = np.repeat(np.arange(len(lo)), np.diff(begins)) * len(numbers) + number
+    order = np.argsort(program, kind="stable")
+    edges = np.concatenate(([0], np.flatnonzero(np.diff(program[order])) + 1, [len(order)]))
+    before, after = np.empty(len(event), np.uint64), np.empty(len(event), np.uint64)
+    before[order], after[order] = _surroundings(code[order], edges)
+    return _Events(log, begins, event, free, partner, before, after, program, order)
 
 
-def _positions(events: _Events, window: Ints, wanted: Ints) -> Ints:
-    """Where events of the log stand among the windows' events, given the window of each."""
-    if bool((np.diff(events.event) > 0).all()):
-        return np.searchsorted(events.event, wanted)
-    # Windows overlap or step back: with the window's number in front all is one rising sequence.
-    top = np.int64(int(events.event.max(initial=0)) + 1)
-    return np.searchsorted(events.window * top + events.event, window * top + wanted)
+def _lives(events: _Events, born: Ints) -> Ints:
+    """How many events of its window and thread an ALLOC and the FREE that ends it are apart; the FREE may be another thread's."""
+    event, ends, place = events.event, events.partner[born], born
+    if events.program is None or events.order is None:
+        program = events.window
+        if bool((np.diff(event) > 0).all()):
+            return np.searchsorted(event, ends) - place
+        programs = program[born]
+    else:
+        event, program, programs = event[events.order], events.program[events.order], events.program[born]
+        places = np.empty(len(event), np.int64)
+        places[events.order] = np.arange(len(event))
+        place = places[born]
+    # Programs overlap, or windows step back: with the program's number in front all is one rising sequence.
+    top = np.int64(int(event.max(initial=0)) + 1)
+    lives: Ints = np.searchsorted(program * top + event, programs * top + ends) - place
+    return lives
 
 
 def _surroundings(code: NDArray[np.uint64], begins: Ints) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -191,6 +238,11 @@ class Keys:
     base_owner: Ints
     head_owner: Ints
 
+    @cached_property
+    def unit(self) -> int:
+        """Bytes that all sizes are multiples of; at least 1."""
+        return max(int(np.gcd.reduce(self.size)), 1) if len(self.size) else 1
+
     @classmethod
     def of(cls, base: Blocks, head: Blocks) -> Keys:
         """Number the blocks of both runs by size and, where both logs know any, by request."""
@@ -230,8 +282,7 @@ def common_name(owner: str) -> str:
 
 def as_symbols(keys: Keys, base: Blocks, head: Blocks) -> tuple[Symbols, Symbols]:
     """The blocks of both runs as symbols to align."""
-    unit = int(np.gcd.reduce(keys.size)) if len(keys.size) else 1
-    weight = keys.size // max(unit, 1)
+    weight = keys.size // keys.unit
     # An owner that only one of the logs can know says nothing.
     owners = base.log.owner is not None and head.log.owner is not None
     return tuple(  # type: ignore[return-value]
@@ -247,3 +298,23 @@ def _marks(blocks: Blocks, owner: Ints) -> NDArray[np.uint64]:
     for place, mark in enumerate((blocks.before, blocks.after, blocks.life), 1):
         word |= (mark & low) << np.uint64(16 * place)
     return word
+
+
+def nth_with_nth(left: Ints, right: Ints) -> tuple[Ints, Ints]:
+    """Where two columns hold the same number: the first place with the first, the second with the second.
+
+    Returns:
+        Places in ``left`` and in ``right``, int64.
+    """
+    ranked = []
+    for given in (left, right):
+        order = np.argsort(given, kind="stable")
+        column = given[order]
+        first = np.flatnonzero(np.concatenate((np.ones(min(len(column), 1), np.bool_), column[1:] != column[:-1])))
+        rank = np.arange(len(column)) - np.repeat(first, np.diff(np.append(first, len(column))))
+        ranked.append((order, column, rank))
+    longest = int(max(rank.max(initial=0) for *_, rank in ranked)) + 1
+    numbers = np.unique(np.concatenate((ranked[0][1], ranked[1][1])))
+    codes = [np.searchsorted(numbers, column) * longest + rank for _, column, rank in ranked]
+    _, at_left, at_right = np.intersect1d(codes[0], codes[1], assume_unique=True, return_indices=True)
+    return ranked[0][0][at_left], ranked[1][0][at_right]

@@ -1,0 +1,140 @@
+"""Threads interleave by chance: what each of them does is compared on its own; ``benchmarks/threads.py`` does more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from diff_judge import check
+from made_threads import found_sizes, lose_frees, programs_of, run, threaded_program
+
+import memlens
+from memlens.diffing.run import diff_windows
+from memlens.diffing.threads import _assign
+from memlens.events import EventLog, Kind
+from memlens.parsing.reader import read
+from memlens.slicing import Window
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_runs_that_differ_in_how_threads_interleave_miss_no_free(seed: int) -> None:
+    chance = Random(f"threads {seed}")
+    program = threaded_program(chance)
+    for found in diff_windows(list(zip(run(program, chance), run(program, chance), strict=True))):
+        # Each thread does in both runs exactly the same.
+        assert found.cost_bytes == 0
+        assert not found_sizes(found, "missing_free", "extra_free", "only_base", "only_head", "released")
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_lost_frees_are_named_however_threads_interleave(seed: int) -> None:
+    chance = Random(f"lost {seed}")
+    program = threaded_program(chance)
+    lost = lose_frees(program, chance, 5)
+    pairs = list(zip(run(program, chance), run(program, chance, frozenset(lost)), strict=True))
+    for number, found in enumerate(diff_windows(pairs)):
+        sizes = Counter(size for window, size in lost.values() if window == number)
+        assert found.remaining.missing_free_bytes == sum(size * count for size, count in sizes.items())
+        assert found_sizes(found, "missing_free") == sizes
+        assert not found_sizes(found, "extra_free", "only_base", "only_head")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_programs_of_threads_that_differ_are_aligned_at_the_exact_cost(seed: int) -> None:
+    chance = Random(f"unlike {seed}")
+    program = threaded_program(chance)
+    # Some steps of a thread are another thread's in head, as in a pool; and a thread does what base has nothing of.
+    moved = [
+        [step if chance.random() < 0.9 else type(step)(0, *list(vars(step).values())[1:]) for step in steps]
+        for steps in program
+    ]
+    extra = threaded_program(chance)[0]
+    shift = 1 + max((step.block for steps in program for step in steps), default=0)
+    moved[0] = moved[0] + [type(step)(step.thread + 50, step.free, step.block + shift, step.size) for step in extra]
+    base, head = run(program, chance), run(moved, chance)
+    there, back = diff_windows(list(zip(base, head, strict=True))), diff_windows(list(zip(head, base, strict=True)))
+    for one, two, found, turned in zip(base, head, there, back, strict=True):
+        check(one, two, found)
+        assert found.cost_bytes == turned.cost_bytes
+        assert found.remaining.missing_free_bytes == turned.remaining.extra_free_bytes
+        assert found.remaining.extra_free_bytes == turned.remaining.missing_free_bytes
+
+
+def test_where_one_run_has_one_thread_only_all_is_aligned_in_order() -> None:
+    chance = Random(1)
+    program = threaded_program(chance)
+    one, other = run(program, chance)[0], run(program, chance)[0]
+    assert other.log.thread is not None
+    alone = Window(other.log.without_cache(thread=np.ones(len(other.log), np.int64)), *list(vars(other).values())[1:])
+    blind = Window(other.log.without_cache(thread=None), *list(vars(other).values())[1:])
+    in_order = Window(one.log.without_cache(thread=None), *list(vars(one).values())[1:])
+    wanted = diff_windows([(in_order, blind)])[0].to_dict()
+    assert diff_windows([(one, alone)])[0].to_dict() == wanted
+    assert diff_windows([(one, blind)])[0].to_dict() == wanted
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+def test_the_threads_of_a_log_of_text_are_looked_at(shared: Path, direction: int) -> None:
+    paths = [shared / "data/traps" / f"threads_{side}.log.gz" for side in ("base", "head")][::direction]
+    (found,) = memlens.diff(*paths, whole=True).windows
+    assert found.cost_bytes == 0
+    assert not found_sizes(found, "missing_free", "extra_free", "only_base", "only_head")
+
+
+@pytest.mark.parametrize(
+    "name", ["04_threads_30_ast_pt_transformer.log.gz", "331_parts_pir_transformer.log", "331_ast_pir_cnn.log"]
+)
+def test_real_windows_miss_no_free_however_their_threads_interleave(shared: Path, name: str) -> None:
+    log = read(shared / "data/paddle" / name, columns=("thread",))
+    windows = [(window, programs_of(window)) for window in (*log.windows(r"STEP \d+ START"), log.whole)]
+    threaded = [steps for _, steps in windows if len({step.thread for step in steps if not step.free}) > 1][:3]
+    assert threaded
+    chance = Random(name)
+    for steps in threaded:
+        lost = lose_frees([steps], chance, 5)
+        base, whole, head = run([steps], chance)[0], run([steps], chance)[0], run([steps], chance, frozenset(lost))[0]
+        same, damaged = diff_windows([(base, whole)])[0], diff_windows([(base, head)])[0]
+        assert same.cost_bytes == 0
+        assert found_sizes(damaged, "missing_free") == Counter(size for _, size in lost.values())
+        assert not found_sizes(damaged, "extra_free", "only_base", "only_head")
+
+
+def test_two_long_runs_of_threads_are_paired_by_what_the_threads_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memlens.diffing.threads._CELLS", 0)
+    chance = Random(9)
+    sizes = [chance.choices((256, 512, 1024, 4096, 65536), k=400) for _ in range(4)]
+    windows = []
+    for side in range(2):
+        rows, threads = [], []
+        order = [thread for thread in range(4) for _ in range(400)]
+        chance.shuffle(order)
+        left = [iter(own) for own in sizes]
+        for at, thread in enumerate(order):
+            # One block in a hundred is new in head.
+            size = next(left[thread]) if side == 0 or chance.random() > 0.01 else 1 << 20
+            rows.append((Kind.ALLOC, size, 4096 * (at + 1)))
+            threads.append(thread if side == 0 else (thread + 1) % 4)
+        log = EventLog.from_rows(rows, thread=np.array(threads, np.int64), line=np.arange(1, len(rows) + 1))
+        windows.append(Window(log, "all", 0, len(log), 0, len(log), 1, len(log)))
+    (found,) = diff_windows([(windows[0], windows[1])])
+    # At most the blocks that are new, and those that they push to the end of their thread.
+    assert found.pairs >= 1600 * 0.98
+    # Whether other pairs of threads were cheaper was not looked at, and that is reported.
+    assert found.approximation is not None
+    assert found.cost_bytes >= found.approximation.excess_bytes >= 0
+
+
+def test_the_pairs_that_save_most_are_the_best_of_all_ways_to_pair() -> None:
+    from itertools import permutations
+
+    chance = np.random.default_rng(3)
+    for rows, columns in ((1, 1), (1, 5), (2, 2), (3, 5), (4, 4), (5, 6)):
+        for _ in range(20):
+            saved = chance.integers(0, 6, (rows, columns)) * chance.integers(0, 1 << 40)
+            chosen = _assign(saved)
+            assert len(set(chosen.tolist())) == rows
+            best = max(sum(int(saved[i, j]) for i, j in enumerate(way)) for way in permutations(range(columns), rows))
+            assert int(saved[np.arange(rows), chosen].sum()) == best
