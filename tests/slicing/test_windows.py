@@ -159,7 +159,8 @@ def test_a_series_goes_from_each_match_to_the_next() -> None:
     assert [w.name for w in cut] == ["(before)", "SOT_CALL_0", "SOT_CALL_1", "SOT_CALL_10", "SOT_CALL_0 #2"]
     assert [sizes(w) for w in cut] == [[1], [2, 3], [2, 4], [], [5]]
     assert "".join(map(text_of, cut)) == LOG
-    assert not any(w.open_end for w in cut)
+    # AND the last one is open: the end of the log closes it, and not the next start
+    assert [w.open_end for w in cut] == [False, False, False, False, True]
 
 
 def test_an_end_ends_windows_of_a_series_early() -> None:
