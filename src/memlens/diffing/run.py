@@ -13,7 +13,8 @@ from memlens.diffing.compare import compare
 from memlens.diffing.devices import joined, pair_devices, with_device
 from memlens.diffing.families import common_family
 from memlens.diffing.findings import repeated_in
-from memlens.diffing.pairs import WindowPairs, pair_windows
+from memlens.diffing.pairs import WindowPairs
+from memlens.diffing.renumbered import pair_by_name_or_work
 from memlens.diffing.result import Diff, RunSide, WindowDiff
 from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.events import Kind as EventKind
@@ -214,7 +215,7 @@ def _cut_both(logs: tuple[EventLog, EventLog], cuts: Sequence[Cut], *, look: boo
     base, head = (cut.windows(log) for cut, log in zip(cuts, logs, strict=True))
     if not cuts[0].series:
         return _Windows(WindowPairs(((base[0], head[0]),), (), ()), logs)
-    return _Windows(pair_windows(base, head), logs, cuts[0].by)
+    return _Windows(pair_by_name_or_work(base, head), logs, cuts[0].by)
 
 
 def _check_comparable(base: EventLog, head: EventLog) -> None:
