@@ -80,7 +80,8 @@ def _program(chance: Random, least: int = 2, most: int = 24) -> Program:
     """A subgraph: sizes of its own beside those that all share."""
     own = [256 * chance.randint(1, 200_000) for _ in range(chance.randint(1, 4))]
     return tuple(
-        (chance.choice([*_SIZES, *own, *own]), chance.choice([-1, 0, 1, 2, 5])) for _ in range(chance.randint(least, most))
+        (chance.choice([*_SIZES, *own, *own]), chance.choice([-1, 0, 1, 2, 5]))
+        for _ in range(chance.randint(least, most))
     )
 
 
@@ -135,7 +136,9 @@ KINDS: dict[str, Callable[[Random, int], list[Program]]] = {
 
 # -- what happened to the numbers ------------------------------------------------------------------------------------------
 
-EDITS = ("none", "insert", "lose", "both", "every step", "offset", "offset, insert", "resumed", "shorter", "longer")
+EDITS = (
+    "none", "insert", "lose", "both", "every step", "offset", "offset, insert", "resumed", "shorter", "longer", "redrawn", "ahead",
+)  # fmt: skip
 
 
 def _edited(chance: Random, base: list[Program], edit: str) -> tuple[list[int], int]:
@@ -192,14 +195,22 @@ def _regressed(chance: Random, head: list[Program], regression: str) -> list[Pro
 
 def made(chance: Random, kind: str, edit: str, regression: str, count: int) -> Made:
     """Two series of about ``count`` windows."""
-    longer = KINDS[kind](chance, count + (chance.randint(1, count) if edit == "longer" else 0))
+    longer = KINDS[kind](chance, count + (chance.randint(1, count) if edit in ("longer", "ahead") else 0))
     base = longer[:count]
     origin, start = _edited(chance, base, edit)
     if edit == "longer":  # what base was killed before
         origin = list(range(len(longer)))
     clean = [longer[k] if k >= 0 else _program(chance) for k in origin]
+    head = clean
+    if (
+        edit == "redrawn"
+    ):  # the same kinds of windows, in another order: each is to be compared with the one of its name
+        head = chance.sample(base, len(base))
+    if edit == "ahead":  # head does what base does later: each window is to be compared with the one of its name
+        ahead = chance.randint(1, 3)
+        head = longer[ahead : ahead + count]
+    head = _regressed(chance, head, regression)
     known = tuple(k if k < len(base) else -1 for k in origin)
-    head = _regressed(chance, clean, regression)
     words = f"{kind}, {edit}, {regression}, {len(base)} and {len(head)} windows"
     return Made(words, tuple(base), tuple(head), tuple(clean), known, start)
 
@@ -213,45 +224,46 @@ class Verdict:
 
     Attributes:
         story: ``names`` where names pair all windows with those that they come from (or that do the same), ``work`` where they
-            mislead in three windows or more, ``open`` where they mislead in one or two.
+            mislead in three windows or more, ``few`` where they mislead in one or two.
         by_work: They were paired by what they do.
-        wrong: Pairs of windows that do not come from each other, nor do the same.
-        missed: Windows of base, and those that come from them, that have no partner.
-        hidden: Windows with a regression that are not compared with what they come from (or what does the same).
+        closed: Closed windows of head that come from a closed window of base.
+        wrong: Of these, those that are not compared with one that does what they should do.
+        hidden: Of these, those with a regression.
+        edits: Windows inserted and lost.
     """
 
     story: str
     by_work: bool
+    closed: int
     wrong: int
-    missed: int
     hidden: int
+    edits: int
 
 
 def judged(case: Made, found: WindowPairs) -> Verdict:
     """Judge how two series were paired; the last window of each is open and tells nothing."""
     base, head = case.windows
-    named = {i - 1: j - 1 for i, j in named_pairs(base, head).items() if i and j}
-    backwards = {j: i for i, j in named.items()}
-    true = {j: i for j, i in enumerate(case.origin) if i >= 0 and i < len(case.base) - 1 and j < len(case.head) - 1}
+    named = {j - 1: i - 1 for i, j in named_pairs(base, head).items() if i and j}
+    closed = {j: i for j, i in enumerate(case.origin[:-1]) if 0 <= i < len(case.base) - 1}
+    named_head = {i: j for j, i in named.items()}
 
     def fits(i: int, j: int) -> bool:
         return case.base[i] == case.clean[j]
 
-    # Windows that names do not pair with anything that does what they do.
+    # Neither of the two windows is paired by name with one that does what it does.
     misled = sum(
-        not (i in named and fits(i, named[i])) and not (j in backwards and fits(backwards[j], j)) for j, i in true.items()
+        not (j in named and fits(named[j], j)) and not (i in named_head and fits(i, named_head[i]))
+        for j, i in closed.items()
     )
-    places = {id(window): k - 1 for windows in (base, head) for k, window in enumerate(windows)}
-    del places
-    at = {window.start_line: k - 1 for k, window in enumerate(base)}
-    at_too = {window.start_line: k - 1 for k, window in enumerate(head)}
-    partner = {at_too[other.start_line]: at[one.start_line] for one, other in found.pairs if one.name != BEFORE}
-    closed = {j: i for j, i in partner.items() if i < len(case.base) - 1 and j < len(case.head) - 1}
-    changed = [j for j in true if case.head[j] != case.clean[j]]
+    at, at_head = ({w.start_line: k - 1 for k, w in enumerate(side)} for side in (base, head))
+    partner = {at_head[other.start_line]: at[one.start_line] for one, other in found.pairs}
+    wrong = [j for j in closed if j not in partner or not fits(partner[j], j)]
+    lost = len(set(range(max(case.origin, default=0))) - set(case.origin))
     return Verdict(
-        "work" if misled >= 3 else "open" if misled else "names",
+        "work" if misled >= 3 else "few" if misled else "names",
         found.by_work,
-        sum(not fits(i, j) for j, i in closed.items()),
-        sum(j not in partner for j in true),
-        sum(j not in closed or not fits(closed[j], j) for j in changed),
+        len(closed),
+        len(wrong),
+        sum(case.head[j] != case.clean[j] for j in wrong),
+        sum(k < 0 for k in case.origin) + lost,
     )

@@ -36,8 +36,12 @@ _NEARLY = 0.75
 _GAIN = 1.5
 #: … where the numbers start elsewhere in the two runs …
 _GAIN_ELSEWHERE = 0.5
+#: … for each change of the numbering …
+_EACH_CHANGE = 1
 #: … as a share of all that differs by name …
-_SHARE = 1 / 3
+_SHARE = 0.5
+#: (that is how much more alike windows of one name could be, if all were as alike as the best quarter of the pairs by work)
+_MOST = 0.75
 #: … and so many times what is lost.
 _TIMES_LOST = 3
 #: Two runs without a name in common are one program where so many windows are so much alike, on average.
@@ -179,8 +183,11 @@ def _better(base: _Side, head: _Side, named: Pairs) -> Pairs | None:
     by_work = _Pairing.of(ours, theirs, pairs)
     gain = by_work.better_than(by_name, uncovered)
     elsewhere = base.names[0] != head.names[0] or uncovered.any()
-    differs = float((1 - by_name.alike).sum())
-    if gain < max(_GAIN_ELSEWHERE if elsewhere else _GAIN, _SHARE * differs):
+    # What could be had: what most pairs by work reach, which is less than 1 where every window of head has changed.
+    reached = np.quantile(by_work.alike, _MOST) if len(by_work.alike) else 0
+    differs = float(np.maximum(reached - by_name.alike, 0).sum())
+    least = _GAIN_ELSEWHERE if elsewhere else _GAIN
+    if gain < max(least, _SHARE * differs, _EACH_CHANGE * _changes(len(base), len(head), pairs)):
         return None
     if gain < _TIMES_LOST * by_name.better_than(by_work, np.ones(len(base), np.bool_)):
         return None
@@ -205,12 +212,19 @@ def _uncovered(base: Series, head: Series, by_name: _Pairing) -> NDArray[np.bool
 def _slides(base: Series, head: Series, by_name: _Pairing, pairs: Pairs) -> bool:
     """Whether only sizes slide along the series: a batch that grows step by step, in head from another size on.
 
-    Then windows of one name allocate and free equally often, and what one run has more before, the other has more at the end:
+    Then windows of one name allocate equally often, and what one run has more before, the other has more at the end:
     a run that has a window more is longer by it.
     """
-    alike = (base.work.counts[by_name.base] == head.work.counts[by_name.head]).all()
+    alike = base.work.counts[by_name.base, 0] == head.work.counts[by_name.head, 0]
     i, j = pairs[-1]
-    return bool(alike and ((j > i and len(base) > i + 1) or (j < i and len(head) > j + 1)))
+    return 3 * np.count_nonzero(alike) > 2 * len(alike) and (
+        (j > i and len(base) > i + 1) or (j < i and len(head) > j + 1)
+    )
+
+
+def _changes(base: int, head: int, pairs: Pairs) -> int:
+    """How often the numbering changes along the pairs: runs of windows alone, but for those at the end of the longer run."""
+    return sum((j - i != next_j - next_i) for (i, j), (next_i, next_j) in pairwise([(-1, -1), *pairs]))
 
 
 def _filled(base: _Side, head: _Side, pairs: Pairs) -> Pairs:
