@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from random import Random
 
 from memlens.diffing.pairs import WindowPairs, named_pairs
@@ -31,7 +32,6 @@ class Made:
         clean: The same without regressions.
         origin: For each window of head the one of base that it comes from, -1 for an inserted one.
         start: The number of head's first window; base's is 0.
-        killed: Head was killed in its last window.
     """
 
     words: str
@@ -40,7 +40,6 @@ class Made:
     clean: tuple[Program, ...]
     origin: tuple[int, ...]
     start: int = 0
-    killed: bool = False
 
     @property
     def windows(self) -> tuple[list[Window], list[Window]]:
@@ -64,8 +63,7 @@ def series_of(programs: Sequence[Program], *, start: int = 0, name: str = "CALL_
     log = EventLog.from_rows(rows)
     found = [Window(log, BEFORE, 0, 1, 0, 1, 1, 1)]
     found += [
-        Window(log, name.format(start + k), lo, hi, lo, hi, lo + 1, hi)
-        for k, (lo, hi) in enumerate(zip(ends, ends[1:], strict=False))
+        Window(log, name.format(start + k), lo, hi, lo, hi, lo + 1, hi) for k, (lo, hi) in enumerate(pairwise(ends))
     ]
     found[-1] = replace(found[-1], open_end=True)
     return found
@@ -195,7 +193,11 @@ def _regressed(chance: Random, head: list[Program], regression: str) -> list[Pro
 
 def made(chance: Random, kind: str, edit: str, regression: str, count: int) -> Made:
     """Two series of about ``count`` windows."""
-    longer = KINDS[kind](chance, count + (chance.randint(1, count) if edit in ("longer", "ahead") else 0))
+    longer = KINDS[kind](chance, count + (chance.randint(3, count) if edit in ("longer", "ahead") else 0))
+    if (edit == "redrawn" and kind not in ("steps", "buckets")) or (
+        edit == "ahead" and kind not in ("sized", "growing")
+    ):
+        edit = "none"  # what one call does instead of another is what a comparison of the two is for
     base = longer[:count]
     origin, start = _edited(chance, base, edit)
     if edit == "longer":  # what base was killed before
@@ -228,7 +230,7 @@ class Verdict:
         by_work: They were paired by what they do.
         closed: Closed windows of head that come from a closed window of base.
         wrong: Of these, those that are not compared with one that does what they should do.
-        hidden: Of these, those with a regression.
+        hidden: Of these, those with a regression that are compared with one that does the same all the same: nothing shows.
         edits: Windows inserted and lost.
     """
 
@@ -264,6 +266,6 @@ def judged(case: Made, found: WindowPairs) -> Verdict:
         found.by_work,
         len(closed),
         len(wrong),
-        sum(case.head[j] != case.clean[j] for j in wrong),
+        sum(case.head[j] != case.clean[j] and j in partner and case.head[j] == case.base[partner[j]] for j in wrong),
         sum(k < 0 for k in case.origin) + lost,
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Series", "in_order"]
 
 #: Entries of the table that are worked out; of longer series a band of it, as wide as this allows.
-_CELLS = 32_000_000
+_CELLS, _MOST_CELLS, _BESIDE = 16_000_000, 64_000_000, 256
 #: So alike are windows that do not do the same work by chance: a pair gains what it is above, and loses what it is below.
 _BY_CHANCE = 0.25
 #: What a run of windows without a partner costs, and each window of it; a pair of windows that do the same gains 0.75.
@@ -93,8 +93,10 @@ def in_order(base: Series, head: Series, named: Ints) -> list[tuple[int, int]]:
 
 def _band(rows: int, columns: int) -> tuple[int, int]:
     """Which part of the table is worked out: column ``row + low`` and so many more, in each row; the whole, where it is not large."""
-    width = min(rows + columns + 1, max(_CELLS // rows, 3))
     more = columns - rows
+    # Both ends of the series are in it, unless one is longer by far.
+    wanted = max(_CELLS // rows, min(abs(more) + _BESIDE, _MOST_CELLS // rows), 3)
+    width = min(rows + columns + 1, wanted)
     beside = (width - abs(more)) // 2
     return (min(more, 0) - beside if beside > 0 else -(width // 2)), width
 
@@ -152,8 +154,10 @@ def _gains(base: Series, head: Series, named: Ints, low: int, width: int) -> Ite
         gains = likeness(ours.roots @ theirs.roots.T, ours.total[:, None], theirs.total[None, :]) - np.float32(
             _BY_CHANCE
         )
-        gains[~(base.says[rows, None] & head.says[None, columns])] = 0
-        gains[base.kind[rows, None] != head.kind[None, columns]] = _NEVER
+        if not (base.says[rows].all() and head.says[columns].all()):
+            gains[~(base.says[rows, None] & head.says[None, columns])] = 0
+        if not (base.kind[rows] == base.kind[first]).all() or not (head.kind[columns] == base.kind[first]).all():
+            gains[base.kind[rows, None] != head.kind[None, columns]] = _NEVER
         for i, row in enumerate(gains, first):
             if begin <= named[i] < columns.stop:
                 row[named[i] - begin] += np.float32(_NAME)

@@ -44,8 +44,10 @@ _SHARE = 0.5
 _MOST = 0.75
 #: … and so many times what is lost.
 _TIMES_LOST = 3
+#: … and so much may differ all the same, on average: steps that come in another order by chance can be paired this way and that.
+_LEFT = 0.2
 #: Two runs without a name in common are one program where so many windows are so much alike, on average.
-_FEWEST, _ALIKE = 2, 0.5
+_FEWEST, _ALIKE = 2, 0.4
 
 
 def pair_by_name_or_work(base: Sequence[Window], head: Sequence[Window]) -> WindowPairs:
@@ -184,12 +186,16 @@ def _better(base: _Side, head: _Side, named: Pairs) -> Pairs | None:
     gain = by_work.better_than(by_name, uncovered)
     elsewhere = base.names[0] != head.names[0] or uncovered.any()
     # What could be had: what most pairs by work reach, which is less than 1 where every window of head has changed.
-    reached = np.quantile(by_work.alike, _MOST) if len(by_work.alike) else 0
+    if not len(by_work.alike):
+        return None
+    reached = max(float(np.quantile(by_work.alike, _MOST)), _ALIKE)
     differs = float(np.maximum(reached - by_name.alike, 0).sum())
-    least = _GAIN_ELSEWHERE if elsewhere else _GAIN
-    if gain < max(least, _SHARE * differs, _EACH_CHANGE * _changes(len(base), len(head), pairs)):
+    least = (_GAIN_ELSEWHERE if elsewhere else _GAIN) * reached
+    if gain < max(least, _SHARE * differs, _EACH_CHANGE * _changes(pairs)):
         return None
     if gain < _TIMES_LOST * by_name.better_than(by_work, np.ones(len(base), np.bool_)):
+        return None
+    if np.maximum(reached - by_work.alike, 0).mean() > _LEFT:
         return None
     if uncovered.any() and by_work.alike.mean() < _ALIKE:
         return None
@@ -217,12 +223,11 @@ def _slides(base: Series, head: Series, by_name: _Pairing, pairs: Pairs) -> bool
     """
     alike = base.work.counts[by_name.base, 0] == head.work.counts[by_name.head, 0]
     i, j = pairs[-1]
-    return 3 * np.count_nonzero(alike) > 2 * len(alike) and (
-        (j > i and len(base) > i + 1) or (j < i and len(head) > j + 1)
-    )
+    left = len(base) > i + 1 if j > i else len(head) > j + 1 if j < i else False
+    return left and bool(3 * np.count_nonzero(alike) > 2 * len(alike))
 
 
-def _changes(base: int, head: int, pairs: Pairs) -> int:
+def _changes(pairs: Pairs) -> int:
     """How often the numbering changes along the pairs: runs of windows alone, but for those at the end of the longer run."""
     return sum((j - i != next_j - next_i) for (i, j), (next_i, next_j) in pairwise([(-1, -1), *pairs]))
 

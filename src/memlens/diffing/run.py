@@ -186,7 +186,7 @@ def _pairing_notes(found: _Windows, judged: Sequence[bool], open_windows: bool) 
         if found.by is None:
             yield f"{at}, so it may be cut short, or hold what comes after; doubt what differs in it"
         elif not fate:
-            yield f"{at}. It may be cut short, or hold what comes after the last of its kind, so it is shown and not judged (--open judges it)"
+            yield f"{at}, so it is shown and not judged (--open judges it)"
         elif open_windows:
             yield f"{at}; it is judged all the same, as asked"
         else:

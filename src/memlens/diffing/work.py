@@ -22,6 +22,8 @@ __all__ = ["Work", "likeness"]
 
 #: Sizes are told apart by so many bits of a hash, ALLOCs and FREEs apart.
 _BITS = 7
+#: What a FREE counts beside an ALLOC.
+_FREE = 0.25
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 #: Below it is what rounding leaves of 1 - 1.
 _ROUNDING = 1e-5
@@ -33,7 +35,8 @@ class Work:
 
     Attributes:
         roots: Square roots of the shares that sizes have in the ALLOCs and FREEs of a window, float32, a column a bucket of sizes.
-            An event counts by the logarithm of its size, so that one large tensor does not outweigh all others.
+            An event counts by the logarithm of its size, so that one large tensor does not outweigh all others, and a FREE
+            for a part of an ALLOC, for frees are what regressions lose.
         total: What the events count together, float32; 0 for a window without any.
         counts: ALLOCs and FREEs, int64, two columns.
     """
@@ -64,7 +67,9 @@ class Work:
             first, last = int(window[0]) if len(window) else 0, int(window[-1]) + 1 if len(window) else 0
             here = slice(first << _BITS, last << _BITS)
             weights[here] += np.bincount(
-                ((window - first) << _BITS) + bucket, np.log2(size + 2.0), here.stop - here.start
+                ((window - first) << _BITS) + bucket,
+                np.log2(size + 2.0) * np.where(free, _FREE, 1),
+                here.stop - here.start,
             )
             counts[2 * first : 2 * last] += np.bincount(2 * (window - first) + free, minlength=2 * (last - first))
         table = weights.reshape(len(windows), -1)
@@ -90,8 +95,12 @@ def likeness(common: Floats, total: Floats, other_total: Floats) -> Floats:
         total: The ``total`` of the one, of a shape that broadcasts to it.
         other_total: That of the other.
     """
-    amount = np.minimum(total, other_total) / np.maximum(np.maximum(total, other_total), 1)
-    unlike = 1 - common * amount
-    unlike[unlike < _ROUNDING] = 0
-    found: Floats = 1 - np.sqrt(unlike)
+    found = np.minimum(total, other_total)
+    found /= np.maximum(np.maximum(total, other_total), 1)
+    found *= common
+    # In place: of very many windows this is what takes the time.
+    np.subtract(1, found, out=found)
+    found *= found >= _ROUNDING
+    np.sqrt(found, out=found)
+    np.subtract(1, found, out=found)
     return found
