@@ -98,9 +98,23 @@ def test_one_window_of_each_run_is_compared(memlens: Any, pair: tuple[Path, Path
 
 
 def test_a_series_pairs_windows_by_name(memlens: Any, pair: tuple[Path, Path]) -> None:
-    values = json.loads(memlens("diff", *pair, "--by", r"STEP (\d+) START", "--format", "json").out)
+    values = json.loads(memlens("diff", *pair, "--by", r"STEP (\d+) START", "--open", "--format", "json").out)
     assert (values["by"], values["found_by"], values["parting"]) == (r"STEP (\d+) START", False, "2")
     assert [window["d_remaining_bytes"] for window in values["windows"]] == [0, 4096]
+
+
+def test_an_open_window_is_shown_and_not_judged(memlens: Any, pair: tuple[Path, Path]) -> None:
+    values = json.loads(memlens("diff", *pair, "--by", r"STEP (\d+) START", "--format", "json").out)
+    assert (values["parting"], values["repeated"]) == (None, [])
+    assert [(w["judged"], w["base"]["open_end"], w["head"]["open_end"]) for w in values["windows"]] == [
+        (True, False, False),
+        (False, True, True),
+    ]
+    assert [window["d_remaining_bytes"] for window in values["windows"]] == [0, 4096]
+    shown = memlens("diff", *pair, "--by", r"STEP (\d+) START", columns=80).out
+    assert "No difference: the one pair of windows is the same on both sides." in shown
+    assert "Open     2 in base and head: Δremaining +4.00 KiB, Δpeak 0 B; not judged" in shown
+    assert "--open judges it" in shown
 
 
 def test_the_anchors_of_the_two_runs_may_differ(memlens: Any, pair: tuple[Path, Path]) -> None:

@@ -206,8 +206,26 @@ def test_one_line_is_none_and_two_are_enough_where_they_say_what_they_are(log) -
 
 def test_a_family_of_one_log_is_none(log) -> None:  # type: ignore[no-untyped-def]
     assert found(log, steps("STEP {} START"), steps("PHASE {} START")) is None
-    assert found(log, steps("STEP {} START"), steps("STEP 10{} START")) is None  # not one name in common
     assert found(log, steps("STEP {} START", count=5), ["*"]) is None
+
+
+def test_numbers_that_start_elsewhere_are_one_family(log) -> None:  # type: ignore[no-untyped-def]
+    family = found(log, steps("STEP {} START"), steps("STEP 10{} START"))
+    assert family is not None
+    assert (family.by, family.lines) == (r"(STEP \d+) START", (5, 5))
+    epochs = [line for e in range(2) for k in range(3) for line in (f"epoch {e + 5} step {k}", "*")]
+    assert found(log, [line.replace("epoch 5", "epoch 0").replace("epoch 6", "epoch 1") for line in epochs], epochs)
+    # not the same count: by twos, and by ones
+    assert found(log, steps("STEP {} START", count=4), ["STEP 7 START", "*", "STEP 90 START", "*"]) is None
+
+
+def test_the_family_of_the_same_numbers_goes_first(log) -> None:  # type: ignore[no-untyped-def]
+    def lines(first: int) -> list[str]:
+        return [line for k in range(4) for line in (f"START ROUND {first + k}", "*", f"START CALL {k}", "*")]
+
+    family = found(log, lines(0), lines(40))
+    assert family is not None
+    assert family.by == r"START (CALL \d+)"
 
 
 def test_windows_that_do_not_share_the_events_out_are_none(log) -> None:  # type: ignore[no-untyped-def]

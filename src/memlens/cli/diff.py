@@ -47,6 +47,7 @@ class _OwnCut:
 Examples:
   memlens diff good.log bad.log
   memlens diff good.log bad.log --by "START (SOT_CALL_\\d+)"
+  memlens diff good.log bad.log --by "^STEP (\\d+)" --open
   memlens diff good.log bad.log --start "START SOT_CALL_4" --end "END SOT_CALL_4"
   memlens diff good.log bad.log --start "STEP 1 START" --context 10 --min-size 1MiB
   memlens diff v1.log v2.log --base-start "EPOCH START" --head-start "Epoch 0"
@@ -77,6 +78,12 @@ Examples:
     "--whole",
     is_flag=True,
     help="Compare the whole logs as one pair of windows, and do not look for anchor lines that both have.",
+)
+@click.option(
+    "--open",
+    "open_windows",
+    is_flag=True,
+    help="Judge open windows too: the last ones of a series, which no end line closes. Without it they are shown only.",
 )
 @owner_options
 @input_options
@@ -122,6 +129,7 @@ def diff_command(
     base_nth: int | None,
     head_nth: int | None,
     whole: bool,
+    open_windows: bool,
     owners: tuple[str, ...],
     input_format: str | None,
     device: int | None,
@@ -143,7 +151,9 @@ def diff_command(
     with several devices each device is compared with the one of its number. Both may be the same log, to compare two windows of it.
 
     With a start or an end, one window of each run is compared. With --by, or without any anchor where both logs have the same
-    family of anchor lines, windows are paired by name: which pairs differ, where the runs part first, what repeats.
+    family of anchor lines, windows are paired by name, or by what they do where numbers were inserted or lost or start elsewhere:
+    which pairs differ, where the runs part first, what repeats. The last window of a series is open where no --end closes it: it is
+    shown, and judged with --open only.
 
     A difference is a result and no failure: the exit code is 0.
     """
@@ -180,6 +190,7 @@ def diff_command(
             base_nth=base_nth,
             head_nth=head_nth,
             whole=whole,
+            open_windows=open_windows,
             owners=owners,
             context=context,
             top=top,

@@ -151,4 +151,4 @@ def _sides(windows: Sequence[Window], of: Levels) -> Iterator[WindowSide]:
     for window, row in zip(windows, zip(*(column.tolist() for column in columns), strict=True), strict=True):
         *counts, peak, end, reserved = row
         place = window.name, int(window.start_line), int(window.end_line), len(window)
-        yield make(*place, *counts, peak, end - 1 if peak else None, reserved)
+        yield make(*place, *counts, peak, end - 1 if peak else None, reserved, bool(window.open_end))

@@ -92,12 +92,13 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
 
     It must count, in each log: at least two lines, whose numbers rise; they may start again where a step or an epoch does.
     Where the line has no word like START or STEP, it must count on by one, from 0 or 1.  The logs must share at least two of its
-    windows, and most of the windows of one of them.  In one log at least most windows must hold an event, and they must share
+    windows, and most of the windows of one of them; where they share fewer, because the numbers start elsewhere in one of them (a
+    resumed run), the numbers are taken from the first ones on.  In one log at least most windows must hold an event, and they must share
     the events out: no more than half of them before the first window, no more than nine in ten in any window.
 
     Of several families one of lines that say START, of ``STEP 3`` alone, or of lines that print figures on the way goes before
     one of lines that say END, and that before one without such words; then the one that cuts both logs into the most windows
-    with events; then START before the others; then the one that comes first.  Which log is called base makes no difference.
+    with events; then the same numbers before others; then START before the others; then the one that comes first.  Which log is called base makes no difference.
 
     Args:
         base: A log whose text can be read again.
@@ -116,11 +117,11 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
     ranked = []
     for by in ours.keys() & theirs.keys():
         seen, other = ours[by], theirs[by]
-        worth = _worth(
+        worth, same = _worth(
             _Side(base, our_events, seen.offsets, seen.numbers), _Side(head, their_events, other.offsets, other.numbers)
         )
         if worth:
-            ranked.append((_rank(seen.template, worth), seen.offsets[0] + other.offsets[0], by))
+            ranked.append((_rank(seen.template, worth, same), seen.offsets[0] + other.offsets[0], by))
     tried: set[str] = set()
     for _, _, by in sorted(ranked):
         template = ours[by].template
@@ -144,11 +145,11 @@ def _found(by: str, template: Template, base: EventLog, head: EventLog) -> tuple
             return None
         sides.append(_Side(log, len(log), anchor.offsets, numbers))
         anchors.append(anchor)
-    return (anchors[0], anchors[1]) if _worth(*sides) else None
+    return (anchors[0], anchors[1]) if _worth(*sides)[0] else None
 
 
-def _rank(template: Template, worth: int) -> tuple[int, int, int]:
-    return max(template.place, Place.PROGRESS), -worth, template.place
+def _rank(template: Template, worth: int, same: bool) -> tuple[int, int, bool, int]:
+    return max(template.place, Place.PROGRESS), -worth, not same, template.place
 
 
 # -- what a log holds ------------------------------------------------------------------------------------------------------
@@ -264,22 +265,35 @@ def _counts(template: Template, numbers: Sequence[Numbers]) -> bool:
     return len(numbers) >= _FEWEST_UNNAMED and numbers[0][-1] <= 1 and by_one + again == len(steps)
 
 
-def _worth(base: _Side, head: _Side) -> int:
-    """Into how many windows with events a family cuts both logs; 0 where it is no family of both."""
-    shared = Counter(base.numbers) & Counter(head.numbers)
-    if len(shared) < 2 or sum(shared.values()) * 2 <= min(len(base.numbers), len(head.numbers)):
-        return 0
+def _worth(base: _Side, head: _Side) -> tuple[int, bool]:
+    """Into how many windows with events a family cuts both logs, 0 where it is no family of both; and whether by the same numbers.
+
+    Where the logs share too few numbers, the counts may start elsewhere (a resumed run): they are taken from their first ones on.
+    """
     events = [_events(side) for side in (base, head)]
     if not any(_cuts(side, counts) for side, counts in zip((base, head), events, strict=True)):
-        return 0
-    names = [_times(side.numbers) for side in (base, head)]
-    with_events = {
-        name
-        for side, counts in zip(names, events, strict=True)
-        for name, count in zip(side, counts.tolist(), strict=True)
-        if count
-    }
-    return len(set(names[0]) & set(names[1]) & with_events)
+        return 0, True
+    for same, sides in ((True, (base.numbers, head.numbers)), (False, (_from_first(base), _from_first(head)))):
+        shared = Counter(sides[0]) & Counter(sides[1])
+        if len(shared) < 2 or sum(shared.values()) * 2 <= min(len(base.numbers), len(head.numbers)):
+            continue
+        names = [_times(numbers) for numbers in sides]
+        with_events = {
+            name
+            for side, counts in zip(names, events, strict=True)
+            for name, count in zip(side, counts.tolist(), strict=True)
+            if count
+        }
+        return len(set(names[0]) & set(names[1]) & with_events), same
+    return 0, True
+
+
+def _from_first(side: _Side) -> list[Numbers]:
+    """The numbers less those of the first line."""
+    return [
+        tuple(number - first for number, first in zip(numbers, side.numbers[0], strict=True))
+        for numbers in side.numbers
+    ]
 
 
 def _events(side: _Side) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isqrt
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from memlens.slicing import BEFORE
 if TYPE_CHECKING:
     from memlens.slicing import Window
 
-__all__ = ["WindowPairs", "longest_common", "pair_windows"]
+__all__ = ["WindowPairs", "longest_common", "named_pairs", "names_of", "nothing_in_common", "pair_windows"]
 
 _OCCURRENCE = re.compile(r"(?s)(.+) #([1-9][0-9]*)")
 _SHOWN = 3
@@ -34,15 +34,37 @@ class WindowPairs:
         pairs: Base's window and head's, in base's order.
         only_base: Windows of base without a partner, in order.
         only_head: Windows of head without a partner, in order.
+        by_work: The windows pair by what they do, for the numbers in their names do not mean the same in the two runs.
     """
 
     pairs: tuple[tuple[Window, Window], ...]
     only_base: tuple[Window, ...]
     only_head: tuple[Window, ...]
+    by_work: bool = False
+
+    @classmethod
+    def of(
+        cls, base: Sequence[Window], head: Sequence[Window], pairs: Mapping[int, int], *, by_work: bool = False
+    ) -> WindowPairs:
+        """The windows of two series, of which some are paired.
+
+        Args:
+            base: The one series.
+            head: The other one.
+            pairs: For a window of base, by its place, the place of its partner in head.
+            by_work: They pair by what they do.
+        """
+        paired_head = set(pairs.values())
+        return cls(
+            tuple((base[i], head[pairs[i]]) for i in sorted(pairs)),
+            tuple(window for i, window in enumerate(base) if i not in pairs),
+            tuple(window for j, window in enumerate(head) if j not in paired_head),
+            by_work,
+        )
 
 
 def pair_windows(base: Sequence[Window], head: Sequence[Window]) -> WindowPairs:
-    """Pair the windows of two series.
+    """Pair the windows of two series by their names.
 
     Windows of different names never pair.  A name that each run has once pairs, wherever it stands.  Names that come again
     pair in order, so that as many as can be do; what was inserted or left out in the middle stays alone and shifts nothing.
@@ -57,7 +79,15 @@ def pair_windows(base: Sequence[Window], head: Sequence[Window]) -> WindowPairs:
     Raises:
         AnchorError: No window of one run has a partner in the other, but for what precedes both series.
     """
-    ours, theirs = _names(base), _names(head)
+    pairs = named_pairs(base, head)
+    if all(base[i].name == BEFORE for i in pairs):
+        raise nothing_in_common(base, head)
+    return WindowPairs.of(base, head, pairs)
+
+
+def named_pairs(base: Sequence[Window], head: Sequence[Window]) -> dict[int, int]:
+    """Which window of head each window of base pairs with by its name, by their places; see :func:`pair_windows`."""
+    ours, theirs = names_of(base), names_of(head)
     pairs = _aligned(ours, theirs)
     once, once_too = _only_once(ours), _only_once(theirs)
     # A name that stands alone in both pairs even where the order of the windows differs.
@@ -66,13 +96,7 @@ def pair_windows(base: Sequence[Window], head: Sequence[Window]) -> WindowPairs:
         if once[name] not in pairs and once_too[name] not in paired_head:
             pairs[once[name]] = once_too[name]
             paired_head.add(once_too[name])
-    if all(base[i].name == BEFORE for i in pairs):
-        raise _nothing_in_common(base, head)
-    return WindowPairs(
-        tuple((base[i], head[pairs[i]]) for i in sorted(pairs)),
-        tuple(window for i, window in enumerate(base) if i not in pairs),
-        tuple(window for j, window in enumerate(head) if j not in paired_head),
-    )
+    return pairs
 
 
 def longest_common(base: Sequence[Hashable], head: Sequence[Hashable]) -> list[tuple[int, int]]:
@@ -152,7 +176,7 @@ def _only_once(names: Sequence[str]) -> dict[str, int]:
     return {name: i for i, name in enumerate(names) if times[name] == 1}
 
 
-def _names(windows: Sequence[Window]) -> list[str]:
+def names_of(windows: Sequence[Window]) -> list[str]:
     """The names as they stand in the log: without the ``#2`` of a name that came before."""
     seen: set[str] = set()
     names = []
@@ -164,7 +188,8 @@ def _names(windows: Sequence[Window]) -> list[str]:
     return names
 
 
-def _nothing_in_common(base: Sequence[Window], head: Sequence[Window]) -> AnchorError:
+def nothing_in_common(base: Sequence[Window], head: Sequence[Window]) -> AnchorError:
+    """The error for two series of which nothing pairs, with their names."""
     sides = [f"{side} has {_listed(windows)}" for side, windows in (("base", base), ("head", head))]
     return AnchorError(
         f"no window of one run has a window of the same name in the other: {'; '.join(sides)}",

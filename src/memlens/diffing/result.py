@@ -211,6 +211,7 @@ class WindowSide(Row):
         end_line: 1-based number of its last line (included).
         events: Events in it.
         peak_event: The event that reaches the peak, 0-based in the log; ``None`` where the window never rises above its start.
+        open_end: It is an open window: it runs to the end of its log, for no end line closes it.
     """
 
     name: str
@@ -225,6 +226,7 @@ class WindowSide(Row):
     peak_bytes: int
     peak_event: int | None
     reserved_peak_bytes: int
+    open_end: bool = False
 
 
 @dataclass(frozen=True)
@@ -266,6 +268,7 @@ class WindowDiff:
         peak: Δpeak, accounted for.
         approximation: What is not exact about the alignment, or ``None``.
         findings: What differs, the largest effect first.
+        judged: Its differences count in what is said of all windows; ``False`` for a pair of a series of which one is an open window.
     """
 
     name: str
@@ -284,6 +287,12 @@ class WindowDiff:
     peak: PeakAccount
     approximation: Approximation | None = None
     findings: Lazy[tuple[Finding, ...]] = field(default=Lazy(()), repr=False)
+    judged: bool = True
+
+    @property
+    def label(self) -> str:
+        """What to call the pair: its name, or both where the runs name it differently; text from the logs."""
+        return self.name if self.base.name == self.head.name else f"{self.base.name} / {self.head.name}"
 
     @property
     def same(self) -> bool:
@@ -315,6 +324,7 @@ class WindowDiff:
         account = self.remaining
         plain: dict[str, Any] = {
             "name": self.name,
+            "judged": self.judged,
             "d_remaining_bytes": self.d_remaining_bytes,
             "d_peak_bytes": self.d_peak_bytes,
             "d_reserved_peak_bytes": self.d_reserved_peak_bytes,
@@ -406,6 +416,7 @@ class Diff:
         repeated: Findings of all windows, alike ones as one, the largest effect first; empty for a single pair.
         top: Findings that :meth:`to_dict` lists for each window; ``None`` is all.
         min_size: Findings of smaller blocks (bytes) are left out of lists (not of figures).
+        paired_by_work: The windows pair by what they do, for the numbers in their names do not mean the same in the two runs.
     """
 
     base: RunSide
@@ -417,6 +428,12 @@ class Diff:
     repeated: Lazy[tuple[Repeated, ...]] = field(default=Lazy(()), repr=False)
     top: int | None = None
     min_size: int = 0
+    paired_by_work: bool = False
+
+    @property
+    def judged(self) -> tuple[WindowDiff, ...]:
+        """The window pairs that are judged, in base's order."""
+        return tuple(window for window in self.windows if window.judged)
 
     @property
     def series(self) -> bool:
@@ -425,17 +442,17 @@ class Diff:
 
     @property
     def parting(self) -> WindowDiff | None:
-        """The first window in which the runs differ in what they leave or in how high they rise, else in anything."""
+        """The first judged window in which the runs differ in what they leave or in how high they rise, else in anything."""
         for differs in (lambda w: w.d_remaining_bytes or w.d_peak_bytes, lambda w: not w.same):
-            for window in self.windows:
+            for window in self.judged:
                 if differs(window):
                     return window
         return None
 
     def worst(self) -> tuple[WindowDiff, ...]:
-        """The windows by falling |Δremaining|, then |Δpeak|, then cost; equal ones in base's order."""
+        """The judged windows by falling |Δremaining|, then |Δpeak|, then cost; equal ones in base's order."""
         return tuple(
-            sorted(self.windows, key=lambda w: (-abs(w.d_remaining_bytes), -abs(w.d_peak_bytes), -w.cost_bytes))
+            sorted(self.judged, key=lambda w: (-abs(w.d_remaining_bytes), -abs(w.d_peak_bytes), -w.cost_bytes))
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -447,6 +464,7 @@ class Diff:
             "head": self.head.to_dict(),
             "by": self.by,
             "found_by": self.found_by,
+            "paired_by_work": self.paired_by_work,
             "notes": list(self.notes),
             "parting": None if parting is None else parting.name,
             "windows": [window.to_dict(self.top, self.min_size) for window in self.windows],

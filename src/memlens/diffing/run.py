@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,13 +13,14 @@ from memlens.diffing.compare import compare
 from memlens.diffing.devices import joined, pair_devices, with_device
 from memlens.diffing.families import common_family
 from memlens.diffing.findings import repeated_in
-from memlens.diffing.pairs import WindowPairs, pair_windows
+from memlens.diffing.pairs import WindowPairs
+from memlens.diffing.renumbered import pair_by_name_or_work
 from memlens.diffing.result import Diff, RunSide, WindowDiff
-from memlens.errors import InputError, NoEventsError, UsageError
+from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import Kind as EventKind
 from memlens.parsing.inputs import check_alike
 from memlens.reading import ReadAs, Reading
-from memlens.slicing import Window, suspect_anchors
+from memlens.slicing import BEFORE, Window, suspect_anchors
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
@@ -47,6 +48,7 @@ def diff(
     base_nth: int | None = None,
     head_nth: int | None = None,
     whole: bool = False,
+    open_windows: bool = False,
     owners: Sequence[str] = (),
     context: int = 3,
     top: int | None = None,
@@ -69,7 +71,8 @@ def diff(
         start_regex: The start as a regular expression.
         end_regex: Further ends as regular expressions.
         nth: Which of the lines that match the start.
-        by: Cut both runs into a series of windows, which pair by name (see :func:`memlens.slicing.windows`).
+        by: Cut both runs into a series of windows (see :func:`memlens.slicing.windows`), which pair by name, or by what they do
+            where the numbers in the names mislead.
         base_start: The start in base, where it is not the one in head.
         head_start: The start in head.
         base_start_regex: Likewise, as a regular expression.
@@ -79,6 +82,7 @@ def diff(
         base_nth: Which of the lines that match base's start; ``nth`` by default.
         head_nth: Which of the lines that match head's start.
         whole: Compare the whole logs as one window, instead of looking for a family of anchor lines that both have.
+        open_windows: Judge the open windows of a series too: those that run to the end of a log because no end line closed them.
         owners: Regular expressions of further context lines; see :func:`memlens.read`.
         context: Log lines to keep on each side of the event that tells the runs apart.
         top: Findings that the machine output lists of each window; ``None`` is all.
@@ -129,27 +133,70 @@ def diff(
         found = [_cut_both(pair, cuts, look=not given and not whole) for pair in logs]
         if len(found) > 1:
             found = [windows.with_devices() for windows in found]
-    diffs = [_compared(windows, given, by, context, top, min_size) for windows in found]
+    diffs = [_compared(windows, given, by, context, top, min_size, open_windows) for windows in found]
     if len(diffs) == 1 and not left_out:
         return diffs[0]
     return joined(diffs, left_out)
 
 
-def _compared(found: _Windows, given: bool, by: str | None, context: int, top: int | None, min_size: int) -> Diff:
+def _compared(
+    found: _Windows, given: bool, by: str | None, context: int, top: int | None, min_size: int, open_windows: bool
+) -> Diff:
     _check_comparable(*found.logs)
-    sides = [[pair[side] for pair in found.pairs.pairs] for side in (0, 1)]
-    compared = compare(*sides, context=context)
+    pairs = found.pairs.pairs
+    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
+    judged = _judged(pairs, open_windows or found.by is None)
+    # What is said of all windows is told from those that are judged.
+    compared = {
+        fate: compare(*zip(*chosen, strict=True), context=context)
+        for fate in (True, False)
+        if (chosen := [pair for pair, of in zip(pairs, judged, strict=True) if of is fate])
+    }
+    windows = {fate: iter(of.windows) for fate, of in compared.items()}
     return Diff(
         _side(found.logs[0], sides[0], found.pairs.only_base),
         _side(found.logs[1], sides[1], found.pairs.only_head),
-        compared.windows,
+        tuple(replace(next(windows[fate]), judged=fate) for fate in judged),
         found.by,
         found.by is not None and by is None,
-        _notes(found.logs, sides, given or found.by is not None),
-        Later(repeated_in, compared.runs) if found.by is not None else (),
+        (*_notes(found.logs, sides, given or found.by is not None), *_pairing_notes(found, judged, open_windows)),
+        Later(repeated_in, compared[True].runs) if found.by is not None else (),
         top,
         min_size,
+        found.pairs.by_work,
     )
+
+
+def _judged(pairs: Sequence[tuple[Window, Window]], everything: bool) -> list[bool]:
+    """Which pairs of a series are judged: those of two closed windows, or all where no pair is closed but what precedes both."""
+    closed = [not (base.open_end or head.open_end) for base, head in pairs]
+    if everything or not any(fate for (base, _), fate in zip(pairs, closed, strict=True) if base.name != BEFORE):
+        return [True] * len(pairs)
+    return closed
+
+
+def _pairing_notes(found: _Windows, judged: Sequence[bool], open_windows: bool) -> Iterator[str]:
+    """Which windows are open, and whether they are judged; and that names mislead."""
+    for (base, head), fate in zip(found.pairs.pairs, judged, strict=True):
+        which = [name for name, window in (("base", base), ("head", head)) if window.open_end]
+        if not which:
+            continue
+        name = base.name if base.name == head.name else f"{base.name} / {head.name}"
+        at = f"{name} runs to the end of the log in {' and '.join(which)}: no line ends it"
+        if found.by is None:
+            yield f"{at}, so it may be cut short, or hold what comes after; doubt what differs in it"
+        elif not fate:
+            yield f"{at}, so it is shown and not judged (--open judges it)"
+        elif open_windows:
+            yield f"{at}; it is judged all the same, as asked"
+        else:
+            yield f"{at}; it is judged all the same, for there is no closed one"
+    unlike = [(base.name, head.name) for base, head in found.pairs.pairs if base.name != head.name]
+    if found.pairs.by_work and unlike:
+        yield (
+            f"numbers were inserted or lost, or start elsewhere: the windows pair by what they do, {len(unlike):,} of "
+            f"{len(found.pairs.pairs):,} pairs under two names, from {' / '.join(unlike[0])} on"
+        )
 
 
 def diff_windows(pairs: Sequence[tuple[Window, Window]], *, context: int = 3) -> list[WindowDiff]:
@@ -178,6 +225,7 @@ class _Windows:
             tuple((with_device(base), with_device(head)) for base, head in self.pairs.pairs),
             tuple(map(with_device, self.pairs.only_base)),
             tuple(map(with_device, self.pairs.only_head)),
+            self.pairs.by_work,
         )
         return _Windows(pairs, self.logs, self.by)
 
@@ -216,7 +264,13 @@ def _cut_both(logs: tuple[EventLog, EventLog], cuts: Sequence[Cut], *, look: boo
     base, head = (cut.windows(log) for cut, log in zip(cuts, logs, strict=True))
     if not cuts[0].series:
         return _Windows(WindowPairs(((base[0], head[0]),), (), ()), logs)
-    return _Windows(pair_windows(base, head), logs, cuts[0].by)
+    try:
+        return _Windows(pair_by_name_or_work(base, head), logs, cuts[0].by)
+    except AnchorError:
+        if family is None:
+            raise
+        # Lines that count alike, but not the same work.
+        return _Windows(WindowPairs(((logs[0].whole, logs[1].whole),), (), ()), logs)
 
 
 def _check_comparable(base: EventLog, head: EventLog) -> None:
@@ -252,11 +306,6 @@ def _notes(logs: tuple[EventLog, EventLog], sides: Sequence[Sequence[Window]], c
     for log, windows in zip(logs, sides, strict=True):
         if cut and (doubt := suspect_anchors(windows)) is not None:
             notes.append(f"{log.source.name}: {doubt}")
-        notes.extend(
-            f"{log.source.name}: {window.name} runs to the end of the log: no line ends it"
-            for window in windows
-            if window.open_end
-        )
     if not logs[0].facts.addresses:
         notes.append("no line has an address, so every block looks held: only levels and peaks can be compared")
     for what, known in (

@@ -83,16 +83,20 @@ def _series(diff: Diff, rows: int, asked: Asked) -> Iterator[Block]:
         yield from doubt_lines(run.trust, " ")
     yield from _notes(diff)
     found = ", a family of lines that both logs have" if diff.found_by else ""
-    yield Line(f"{plural(len(diff.windows), 'pair')} of windows by {diff.by or 'device'}{found}", label="Windows")
+    paired = ", paired by what they do" if diff.paired_by_work else ""
+    yield Line(
+        f"{plural(len(diff.windows), 'pair')} of windows by {diff.by or 'device'}{found}{paired}", label="Windows"
+    )
     label = "Unpaired"
     for which, run in (("base", diff.base), ("head", diff.head)):
         if run.unpaired:
             yield Line(f"only in {which}: {_names(run.unpaired)}", "doubt", label=label)
             label = " "
+    yield from _open(diff)
     differing = [window for window in diff.worst() if not window.same]
     if not differing:
         yield None
-        yield Line(f"No difference: {_all(len(diff.windows))} the same on both sides.", "good")
+        yield Line(f"No difference: {_all(len(diff.judged))} the same on both sides.", "good")
         return
     yield _parting(diff)
     yield _together(diff, len(differing))
@@ -101,7 +105,7 @@ def _series(diff: Diff, rows: int, asked: Asked) -> Iterator[Block]:
     if diff.repeated:
         listed = [row for row in diff.repeated if row.finding.size_bytes >= asked.min_size]
         yield None
-        yield repeated_table(diff.repeated, listed, len(diff.windows), rows)
+        yield repeated_table(diff.repeated, listed, len(diff.judged), rows)
     if not asked.top:
         return
     # In the order of the run: what differs most is often what the first difference leads to.
@@ -120,27 +124,37 @@ def _parting(diff: Diff) -> Line:
     assert parting is not None
     where = f"base {format_place(parting.base.start_line)}, head {format_place(parting.head.start_line)}"
     effect = f"Δremaining {format_signed(parting.d_remaining_bytes)}, Δpeak {format_signed(parting.d_peak_bytes)}"
-    name = shorten(visible(parting.name), _WIDEST_NAME)
+    name = shorten(visible(parting.label), _WIDEST_NAME)
     return Line(f"the runs part first in {name} ({where}): {effect}", label="Parting")
 
 
 def _together(diff: Diff, differing: int) -> Line:
-    total = sum(window.d_remaining_bytes for window in diff.windows)
-    text = f"Δremaining {format_signed(total)}; {format_count(differing)} of {plural(len(diff.windows), 'window')}"
-    return Line(f"{text} differ{'s' if len(diff.windows) == 1 else ''}", label="Together")
+    total = sum(window.d_remaining_bytes for window in diff.judged)
+    text = f"Δremaining {format_signed(total)}; {format_count(differing)} of {plural(len(diff.judged), 'window')}"
+    return Line(f"{text} differ{'s' if len(diff.judged) == 1 else ''}", label="Together")
+
+
+def _open(diff: Diff) -> Iterator[Line]:
+    """The pairs that are not judged."""
+    for window in diff.windows:
+        if not window.judged:
+            which = " and ".join(name for name, side in (("base", window.base), ("head", window.head)) if side.open_end)
+            effect = f"Δremaining {format_signed(window.d_remaining_bytes)}, Δpeak {format_signed(window.d_peak_bytes)}"
+            name = shorten(visible(window.label), _WIDEST_NAME)
+            yield Line(f"{name} in {which}: {effect}; not judged", "quiet", label="Open")
 
 
 def _row(window: WindowDiff) -> tuple[Value, ...]:
     base, head = window.base, window.head
     return (
-        *(window.name, window.d_remaining_bytes, window.d_peak_bytes),
+        *(window.label, window.d_remaining_bytes, window.d_peak_bytes),
         *(base.remaining_bytes, head.remaining_bytes, base.peak_bytes, head.peak_bytes),
         *(base.start_line, head.start_line),
     )
 
 
 def _in_full(window: WindowDiff, what: str, asked: Asked) -> Iterator[Block]:
-    yield Line(what, "heading", window.name)
+    yield Line(what, "heading", window.label)
     for label, side in (("Base", window.base), ("Head", window.head)):
         yield Line(_lines(side), "quiet", label=label)
     yield None

@@ -1,0 +1,146 @@
+"""The last window of a series is open where no end line closes it: it is shown, and not judged."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import memlens
+from memlens.diffing.result import Diff
+
+GLOG = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "
+STEPS = r"STEP (\d+)"
+
+
+def log(folder: Path, name: str, *lines: str) -> Path:
+    """A log whose lines are anchors, or ``+size@address`` and ``-size@address``."""
+    text = []
+    for line in lines:
+        size, _, addr = line[1:].partition("@")
+        word = {"+": "Alloc", "-": "Free"}.get(line[0])
+        text.append(f"{GLOG}{word} {size} bytes, ptr = 0x{addr}" if word else line)
+    path = folder / name
+    path.write_text("\n".join(text) + "\n")
+    return path
+
+
+def step(number: int) -> list[str]:
+    return [f"STEP {number} START", "+512@a", "+256@b", "-256@b", "-512@a"]
+
+
+def run(folder: Path, name: str, steps: int, *more: str) -> Path:
+    """A run of so many steps, with parameters before."""
+    return log(folder, name, "+4096@1", *(line for k in range(steps) for line in step(k)), *more)
+
+
+def judged(found: Diff) -> list[str]:
+    return [window.name for window in found.judged]
+
+
+def test_a_run_killed_in_mid_step_lacks_no_free(tmp_path: Path) -> None:
+    base = run(tmp_path, "base.log", 5, "-4096@1")
+    head = run(tmp_path, "head.log", 3, "STEP 3 START", "+512@a")
+    for one, other, side in ((base, head, "head"), (head, base, "base")):
+        found = memlens.diff(one, other, by=STEPS)
+        assert judged(found) == ["(before)", "0", "1", "2"]
+        assert (found.parting, tuple(found.repeated)) == (None, ())
+        assert {window.name for window in found.worst()} == {"(before)", "0", "1", "2"}
+        (open_one,) = (window for window in found.windows if not window.judged)
+        assert (open_one.base.open_end, open_one.head.open_end) == (side == "base", side == "head")
+        assert abs(open_one.d_remaining_bytes) == 512  # it is shown
+        assert found.notes == (
+            f"3 runs to the end of the log in {side}: no line ends it, so it is shown and not judged (--open judges it)",
+        )
+
+
+def test_open_windows_are_judged_where_they_are_asked_for(tmp_path: Path) -> None:
+    base, head = run(tmp_path, "base.log", 4), run(tmp_path, "head.log", 3, "STEP 3 START", "+512@a")
+    found = memlens.diff(base, head, by=STEPS, open_windows=True)
+    assert judged(found) == ["(before)", "0", "1", "2", "3"]
+    assert found.parting is not None
+    assert found.parting.name == "3"
+    assert [row.finding.kind for row in found.repeated] == ["missing_free", "only_base"]
+    assert [note.partition(":")[0] for note in found.notes] == ["3 runs to the end of the log in base and head"]
+
+
+def test_a_window_that_an_end_line_closes_is_judged(tmp_path: Path) -> None:
+    base, head = run(tmp_path, "base.log", 3, "DONE", "-4096@1"), run(tmp_path, "head.log", 3, "+64@c", "DONE")
+    found = memlens.diff(base, head, by=STEPS, end="DONE")
+    assert judged(found) == ["(before)", "0", "1", "2"]
+    assert found.parting is not None
+    assert found.parting.name == "2"
+    assert found.notes == ()
+
+
+def test_where_every_window_is_open_it_is_judged_all_the_same(tmp_path: Path) -> None:
+    base, head = run(tmp_path, "base.log", 1), run(tmp_path, "head.log", 1, "+64@c")
+    found = memlens.diff(base, head, by=STEPS)
+    assert judged(found) == ["(before)", "0"]
+    assert found.parting is not None
+    assert found.notes == (
+        "0 runs to the end of the log in base and head: no line ends it; it is judged all the same, for there is no closed one",
+    )
+
+
+def test_one_window_whose_end_never_came_is_judged_and_doubted(tmp_path: Path) -> None:
+    base, head = run(tmp_path, "base.log", 3), run(tmp_path, "head.log", 2, "+64@c")
+    found = memlens.diff(base, head, start="STEP 1 START", end="STEP 2 START")
+    assert [window.judged for window in found.windows] == [True]
+    (note,) = found.notes
+    assert note.startswith("STEP 1 START runs to the end of the log in head: no line ends it")
+    assert note.endswith("doubt what differs in it")
+    assert memlens.diff(base, head, start="STEP 1 START").notes == ()  # a start alone is what was asked for
+
+
+def test_rows_and_json_say_which_windows_are_open(tmp_path: Path) -> None:
+    base, head = run(tmp_path, "base.log", 3), run(tmp_path, "head.log", 2)
+    found = memlens.diff(base, head, by=STEPS)
+    assert [(row["judged"], row["base_open_end"], row["head_open_end"]) for row in found.rows()] == [
+        (True, False, False),
+        (True, False, False),
+        (False, False, True),
+    ]
+    windows = found.to_dict()["windows"]
+    assert [(w["judged"], w["base"]["open_end"], w["head"]["open_end"]) for w in windows] == [
+        (True, False, False),
+        (True, False, False),
+        (False, False, True),
+    ]
+
+
+# -- real logs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", ["five", "seven", "five_osexit"])
+@pytest.mark.parametrize("head", ["five", "seven", "five_osexit"])
+def test_fewer_steps_and_frees_at_exit_are_no_difference(shared: Path, base: str, head: str) -> None:
+    paths = (shared / "data" / "traps" / f"{name}.log.gz" for name in (base, head))
+    found = memlens.diff(*paths, by=r"(STEP \d+) START")
+    assert all(window.same for window in found.judged)
+    assert judged(found) == ["(before)", *(f"STEP {k}" for k in range(6 if base == head == "seven" else 4))]
+    assert (found.parting, tuple(found.repeated)) == (None, ())
+
+
+@pytest.mark.parametrize("by", [None, r"^(?:START (\w+)|STEP \d+ START)"])
+@pytest.mark.parametrize(
+    "name", ["331_sot_pir_cnnbreaks.log", "30_ast_transformer_pir.log", "05_leak_graph_331.log.gz"]
+)
+def test_a_real_run_differs_in_nothing_from_itself_killed_anywhere(
+    shared: Path, tmp_path: Path, name: str, by: str | None
+) -> None:
+    path = shared / "data" / "paddle" / name
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    (whole := tmp_path / "whole.log").write_bytes(text)
+    chance = Random(name)
+    for _ in range(3):
+        killed = tmp_path / "killed.log"
+        killed.write_bytes(text[: chance.randrange(len(text) // 2, len(text))])
+        for base, head in ((whole, killed), (killed, whole)):
+            found = memlens.diff(base, head, by=by)
+            assert found.series
+            assert not found.paired_by_work
+            assert all(window.same for window in found.judged)
+            assert len(found.judged) == len(found.windows) - 1
