@@ -10,7 +10,8 @@ from functools import lru_cache
 
 from exact_alignment import both_born, exact
 
-from memlens.diffing.result import Finding, Member, Side, WindowDiff
+from memlens.diffing.finding import Finding, Member, Side
+from memlens.diffing.result import WindowDiff
 from memlens.events import EventLog, Kind
 from memlens.slicing import Window
 
@@ -43,7 +44,9 @@ class Plain:
     unknown: dict[int, int]
     mismatched: dict[int, int]
     remaining: int
-    peak: int
+    rise: int
+    carried_in: int
+    opening: dict[int, int]
     peak_event: int | None
 
     @property
@@ -58,7 +61,7 @@ class Plain:
 
 def plain(window: Window) -> Plain:
     log, other = window.log, partners(window.log)
-    found = Plain({}, set(), {}, {}, {}, 0, 0, None)
+    found = Plain({}, set(), {}, {}, {}, 0, 0, 0, {}, None)
     kinds, sizes = log.kind.tolist(), log.size.tolist()
     for event in range(window.lo, window.hi):
         size = sizes[event]
@@ -77,8 +80,11 @@ def plain(window: Window) -> Plain:
                 if sizes[alloc] != size:
                     found.mismatched[event] = sizes[alloc] - size
             found.remaining -= size
-        if found.remaining > found.peak:
-            found.peak, found.peak_event = found.remaining, event
+        if found.remaining > found.rise:
+            found.rise, found.peak_event = found.remaining, event
+    for event in range(window.lo):
+        found.carried_in += {Kind.ALLOC: sizes[event], Kind.FREE: -sizes[event]}.get(kinds[event], 0)
+    found.opening = {e: sizes[e] for e in range(log.facts.opening) if kinds[e] == Kind.ALLOC}
     return found
 
 
@@ -110,12 +116,20 @@ def check_accounts(base: Window, head: Window, found: WindowDiff, where: str = "
 
 def check_figures(one: Plain, two: Plain, found: WindowDiff, where: str) -> None:
     assert found.d_remaining_bytes == two.remaining - one.remaining, where
-    assert found.d_peak_bytes == two.peak - one.peak, where
+    assert found.d_carried_in_bytes == two.carried_in - one.carried_in, where
+    assert found.d_rise_bytes == two.rise - one.rise, where
+    assert found.d_peak_bytes == found.d_carried_in_bytes + found.d_rise_bytes, where
+    assert found.d_live_bytes == found.d_carried_in_bytes + found.d_remaining_bytes, where
     for side, twin in ((found.base, one), (found.head, two)):
-        assert (side.remaining_bytes, side.peak_bytes, side.peak_event) == (
+        assert (side.remaining_bytes, side.rise_bytes, side.peak_event) == (
             twin.remaining,
-            twin.peak,
+            twin.rise,
             twin.peak_event,
+        ), where
+        assert (side.carried_in_bytes, side.peak_bytes, side.live_bytes) == (
+            twin.carried_in,
+            twin.carried_in + twin.rise,
+            twin.carried_in + twin.remaining,
         ), where
         assert side.allocs == len(twin.born), where
     assert found.remaining.unexplained_bytes == found.peak.unexplained_bytes == 0, where
@@ -139,6 +153,9 @@ def check_members(base: Window, head: Window, one: Plain, two: Plain, found: Win
     for window, twin, of_head in ((base, one, False), (head, two, True)):
         seen: set[int | None] = set()
         for f, _, side in sides_of(found, of_head=of_head):
+            if f.kind.startswith("opening"):  # what becomes of it is a finding of its own
+                assert twin.opening[event_of(side)] == f.size_bytes
+                continue
             assert side.alloc_event not in seen
             seen.add(side.alloc_event)
             free = partners(window.log).get(event_of(side))
@@ -175,7 +192,7 @@ def check_fates(one: Plain, two: Plain, f: Finding) -> None:
         left = None if member.base is None else member.base.alloc_event
         right = None if member.head is None else member.head.alloc_event
         held = left in one.held, right in two.held
-        one_sided = f.kind in ("only_head", "only_base", "released")
+        one_sided = f.kind.endswith(("only_head", "only_base", "released"))
         assert one_sided == (member.base is None or member.head is None)
         match f.kind:
             case "missing_free":
@@ -188,6 +205,8 @@ def check_fates(one: Plain, two: Plain, f: Finding) -> None:
             case "only_base":
                 assert member.head is None
                 assert f.fate == ("held" if held[0] else "temporary")
+            case "opening_only_head" | "opening_only_base":
+                assert (member.base is None) == (f.kind == "opening_only_head")
             case "released":
                 side, twin = (member.head, two) if f.fate == "head" else (member.base, one)
                 assert side is not None
@@ -254,7 +273,11 @@ def check_peak(base: Window, head: Window, one: Plain, two: Plain, found: Window
     """Each term from the blocks of its findings; what no finding names is live at both peaks, size by size."""
     live = live_at_peak(base, one), live_at_peak(head, two)
     terms: Counter[str] = Counter()
+    check_opening(base, head, one, two, found)
     for f in found.findings:
+        if f.kind.startswith("opening"):
+            assert f.d_peak_bytes == (1 if f.kind == "opening_only_head" else -1) * f.total_bytes
+            continue
         effects = [effect_on_peak(f, member, one, two, live) for member in f.members]
         assert f.d_peak_bytes == sum(effects), f.kind
         carried_in = event_of(f.base or f.head) not in (one if f.base else two).born
@@ -276,6 +299,23 @@ def check_peak(base: Window, head: Window, one: Plain, two: Plain, found: Window
     assert account.mismatch_bytes == two.freed_by_peak(two.mismatched) - one.freed_by_peak(one.mismatched)
     assert sum(getattr(account, spec.name) for spec in fields(account)) == found.d_peak_bytes
     assert sum(f.d_peak_bytes for f in found.findings) == found.peak_explained_bytes
+
+
+def check_opening(base: Window, head: Window, one: Plain, two: Plain, found: WindowDiff) -> None:
+    """What only one run has from before its input, size by size; of windows that do not begin with their inputs nothing."""
+    account, names = found.peak, ("opening_only_base", "opening_only_head")
+    begin = all(window.lo == window.log.facts.opening for window in (base, head))
+    sizes = [Counter(twin.opening.values()) if begin else Counter[int]() for twin in (one, two)]
+    for name, here, there in zip(names, sizes, sizes[::-1], strict=True):
+        only: Counter[int] = Counter()
+        for f in of_kind(found, name):
+            only[f.size_bytes] += f.count
+        assert only == here - there, name
+    assert account.opening_only_head_bytes == total(found, "opening_only_head")
+    assert account.opening_only_base_bytes == -total(found, "opening_only_base")
+    terms = account.opening_only_head_bytes, account.opening_only_base_bytes, account.carried_in_bytes
+    assert sum(terms) == found.d_carried_in_bytes
+    assert not (begin and account.carried_in_bytes)
 
 
 def effect_on_peak(f: Finding, member: Member, one: Plain, two: Plain, live: tuple[set[int], set[int]]) -> int:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from memlens.diffing.finding import ContextLine, Finding, Member, Side
 from memlens.diffing.result import (
     Approximation,
-    ContextLine,
     Diff,
-    Finding,
-    Member,
     PeakAccount,
     RemainingAccount,
     Repeated,
     RunSide,
-    Side,
     WindowDiff,
     WindowSide,
 )
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BLOCK", "HOSTILE", "LONG", "FakeTrust", "case1", "context", "diff", "equal", "figures", "finding", "hostile",
-    "huge", "late", "many", "messy", "missing", "moved_only", "only_held", "peak", "remaining", "run", "series", "side", "window",
+    "huge", "identical", "late", "many", "messy", "missing", "moved_only", "only_held", "opening", "peak", "remaining", "run", "series", "side", "window",
 ]  # fmt: skip
 
 BLOCK = 3_538_944  # the tensor of case 1: 3.375 MiB
@@ -78,6 +75,8 @@ def finding(kind: Any, size: int = BLOCK, **changes: Any) -> Finding:
         "total_bytes": size * count,
         "d_remaining_bytes": 0,
         "d_peak_bytes": 0,
+        "late_by_allocs": None,
+        "late_by_bytes": None,
         "owner": None,
         "freed_by": None,
         "base": None,
@@ -121,6 +120,7 @@ def remaining(**terms: int) -> RemainingAccount:
 def peak(**terms: int) -> PeakAccount:
     """The account of Δpeak with these terms and no others."""
     names = (
+        *("opening_only_head_bytes", "opening_only_base_bytes", "carried_in_bytes"),
         *("missing_free_bytes", "extra_free_bytes", "only_head_bytes", "only_base_bytes", "late_free_bytes"),
         *("early_free_bytes", "elsewhere_bytes", "released_bytes", "unknown_free_bytes", "mismatch_bytes"),
         "unexplained_bytes",
@@ -129,7 +129,7 @@ def peak(**terms: int) -> PeakAccount:
 
 
 def figures(name: str, start: int, left: int, top: int, **changes: Any) -> WindowSide:
-    """One run's window that leaves ``left`` bytes and rises by ``top``: three blocks allocated, the rest freed."""
+    """One run's window that leaves ``left`` bytes and rises by ``top``: three blocks allocated, the rest freed; nothing is carried in."""
     values: dict[str, Any] = {
         "end_line": start + 27,
         "events": 8,
@@ -139,9 +139,12 @@ def figures(name: str, start: int, left: int, top: int, **changes: Any) -> Windo
         "free_bytes": max(top, 0) - left,
         "peak_event": 35,
         "reserved_peak_bytes": 34_506_496,
+        "carried_in_bytes": 0,
         **changes,
     }
-    return WindowSide(name=name, start_line=start, remaining_bytes=left, peak_bytes=top, **values)
+    carried_in = values["carried_in_bytes"]
+    levels = {"live_bytes": carried_in + left, "peak_bytes": carried_in + top, "rise_bytes": top}
+    return WindowSide(name=name, start_line=start, remaining_bytes=left, **levels, **values)
 
 
 def window(
@@ -159,6 +162,7 @@ def window(
         "moved_bytes": 0,
         "only_head_temporary_bytes": 0,
         "only_base_temporary_bytes": 0,
+        "late_frees": 0,
         "remaining": remaining(),
         "peak": peak(),
         **changes,
@@ -168,7 +172,10 @@ def window(
         base=base,
         head=head,
         d_remaining_bytes=head.remaining_bytes - base.remaining_bytes,
+        d_carried_in_bytes=head.carried_in_bytes - base.carried_in_bytes,
+        d_live_bytes=head.live_bytes - base.live_bytes,
         d_peak_bytes=head.peak_bytes - base.peak_bytes,
+        d_rise_bytes=head.rise_bytes - base.rise_bytes,
         d_reserved_peak_bytes=head.reserved_peak_bytes - base.reserved_peak_bytes,
         findings=findings,
         **values,
@@ -197,6 +204,24 @@ def equal() -> Diff:
     """Two windows that nothing tells apart, but that one run reserves more."""
     base = figures("(whole log)", 1, BLOCK, 3 * BLOCK)
     return diff(window("(whole log)", base, replace(base, reserved_peak_bytes=38_045_440)))
+
+
+def identical() -> Diff:
+    """Two windows that nothing tells apart."""
+    base = figures("(whole log)", 1, BLOCK, 3 * BLOCK)
+    return diff(window("(whole log)", base, base))
+
+
+def opening() -> Diff:
+    """Two snapshots: head has a block from before its input, and base has two others; the same work is done on top."""
+    mine = finding("opening_only_head", 4 * BLOCK, d_peak_bytes=4 * BLOCK, owner="(before the input)",
+                   head=side(None, None, "never"), context_of="head")  # fmt: skip
+    theirs = finding("opening_only_base", BLOCK, count=2, d_peak_bytes=-2 * BLOCK, owner="model.py:12 load",
+                     base=side(None, 90), members=(Member(side(None, 90), None),) * 2)  # fmt: skip
+    base = figures("(whole log)", 1, BLOCK, 3 * BLOCK, carried_in_bytes=2 * BLOCK)
+    head = figures("(whole log)", 1, BLOCK, 3 * BLOCK, carried_in_bytes=4 * BLOCK)
+    account = peak(opening_only_head=4 * BLOCK, opening_only_base=-2 * BLOCK)
+    return diff(window("(whole log)", base, head, mine, theirs, peak=account, cost_bytes=0))
 
 
 def moved_only() -> Diff:
@@ -317,7 +342,7 @@ def series(count: int = 25, **changes: Any) -> Diff:
     blocks = sum(found.count for one in windows for found in one.findings)
     differing = [one for one in windows if one.findings]
     repeated = tuple(
-        Repeated(len(differing), blocks, blocks * BLOCK, blocks * BLOCK, 0, one.name, one.findings[0])
+        Repeated(len(differing), blocks, blocks * BLOCK, blocks * BLOCK, 0, None, one.name, one.findings[0])
         for one in differing[:1]
     )
     values: dict[str, Any] = {

@@ -1,7 +1,8 @@
 """Every byte of Δremaining and Δpeak put down to what the runs do differently; what is left over is 0.
 
-``remaining = Σ held - Σ released - Σ unknown frees + Σ mismatches`` holds in any window of one log.  The peak of a window is what
-remains of the window cut off right after the event that reaches it, so one identity serves both.
+``remaining = Σ held - Σ released - Σ unknown frees + Σ mismatches`` holds in any window of one log.  The rise of a window is what
+remains of the window cut off right after the event that reaches its peak, so one identity serves both; the peak is the rise and what
+was carried in.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Levels:
 
     Attributes:
         remaining: Bytes left behind.
-        peak: The highest running sum, from 0 at the window's start.
+        carried_in: Bytes live right before the window.
+        rise: The highest running sum, from 0 at the window's start.
         peak_end: The event after the one that reaches the peak; the window's first event where it never rises above its start.
         released: Bytes freed of blocks carried in, and of these what was freed up to the peak.
         unknown: Bytes of unknown frees, likewise.
@@ -45,7 +47,8 @@ class Levels:
     """
 
     remaining: Ints
-    peak: Ints
+    carried_in: Ints
+    rise: Ints
     peak_end: Ints
     released: tuple[Ints, Ints]
     unknown: tuple[Ints, Ints]
@@ -55,7 +58,8 @@ class Levels:
         """The figures of some neighbouring windows."""
         return Levels(
             self.remaining[windows],
-            self.peak[windows],
+            self.carried_in[windows],
+            self.rise[windows],
             self.peak_end[windows],
             *((whole[windows], risen[windows]) for whole, risen in (self.released, self.unknown, self.mismatch)),
         )
@@ -64,15 +68,16 @@ class Levels:
 def levels(windows: Sequence[Window]) -> Levels:
     """The figures of windows of one log."""
     figures = profile(windows)
-    peak = figures.rise[0].copy()
+    rise = figures.rise[0].copy()
     lo = np.array([window.lo for window in windows], np.int64)
-    peak_end = np.where(peak > 0, figures.summit + 1, lo)
+    peak_end = np.where(rise > 0, figures.summit + 1, lo)
     remaining = figures["alloc_bytes"] - figures["free_bytes"]
     whole = pairing(windows)
     risen = pairing([replace(window, hi=hi) for window, hi in zip(windows, peak_end.tolist(), strict=True)])
     return Levels(
         remaining,
-        peak,
+        figures.levels[0].copy(),
+        rise,
         peak_end,
         (whole.released_bytes, risen.released_bytes),
         (whole.unknown_free_bytes, risen.unknown_free_bytes),
@@ -140,7 +145,7 @@ class PairsAtPeaks:
         return cls(left, right, window, sign, (sign != 0) & born, (sign != 0) & ~born)
 
 
-def peak_terms(found: Match, pairs: PairsAtPeaks, base: Levels, head: Levels) -> Terms:
+def peak_terms(found: Match, pairs: PairsAtPeaks, opening: Match, base: Levels, head: Levels) -> Terms:
     """Δpeak of each window, term by term (see :class:`memlens.diffing.result.PeakAccount`)."""
     of_base, of_head = found.base, found.head
     bytes_of_pairs = pairs.sign * of_base.size[pairs.base]
@@ -153,7 +158,12 @@ def peak_terms(found: Match, pairs: PairsAtPeaks, base: Levels, head: Levels) ->
         return of_base.sums(values)
 
     live_base, live_head = live_at_peak(of_base, base), live_at_peak(of_head, head)
+    older_head = opening.head.sums(opening.head.size * opening.in_head_only)
+    older_base = -opening.base.sums(opening.base.size * (opening.partner < 0))
     terms = {
+        "opening_only_head_bytes": older_head,
+        "opening_only_base_bytes": older_base,
+        "carried_in_bytes": head.carried_in - base.carried_in - older_head - older_base,
         "missing_free_bytes": of_pairs(~alike & ~base_held),
         "extra_free_bytes": of_pairs(~alike & base_held),
         "only_head_bytes": of_head.sums(of_head.size * (found.in_head_only & live_head)),
@@ -165,4 +175,5 @@ def peak_terms(found: Match, pairs: PairsAtPeaks, base: Levels, head: Levels) ->
         "unknown_free_bytes": base.unknown[1] - head.unknown[1],
         "mismatch_bytes": head.mismatch[1] - base.mismatch[1],
     }
-    return {**terms, "unexplained_bytes": head.peak - base.peak - sum(terms.values())}
+    higher = head.carried_in + head.rise - base.carried_in - base.rise
+    return {**terms, "unexplained_bytes": higher - sum(terms.values())}

@@ -15,12 +15,14 @@ from memlens.diffing.bounds import approximation, in_bytes
 from memlens.diffing.findings import Runs, findings_of
 from memlens.diffing.items import Items, collect
 from memlens.diffing.matching import Match, match
-from memlens.diffing.result import Finding, PeakAccount, RemainingAccount, WindowDiff, WindowSide
+from memlens.diffing.opening import match_opening
+from memlens.diffing.result import PeakAccount, RemainingAccount, WindowDiff, WindowSide
 from memlens.diffing.sequences import gather_windows, owner_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.diffing.finding import Finding
     from memlens.slicing import Window
 
     Ints = NDArray[np.int64]
@@ -56,8 +58,10 @@ def compare(base: Sequence[Window], head: Sequence[Window], *, context: int = 3)
         head_allocs, head_released = gather_windows(head[part])
         allocs = match(base_allocs, head_allocs)
         pairs = PairsAtPeaks.of(allocs, *here)
-        items.append(collect(allocs, pairs, match(base_released, head_released), *here).in_windows_from(part.start))
-        rows.extend(_figures(allocs, pairs, *here))
+        opening = match_opening(base[part], head[part])
+        found = collect(allocs, pairs, match(base_released, head_released), opening, *here)
+        items.append(found.in_windows_from(part.start))
+        rows.extend(_figures(allocs, pairs, opening, *here))
     runs = Runs(
         base[0].log,
         head[0].log,
@@ -90,7 +94,9 @@ def _parts(base: Sequence[Window], head: Sequence[Window]) -> Iterator[slice]:
     yield slice(start, len(base))
 
 
-def _figures(found: Match, pairs: PairsAtPeaks, base: Levels, head: Levels) -> Iterator[tuple[Any, ...]]:
+def _figures(
+    found: Match, pairs: PairsAtPeaks, opening: Match, base: Levels, head: Levels
+) -> Iterator[tuple[Any, ...]]:
     """For each window pair the figures of its alignment, its two accounts, and what was approximated."""
     of_base, of_head = found.base, found.head
     columns = (
@@ -100,12 +106,13 @@ def _figures(found: Match, pairs: PairsAtPeaks, base: Levels, head: Levels) -> I
         of_base.sums(of_base.size * found.moved),
         of_head.sums(of_head.size * (found.in_head_only & ~of_head.held)),
         of_base.sums(of_base.size * ((found.partner < 0) & ~of_base.held)),
+        np.zeros(len(base.rise), np.int64),
     )
     accounts = (
         map(account, *(term.tolist() for term in terms.values()))
         for account, terms in (
             (RemainingAccount, remaining_terms(found, base, head)),
-            (PeakAccount, peak_terms(found, pairs, base, head)),
+            (PeakAccount, peak_terms(found, pairs, opening, base, head)),
         )
     )
     rows = zip(zip(*(column.tolist() for column in columns), strict=True), *accounts, strict=True)
@@ -123,7 +130,10 @@ def _window_diff(
         base,
         head,
         head.remaining_bytes - base.remaining_bytes,
+        head.carried_in_bytes - base.carried_in_bytes,
+        head.live_bytes - base.live_bytes,
         head.peak_bytes - base.peak_bytes,
+        head.rise_bytes - base.rise_bytes,
         head.reserved_peak_bytes - base.reserved_peak_bytes,
         in_bytes(half_cost),
         *counts,
@@ -138,12 +148,15 @@ def _sides(windows: Sequence[Window], of: Levels) -> Iterator[WindowSide]:
     columns = (
         *(figures[name] for name in ("allocs", "frees", "alloc_bytes", "free_bytes")),
         of.remaining,
-        of.peak,
+        of.carried_in,
+        of.carried_in + of.remaining,
+        of.carried_in + of.rise,
+        of.rise,
         of.peak_end,
         figures.rise[1] + figures.levels[1],
     )
     make: Callable[..., WindowSide] = WindowSide  # the columns are its last fields, in order
     for window, row in zip(windows, zip(*(column.tolist() for column in columns), strict=True), strict=True):
-        *counts, peak, end, reserved = row
+        *counts, rise, end, reserved = row
         place = window.name, int(window.start_line), int(window.end_line), len(window)
-        yield make(*place, *counts, peak, end - 1 if peak else None, reserved)
+        yield make(*place, *counts, rise, end - 1 if rise else None, reserved)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.diffing.accounts import Levels, PairsAtPeaks, live_at_peak
-from memlens.diffing.result import KINDS
+from memlens.diffing.finding import KINDS
 from memlens.diffing.sequences import owner_numbers
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Items:
         return cls(*(np.concatenate([getattr(part, spec.name) for part in parts]) for spec in fields(cls)))
 
 
-def collect(allocs: Match, pairs: PairsAtPeaks, released: Match, base: Levels, head: Levels) -> Items:
+def collect(allocs: Match, pairs: PairsAtPeaks, released: Match, opening: Match, base: Levels, head: Levels) -> Items:
     """The items of all windows, by window and then by place in the log."""
     parts = [
         _pairs(allocs, pairs),
@@ -98,6 +98,8 @@ def collect(allocs: Match, pairs: PairsAtPeaks, released: Match, base: Levels, h
         _released_pairs(released, base, head),
         _released_alone(released, base, of_head=False),
         _released_alone(released, head, of_head=True),
+        _opening_alone(opening, of_head=False),
+        _opening_alone(opening, of_head=True),
     ]
     every = Items.joined(parts)
     return every.take(np.argsort(every.window, kind="stable"))
@@ -193,6 +195,15 @@ def _released_alone(found: Match, of: Levels, *, of_head: bool) -> Items:
     return _one_sided(
         found, places, _KIND["released"], fate, freed_by, ends, -sign * size, -sign * size * early, of_head
     )
+
+
+def _opening_alone(found: Match, *, of_head: bool) -> Items:
+    """Opening blocks that only one run has; whether it frees them in the window, later or never is a trait of theirs."""
+    blocks, places, sign = _lonely(found, of_head=of_head)
+    ends = np.where(blocks.held[places], blocks.free[places] < 0, 2)
+    kind = _KIND["opening_only_head" if of_head else "opening_only_base"]
+    nothing = np.zeros(len(places), np.int64)
+    return _one_sided(found, places, kind, nothing, nothing - 1, ends, nothing, sign * blocks.size[places], of_head)
 
 
 def _lonely(found: Match, *, of_head: bool) -> tuple[Blocks, Ints, int]:

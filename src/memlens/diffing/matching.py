@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Match", "match"]
+__all__ = ["Match", "match", "match_unordered"]
 
 #: Blocks of unequal fate pair out of order across so many pairs at most, as neighbours do that changed places.  Farther away, a
 #: held block that is new and a temporary that is gone would be taken for one block (``benchmarks/injection.py`` measures both) …
@@ -89,6 +89,23 @@ def match(base: Blocks, head: Blocks) -> Match:
     return Match(
         base, head, keys, alignment.partner, partner, _half_costs(base, head, alignment.partner), alignment.cuttings
     )
+
+
+def match_unordered(base: Blocks, head: Blocks) -> Match:
+    """Pair blocks that come in no order, window by window: by owner and key, by key, by size; fates equal, then whatever the fates."""
+    keys = Keys.of(base, head)
+    partner = np.full(len(base), -1, np.int64)
+    fates = base.held.astype(np.int64), head.held.astype(np.int64)
+    owners, sizes = len(keys.names) + 1, np.unique(keys.size)
+    numbers = keys.base.astype(np.int64), keys.head.astype(np.int64)
+    by_owner = numbers[0] * owners + keys.base_owner + 1, numbers[1] * owners + keys.head_owner + 1
+    by_size = np.searchsorted(sizes, base.size), np.searchsorted(sizes, head.size)
+    for codes in (by_owner, numbers, by_size):
+        _pair_off(base, head, (codes[0] * 2 + fates[0], codes[1] * 2 + fates[1]), partner)
+    for codes in (by_owner, numbers, by_size):
+        _pair_off(base, head, codes, partner)
+    nowhere = np.full(len(base), -1, np.int64)
+    return Match(base, head, keys, nowhere, partner, np.zeros(len(base.starts) - 1, np.int64), {})
 
 
 def _unpaired(partner: Ints, heads: int) -> Ints:

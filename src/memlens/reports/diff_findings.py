@@ -11,9 +11,10 @@ from memlens.reports.text import format_count, format_exact, format_explained
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
-    from memlens.diffing.result import Finding, Repeated, Side, WindowDiff
+    from memlens.diffing.finding import Finding, Side
+    from memlens.diffing.result import Repeated, WindowDiff
 
-__all__ = ["excerpt_of", "finding_blocks", "one_sided_table", "repeated_table", "untimely_table"]
+__all__ = ["excerpt_of", "finding_blocks", "height_of", "one_sided_table", "repeated_table", "untimely_table"]
 
 #: Further places of a finding of many blocks that are told; machine output has all.
 _PLACES = 6
@@ -33,6 +34,8 @@ _WHAT = Column("what", "What", "word")
 _WINDOWS = Column("windows", "In windows", "count")
 _BLOCKS = Column("count", "Count", "count", drop=2)
 _FIRST = Column("first_window", "First in", "name", drop=3)
+_LARGEST = Column("largest_d_peak_bytes", "Largest Δpeak", "signed", drop=1)
+_LARGEST_IN = Column("largest_window", "in", "name", drop=4)
 
 
 def finding_blocks(finding: Finding, window: WindowDiff) -> Iterator[Block]:
@@ -109,7 +112,7 @@ def _others(finding: Finding) -> str:
 def _effect(finding: Finding, window: WindowDiff) -> str:
     effects = (
         ("Δremaining", finding.d_remaining_bytes, window.d_remaining_bytes),
-        ("Δpeak", finding.d_peak_bytes, window.d_peak_bytes),
+        (height_of(window)[0], finding.d_peak_bytes, height_of(window)[1]),
     )
     parts = []
     for name, part, whole in effects:
@@ -117,6 +120,11 @@ def _effect(finding: Finding, window: WindowDiff) -> str:
         if part:
             parts.append(f"{format_signed(part)} of {name}{f' ({share})' if share else ''}")
     return ", ".join(parts) or "none on Δremaining and Δpeak"
+
+
+def height_of(window: WindowDiff) -> tuple[str, int]:
+    """What findings explain of how high the runs go: Δpeak, or Δrise where blocks carried in from earlier in the log are no findings."""
+    return ("Δrise", window.d_rise_bytes) if window.peak.carried_in_bytes else ("Δpeak", window.d_peak_bytes)
 
 
 def excerpt_of(finding: Finding) -> Excerpt | None:
@@ -159,7 +167,7 @@ def _one_sided_row(finding: Finding, owners: bool) -> tuple[Value, ...]:
 def _which(finding: Finding) -> str:
     """The run that has the blocks, or has them at its peak; of several blocks some may be the one's and some the other's."""
     if finding.kind != "elsewhere":
-        return finding.kind.removeprefix("only_")
+        return finding.kind.removeprefix("opening_").removeprefix("only_")
     return {finding.total_bytes: "head", -finding.total_bytes: "base"}.get(finding.d_peak_bytes, "either")
 
 
@@ -187,8 +195,12 @@ def untimely_table(findings: Sequence[Finding], listed: Sequence[Finding], top: 
 def repeated_table(rows: Sequence[Repeated], listed: Sequence[Repeated], windows: int, top: int) -> Table:
     """Findings of all windows, those alike in one row: ``3.38 MiB, kept by head, in 412 of 430 windows``."""
     owners = any(row.finding.owner for row in listed[:top])
+    # Peaks of several windows are of several moments: the largest one is shown, and never a sum.
+    high = any(row.largest_d_peak_bytes for row in listed[:top])
     columns = (
-        *(_SIZE, _WHAT, _WINDOWS, _BLOCKS, _D_REMAINING, _D_PEAK, _FIRST),
+        *(_SIZE, _WHAT, _WINDOWS, _BLOCKS, _D_REMAINING),
+        *((_LARGEST, _LARGEST_IN) if high else ()),
+        _FIRST,
         *((_OWNER,) if owners else ()),
     )
     cells = (
@@ -196,7 +208,9 @@ def repeated_table(rows: Sequence[Repeated], listed: Sequence[Repeated], windows
             row.finding.size_bytes,
             words_of(row.finding).short,
             f"{format_count(row.windows)} of {format_count(windows)}",
-            *(row.count, row.d_remaining_bytes, row.d_peak_bytes, row.first_window),
+            *(row.count, row.d_remaining_bytes),
+            *((row.largest_d_peak_bytes, row.largest_window or "") if high else ()),
+            row.first_window,
             *((row.finding.owner or "",) if owners else ()),
         )
         for row in listed

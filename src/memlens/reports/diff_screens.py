@@ -29,6 +29,7 @@ _WINDOW_COLUMNS = (
     Column("name", "Window", "name"),
     Column("d_remaining_bytes", "Δremaining", "signed", strong=True),
     Column("d_peak_bytes", "Δpeak", "signed", strong=True),
+    Column("d_rise_bytes", "Δrise", "signed", strong=True),
     Column("base_remaining_bytes", "Base remaining", "bytes", drop=4),
     Column("head_remaining_bytes", "Head remaining", "bytes", drop=3),
     Column("base_peak_bytes", "Base peak", "bytes", drop=5),
@@ -87,10 +88,10 @@ def _series(diff: Diff, rows: int, asked: Asked) -> Iterator[Block]:
         if run.unpaired:
             yield Line(f"only in {which}: {_names(run.unpaired)}", "doubt", label=label)
             label = " "
-    differing = [window for window in diff.worst() if not window.same]
+    differing = [window for window in diff.worst() if not window.alike]
     if not differing:
         yield None
-        yield Line(f"No difference: {_all(len(diff.windows))} the same on both sides.", "good")
+        yield _nothing_differs(diff)
         return
     yield _parting(diff)
     yield _together(diff, len(differing))
@@ -117,9 +118,25 @@ def _parting(diff: Diff) -> Line:
     parting = diff.parting
     assert parting is not None
     where = f"base line {format_count(parting.base.start_line)}, head line {format_count(parting.head.start_line)}"
-    effect = f"Δremaining {format_signed(parting.d_remaining_bytes)}, Δpeak {format_signed(parting.d_peak_bytes)}"
+    effect = f"Δremaining {format_signed(parting.d_remaining_bytes)}, Δrise {format_signed(parting.d_rise_bytes)}"
     name = shorten(visible(parting.name), _WIDEST_NAME)
     return Line(f"the runs part first in {name} ({where}): {effect}", label="Parting")
+
+
+def _nothing_differs(diff: Diff) -> Line:
+    every = _all(len(diff.windows))
+    if all(window.same for window in diff.windows):
+        return Line(f"No difference: {every} the same on both sides.", "good")
+    parts = []
+    for name, differences in (
+        ("Δpeak", [window.d_peak_bytes for window in diff.windows]),
+        ("Δreserved peak", [window.d_reserved_peak_bytes for window in diff.windows]),
+    ):
+        largest = max(range(len(differences)), key=lambda k: abs(differences[k]))
+        if differences[largest]:
+            where = shorten(visible(diff.windows[largest].name), _WIDEST_NAME)
+            parts.append(f"the largest {name} is {format_signed(differences[largest])}, in {where}")
+    return Line(f"The same work: {every} alike in all that they allocate and free; {'; '.join(parts)}.", "plain")
 
 
 def _together(diff: Diff, differing: int) -> Line:
@@ -131,7 +148,7 @@ def _together(diff: Diff, differing: int) -> Line:
 def _row(window: WindowDiff) -> tuple[Value, ...]:
     base, head = window.base, window.head
     return (
-        *(window.name, window.d_remaining_bytes, window.d_peak_bytes),
+        *(window.name, window.d_remaining_bytes, window.d_peak_bytes, window.d_rise_bytes),
         *(base.remaining_bytes, head.remaining_bytes, base.peak_bytes, head.peak_bytes),
         *(base.start_line, head.start_line),
     )

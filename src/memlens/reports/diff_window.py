@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memlens.reports.blocks import Block, Column, Fold, Line, Table, Value
-from memlens.reports.diff_findings import excerpt_of, finding_blocks, one_sided_table, untimely_table
+from memlens.reports.diff_findings import excerpt_of, finding_blocks, height_of, one_sided_table, untimely_table
 from memlens.reports.text import format_change, format_count, format_explained, plural
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
-    from memlens.diffing.result import Approximation, Finding, WindowDiff
+    from memlens.diffing.finding import Finding
+    from memlens.diffing.result import Approximation, WindowDiff
 
 __all__ = ["Asked", "window_blocks"]
 
@@ -56,6 +57,13 @@ def window_blocks(window: WindowDiff, asked: Asked) -> Iterator[Block]:
             "No difference: every allocation has its partner in the other run, and both are freed alike.", "good"
         )
         return
+    if window.alike:
+        yield None
+        yield Line(
+            f"The same work: every allocation has its partner in the other run, and both are freed alike. {_beside(window)}",
+            "plain",
+        )
+        return
     findings = window.findings
     yield None
     yield from _explained(window, findings)
@@ -85,11 +93,15 @@ def _to_tell(findings: Sequence[Finding], window: WindowDiff, asked: Asked) -> l
 
 def _figures(window: WindowDiff) -> Table:
     base, head = window.base, window.head
+    carried_in = bool(base.carried_in_bytes or head.carried_in_bytes)
     rows: list[tuple[Value, ...]] = [
         (title, format_bytes(old), format_bytes(new), format_signed(new - old), format_change(old, new))
         for title, old, new in (
-            ("Remaining", base.remaining_bytes, head.remaining_bytes),
             ("Peak", base.peak_bytes, head.peak_bytes),
+            *([("Rise", base.rise_bytes, head.rise_bytes)] if carried_in else []),
+            *([("Carried in", base.carried_in_bytes, head.carried_in_bytes)] if carried_in else []),
+            ("Remaining", base.remaining_bytes, head.remaining_bytes),
+            *([("Live at the end", base.live_bytes, head.live_bytes)] if carried_in else []),
             ("Reserved peak", base.reserved_peak_bytes, head.reserved_peak_bytes),
             ("Allocated", base.alloc_bytes, head.alloc_bytes),
             ("Freed", base.free_bytes, head.free_bytes),
@@ -124,9 +136,12 @@ def _approximation(approximation: Approximation | None) -> Iterator[Block]:
 
 def _explained(window: WindowDiff, findings: Sequence[Finding]) -> Iterator[Line]:
     moved = f"{plural(window.moved, 'block')} ({format_bytes(window.moved_bytes)})"
-    if window.moved and not findings and not window.d_remaining_bytes and not window.d_peak_bytes:
-        yield Line(f"No difference but the order: {moved} come in another order, and are freed alike.", "good")
+    also = _beside(window)
+    if window.moved and not findings and not window.d_remaining_bytes and not window.d_rise_bytes:
+        what = "The same work in another order" if also else "No difference but the order"
+        yield Line(f"{what}: {moved} come in another order, and are freed alike. {also}".rstrip(), "good")
         return
+    name, whole = height_of(window)
     parts = [
         _share(name, part, whole, sum(1 for effect in effects if effect))
         for name, part, whole, effects in (
@@ -136,20 +151,31 @@ def _explained(window: WindowDiff, findings: Sequence[Finding]) -> Iterator[Line
                 window.d_remaining_bytes,
                 [finding.d_remaining_bytes for finding in findings],
             ),
-            ("Δpeak", window.peak_explained_bytes, window.d_peak_bytes, [finding.d_peak_bytes for finding in findings]),
+            (name, window.peak_explained_bytes, whole, [finding.d_peak_bytes for finding in findings]),
         )
         if whole
     ]
     if parts:
         yield Line("; ".join(parts), "good", label="Explained")
-    elif findings and all(finding.fate == "temporary" for finding in findings):
+    elif findings and all(finding.fate == "temporary" for finding in findings) and not also:
         sides = (("head", window.only_head_temporary_bytes), ("base", window.only_base_temporary_bytes))
         only = " and ".join(f"{format_bytes(size)} in {which} only" for which, size in sides if size)
         yield Line(f"No difference in what is kept: the runs differ in temporaries, {only}.", "good")
     else:
-        yield Line("Δremaining and Δpeak are 0 B: what differs adds up to nothing.", "good")
+        yield Line(f"Δremaining and {name} are 0 B: what differs adds up to nothing.", "good")
     if window.moved:
         yield Line(f"{moved} come in another order, and are freed alike", "quiet", label="Moved")
+
+
+def _beside(window: WindowDiff) -> str:
+    """What differs though no block of the window tells it: what was carried in from earlier in the log, and what is reserved."""
+    parts = []
+    if carried := window.peak.carried_in_bytes:
+        parts.append(f"what is carried in differs by {format_signed(carried)}")
+    if reserved := window.d_reserved_peak_bytes:
+        parts.append(f"the reserved peak differs by {format_signed(reserved)}")
+    text = " and ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}." if parts else ""
 
 
 def _share(name: str, part: int, whole: int, findings: int) -> str:
@@ -170,6 +196,7 @@ def _tables(findings: Sequence[Finding], asked: Asked, *, example: bool) -> Iter
         ("Held, and only one run allocates it", ("only_head", "only_base"), "held"),
         ("Temporary, and only one run allocates it", ("only_head", "only_base"), "temporary"),
         ("Live at one of the two peaks only", ("elsewhere",), None),
+        ("From before the input, and only one run has it", ("opening_only_head", "opening_only_base"), None),
     ):
         found = [finding for finding in findings if finding.kind in kinds and finding.fate == fate]
         if not found:
@@ -187,6 +214,9 @@ def _tables(findings: Sequence[Finding], asked: Asked, *, example: bool) -> Iter
 def _account(window: WindowDiff) -> Iterator[Block]:
     remaining, peak = window.remaining, window.peak
     terms = (
+        ("From before, only in head", None, peak.opening_only_head_bytes),
+        ("From before, only in base", None, peak.opening_only_base_bytes),
+        ("Carried in", None, peak.carried_in_bytes),
         ("Missing frees", remaining.missing_free_bytes, peak.missing_free_bytes),
         ("Extra frees", -remaining.extra_free_bytes, peak.extra_free_bytes),
         ("Only head allocates", remaining.only_head_held_bytes, peak.only_head_bytes),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from memlens.diffing.result import Finding
+    from memlens.diffing.finding import Finding
 
 __all__ = ["Words", "words_of"]
 
@@ -40,6 +40,8 @@ _WORDS = {
     "elsewhere": Words(
         "At one peak only", "at one peak only", "both runs treat it alike, but one reaches its peak before it allocates it"
     ),
+    "opening_only_head": Words("From before the input", "from before, in head", "live in head before its input begins; base has none like it"),
+    "opening_only_base": Words("From before the input", "from before, in base", "live in base before its input begins; head has none like it"),
     "only_head held": Words("Only in head", "held, only in head", "head allocates and holds it, base does not"),
     "only_base held": Words("Only in base", "held, only in base", "base allocates and holds it, head does not"),
     "only_head temporary": Words("Only in head", "temporary in head", "head allocates and frees it, base does not"),
