@@ -19,6 +19,7 @@ from memlens.analyzers.pairing import pairing
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.diffing.late import Frees
     from memlens.diffing.matching import Match
     from memlens.diffing.sequences import Blocks
     from memlens.slicing import Window
@@ -120,8 +121,8 @@ class PairsAtPeaks:
         head: Their places in head, int64.
         window: The number of their window, int64.
         sign: 1 where the block is live at head's peak only, -1 where at base's only, else 0, int64.
-        freed: It is live at one peak only, and the other run had freed it by its own.
-        unborn: It is live at one peak only, and the other run had not allocated it yet.
+        freed: It is live at one peak only, and the other run had freed it by its own, or frees it much sooner.
+        unborn: It is live at one peak only, and the other run had not allocated it yet; all others of these.
     """
 
     base: Ints
@@ -132,7 +133,7 @@ class PairsAtPeaks:
     unborn: Flags
 
     @classmethod
-    def of(cls, found: Match, base: Levels, head: Levels) -> PairsAtPeaks:
+    def of(cls, found: Match, frees: Frees, base: Levels, head: Levels) -> PairsAtPeaks:
         """Look at all pairs of a match."""
         left = np.flatnonzero(found.partner >= 0)
         right = found.partner[left]
@@ -142,7 +143,8 @@ class PairsAtPeaks:
         # Of the run at whose peak the block is not live.
         alloc = np.where(sign > 0, found.base.alloc[left], found.head.alloc[right])
         born = alloc < np.where(sign > 0, base.peak_end[window], head.peak_end[window])
-        return cls(left, right, window, sign, (sign != 0) & born, (sign != 0) & ~born)
+        freed = (sign != 0) & (born | (frees.late[left] == sign))
+        return cls(left, right, window, sign, freed, (sign != 0) & ~freed)
 
 
 def peak_terms(found: Match, pairs: PairsAtPeaks, opening: Match, base: Levels, head: Levels) -> Terms:

@@ -14,6 +14,7 @@ from memlens.diffing.accounts import Levels, PairsAtPeaks, levels, peak_terms, r
 from memlens.diffing.bounds import approximation, in_bytes
 from memlens.diffing.findings import Runs, findings_of
 from memlens.diffing.items import Items, collect
+from memlens.diffing.late import Frees, judge_frees
 from memlens.diffing.matching import Match, match
 from memlens.diffing.opening import match_opening
 from memlens.diffing.result import PeakAccount, RemainingAccount, WindowDiff, WindowSide
@@ -56,12 +57,12 @@ def compare(base: Sequence[Window], head: Sequence[Window], *, context: int = 3)
         here = of_base.part(part), of_head.part(part)
         base_allocs, base_released = gather_windows(base[part])
         head_allocs, head_released = gather_windows(head[part])
-        allocs = match(base_allocs, head_allocs)
-        pairs = PairsAtPeaks.of(allocs, *here)
+        allocs, frees = judge_frees(match(base_allocs, head_allocs))
+        pairs = PairsAtPeaks.of(allocs, frees, *here)
         opening = match_opening(base[part], head[part])
-        found = collect(allocs, pairs, match(base_released, head_released), opening, *here)
+        found = collect(allocs, pairs, frees, match(base_released, head_released), opening, *here)
         items.append(found.in_windows_from(part.start))
-        rows.extend(_figures(allocs, pairs, opening, *here))
+        rows.extend(_figures(allocs, pairs, frees, opening, *here))
     runs = Runs(
         base[0].log,
         head[0].log,
@@ -95,7 +96,7 @@ def _parts(base: Sequence[Window], head: Sequence[Window]) -> Iterator[slice]:
 
 
 def _figures(
-    found: Match, pairs: PairsAtPeaks, opening: Match, base: Levels, head: Levels
+    found: Match, pairs: PairsAtPeaks, frees: Frees, opening: Match, base: Levels, head: Levels
 ) -> Iterator[tuple[Any, ...]]:
     """For each window pair the figures of its alignment, its two accounts, and what was approximated."""
     of_base, of_head = found.base, found.head
@@ -106,7 +107,7 @@ def _figures(
         of_base.sums(of_base.size * found.moved),
         of_head.sums(of_head.size * (found.in_head_only & ~of_head.held)),
         of_base.sums(of_base.size * ((found.partner < 0) & ~of_base.held)),
-        np.zeros(len(base.rise), np.int64),
+        frees.late_frees(found),
     )
     accounts = (
         map(account, *(term.tolist() for term in terms.values()))

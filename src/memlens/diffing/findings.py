@@ -105,8 +105,8 @@ def _findings(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Find
             size * count,
             int(items.remaining[places].sum()),
             int(items.peak[places].sum()),
-            None,
-            None,
+            _largest(items.apart[places]),
+            _largest(items.apart_bytes[places]),
             _owner(runs, leading, number),
             _name(runs, int(leading.freed_by[number])),
             member.base,
@@ -115,6 +115,12 @@ def _findings(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Find
             context=Later(contexts.of, number),
             members=Later(_members, runs, items, places),
         )
+
+
+def _largest(values: Ints) -> int | None:
+    """The largest of some figures of which -1 is none."""
+    most = int(values.max())
+    return None if most < 0 else most
 
 
 class _Contexts:

@@ -22,6 +22,8 @@ _KEPT = ("missing_free", "extra_free", "released")
 #: Findings that say something of the peak only: the largest that raise or lower it as the whole window does are told in full.
 _UNTIMELY = ("late_free", "early_free")
 _UNTIMELY_IN_FULL = 2
+#: Sizes that the line about what piles up names.
+_PARTS = 4
 
 _FIGURES = (
     Column("figure", "", "word"),
@@ -67,15 +69,16 @@ def window_blocks(window: WindowDiff, asked: Asked) -> Iterator[Block]:
     findings = window.findings
     yield None
     yield from _explained(window, findings)
+    yield from _kept(findings)
     wanted = _to_tell(findings, window, asked)
     told = wanted[: asked.top]
     for finding in told:
         yield None
         yield from finding_blocks(finding, window)
-    if left := sum(finding.kind in _KEPT for finding in findings) - sum(finding.kind in _KEPT for finding in told):
+    if left := sum(map(_is_kept, findings)) - sum(map(_is_kept, told)):
         yield None
         yield Line(f"… and {plural(left, 'more finding')} (--top N shows more)", "quiet")
-    rest = [finding for finding in findings if finding.kind not in _KEPT and finding not in told]
+    rest = [finding for finding in findings if not _is_kept(finding) and finding not in told]
     tables, account = tuple(_tables(rest, asked, example=not wanted)), tuple(_account(window))
     if tables or account:
         what = [*(["what else differs"] if tables else []), *(["how the differences add up"] if account else [])]
@@ -85,10 +88,34 @@ def window_blocks(window: WindowDiff, asked: Asked) -> Iterator[Block]:
 def _to_tell(findings: Sequence[Finding], window: WindowDiff, asked: Asked) -> list[Finding]:
     """The findings to tell in full, in their order: what is kept differently, and the first few that explain the peak."""
     untimely = [
-        finding for finding in findings if finding.kind in _UNTIMELY and finding.d_peak_bytes * window.d_peak_bytes > 0
+        finding for finding in findings if finding.kind in _UNTIMELY and finding.d_peak_bytes * window.d_rise_bytes > 0
     ]
     chosen = asked.large(untimely)[:_UNTIMELY_IN_FULL]
-    return [finding for finding in asked.large(findings) if finding.kind in _KEPT or finding in chosen]
+    return [finding for finding in asked.large(findings) if _is_kept(finding) or finding in chosen]
+
+
+def _is_kept(finding: Finding) -> bool:
+    return finding.kind in _KEPT or finding.fate == "to_end"
+
+
+def _kept(findings: Sequence[Finding]) -> Iterator[Line]:
+    """What one run keeps until the work of the window is done and the other does not: a leak that only the exit ends."""
+    for which, kinds in (("head", ("late_free", "only_head")), ("base", ("early_free", "only_base"))):
+        kept = [finding for finding in findings if finding.fate == "to_end" and finding.kind in kinds]
+        if not kept:
+            continue
+        blocks, size = sum(finding.count for finding in kept), sum(finding.total_bytes for finding in kept)
+        sides = [finding.head if which == "head" else finding.base for finding in kept]
+        lines = [side.alloc_line for side in sides if side is not None and side.alloc_line is not None]
+        since = f", from line {format_count(min(lines))} on" if lines else ""
+        parts = [f"{format_count(finding.count)} × {format_bytes(finding.size_bytes)}" for finding in kept[:_PARTS]]
+        rest = f" and {format_count(len(kept) - _PARTS)} more" if len(kept) > _PARTS else ""
+        yield Line(
+            f"{which} keeps {plural(blocks, 'block')}, {format_bytes(size)}, until the work of the window is done{since}: "
+            f"{', '.join(parts)}{rest}; {'base' if which == 'head' else 'head'} frees the like sooner, or has none",
+            "doubt",
+            label="Piling up",
+        )
 
 
 def _figures(window: WindowDiff) -> Table:
