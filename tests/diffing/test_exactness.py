@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 import exact_alignment
 import numpy as np
 import pytest
-from diff_judge import check, check_accounts, of_kind
+from diff_judge import assert_mirrored, check, check_accounts, of_kind
 from exact_alignment import Born, alignments, cost_of, exact, plain_cost
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,24 +21,11 @@ from real_windows import RELATIONS, real_windows
 from memlens.diffing import align as alignment
 from memlens.diffing import matching
 from memlens.diffing.align import align
-from memlens.diffing.finding import Finding
-from memlens.diffing.result import WindowDiff
 from memlens.diffing.run import diff, diff_windows
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts
 from memlens.parsing.reader import read
 from memlens.slicing import Window
-
-MIRRORED = {
-    "missing_free": "extra_free",
-    "only_head": "only_base",
-    "late_free": "early_free",
-    "opening_only_head": "opening_only_base",
-    "base": "head",
-    "head": "base",
-}
-MIRRORED |= {new: old for old, new in MIRRORED.items()}
-
 
 # --- real logs -----------------------------------------------------------------------------------------------------------
 
@@ -156,42 +141,6 @@ def alike(draw: st.DrawFn) -> tuple[Window, Window]:
 
 
 any_pair = alike() | st.tuples(windows(), windows())
-
-
-def assert_mirrored(there: WindowDiff, back: WindowDiff, where: str = "") -> None:
-    for name in (
-        *("d_remaining_bytes", "d_carried_in_bytes", "d_live_bytes"),
-        *("d_peak_bytes", "d_rise_bytes", "d_reserved_peak_bytes"),
-    ):
-        assert getattr(there, name) == -getattr(back, name), where
-    for name in ("cost_bytes", "pairs", "moved", "moved_bytes", "late_frees", "alike", "same"):
-        assert getattr(there, name) == getattr(back, name), where
-    assert (there.only_head_temporary_bytes, there.only_base_temporary_bytes) == (
-        back.only_base_temporary_bytes,
-        back.only_head_temporary_bytes,
-    ), where
-    one, two = there.remaining, back.remaining
-    assert (one.missing_free_bytes, one.extra_free_bytes) == (two.extra_free_bytes, two.missing_free_bytes), where
-    assert (one.only_head_held_bytes, one.only_base_held_bytes) == (
-        two.only_base_held_bytes,
-        two.only_head_held_bytes,
-    ), where
-    for name in ("d_released_bytes", "d_unknown_free_bytes", "d_mismatch_bytes"):
-        assert getattr(one, name) == -getattr(two, name), where
-    for spec in fields(there.peak):
-        kind = spec.name.removesuffix("_bytes")
-        other = MIRRORED.get(kind, kind)
-        assert getattr(there.peak, spec.name) == -getattr(back.peak, f"{other}_bytes"), where
-    assert Counter(look(f) for f in there.findings) == Counter(look(f, mirrored=True) for f in back.findings), where
-
-
-def look(f: Finding, *, mirrored: bool = False) -> tuple[Any, ...]:
-    """A finding as something to compare; mirrored is how the comparison the other way round should have it."""
-    sign = -1 if mirrored else 1
-    kind, fate = (MIRRORED.get(f.kind, f.kind), MIRRORED.get(str(f.fate), f.fate)) if mirrored else (f.kind, f.fate)
-    members = [(m.head, m.base) if mirrored else (m.base, m.head) for m in f.members]
-    figures = (f.size_bytes, f.requested_bytes, f.count, sign * f.d_remaining_bytes, sign * f.d_peak_bytes)
-    return kind, fate, *figures, f.late_by_allocs, f.late_by_bytes, frozenset(members)
 
 
 @settings(deadline=None, max_examples=300)

@@ -121,7 +121,8 @@ class PairsAtPeaks:
         head: Their places in head, int64.
         window: The number of their window, int64.
         sign: 1 where the block is live at head's peak only, -1 where at base's only, else 0, int64.
-        freed: It is live at one peak only, and the other run had freed it by its own, or frees it much sooner.
+        later: 1 where head frees it late, -1 where base does, else 0, int64: much later, or else it is live at that run's peak only and
+            the other run had freed it by its own.
         unborn: It is live at one peak only, and the other run had not allocated it yet; all others of these.
     """
 
@@ -129,7 +130,7 @@ class PairsAtPeaks:
     head: Ints
     window: Ints
     sign: Ints
-    freed: Flags
+    later: Ints
     unborn: Flags
 
     @classmethod
@@ -143,8 +144,9 @@ class PairsAtPeaks:
         # Of the run at whose peak the block is not live.
         alloc = np.where(sign > 0, found.base.alloc[left], found.head.alloc[right])
         born = alloc < np.where(sign > 0, base.peak_end[window], head.peak_end[window])
-        freed = (sign != 0) & (born | (frees.late[left] == sign))
-        return cls(left, right, window, sign, freed, (sign != 0) & ~freed)
+        late = frees.late[left]
+        later = np.where(late != 0, late, sign * born)
+        return cls(left, right, window, sign, later, (sign != 0) & (later == 0))
 
 
 def peak_terms(found: Match, pairs: PairsAtPeaks, opening: Match, base: Levels, head: Levels) -> Terms:
@@ -170,8 +172,8 @@ def peak_terms(found: Match, pairs: PairsAtPeaks, opening: Match, base: Levels, 
         "extra_free_bytes": of_pairs(~alike & base_held),
         "only_head_bytes": of_head.sums(of_head.size * (found.in_head_only & live_head)),
         "only_base_bytes": -of_base.sums(of_base.size * ((found.partner < 0) & live_base)),
-        "late_free_bytes": of_pairs(alike & pairs.freed & (pairs.sign > 0)),
-        "early_free_bytes": of_pairs(alike & pairs.freed & (pairs.sign < 0)),
+        "late_free_bytes": of_pairs(alike & (pairs.later > 0)),
+        "early_free_bytes": of_pairs(alike & (pairs.later < 0)),
         "elsewhere_bytes": of_pairs(alike & pairs.unborn),
         "released_bytes": base.released[1] - head.released[1],
         "unknown_free_bytes": base.unknown[1] - head.unknown[1],

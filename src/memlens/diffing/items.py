@@ -35,8 +35,8 @@ _KIND = {name: number for number, name in enumerate(KIND_NAMES)}
 #: Fates by number; ``base`` and ``head`` say which run frees a block that was carried in.
 FATES = (None, "held", "temporary", "base", "head", "carried_in", "to_end")
 _FATE = {name: number for number, name in enumerate(FATES)}
-#: Kinds of which some blocks may count at one of the peaks, and none at the other.
-_ONE_WAY = [_KIND[name] for name in ("only_head", "only_base", "late_free", "early_free")]
+#: For each kind 1 where its blocks count at head's peak as a rule, or at neither, -1 where at base's, 0 where there is no rule.
+_RAISES = np.array([{"only_head": 1, "late_free": 1, "only_base": -1, "early_free": -1}.get(name, 0) for name in KINDS])
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,10 +127,8 @@ def _pairs(found: Match, pairs: PairsAtPeaks, frees: Frees) -> Items:
     base_held, head_held = of_base.held[left], of_head.held[right]
     kind = np.full(len(left), -1, np.int64)
     kind[pairs.unborn] = _KIND["elsewhere"]
-    # Where one is live at one peak only, that says which run frees it late.
-    later = np.where(sign == 0, frees.late[left], sign)
-    untimely = pairs.freed | ((sign == 0) & (later != 0))
-    kind[untimely] = np.where(later[untimely] > 0, _KIND["late_free"], _KIND["early_free"])
+    kind[pairs.later > 0] = _KIND["late_free"]
+    kind[pairs.later < 0] = _KIND["early_free"]
     kind[~base_held & head_held] = _KIND["missing_free"]
     kind[base_held & ~head_held] = _KIND["extra_free"]
     some = np.flatnonzero(kind >= 0)
@@ -304,7 +302,8 @@ def group(items: Items) -> tuple[Ints, ...]:
     if not len(items):
         return ()
     # Whether a block counts at head's peak or at base's is a trait too: together they would hide each other.
-    at_peak = np.where(np.isin(items.kind, _ONE_WAY), 0, np.sign(items.peak))
+    at_peak = np.sign(items.peak)
+    at_peak[at_peak == _RAISES[items.kind]] = 0
     traits = (items.kind, items.fate, items.size, items.requested, items.owner, items.freed_by, items.ends, at_peak)
     order = np.lexsort(traits)
     change = np.zeros(len(items), np.bool_)

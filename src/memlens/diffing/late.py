@@ -31,8 +31,8 @@ _LEAST_SHARE = 100
 _USUAL = 4
 #: The block also lives twice as long as in the other run, or longer by this part of the window's common allocations.
 _LONG_SHARE = 10
-#: The work of a window is done with its last ALLOC, but for one in so many (what runs at exit may allocate a little).
-_CLOSING_SHARE = 1000
+#: Blocks on each side of a pair that pair with each other, too, where no other pairing is meant.
+_NEIGHBOURS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +76,7 @@ def judge_frees(found: Match) -> tuple[Match, Frees]:
     if late.any():
         found = _exchanged(found, late, *clocks)
         late = _late(found, limits, *clocks)
+        late[~_sure(found, late, limits, *clocks)] = 0
     left, right = _freed_pairs(found)
     apart = np.full(len(found.base), -1, np.int64)
     apart_bytes = np.full(len(found.base), -1, np.int64)
@@ -207,19 +208,65 @@ def _late(found: Match, limits: _Limits, base: _Clock, head: _Clock) -> Ints:
     return late
 
 
-def _closing(blocks: Blocks) -> Flags:
-    """Which blocks are freed in the window, but only after the last of its ALLOCs.
+def _sure(found: Match, late: Ints, limits: _Limits, base: _Clock, head: _Clock) -> Flags:
+    """Which blocks of base are late whoever is their partner, or have one that is hardly to be mistaken."""
+    sure = _in_step(found)
+    lives = _Lives.of(found, found.base, found.keys.base, base), _Lives.of(found, found.head, found.keys.head, head)
+    for sign, keeps, clock, limit in ((1, 1, head, limits.head), (-1, 0, base, limits.base)):
+        places = np.flatnonzero((late == sign) & ~sure)
+        block = found.partner[places] if keeps else places
+        group, life = lives[keeps].group[block], clock.life[block]
+        # More of the blocks of this key live so long than nearly so long in the other run.
+        least = life - limit[found.base.window[places]] + 1
+        sure[places] = lives[keeps].at_least(group, life) > lives[1 - keeps].at_least(group, least)
+    return sure
 
-    What runs at exit may allocate a little: of the last few ALLOCs that one ends the work that most frees follow without another.
-    """
-    count = np.diff(blocks.starts)
-    done = np.full(len(count), np.iinfo(np.int64).max)
-    done[count > 0] = blocks.event[blocks.starts[1:][count > 0] - 1]
-    for window in np.flatnonzero(count >= _CLOSING_SHARE).tolist():
-        lo, hi = int(blocks.starts[window]), int(blocks.starts[window + 1])
-        frees = np.sort(blocks.free[lo:hi][~blocks.held[lo:hi]])
-        last = blocks.event[hi - 1 - (hi - lo) // _CLOSING_SHARE : hi]
-        done[window] = last[np.diff(np.searchsorted(frees, last), append=len(frees)).argmax()]
+
+def _in_step(found: Match) -> Flags:
+    """Which blocks of base stand among the same neighbours as their partners do, so that hardly another one is meant."""
+    aligned = np.where(found.aligned == found.partner, found.aligned, -1)
+    solid = aligned >= 0
+    for distance in range(1, _NEIGHBOURS + 1):
+        for here, there in (
+            (slice(distance, None), slice(None, -distance)),
+            (slice(None, -distance), slice(distance, None)),
+        ):
+            step = aligned[here] - aligned[there]
+            near = (found.base.window[here] != found.base.window[there]) | (
+                (aligned[there] >= 0) & (np.abs(step) == distance)
+            )
+            solid[here] &= near
+    return solid
+
+
+@dataclass(frozen=True, eq=False)
+class _Lives:
+    """How long the blocks of each window and key live that are freed in it, to count them; ``group`` is of all blocks, int64."""
+
+    group: Ints
+    top: int
+    ranked: Ints
+
+    @classmethod
+    def of(cls, found: Match, blocks: Blocks, key: NDArray[np.int32], clock: _Clock) -> _Lives:
+        group, top = _groups(found, blocks, key), int(clock.life.max(initial=0)) + 2
+        freed = ~blocks.held
+        return cls(group, top, np.sort(group[freed] * top + clock.life[freed]))
+
+    def at_least(self, group: Ints, life: Ints) -> Ints:
+        """How many blocks of each group live so long."""
+        begin = group * self.top
+        found: Ints = np.searchsorted(self.ranked, begin + self.top) - np.searchsorted(
+            self.ranked, begin + np.clip(life, 0, self.top)
+        )
+        return found
+
+
+def _closing(blocks: Blocks) -> Flags:
+    """Which blocks are freed in the window, but only after the last of its ALLOCs."""
+    some = np.diff(blocks.starts) > 0
+    done = np.zeros(len(some), np.int64)
+    done[some] = blocks.event[blocks.starts[1:][some] - 1]
     closing: Flags = ~blocks.held & (blocks.free > done[blocks.window])
     return closing
 

@@ -56,7 +56,7 @@ class PeakAccount(Row):
 
     Each term is signed, and they add up: ``Δpeak = Σ of all terms``, with ``unexplained_bytes`` 0.  The first three are Δcarried in:
     the opening blocks that only one run has, and all else (0 where both windows begin with their inputs); the others are Δrise.
-    ``late_free_bytes`` is never negative, ``early_free_bytes`` never positive.  The last three terms count what was freed up to the two
+    The last three terms count what was freed up to the two
     peaks, with the sign that they have in the sum.
     """
 
