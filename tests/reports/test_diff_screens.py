@@ -27,6 +27,7 @@ DIFFS: dict[str, Callable[[], Diff]] = {
     "opening": made.opening,
     "moved": made.moved_only,
     "late": made.late,
+    "piling": made.piling,
     "messy": made.messy,
     "only_held": made.only_held,
     "hostile": made.hostile,
@@ -127,6 +128,15 @@ def test_no_difference_is_said_only_where_what_is_reserved_and_carried_in_is_equ
         assert "No difference" not in text
         assert "The same work" in text
         assert "+6.75 MiB" in text
+
+
+def test_what_piles_up_until_the_work_is_done_is_one_line_with_its_total() -> None:
+    text = " ".join(screen(made.piling()).split())
+    # 30 × 3.375 MiB and 30 × 0.84375 MiB
+    assert "Piling up head keeps 60 blocks, 126.56 MiB, until the work of the window is done, from line 104 on:" in text
+    assert "30 × 3.38 MiB, 30 × 864.00 KiB; base frees the like sooner, or has none" in text
+    assert "Late free: 30 × 3.38 MiB (3538944 B) = 101.25 MiB both runs free it, head only when the work" in text
+    assert "both runs make up to 900 ALLOCs (1.32 GiB) between the one FREE and the other" in text
 
 
 def test_the_peak_comes_first_and_the_rise_beside_it_where_something_was_carried_in() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BLOCK", "HOSTILE", "LONG", "FakeTrust", "case1", "context", "diff", "equal", "figures", "finding", "hostile",
-    "huge", "identical", "late", "many", "messy", "missing", "moved_only", "only_held", "opening", "peak", "remaining", "run", "series", "side", "window",
+    "huge", "identical", "late", "many", "messy", "missing", "moved_only", "only_held", "opening", "peak", "piling", "remaining", "run", "series", "side", "window",
 ]  # fmt: skip
 
 BLOCK = 3_538_944  # the tensor of case 1: 3.375 MiB
@@ -237,6 +237,8 @@ def late() -> Diff:
         "late_free",
         count=2,
         d_peak_bytes=2 * BLOCK,
+        late_by_allocs=17,
+        late_by_bytes=6 * BLOCK,
         owner="matmul_grad",
         freed_by="Running AD API: matmul",
         requested_bytes=BLOCK - 4,
@@ -248,6 +250,43 @@ def late() -> Diff:
     base = figures("STEP 1 START", 30, 0, 3 * BLOCK)
     head = figures("STEP 1 START", 30, 0, 5 * BLOCK)
     return diff(window("STEP 1 START", base, head, found, peak=peak(late_free=2 * BLOCK)))
+
+
+def piling() -> Diff:
+    """Thirty steps in one window: head keeps two blocks of each step until the exit; another is freed late where no peak shows it."""
+    steps = 30
+    kept = finding(
+        "late_free",
+        BLOCK,
+        count=steps,
+        fate="to_end",
+        d_peak_bytes=(steps - 1) * BLOCK,
+        late_by_allocs=900,
+        late_by_bytes=400 * BLOCK,
+        base=side(104, 891),
+        head=side(104, 17_718),
+        context=context(891, "before", f"Free {BLOCK} bytes, ptr = 0x7f", "behind"),
+        members=tuple(
+            Member(side(104 + 400 * n, 891 + 400 * n), side(104 + 500 * n, 17_718 - n)) for n in range(steps)
+        ),
+    )
+    new = finding(
+        "only_head",
+        BLOCK // 4,
+        count=steps,
+        fate="to_end",
+        d_peak_bytes=steps * BLOCK // 4,
+        head=side(910, 17_713),
+        context_of="head",
+        context=context(910, "before", f"Alloc {BLOCK // 4} bytes, ptr = 0x7f", "behind"),
+    )
+    below = finding(
+        "late_free", 512, late_by_allocs=44, late_by_bytes=BLOCK, base=side(2000, 2001), head=side(2100, 2244)
+    )
+    rise = (steps - 1) * BLOCK + steps * BLOCK // 4
+    account = peak(late_free=(steps - 1) * BLOCK, only_head=steps * BLOCK // 4)
+    base, head = figures("(whole log)", 1, 0, 3 * BLOCK), figures("(whole log)", 1, 0, 3 * BLOCK + rise)
+    return diff(window("(whole log)", base, head, kept, new, below, peak=account, late_frees=steps + 1))  # fmt: skip
 
 
 def messy() -> Diff:

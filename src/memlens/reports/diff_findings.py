@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memlens.reports.blocks import Block, Column, Excerpt, Line, Quoted, Table, Value, take
 from memlens.reports.diff_words import words_of
-from memlens.reports.text import format_count, format_exact, format_explained
+from memlens.reports.text import format_count, format_exact, format_explained, plural
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _D_REMAINING = Column("d_remaining_bytes", "Δremaining", "signed", strong=True)
 _D_PEAK = Column("d_peak_bytes", "Δpeak", "signed", drop=1)
 _ALLOC = Column("alloc_line", "ALLOC line", "count", drop=3)
 _FREE = Column("free_line", "FREE line", "count", drop=4)
+_LATER_BY = Column("late_by_allocs", "Later by ALLOCs", "count", drop=2)
 _BASE_FREE = Column("base_free_line", "Base FREE", "count", drop=3)
 _HEAD_FREE = Column("head_free_line", "Head FREE", "count", drop=4)
 _OWNER = Column("owner", "Owner", "name")
@@ -54,6 +55,9 @@ def finding_blocks(finding: Finding, window: WindowDiff) -> Iterator[Block]:
         yield Line(_without(finding) if side is None else f"{_fate(side)}{first}", label=label)
     if finding.count > 1 and (others := _others(finding)):
         yield Line(others, label="Also")
+    if finding.late_by_allocs:
+        meanwhile = f"{plural(finding.late_by_allocs, 'ALLOC')} ({format_bytes(finding.late_by_bytes or 0)})"
+        yield Line(f"both runs make up to {meanwhile} between the one FREE and the other", label="Later by")
     yield Line(_effect(finding, window), label="Effect")
     if excerpt := excerpt_of(finding):
         yield excerpt
@@ -172,7 +176,7 @@ def _which(finding: Finding) -> str:
 
 
 def untimely_table(findings: Sequence[Finding], listed: Sequence[Finding], top: int) -> Table:
-    """Blocks that both runs free, one of them before its peak and the other after its own, a row for those alike.
+    """Blocks that both runs free, one of them before its peak and the other after its own, or much later, a row for those alike.
 
     Args:
         findings: All of them.
@@ -180,16 +184,16 @@ def untimely_table(findings: Sequence[Finding], listed: Sequence[Finding], top: 
         top: Rows to show.
     """
     owners = any(finding.owner for finding in listed[:top])
-    columns = (_WHAT, _SIZE, _COUNT, _TOTAL, _D_PEAK, _BASE_FREE, _HEAD_FREE, *((_OWNER,) if owners else ()))
+    columns = (_WHAT, _SIZE, _COUNT, _TOTAL, _D_PEAK, _LATER_BY, _BASE_FREE, _HEAD_FREE, *((_OWNER,) if owners else ()))
     rows = (
         (
-            *(words_of(one).short, one.size_bytes, one.count, one.total_bytes, one.d_peak_bytes),
+            *(words_of(one).short, one.size_bytes, one.count, one.total_bytes, one.d_peak_bytes, one.late_by_allocs),
             *(None if side is None else side.free_line for side in (one.base, one.head)),
             *((one.owner or "",) if owners else ()),
         )
         for one in listed
     )
-    return take("Freed before one peak and after the other", columns, rows, len(findings), top, "row")
+    return take("Freed sooner in one run than in the other", columns, rows, len(findings), top, "row")
 
 
 def repeated_table(rows: Sequence[Repeated], listed: Sequence[Repeated], windows: int, top: int) -> Table:
