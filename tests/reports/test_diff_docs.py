@@ -26,7 +26,15 @@ def fields_of(value: Any) -> Iterator[str]:
 
 
 def test_every_field_of_the_machine_output_is_described() -> None:
-    diffs = [made.messy(), made.late(), made.opening(), made.piling(), made.series(), replace(made.many(3), top=1)]
+    diffs = [
+        made.messy(),
+        made.late(),
+        made.opening(),
+        made.factored(),
+        made.piling(),
+        made.series(),
+        replace(made.many(3), top=1),
+    ]
     named = {name for diff in diffs for name in fields_of(diff.to_dict())}
     missing = sorted(name for name in named - {"ok"} if f"`{name}`" not in PAGE)
     assert len(named) > 50

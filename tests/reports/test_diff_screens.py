@@ -23,6 +23,7 @@ WIDTHS = {"80": 80, "120": 120, "pipe": None}
 DIFFS: dict[str, Callable[[], Diff]] = {
     "case1": made.case1,
     "equal": made.equal,
+    "factored": made.factored,
     "identical": made.identical,
     "opening": made.opening,
     "moved": made.moved_only,
@@ -137,6 +138,15 @@ def test_what_piles_up_until_the_work_is_done_is_one_line_with_its_total() -> No
     assert "30 × 3.38 MiB, 30 × 864.00 KiB; base frees the like sooner, or has none" in text
     assert "Late free: 30 × 3.38 MiB (3538944 B) = 101.25 MiB both runs free it, head only when the work" in text
     assert "both runs make up to 900 ALLOCs (1.32 GiB) between the one FREE and the other" in text
+
+
+def test_a_factor_between_the_sizes_is_the_first_thing_said_and_what_is_left_is_explained() -> None:
+    text = " ".join(screen(made.factored()).split())
+    assert text.index("Factor nearly all sizes of head are those of base times 2.") < text.index("Peak ")
+    assert "Explained 100.00% of Δremaining beside the factor, by 1 finding" in text
+    assert "Effect +3.38 MiB of Δremaining beside the factor (100.00%)" in text
+    assert "Factor between the sizes +6.75 MiB +10.12 MiB Sum +10.12 MiB +10.12 MiB" in text
+    assert made.factored().to_dict()["factor"] == "2"
 
 
 def test_the_peak_comes_first_and_the_rise_beside_it_where_something_was_carried_in() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 from memlens.diffing.finding import ContextLine, Finding, Member, Side
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from memlens.trust import Trust
 
 __all__ = [
-    "BLOCK", "HOSTILE", "LONG", "FakeTrust", "case1", "context", "diff", "equal", "figures", "finding", "hostile",
+    "BLOCK", "HOSTILE", "LONG", "FakeTrust", "case1", "context", "diff", "equal", "factored", "figures", "finding", "hostile",
     "huge", "identical", "late", "many", "messy", "missing", "moved_only", "only_held", "opening", "peak", "piling", "remaining", "run", "series", "side", "window",
 ]  # fmt: skip
 
@@ -112,7 +113,7 @@ def remaining(**terms: int) -> RemainingAccount:
     """The account of Δremaining with these terms and no others."""
     names = (
         *("missing_free_bytes", "extra_free_bytes", "only_head_held_bytes", "only_base_held_bytes"),
-        *("d_released_bytes", "d_unknown_free_bytes", "d_mismatch_bytes", "unexplained_bytes"),
+        *("d_released_bytes", "d_unknown_free_bytes", "d_mismatch_bytes", "unexplained_bytes", "factor_bytes"),
     )
     return RemainingAccount(**{name: terms.get(name.removesuffix("_bytes"), 0) for name in names})
 
@@ -123,7 +124,7 @@ def peak(**terms: int) -> PeakAccount:
         *("opening_only_head_bytes", "opening_only_base_bytes", "carried_in_bytes"),
         *("missing_free_bytes", "extra_free_bytes", "only_head_bytes", "only_base_bytes", "late_free_bytes"),
         *("early_free_bytes", "elsewhere_bytes", "released_bytes", "unknown_free_bytes", "mismatch_bytes"),
-        "unexplained_bytes",
+        *("unexplained_bytes", "factor_bytes"),
     )
     return PeakAccount(**{name: terms.get(name.removesuffix("_bytes"), 0) for name in names})
 
@@ -250,6 +251,13 @@ def late() -> Diff:
     base = figures("STEP 1 START", 30, 0, 3 * BLOCK)
     head = figures("STEP 1 START", 30, 0, 5 * BLOCK)
     return diff(window("STEP 1 START", base, head, found, peak=peak(late_free=2 * BLOCK)))
+
+
+def factored() -> Diff:
+    """Head's sizes are twice base's; beside that it misses one Free."""
+    base, head = figures("(whole log)", 1, BLOCK, 3 * BLOCK), figures("(whole log)", 1, 4 * BLOCK, 6 * BLOCK)
+    accounts = {"remaining": remaining(missing_free=BLOCK, factor=2 * BLOCK), "peak": peak(factor=3 * BLOCK)}
+    return diff(window("(whole log)", base, head, missing(), **accounts), factor=Fraction(2))
 
 
 def piling() -> Diff:

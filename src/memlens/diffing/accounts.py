@@ -55,6 +55,11 @@ class Levels:
     unknown: tuple[Ints, Ints]
     mismatch: tuple[Ints, Ints]
 
+    @property
+    def peak(self) -> Ints:
+        """The highest level, what was carried in included."""
+        return self.carried_in + self.rise
+
     def part(self, windows: slice) -> Levels:
         """The figures of some neighbouring windows."""
         return Levels(
@@ -179,5 +184,4 @@ def peak_terms(found: Match, pairs: PairsAtPeaks, opening: Match, base: Levels, 
         "unknown_free_bytes": base.unknown[1] - head.unknown[1],
         "mismatch_bytes": head.mismatch[1] - base.mismatch[1],
     }
-    higher = head.carried_in + head.rise - base.carried_in - base.rise
-    return {**terms, "unexplained_bytes": higher - sum(terms.values())}
+    return {**terms, "unexplained_bytes": head.peak - base.peak - sum(terms.values())}

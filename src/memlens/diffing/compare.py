@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
 from memlens.diffing.accounts import Levels, PairsAtPeaks, levels, peak_terms, remaining_terms
 from memlens.diffing.bounds import approximation, in_bytes
+from memlens.diffing.factor import common_factor
 from memlens.diffing.findings import Runs, findings_of
 from memlens.diffing.items import Items, collect
 from memlens.diffing.late import Frees, judge_frees
@@ -40,16 +42,21 @@ class Compared:
 
     windows: tuple[WindowDiff, ...]
     runs: Runs
+    factor: Fraction | None
 
 
-def compare(base: Sequence[Window], head: Sequence[Window], *, context: int = 3) -> Compared:
+def compare(base: Sequence[Window], head: Sequence[Window], *, context: int = 3, by_factor: bool = False) -> Compared:
     """Compare windows of one log with as many windows of another, or of the same, one by one.
 
     Args:
         base: Windows of base; not empty.
         head: Windows of head, as many.
         context: Log lines to show on each side of an event.
+        by_factor: Look for one factor between nearly all sizes, and take it out.
     """
+    as_logged, factor = levels(head), common_factor(base, head) if by_factor else None
+    sides = zip(_sides(base, levels(base)), _sides(head, as_logged), strict=True)
+    head = head if factor is None else factor.taken_out(head)
     of_base, of_head = levels(base), levels(head)
     items: list[Items] = []
     rows: list[tuple[Any, ...]] = []
@@ -73,13 +80,17 @@ def compare(base: Sequence[Window], head: Sequence[Window], *, context: int = 3)
         Items.joined(items),
         context,
     )
-    sides = zip(_sides(base, of_base), _sides(head, of_head), strict=True)
+    more = as_logged.remaining - of_head.remaining, as_logged.peak - of_head.peak
+    accounts = (part.tolist() for part in more)
     return Compared(
         tuple(
-            _window_diff(left, right, row, Later(findings_of, runs, number))
-            for number, ((left, right), row) in enumerate(zip(sides, rows, strict=True))
+            _window_diff(left, right, row, by_factor, Later(findings_of, runs, number))
+            for number, ((left, right), row, by_factor) in enumerate(
+                zip(sides, rows, zip(*accounts, strict=True), strict=True)
+            )
         ),
         runs,
+        None if factor is None else factor.value,
     )
 
 
@@ -122,9 +133,13 @@ def _figures(
 
 
 def _window_diff(
-    base: WindowSide, head: WindowSide, figures: tuple[Any, ...], findings: Later[tuple[Finding, ...]]
+    base: WindowSide,
+    head: WindowSide,
+    figures: tuple[Any, ...],
+    by_factor: tuple[int, int],
+    findings: Later[tuple[Finding, ...]],
 ) -> WindowDiff:
-    (half_cost, *counts), *accounts = figures
+    (half_cost, *counts), remaining, peak, approximated = figures
     make: Callable[..., WindowDiff] = WindowDiff  # the figures are its fields, in order
     return make(
         base.name,
@@ -138,7 +153,9 @@ def _window_diff(
         head.reserved_peak_bytes - base.reserved_peak_bytes,
         in_bytes(half_cost),
         *counts,
-        *accounts,
+        replace(remaining, factor_bytes=by_factor[0]),
+        replace(peak, factor_bytes=by_factor[1]),
+        approximated,
         findings,
     )
 

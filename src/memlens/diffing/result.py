@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Row
 from memlens.diffing.finding import Finding
+from memlens.diffing.terms import PeakAccount, RemainingAccount
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     import pandas as pd
 
     from memlens.trust import Trust
@@ -30,51 +33,6 @@ __all__ = [
 ]
 
 SCHEMA = "memlens.diff/2"
-
-
-@dataclass(frozen=True)
-class RemainingAccount(Row):
-    """Δremaining, term by term; ``unexplained_bytes`` is what is left, and it is 0 in every window of every log.
-
-    ``Δremaining = missing - extra + only head held - only base held - Δreleased - Δunknown frees + Δmismatch``, where a
-    mismatch is ALLOC - FREE of a pair whose two sizes differ.
-    """
-
-    missing_free_bytes: int
-    extra_free_bytes: int
-    only_head_held_bytes: int
-    only_base_held_bytes: int
-    d_released_bytes: int
-    d_unknown_free_bytes: int
-    d_mismatch_bytes: int
-    unexplained_bytes: int
-
-
-@dataclass(frozen=True)
-class PeakAccount(Row):
-    """Δpeak, term by term: Δcarried in, and what is live at head's peak and not at base's, less the opposite, by the same classes.
-
-    Each term is signed, and they add up: ``Δpeak = Σ of all terms``, with ``unexplained_bytes`` 0.  The first three are Δcarried in:
-    the opening blocks that only one run has, and all else (0 where both windows begin with their inputs); the others are Δrise.
-    The last three terms count what was freed up to the two
-    peaks, with the sign that they have in the sum.
-    """
-
-    opening_only_head_bytes: int
-    opening_only_base_bytes: int
-    carried_in_bytes: int
-
-    missing_free_bytes: int
-    extra_free_bytes: int
-    only_head_bytes: int
-    only_base_bytes: int
-    late_free_bytes: int
-    early_free_bytes: int
-    elsewhere_bytes: int
-    released_bytes: int
-    unknown_free_bytes: int
-    mismatch_bytes: int
-    unexplained_bytes: int
 
 
 @dataclass(frozen=True)
@@ -187,8 +145,8 @@ class WindowDiff:
         return not (
             self.cost_bytes
             or self.moved
-            or self.d_remaining_bytes
-            or self.d_rise_bytes
+            or self.remaining_left_bytes
+            or self.rise_left_bytes
             or any(released)
             or any(opening)
             or self.late_frees
@@ -202,16 +160,26 @@ class WindowDiff:
         )
 
     @property
+    def remaining_left_bytes(self) -> int:
+        """Δremaining once a factor between the sizes is taken out; Δremaining itself where there is none."""
+        return self.d_remaining_bytes - self.remaining.factor_bytes
+
+    @property
+    def rise_left_bytes(self) -> int:
+        """Δrise, likewise."""
+        carried_in = self.peak.opening_only_head_bytes + self.peak.opening_only_base_bytes + self.peak.carried_in_bytes
+        return self.d_peak_bytes - self.peak.factor_bytes - carried_in
+
+    @property
     def remaining_explained_bytes(self) -> int:
-        """The part of Δremaining that named findings explain: all but unknown frees and size mismatches."""
-        return self.d_remaining_bytes - (self.remaining.d_mismatch_bytes - self.remaining.d_unknown_free_bytes)
+        """The part of Δremaining that named findings explain: all but unknown frees, size mismatches, and a factor between the sizes."""
+        return self.remaining_left_bytes - (self.remaining.d_mismatch_bytes - self.remaining.d_unknown_free_bytes)
 
     @property
     def peak_explained_bytes(self) -> int:
         """The part of Δpeak that named findings explain, likewise; what was carried in from earlier in the log has no name here."""
-        return self.d_peak_bytes - (
-            self.peak.unknown_free_bytes + self.peak.mismatch_bytes + self.peak.carried_in_bytes
-        )
+        others = self.peak.unknown_free_bytes + self.peak.mismatch_bytes + self.peak.carried_in_bytes
+        return self.d_peak_bytes - self.peak.factor_bytes - others
 
     def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
         """The pair of windows as it stands in the machine output.
@@ -318,6 +286,8 @@ class Diff:
         found_by: Whether ``by`` was not given but found as a family of anchor lines that both logs have.
         notes: What to doubt of the windows or of the comparison, in words.
         repeated: Findings of all windows, alike ones as one, the largest effect first; empty for a single pair.
+        factor: Head's sizes are nearly all those of base times this, and the rest was compared after it was taken out: sizes of findings
+            are base's; ``None`` where there is no such factor.
         top: Findings that :meth:`to_dict` lists for each window; ``None`` is all.
         min_size: Findings of smaller blocks (bytes) are left out of lists (not of figures).
     """
@@ -329,6 +299,7 @@ class Diff:
     found_by: bool = False
     notes: tuple[str, ...] = ()
     repeated: Lazy[tuple[Repeated, ...]] = field(default=Lazy(()), repr=False)
+    factor: Fraction | None = None
     top: int | None = None
     min_size: int = 0
 
@@ -340,14 +311,18 @@ class Diff:
     @property
     def parting(self) -> WindowDiff | None:
         """The first window in which the runs differ in what they leave or in how high they rise, else in anything they do, else in anything."""
-        for differs in (lambda w: w.d_remaining_bytes or w.d_rise_bytes, lambda w: not w.alike, lambda w: not w.same):
+        for differs in (
+            lambda w: w.remaining_left_bytes or w.rise_left_bytes,
+            lambda w: not w.alike,
+            lambda w: not w.same,
+        ):
             for window in self.windows:
                 if differs(window):
                     return window
         return None
 
     def worst(self) -> tuple[WindowDiff, ...]:
-        """The windows by falling |Δremaining|, then |Δrise|, then cost, then |Δpeak|; equal ones in base's order."""
+        """The windows by falling |Δremaining|, then |Δrise|, a factor taken out, then cost, then |Δpeak|; equal ones in base's order."""
         return tuple(sorted(self.windows, key=_weight))
 
     def to_dict(self) -> dict[str, Any]:
@@ -359,6 +334,7 @@ class Diff:
             "head": self.head.to_dict(),
             "by": self.by,
             "found_by": self.found_by,
+            "factor": None if self.factor is None else str(self.factor),
             "notes": list(self.notes),
             "parting": None if parting is None else parting.name,
             "windows": [window.to_dict(self.top, self.min_size) for window in self.windows],
@@ -386,5 +362,5 @@ class Diff:
 
 
 def _weight(window: WindowDiff) -> tuple[int | float, ...]:
-    figures = window.d_remaining_bytes, window.d_rise_bytes, window.cost_bytes, window.d_peak_bytes
+    figures = window.remaining_left_bytes, window.rise_left_bytes, window.cost_bytes, window.d_peak_bytes
     return tuple(-abs(figure) for figure in figures)

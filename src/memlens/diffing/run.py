@@ -138,7 +138,7 @@ def diff(
 def _compared(found: _Windows, given: bool, by: str | None, context: int, top: int | None, min_size: int) -> Diff:
     _check_comparable(*found.logs)
     sides = [[pair[side] for pair in found.pairs.pairs] for side in (0, 1)]
-    compared = compare(*sides, context=context)
+    compared = compare(*sides, context=context, by_factor=True)
     return Diff(
         _side(found.logs[0], sides[0], found.pairs.only_base),
         _side(found.logs[1], sides[1], found.pairs.only_head),
@@ -147,6 +147,7 @@ def _compared(found: _Windows, given: bool, by: str | None, context: int, top: i
         found.by is not None and by is None,
         _notes(found.logs, sides, given or found.by is not None),
         Later(repeated_in, compared.runs) if found.by is not None else (),
+        compared.factor,
         top,
         min_size,
     )

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from memlens.diffing.finding import Finding, Side
     from memlens.diffing.result import Repeated, WindowDiff
 
-__all__ = ["excerpt_of", "finding_blocks", "height_of", "one_sided_table", "repeated_table", "untimely_table"]
+__all__ = [
+    "excerpt_of",
+    "finding_blocks",
+    "height_of",
+    "left_of",
+    "one_sided_table",
+    "repeated_table",
+    "untimely_table",
+]
 
 #: Further places of a finding of many blocks that are told; machine output has all.
 _PLACES = 6
@@ -115,7 +123,7 @@ def _others(finding: Finding) -> str:
 
 def _effect(finding: Finding, window: WindowDiff) -> str:
     effects = (
-        ("Δremaining", finding.d_remaining_bytes, window.d_remaining_bytes),
+        (left_of(window)[0], finding.d_remaining_bytes, left_of(window)[1]),
         (height_of(window)[0], finding.d_peak_bytes, height_of(window)[1]),
     )
     parts = []
@@ -127,8 +135,23 @@ def _effect(finding: Finding, window: WindowDiff) -> str:
 
 
 def height_of(window: WindowDiff) -> tuple[str, int]:
-    """What findings explain of how high the runs go: Δpeak, or Δrise where blocks carried in from earlier in the log are no findings."""
-    return ("Δrise", window.d_rise_bytes) if window.peak.carried_in_bytes else ("Δpeak", window.d_peak_bytes)
+    """What findings explain of how high the runs go: Δpeak, or Δrise where blocks carried in from earlier in the log are no findings.
+
+    A factor between the sizes is taken out, here as there.
+    """
+    by_factor = window.peak.factor_bytes
+    name, whole = (
+        ("Δrise", window.rise_left_bytes)
+        if window.peak.carried_in_bytes
+        else ("Δpeak", window.d_peak_bytes - by_factor)
+    )
+    return f"{name} beside the factor" if by_factor else name, whole
+
+
+def left_of(window: WindowDiff) -> tuple[str, int]:
+    """What findings explain of what the runs leave."""
+    name = "Δremaining beside the factor" if window.remaining.factor_bytes else "Δremaining"
+    return name, window.remaining_left_bytes
 
 
 def excerpt_of(finding: Finding) -> Excerpt | None:

@@ -72,6 +72,12 @@ def _lines(side: WindowSide) -> str:
 
 
 def _notes(diff: Diff) -> Iterator[Line]:
+    if diff.factor is not None:
+        yield Line(
+            f"nearly all sizes of head are those of base times {diff.factor}. That is taken out: blocks of head are compared, and shown in "
+            "findings, by the sizes of base that they stand for.",
+            label="Factor",
+        )
     for note in diff.notes:
         yield Line(note, "doubt", label="Note")
 

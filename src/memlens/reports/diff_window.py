@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memlens.reports.blocks import Block, Column, Fold, Line, Table, Value
-from memlens.reports.diff_findings import excerpt_of, finding_blocks, height_of, one_sided_table, untimely_table
+from memlens.reports.diff_findings import (
+    excerpt_of,
+    finding_blocks,
+    height_of,
+    left_of,
+    one_sided_table,
+    untimely_table,
+)
 from memlens.reports.text import format_change, format_count, format_explained, plural
 from memlens.units import format_bytes, format_signed
 
@@ -88,7 +95,9 @@ def window_blocks(window: WindowDiff, asked: Asked) -> Iterator[Block]:
 def _to_tell(findings: Sequence[Finding], window: WindowDiff, asked: Asked) -> list[Finding]:
     """The findings to tell in full, in their order: what is kept differently, and the first few that explain the peak."""
     untimely = [
-        finding for finding in findings if finding.kind in _UNTIMELY and finding.d_peak_bytes * window.d_rise_bytes > 0
+        finding
+        for finding in findings
+        if finding.kind in _UNTIMELY and finding.d_peak_bytes * window.rise_left_bytes > 0
     ]
     chosen = asked.large(untimely)[:_UNTIMELY_IN_FULL]
     return [finding for finding in asked.large(findings) if _is_kept(finding) or finding in chosen]
@@ -164,18 +173,18 @@ def _approximation(approximation: Approximation | None) -> Iterator[Block]:
 def _explained(window: WindowDiff, findings: Sequence[Finding]) -> Iterator[Line]:
     moved = f"{plural(window.moved, 'block')} ({format_bytes(window.moved_bytes)})"
     also = _beside(window)
-    if window.moved and not findings and not window.d_remaining_bytes and not window.d_rise_bytes:
+    if window.moved and not findings and not window.remaining_left_bytes and not window.rise_left_bytes:
         what = "The same work in another order" if also else "No difference but the order"
         yield Line(f"{what}: {moved} come in another order, and are freed alike. {also}".rstrip(), "good")
         return
-    name, whole = height_of(window)
+    (remaining, left), (name, whole) = left_of(window), height_of(window)
     parts = [
         _share(name, part, whole, sum(1 for effect in effects if effect))
         for name, part, whole, effects in (
             (
-                "Δremaining",
+                remaining,
                 window.remaining_explained_bytes,
-                window.d_remaining_bytes,
+                left,
                 [finding.d_remaining_bytes for finding in findings],
             ),
             (name, window.peak_explained_bytes, whole, [finding.d_peak_bytes for finding in findings]),
@@ -189,7 +198,7 @@ def _explained(window: WindowDiff, findings: Sequence[Finding]) -> Iterator[Line
         only = " and ".join(f"{format_bytes(size)} in {which} only" for which, size in sides if size)
         yield Line(f"No difference in what is kept: the runs differ in temporaries, {only}.", "good")
     else:
-        yield Line(f"Δremaining and {name} are 0 B: what differs adds up to nothing.", "good")
+        yield Line(f"{remaining} and {name} are 0 B: what differs adds up to nothing.", "good")
     if window.moved:
         yield Line(f"{moved} come in another order, and are freed alike", "quiet", label="Moved")
 
@@ -197,6 +206,8 @@ def _explained(window: WindowDiff, findings: Sequence[Finding]) -> Iterator[Line
 def _beside(window: WindowDiff) -> str:
     """What differs though no block of the window tells it: what was carried in from earlier in the log, and what is reserved."""
     parts = []
+    if factor := window.peak.factor_bytes:
+        parts.append(f"the factor between the sizes makes {format_signed(factor)} of Δpeak")
     if carried := window.peak.carried_in_bytes:
         parts.append(f"what is carried in differs by {format_signed(carried)}")
     if reserved := window.d_reserved_peak_bytes:
@@ -254,6 +265,7 @@ def _account(window: WindowDiff) -> Iterator[Block]:
         ("Older blocks freed", -remaining.d_released_bytes, peak.released_bytes),
         ("Frees without an ALLOC", -remaining.d_unknown_free_bytes, peak.unknown_free_bytes),
         ("Sizes that disagree", remaining.d_mismatch_bytes, peak.mismatch_bytes),
+        ("Factor between the sizes", remaining.factor_bytes, peak.factor_bytes),
     )
     used: list[tuple[Value, ...]] = [term for term in terms if term[1] or term[2]]
     if not used:
