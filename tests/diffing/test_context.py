@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from memlens.diffing.context import context_lines
-from memlens.diffing.result import ContextLine
+from memlens.diffing.finding import ContextLine
 from memlens.events import EventLog
 from memlens.facts import Facts
 from memlens.parsing.reader import read

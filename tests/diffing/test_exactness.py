@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 import exact_alignment
 import numpy as np
 import pytest
-from diff_judge import check, check_accounts, of_kind
+from diff_judge import assert_mirrored, check, check_accounts, of_kind
 from exact_alignment import Born, alignments, cost_of, exact, plain_cost
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,21 +21,11 @@ from real_windows import RELATIONS, real_windows
 from memlens.diffing import align as alignment
 from memlens.diffing import order
 from memlens.diffing.align import align
-from memlens.diffing.result import Finding, WindowDiff
 from memlens.diffing.run import diff, diff_windows
 from memlens.events import EventLog, Kind
+from memlens.facts import Facts
 from memlens.parsing.reader import read
 from memlens.slicing import Window
-
-MIRRORED = {
-    "missing_free": "extra_free",
-    "only_head": "only_base",
-    "late_free": "early_free",
-    "base": "head",
-    "head": "base",
-}
-MIRRORED |= {new: old for old, new in MIRRORED.items()}
-
 
 # --- real logs -----------------------------------------------------------------------------------------------------------
 
@@ -109,15 +97,22 @@ def test_case_1_is_one_missing_free_that_explains_all_of_it(examples: Path) -> N
 
 Rows = list[tuple[Kind, int, int]]
 _KINDS = st.sampled_from([Kind.ALLOC] * 8 + [Kind.FREE] * 7 + [Kind.RESERVE, Kind.RELEASE])
+#: Blocks from before the input, by address.
+_OPENING: st.SearchStrategy[list[tuple[int, int]]] = st.just([]) | st.lists(
+    st.tuples(st.integers(1, 6), st.sampled_from([0, 1, 256, 300])), max_size=4, unique_by=lambda row: row[0]
+)
 _ROWS = st.lists(st.tuples(_KINDS, st.sampled_from([0, 1, 2, 3, 256, 300, 512, 2**40]), st.integers(1, 6)), max_size=30)
 
 
 @st.composite
 def windows(draw: st.DrawFn, rows: Rows | None = None) -> Window:
     """A window of a log sound or broken: few addresses, so that they are used again, freed unknown, freed as another size."""
-    rows = draw(_ROWS) if rows is None else rows
-    edges = sorted(draw(st.tuples(st.integers(0, len(rows)), st.integers(0, len(rows)))))
-    lo, hi = edges if draw(st.booleans()) else (0, len(rows))
+    opening = draw(_OPENING)
+    rows = [*((Kind.ALLOC, size, address) for address, size in opening), *(draw(_ROWS) if rows is None else rows)]
+    first, last = len(opening), len(rows)
+    edges = sorted(draw(st.tuples(st.integers(first, last), st.integers(first, last))))
+    lo, hi = edges if draw(st.booleans()) else (first, last)
+    first_line = 1 - first  # what comes before the input has no line
     columns: dict[str, Any] = {}
     if draw(st.booleans()):
         asked = draw(st.lists(st.sampled_from([-1, -1, 1, 2, 250]), min_size=len(rows), max_size=len(rows)))
@@ -126,8 +121,9 @@ def windows(draw: st.DrawFn, rows: Rows | None = None) -> Window:
         owners = draw(st.lists(st.integers(-1, 2), min_size=len(rows), max_size=len(rows)))
         columns |= {"owner": np.array(owners, np.int32), "owner_names": ("add", "pd_op.add", "matmul")}
     threads = draw(st.lists(st.integers(1, 3), min_size=len(rows), max_size=len(rows)))
-    log = EventLog.from_rows(rows, thread=np.array(threads, np.int64), line=np.arange(1, len(rows) + 1), **columns)
-    return Window(log, f"{lo}-{hi}", lo, hi, lo, hi, lo + 1, hi)
+    lines, facts = np.arange(first_line, first_line + len(rows)), Facts(opening=first)
+    log = EventLog.from_rows(rows, thread=np.array(threads, np.int64), line=lines, facts=facts, **columns)
+    return Window(log, f"{lo}-{hi}", lo, hi, lo, hi, lo + first_line, hi + first_line - 1)
 
 
 @st.composite
@@ -145,39 +141,6 @@ def alike(draw: st.DrawFn) -> tuple[Window, Window]:
 
 
 any_pair = alike() | st.tuples(windows(), windows())
-
-
-def assert_mirrored(there: WindowDiff, back: WindowDiff, where: str = "") -> None:
-    for name in ("d_remaining_bytes", "d_peak_bytes", "d_reserved_peak_bytes"):
-        assert getattr(there, name) == -getattr(back, name), where
-    for name in ("cost_bytes", "pairs", "moved", "moved_bytes"):
-        assert getattr(there, name) == getattr(back, name), where
-    assert (there.only_head_temporary_bytes, there.only_base_temporary_bytes) == (
-        back.only_base_temporary_bytes,
-        back.only_head_temporary_bytes,
-    ), where
-    one, two = there.remaining, back.remaining
-    assert (one.missing_free_bytes, one.extra_free_bytes) == (two.extra_free_bytes, two.missing_free_bytes), where
-    assert (one.only_head_held_bytes, one.only_base_held_bytes) == (
-        two.only_base_held_bytes,
-        two.only_head_held_bytes,
-    ), where
-    for name in ("d_released_bytes", "d_unknown_free_bytes", "d_mismatch_bytes"):
-        assert getattr(one, name) == -getattr(two, name), where
-    for spec in fields(there.peak):
-        kind = spec.name.removesuffix("_bytes")
-        other = MIRRORED.get(kind, kind)
-        assert getattr(there.peak, spec.name) == -getattr(back.peak, f"{other}_bytes"), where
-    assert Counter(look(f) for f in there.findings) == Counter(look(f, mirrored=True) for f in back.findings), where
-
-
-def look(f: Finding, *, mirrored: bool = False) -> tuple[Any, ...]:
-    """A finding as something to compare; mirrored is how the comparison the other way round should have it."""
-    sign = -1 if mirrored else 1
-    kind, fate = (MIRRORED.get(f.kind, f.kind), MIRRORED.get(str(f.fate), f.fate)) if mirrored else (f.kind, f.fate)
-    members = [(m.head, m.base) if mirrored else (m.base, m.head) for m in f.members]
-    figures = (f.size_bytes, f.requested_bytes, f.count, sign * f.d_remaining_bytes, sign * f.d_peak_bytes)
-    return kind, fate, *figures, frozenset(members)
 
 
 @settings(deadline=None, max_examples=300)

@@ -94,7 +94,9 @@ def test_a_start_of_one_run_alone_takes_the_place_of_the_common_one(tmp_path: Pa
     head = log(tmp_path, "head.log", "+2@9", "+3@8", "BEGIN 7", "+256@a")
     found = diff(base, head, start="GO", head_start_regex=r"BEGIN \d")
     assert (found.windows[0].base.start_line, found.windows[0].head.start_line) == (2, 3)
-    assert found.windows[0].same
+    assert found.windows[0].alike
+    assert not found.windows[0].same  # base carries in 1 byte and head 5
+    assert (found.windows[0].d_carried_in_bytes, found.windows[0].peak.carried_in_bytes) == (4, 4)
 
 
 def test_each_run_has_its_own_count_of_starts(tmp_path: Path) -> None:
@@ -102,7 +104,7 @@ def test_each_run_has_its_own_count_of_starts(tmp_path: Path) -> None:
     head = log(tmp_path, "head.log", "GO", "+512@a", "GO", "+1@b")
     found = diff(base, head, start="GO", base_nth=2, head_nth=1, end="GO")
     assert (found.windows[0].base.start_line, found.windows[0].head.start_line) == (3, 1)
-    assert found.windows[0].same
+    assert found.windows[0].alike
     assert [note for note in found.notes if "no line ends it" in note]  # base's second GO is the last one
 
 

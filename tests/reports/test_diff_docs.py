@@ -10,7 +10,7 @@ from typing import Any
 
 import made_diffs as made
 
-from memlens.diffing.result import KINDS
+from memlens.diffing.finding import KINDS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "diff.md").read_text()
 
@@ -26,7 +26,15 @@ def fields_of(value: Any) -> Iterator[str]:
 
 
 def test_every_field_of_the_machine_output_is_described() -> None:
-    diffs = [made.messy(), made.late(), made.series(), replace(made.many(3), top=1)]
+    diffs = [
+        made.messy(),
+        made.late(),
+        made.opening(),
+        made.factored(),
+        made.piling(),
+        made.series(),
+        replace(made.many(3), top=1),
+    ]
     named = {name for diff in diffs for name in fields_of(diff.to_dict())}
     missing = sorted(name for name in named - {"ok"} if f"`{name}`" not in PAGE)
     assert len(named) > 50
@@ -35,5 +43,5 @@ def test_every_field_of_the_machine_output_is_described() -> None:
 
 def test_every_kind_of_finding_is_described() -> None:
     assert re.findall(
-        r"^\| `(\w+)` \| (?:paired|only head|only base|born|both|the opposite)", PAGE, re.MULTILINE
+        r"^\| `(\w+)` \| (?:paired|only head|only base|born|both|live|the opposite)", PAGE, re.MULTILINE
     ) == list(KINDS)

@@ -13,7 +13,8 @@ import made_diffs as made
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.diffing.result import KINDS, Diff
+from memlens.diffing.finding import KINDS
+from memlens.diffing.result import Diff
 from memlens.reports import csv_report, json_report
 from memlens.reports.blocks import Excerpt, Fold, Line, Quoted
 from memlens.reports.diff_findings import finding_blocks
@@ -30,7 +31,7 @@ def markdown(diff: Diff) -> str:
 
 def test_json_holds_the_names_of_the_contract_and_exact_figures() -> None:
     values = json.loads(json_report.render(made.case1()))
-    assert (values["schema"], values["by"], values["found_by"]) == ("memlens.diff/1", None, False)
+    assert (values["schema"], values["by"], values["found_by"]) == ("memlens.diff/2", None, False)
     (window,) = values["windows"]
     figures = ("d_remaining_bytes", "d_peak_bytes", "missing_free_bytes", "extra_free_bytes", "unexplained_bytes")
     assert [window[key] for key in figures] == [3538944, 0, 3538944, 0, 0]
@@ -83,7 +84,8 @@ def test_markdown_begins_with_the_two_runs_and_one_short_table() -> None:
     lines = markdown(made.case1()).splitlines()
     assert lines[0].startswith("**Base:** `examples/logs/case1_pt.log: START SOT_CALL_0`")
     assert lines[4] == "|  | Base | Head | Δ | Change |"
-    assert lines[6] == "| Remaining | 3.38 MiB | 6.75 MiB | **+3.38 MiB** | +100.00% |"
+    assert lines[6] == "| Peak | 10.12 MiB | 10.12 MiB | **0 B** |  |"
+    assert lines[7] == "| Remaining | 3.38 MiB | 6.75 MiB | **+3.38 MiB** | +100.00% |"
 
 
 def unfenced(text: str) -> str:

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.diffing.result import Approximation, Diff, Member
+from memlens.diffing.finding import Member
+from memlens.diffing.result import Approximation, Diff
 from memlens.reports.diff_screens import diff_blocks
 from memlens.reports.markdown import render as render_markdown
 from memlens.reports.terminal import render
@@ -22,8 +23,12 @@ WIDTHS = {"80": 80, "120": 120, "pipe": None}
 DIFFS: dict[str, Callable[[], Diff]] = {
     "case1": made.case1,
     "equal": made.equal,
+    "factored": made.factored,
+    "identical": made.identical,
+    "opening": made.opening,
     "moved": made.moved_only,
     "late": made.late,
+    "piling": made.piling,
     "messy": made.messy,
     "only_held": made.only_held,
     "hostile": made.hostile,
@@ -104,11 +109,68 @@ def test_bytes_come_before_percent_and_a_percent_of_nothing_is_new() -> None:
     assert lines["Frees"] == ["Frees", "2", "1", "-1", "-50.00%"]
 
 
-def test_equal_windows_are_one_clear_line_even_where_one_run_reserves_more() -> None:
-    text = screen(made.equal())
+def test_equal_windows_are_one_clear_line() -> None:
+    text = screen(made.identical())
     assert "\nNo difference: every allocation has its partner" in text
-    assert "+3.38 MiB  +10.25%" in text
     assert "Adding up" not in text
+
+
+def test_no_difference_is_said_only_where_what_is_reserved_and_carried_in_is_equal_too() -> None:
+    text = " ".join(screen(made.equal()).split())
+    assert "No difference" not in text
+    assert "The same work: every allocation has its partner" in text
+    assert "The reserved peak differs by +3.38 MiB." in text
+    base = made.figures("w", 1, 0, made.BLOCK, carried_in_bytes=made.BLOCK)
+    head = made.figures("w", 1, 0, made.BLOCK, carried_in_bytes=3 * made.BLOCK)
+    window = made.window("w", base, head, peak=made.peak(carried_in=2 * made.BLOCK))
+    assert (window.alike, window.same) == (True, False)
+    for found in (made.diff(window), made.diff(window, window, by="w")):
+        text = " ".join(screen(found).split())
+        assert "No difference" not in text
+        assert "The same work" in text
+        assert "+6.75 MiB" in text
+
+
+def test_what_piles_up_until_the_work_is_done_is_one_line_with_its_total() -> None:
+    text = " ".join(screen(made.piling()).split())
+    # 30 × 3.375 MiB and 30 × 0.84375 MiB
+    assert "Piling up head keeps 60 blocks, 126.56 MiB, until the work of the window is done, from line 104 on:" in text
+    assert "30 × 3.38 MiB, 30 × 864.00 KiB; base frees the like sooner, or has none" in text
+    assert "Late free: 30 × 3.38 MiB (3538944 B) = 101.25 MiB both runs free it, head only when the work" in text
+    assert "both runs make up to 900 ALLOCs (1.32 GiB) between the one FREE and the other" in text
+
+
+def test_a_factor_between_the_sizes_is_the_first_thing_said_and_what_is_left_is_explained() -> None:
+    text = " ".join(screen(made.factored()).split())
+    assert text.index("Factor nearly all sizes of head are those of base times 2.") < text.index("Peak ")
+    assert "Explained 100.00% of Δremaining beside the factor, by 1 finding" in text
+    assert "Effect +3.38 MiB of Δremaining beside the factor (100.00%)" in text
+    assert "Factor between the sizes +6.75 MiB +10.12 MiB Sum +10.12 MiB +10.12 MiB" in text
+    assert made.factored().to_dict()["factor"] == "2"
+
+
+def test_the_peak_comes_first_and_the_rise_beside_it_where_something_was_carried_in() -> None:
+    lines = [" ".join(line.split()) for line in screen(made.opening()).splitlines()]
+    at = lines.index("Peak 16.88 MiB 23.62 MiB +6.75 MiB +40.00%")  # (2 + 3) and (4 + 3) blocks of 3.375 MiB
+    assert lines[at + 1 : at + 5] == [
+        "Rise 10.12 MiB 10.12 MiB 0 B",
+        "Carried in 6.75 MiB 13.50 MiB +6.75 MiB +100.00%",
+        "Remaining 3.38 MiB 3.38 MiB 0 B",
+        "Live at the end 10.12 MiB 16.88 MiB +6.75 MiB +66.66%",
+    ]
+    assert "Explained 100.00% of Δpeak, by 2 findings" in lines
+    assert "Rise" not in screen(made.case1())
+
+
+def test_peaks_of_several_windows_are_never_added() -> None:
+    row = replace(made.series().repeated[0], largest_d_peak_bytes=made.BLOCK, largest_window="SOT_CALL_9")
+    found = replace(made.series(), repeated=(row,))
+    text = screen(found, None)
+    assert "Largest Δpeak" in text
+    assert "SOT_CALL_9" in text
+    values = row.to_dict()
+    assert (values["largest_d_peak_bytes"], values["largest_window"]) == (made.BLOCK, "SOT_CALL_9")
+    assert "d_peak_bytes" not in values
 
 
 def test_the_same_work_in_another_order_is_no_difference() -> None:
@@ -263,7 +325,7 @@ def test_a_series_says_where_the_runs_part_and_what_repeats() -> None:
     assert "only in base: SOT_CALL_99 only in head: EXTRA_0," in flat
     assert "EXTRA_5 and 2 more" in flat
     assert "Parting the runs part first in [red]STEP[/]" in flat
-    assert "(base line 300, head line 307): Δremaining +3.38 MiB, Δpeak 0 B" in flat
+    assert "(base line 300, head line 307): Δremaining +3.38 MiB, Δrise 0 B" in flat
     # 23 of 25 windows keep one block each, and every fifth window one more: 28 in all.
     assert "Together Δremaining +94.50 MiB; 23 of 25 windows differ" in flat
     assert re.search(r"^3\.38 MiB  kept by head +23 of 25 +28  \+94\.50 MiB", text, re.MULTILINE)

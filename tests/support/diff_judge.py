@@ -7,14 +7,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import Any
 
 from exact_alignment import both_born, cheapest_born, exact
 
-from memlens.diffing.result import Finding, Member, Side, WindowDiff
+from memlens.diffing.finding import Finding, Member, Side
+from memlens.diffing.result import WindowDiff
 from memlens.events import EventLog, Kind
 from memlens.slicing import Window
 
-__all__ = ["check", "check_accounts", "of_kind", "total"]
+__all__ = ["assert_mirrored", "check", "check_accounts", "of_kind", "total"]
 
 # --- the windows, event by event ---------------------------------------------------------------------------------------
 
@@ -43,7 +45,9 @@ class Plain:
     unknown: dict[int, int]
     mismatched: dict[int, int]
     remaining: int
-    peak: int
+    rise: int
+    carried_in: int
+    opening: dict[int, int]
     peak_event: int | None
 
     @property
@@ -58,7 +62,7 @@ class Plain:
 
 def plain(window: Window) -> Plain:
     log, other = window.log, partners(window.log)
-    found = Plain({}, set(), {}, {}, {}, 0, 0, None)
+    found = Plain({}, set(), {}, {}, {}, 0, 0, 0, {}, None)
     kinds, sizes = log.kind.tolist(), log.size.tolist()
     for event in range(window.lo, window.hi):
         size = sizes[event]
@@ -77,8 +81,11 @@ def plain(window: Window) -> Plain:
                 if sizes[alloc] != size:
                     found.mismatched[event] = sizes[alloc] - size
             found.remaining -= size
-        if found.remaining > found.peak:
-            found.peak, found.peak_event = found.remaining, event
+        if found.remaining > found.rise:
+            found.rise, found.peak_event = found.remaining, event
+    for event in range(window.lo):
+        found.carried_in += {Kind.ALLOC: sizes[event], Kind.FREE: -sizes[event]}.get(kinds[event], 0)
+    found.opening = {e: sizes[e] for e in range(log.facts.opening) if kinds[e] == Kind.ALLOC}
     return found
 
 
@@ -110,12 +117,20 @@ def check_accounts(base: Window, head: Window, found: WindowDiff, where: str = "
 
 def check_figures(one: Plain, two: Plain, found: WindowDiff, where: str) -> None:
     assert found.d_remaining_bytes == two.remaining - one.remaining, where
-    assert found.d_peak_bytes == two.peak - one.peak, where
+    assert found.d_carried_in_bytes == two.carried_in - one.carried_in, where
+    assert found.d_rise_bytes == two.rise - one.rise, where
+    assert found.d_peak_bytes == found.d_carried_in_bytes + found.d_rise_bytes, where
+    assert found.d_live_bytes == found.d_carried_in_bytes + found.d_remaining_bytes, where
     for side, twin in ((found.base, one), (found.head, two)):
-        assert (side.remaining_bytes, side.peak_bytes, side.peak_event) == (
+        assert (side.remaining_bytes, side.rise_bytes, side.peak_event) == (
             twin.remaining,
-            twin.peak,
+            twin.rise,
             twin.peak_event,
+        ), where
+        assert (side.carried_in_bytes, side.peak_bytes, side.live_bytes) == (
+            twin.carried_in,
+            twin.carried_in + twin.rise,
+            twin.carried_in + twin.remaining,
         ), where
         assert side.allocs == len(twin.born), where
     assert found.remaining.unexplained_bytes == found.peak.unexplained_bytes == 0, where
@@ -139,6 +154,9 @@ def check_members(base: Window, head: Window, one: Plain, two: Plain, found: Win
     for window, twin, of_head in ((base, one, False), (head, two, True)):
         seen: set[int | None] = set()
         for f, _, side in sides_of(found, of_head=of_head):
+            if f.kind.startswith("opening"):  # what becomes of it is a finding of its own
+                assert twin.opening[event_of(side)] == f.size_bytes
+                continue
             assert side.alloc_event not in seen
             seen.add(side.alloc_event)
             free = partners(window.log).get(event_of(side))
@@ -175,7 +193,7 @@ def check_fates(one: Plain, two: Plain, f: Finding) -> None:
         left = None if member.base is None else member.base.alloc_event
         right = None if member.head is None else member.head.alloc_event
         held = left in one.held, right in two.held
-        one_sided = f.kind in ("only_head", "only_base", "released")
+        one_sided = f.kind.endswith(("only_head", "only_base", "released"))
         assert one_sided == (member.base is None or member.head is None)
         match f.kind:
             case "missing_free":
@@ -184,10 +202,12 @@ def check_fates(one: Plain, two: Plain, f: Finding) -> None:
                 assert held == (True, False)
             case "only_head":
                 assert member.base is None
-                assert f.fate == ("held" if held[1] else "temporary")
+                assert f.fate in (("held",) if held[1] else ("temporary", "to_end"))
             case "only_base":
                 assert member.head is None
-                assert f.fate == ("held" if held[0] else "temporary")
+                assert f.fate in (("held",) if held[0] else ("temporary", "to_end"))
+            case "opening_only_head" | "opening_only_base":
+                assert (member.base is None) == (f.kind == "opening_only_head")
             case "released":
                 side, twin = (member.head, two) if f.fate == "head" else (member.base, one)
                 assert side is not None
@@ -221,7 +241,7 @@ def check_counts(base: Window, head: Window, one: Plain, two: Plain, found: Wind
             rising[at : at + 1] = [right]
         assert len(pairs) - len(rising) <= found.moved
     other_fate = total(found, "missing_free") + total(found, "extra_free")
-    unpaired = total(found, "only_head", "temporary") + total(found, "only_base", "temporary")
+    unpaired = temporaries(found, "only_head") + temporaries(found, "only_base")
     unpaired += 2 * (total(found, "only_head", "held") + total(found, "only_base", "held"))
     # Alone, the two of a moved pair cost 2 or 4 half bytes a byte; 3 where their fates differ, of which 2 are in other_fate.
     moved = round(found.cost_bytes * 2) - 2 * other_fate - unpaired
@@ -232,14 +252,18 @@ def thread_of(log: EventLog, event: int) -> int:
     return -1 if log.thread is None else int(log.thread[event])
 
 
+def temporaries(found: WindowDiff, kind: str) -> int:
+    return total(found, kind, "temporary") + total(found, kind, "to_end")
+
+
 def check_remaining(one: Plain, two: Plain, found: WindowDiff) -> None:
     account = found.remaining
     assert account.missing_free_bytes == total(found, "missing_free")
     assert account.extra_free_bytes == total(found, "extra_free")
     assert account.only_head_held_bytes == total(found, "only_head", "held")
     assert account.only_base_held_bytes == total(found, "only_base", "held")
-    assert found.only_head_temporary_bytes == total(found, "only_head", "temporary")
-    assert found.only_base_temporary_bytes == total(found, "only_base", "temporary")
+    assert found.only_head_temporary_bytes == temporaries(found, "only_head")
+    assert found.only_base_temporary_bytes == temporaries(found, "only_base")
     assert account.d_released_bytes == total(found, "released", "head") - total(found, "released", "base")
     assert account.d_released_bytes == sum(two.released.values()) - sum(one.released.values())
     assert account.d_unknown_free_bytes == sum(two.unknown.values()) - sum(one.unknown.values())
@@ -262,7 +286,11 @@ def check_peak(base: Window, head: Window, one: Plain, two: Plain, found: Window
     """Each term from the blocks of its findings; what no finding names is live at both peaks, size by size."""
     live = live_at_peak(base, one), live_at_peak(head, two)
     terms: Counter[str] = Counter()
+    check_opening(base, head, one, two, found)
     for f in found.findings:
+        if f.kind.startswith("opening"):
+            assert f.d_peak_bytes == (1 if f.kind == "opening_only_head" else -1) * f.total_bytes
+            continue
         effects = [effect_on_peak(f, member, one, two, live) for member in f.members]
         assert f.d_peak_bytes == sum(effects), f.kind
         carried_in = event_of(f.base or f.head) not in (one if f.base else two).born
@@ -278,12 +306,29 @@ def check_peak(base: Window, head: Window, one: Plain, two: Plain, found: Window
         for twin, at_peak, head in zip((one, two), live, (False, True), strict=True)
     ]
     assert {s: n for s, n in left_over[0].items() if s} == {s: n for s, n in left_over[1].items() if s}
-    assert account.late_free_bytes >= 0 >= account.early_free_bytes
+    assert found.late_frees or account.late_free_bytes >= 0 >= account.early_free_bytes
     assert account.released_bytes == one.freed_by_peak(one.released) - two.freed_by_peak(two.released)
     assert account.unknown_free_bytes == one.freed_by_peak(one.unknown) - two.freed_by_peak(two.unknown)
     assert account.mismatch_bytes == two.freed_by_peak(two.mismatched) - one.freed_by_peak(one.mismatched)
     assert sum(getattr(account, spec.name) for spec in fields(account)) == found.d_peak_bytes
     assert sum(f.d_peak_bytes for f in found.findings) == found.peak_explained_bytes
+
+
+def check_opening(base: Window, head: Window, one: Plain, two: Plain, found: WindowDiff) -> None:
+    """What only one run has from before its input, size by size; of windows that do not begin with their inputs nothing."""
+    account, names = found.peak, ("opening_only_base", "opening_only_head")
+    begin = all(window.lo == window.log.facts.opening for window in (base, head))
+    sizes = [Counter(twin.opening.values()) if begin else Counter[int]() for twin in (one, two)]
+    for name, here, there in zip(names, sizes, sizes[::-1], strict=True):
+        only: Counter[int] = Counter()
+        for f in of_kind(found, name):
+            only[f.size_bytes] += f.count
+        assert only == here - there, name
+    assert account.opening_only_head_bytes == total(found, "opening_only_head")
+    assert account.opening_only_base_bytes == -total(found, "opening_only_base")
+    terms = account.opening_only_head_bytes, account.opening_only_base_bytes, account.carried_in_bytes
+    assert sum(terms) == found.d_carried_in_bytes
+    assert not (begin and account.carried_in_bytes)
 
 
 def effect_on_peak(f: Finding, member: Member, one: Plain, two: Plain, live: tuple[set[int], set[int]]) -> int:
@@ -301,11 +346,61 @@ def effect_on_peak(f: Finding, member: Member, one: Plain, two: Plain, live: tup
             effect -= sign * f.size_bytes  # counts where it is gone
         born.append(event < twin.peak_end or event not in twin.born)
         effect += sign * f.size_bytes * there[-1]
-    if f.kind == "late_free":
-        assert (there, born) == ([False, True], [True, True])
-    elif f.kind == "early_free":
-        assert (there, born) == ([True, False], [True, True])
+    if f.kind in ("late_free", "early_free"):
+        at_peaks = there == ([False, True] if f.kind == "late_free" else [True, False]) and all(born)
+        # Where the peaks do not tell it, the one FREE comes much later.
+        assert at_peaks or (f.late_by_allocs or 0) >= 8
     elif f.kind == "elsewhere":
         assert there == born
         assert there[0] != there[1]
     return effect
+
+
+# --- the comparison the other way round --------------------------------------------------------------------------------
+
+MIRRORED = {
+    "missing_free": "extra_free",
+    "only_head": "only_base",
+    "late_free": "early_free",
+    "opening_only_head": "opening_only_base",
+    "base": "head",
+    "head": "base",
+}
+MIRRORED |= {new: old for old, new in MIRRORED.items()}
+
+
+def assert_mirrored(there: WindowDiff, back: WindowDiff, where: str = "") -> None:
+    """The one comparison says of base what the other says of head."""
+    for name in (
+        *("d_remaining_bytes", "d_carried_in_bytes", "d_live_bytes"),
+        *("d_peak_bytes", "d_rise_bytes", "d_reserved_peak_bytes"),
+    ):
+        assert getattr(there, name) == -getattr(back, name), where
+    for name in ("cost_bytes", "pairs", "moved", "moved_bytes", "late_frees", "alike", "same"):
+        assert getattr(there, name) == getattr(back, name), where
+    assert (there.only_head_temporary_bytes, there.only_base_temporary_bytes) == (
+        back.only_base_temporary_bytes,
+        back.only_head_temporary_bytes,
+    ), where
+    one, two = there.remaining, back.remaining
+    assert (one.missing_free_bytes, one.extra_free_bytes) == (two.extra_free_bytes, two.missing_free_bytes), where
+    assert (one.only_head_held_bytes, one.only_base_held_bytes) == (
+        two.only_base_held_bytes,
+        two.only_head_held_bytes,
+    ), where
+    for name in ("d_released_bytes", "d_unknown_free_bytes", "d_mismatch_bytes"):
+        assert getattr(one, name) == -getattr(two, name), where
+    for spec in fields(there.peak):
+        kind = spec.name.removesuffix("_bytes")
+        other = MIRRORED.get(kind, kind)
+        assert getattr(there.peak, spec.name) == -getattr(back.peak, f"{other}_bytes"), where
+    assert Counter(look(f) for f in there.findings) == Counter(look(f, mirrored=True) for f in back.findings), where
+
+
+def look(f: Finding, *, mirrored: bool = False) -> tuple[Any, ...]:
+    """A finding as something to compare; mirrored is how the comparison the other way round should have it."""
+    sign = -1 if mirrored else 1
+    kind, fate = (MIRRORED.get(f.kind, f.kind), MIRRORED.get(str(f.fate), f.fate)) if mirrored else (f.kind, f.fate)
+    members = [(m.head, m.base) if mirrored else (m.base, m.head) for m in f.members]
+    figures = (f.size_bytes, f.requested_bytes, f.count, sign * f.d_remaining_bytes, sign * f.d_peak_bytes)
+    return kind, fate, *figures, f.late_by_allocs, f.late_by_bytes, frozenset(members)

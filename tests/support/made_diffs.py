@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
+from memlens.diffing.finding import ContextLine, Finding, Member, Side
 from memlens.diffing.result import (
     Approximation,
-    ContextLine,
     Diff,
-    Finding,
-    Member,
     PeakAccount,
     RemainingAccount,
     Repeated,
     RunSide,
-    Side,
     WindowDiff,
     WindowSide,
 )
@@ -24,8 +22,8 @@ if TYPE_CHECKING:
     from memlens.trust import Trust
 
 __all__ = [
-    "BLOCK", "HOSTILE", "LONG", "FakeTrust", "case1", "context", "diff", "equal", "figures", "finding", "hostile",
-    "huge", "late", "many", "messy", "missing", "moved_only", "only_held", "peak", "remaining", "run", "series", "side", "window",
+    "BLOCK", "HOSTILE", "LONG", "FakeTrust", "case1", "context", "diff", "equal", "factored", "figures", "finding", "hostile",
+    "huge", "identical", "late", "many", "messy", "missing", "moved_only", "only_held", "opening", "peak", "piling", "remaining", "run", "series", "side", "window",
 ]  # fmt: skip
 
 BLOCK = 3_538_944  # the tensor of case 1: 3.375 MiB
@@ -79,6 +77,8 @@ def finding(kind: Any, size: int = BLOCK, **changes: Any) -> Finding:
         "total_bytes": size * count,
         "d_remaining_bytes": 0,
         "d_peak_bytes": 0,
+        "late_by_allocs": None,
+        "late_by_bytes": None,
         "owner": None,
         "freed_by": None,
         "base": None,
@@ -114,7 +114,7 @@ def remaining(**terms: int) -> RemainingAccount:
     """The account of Δremaining with these terms and no others."""
     names = (
         *("missing_free_bytes", "extra_free_bytes", "only_head_held_bytes", "only_base_held_bytes"),
-        *("d_released_bytes", "d_unknown_free_bytes", "d_mismatch_bytes", "unexplained_bytes"),
+        *("d_released_bytes", "d_unknown_free_bytes", "d_mismatch_bytes", "unexplained_bytes", "factor_bytes"),
     )
     return RemainingAccount(**{name: terms.get(name.removesuffix("_bytes"), 0) for name in names})
 
@@ -122,15 +122,16 @@ def remaining(**terms: int) -> RemainingAccount:
 def peak(**terms: int) -> PeakAccount:
     """The account of Δpeak with these terms and no others."""
     names = (
+        *("opening_only_head_bytes", "opening_only_base_bytes", "carried_in_bytes"),
         *("missing_free_bytes", "extra_free_bytes", "only_head_bytes", "only_base_bytes", "late_free_bytes"),
         *("early_free_bytes", "elsewhere_bytes", "released_bytes", "unknown_free_bytes", "mismatch_bytes"),
-        "unexplained_bytes",
+        *("unexplained_bytes", "factor_bytes"),
     )
     return PeakAccount(**{name: terms.get(name.removesuffix("_bytes"), 0) for name in names})
 
 
 def figures(name: str, start: int, left: int, top: int, **changes: Any) -> WindowSide:
-    """One run's window that leaves ``left`` bytes and rises by ``top``: three blocks allocated, the rest freed."""
+    """One run's window that leaves ``left`` bytes and rises by ``top``: three blocks allocated, the rest freed; nothing is carried in."""
     values: dict[str, Any] = {
         "end_line": start + 27,
         "events": 8,
@@ -140,9 +141,12 @@ def figures(name: str, start: int, left: int, top: int, **changes: Any) -> Windo
         "free_bytes": max(top, 0) - left,
         "peak_event": 35,
         "reserved_peak_bytes": 34_506_496,
+        "carried_in_bytes": 0,
         **changes,
     }
-    return WindowSide(name=name, start_line=start, remaining_bytes=left, peak_bytes=top, **values)
+    carried_in = values["carried_in_bytes"]
+    levels = {"live_bytes": carried_in + left, "peak_bytes": carried_in + top, "rise_bytes": top}
+    return WindowSide(name=name, start_line=start, remaining_bytes=left, **levels, **values)
 
 
 def window(
@@ -160,6 +164,7 @@ def window(
         "moved_bytes": 0,
         "only_head_temporary_bytes": 0,
         "only_base_temporary_bytes": 0,
+        "late_frees": 0,
         "remaining": remaining(),
         "peak": peak(),
         **changes,
@@ -169,7 +174,10 @@ def window(
         base=base,
         head=head,
         d_remaining_bytes=head.remaining_bytes - base.remaining_bytes,
+        d_carried_in_bytes=head.carried_in_bytes - base.carried_in_bytes,
+        d_live_bytes=head.live_bytes - base.live_bytes,
         d_peak_bytes=head.peak_bytes - base.peak_bytes,
+        d_rise_bytes=head.rise_bytes - base.rise_bytes,
         d_reserved_peak_bytes=head.reserved_peak_bytes - base.reserved_peak_bytes,
         findings=findings,
         **values,
@@ -200,6 +208,24 @@ def equal() -> Diff:
     return diff(window("(whole log)", base, replace(base, reserved_peak_bytes=38_045_440)))
 
 
+def identical() -> Diff:
+    """Two windows that nothing tells apart."""
+    base = figures("(whole log)", 1, BLOCK, 3 * BLOCK)
+    return diff(window("(whole log)", base, base))
+
+
+def opening() -> Diff:
+    """Two snapshots: head has a block from before its input, and base has two others; the same work is done on top."""
+    mine = finding("opening_only_head", 4 * BLOCK, d_peak_bytes=4 * BLOCK, owner="(before the input)",
+                   head=side(None, None, "never"), context_of="head")  # fmt: skip
+    theirs = finding("opening_only_base", BLOCK, count=2, d_peak_bytes=-2 * BLOCK, owner="model.py:12 load",
+                     base=side(None, 90), members=(Member(side(None, 90), None),) * 2)  # fmt: skip
+    base = figures("(whole log)", 1, BLOCK, 3 * BLOCK, carried_in_bytes=2 * BLOCK)
+    head = figures("(whole log)", 1, BLOCK, 3 * BLOCK, carried_in_bytes=4 * BLOCK)
+    account = peak(opening_only_head=4 * BLOCK, opening_only_base=-2 * BLOCK)
+    return diff(window("(whole log)", base, head, mine, theirs, peak=account, cost_bytes=0))
+
+
 def moved_only() -> Diff:
     """Two windows with the same work in another order."""
     base = figures("STEP 1 START", 100, 0, 3 * BLOCK)
@@ -213,6 +239,8 @@ def late() -> Diff:
         "late_free",
         count=2,
         d_peak_bytes=2 * BLOCK,
+        late_by_allocs=17,
+        late_by_bytes=6 * BLOCK,
         owner="matmul_grad",
         freed_by="Running AD API: matmul",
         requested_bytes=BLOCK - 4,
@@ -224,6 +252,50 @@ def late() -> Diff:
     base = figures("STEP 1 START", 30, 0, 3 * BLOCK)
     head = figures("STEP 1 START", 30, 0, 5 * BLOCK)
     return diff(window("STEP 1 START", base, head, found, peak=peak(late_free=2 * BLOCK)))
+
+
+def factored() -> Diff:
+    """Head's sizes are twice base's; beside that it misses one Free."""
+    base, head = figures("(whole log)", 1, BLOCK, 3 * BLOCK), figures("(whole log)", 1, 4 * BLOCK, 6 * BLOCK)
+    accounts = {"remaining": remaining(missing_free=BLOCK, factor=2 * BLOCK), "peak": peak(factor=3 * BLOCK)}
+    return diff(window("(whole log)", base, head, missing(), **accounts), factor=Fraction(2))
+
+
+def piling() -> Diff:
+    """Thirty steps in one window: head keeps two blocks of each step until the exit; another is freed late where no peak shows it."""
+    steps = 30
+    kept = finding(
+        "late_free",
+        BLOCK,
+        count=steps,
+        fate="to_end",
+        d_peak_bytes=(steps - 1) * BLOCK,
+        late_by_allocs=900,
+        late_by_bytes=400 * BLOCK,
+        base=side(104, 891),
+        head=side(104, 17_718),
+        context=context(891, "before", f"Free {BLOCK} bytes, ptr = 0x7f", "behind"),
+        members=tuple(
+            Member(side(104 + 400 * n, 891 + 400 * n), side(104 + 500 * n, 17_718 - n)) for n in range(steps)
+        ),
+    )
+    new = finding(
+        "only_head",
+        BLOCK // 4,
+        count=steps,
+        fate="to_end",
+        d_peak_bytes=steps * BLOCK // 4,
+        head=side(910, 17_713),
+        context_of="head",
+        context=context(910, "before", f"Alloc {BLOCK // 4} bytes, ptr = 0x7f", "behind"),
+    )
+    below = finding(
+        "late_free", 512, late_by_allocs=44, late_by_bytes=BLOCK, base=side(2000, 2001), head=side(2100, 2244)
+    )
+    rise = (steps - 1) * BLOCK + steps * BLOCK // 4
+    account = peak(late_free=(steps - 1) * BLOCK, only_head=steps * BLOCK // 4)
+    base, head = figures("(whole log)", 1, 0, 3 * BLOCK), figures("(whole log)", 1, 0, 3 * BLOCK + rise)
+    return diff(window("(whole log)", base, head, kept, new, below, peak=account, late_frees=steps + 1))  # fmt: skip
 
 
 def messy() -> Diff:
@@ -318,7 +390,7 @@ def series(count: int = 25, **changes: Any) -> Diff:
     blocks = sum(found.count for one in windows for found in one.findings)
     differing = [one for one in windows if one.findings]
     repeated = tuple(
-        Repeated(len(differing), blocks, blocks * BLOCK, blocks * BLOCK, 0, one.name, one.findings[0])
+        Repeated(len(differing), blocks, blocks * BLOCK, blocks * BLOCK, 0, None, one.name, one.findings[0])
         for one in differing[:1]
     )
     values: dict[str, Any] = {

@@ -1,7 +1,8 @@
 """Every byte of Δremaining and Δpeak put down to what the runs do differently; what is left over is 0.
 
-``remaining = Σ held - Σ released - Σ unknown frees + Σ mismatches`` holds in any window of one log.  The peak of a window is what
-remains of the window cut off right after the event that reaches it, so one identity serves both.
+``remaining = Σ held - Σ released - Σ unknown frees + Σ mismatches`` holds in any window of one log.  The rise of a window is what
+remains of the window cut off right after the event that reaches its peak, so one identity serves both; the peak is the rise and what
+was carried in.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from memlens.analyzers.pairing import pairing
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.diffing.late import Frees
     from memlens.diffing.matching import Match
     from memlens.diffing.sequences import Blocks
     from memlens.slicing import Window
@@ -37,7 +39,8 @@ class Levels:
 
     Attributes:
         remaining: Bytes left behind.
-        peak: The highest running sum, from 0 at the window's start.
+        carried_in: Bytes live right before the window.
+        rise: The highest running sum, from 0 at the window's start.
         peak_end: The event after the one that reaches the peak; the window's first event where it never rises above its start.
         released: Bytes freed of blocks carried in, and of these what was freed up to the peak.
         unknown: Bytes of unknown frees, likewise.
@@ -45,17 +48,24 @@ class Levels:
     """
 
     remaining: Ints
-    peak: Ints
+    carried_in: Ints
+    rise: Ints
     peak_end: Ints
     released: tuple[Ints, Ints]
     unknown: tuple[Ints, Ints]
     mismatch: tuple[Ints, Ints]
 
+    @property
+    def peak(self) -> Ints:
+        """The highest level, what was carried in included."""
+        return self.carried_in + self.rise
+
     def part(self, windows: slice) -> Levels:
         """The figures of some neighbouring windows."""
         return Levels(
             self.remaining[windows],
-            self.peak[windows],
+            self.carried_in[windows],
+            self.rise[windows],
             self.peak_end[windows],
             *((whole[windows], risen[windows]) for whole, risen in (self.released, self.unknown, self.mismatch)),
         )
@@ -64,15 +74,16 @@ class Levels:
 def levels(windows: Sequence[Window]) -> Levels:
     """The figures of windows of one log."""
     figures = profile(windows)
-    peak = figures.rise[0].copy()
+    rise = figures.rise[0].copy()
     lo = np.array([window.lo for window in windows], np.int64)
-    peak_end = np.where(peak > 0, figures.summit + 1, lo)
+    peak_end = np.where(rise > 0, figures.summit + 1, lo)
     remaining = figures["alloc_bytes"] - figures["free_bytes"]
     whole = pairing(windows)
     risen = pairing([replace(window, hi=hi) for window, hi in zip(windows, peak_end.tolist(), strict=True)])
     return Levels(
         remaining,
-        peak,
+        figures.levels[0].copy(),
+        rise,
         peak_end,
         (whole.released_bytes, risen.released_bytes),
         (whole.unknown_free_bytes, risen.unknown_free_bytes),
@@ -115,19 +126,20 @@ class PairsAtPeaks:
         head: Their places in head, int64.
         window: The number of their window, int64.
         sign: 1 where the block is live at head's peak only, -1 where at base's only, else 0, int64.
-        freed: It is live at one peak only, and the other run had freed it by its own.
-        unborn: It is live at one peak only, and the other run had not allocated it yet.
+        later: 1 where head frees it late, -1 where base does, else 0, int64: much later, or else it is live at that run's peak only and
+            the other run had freed it by its own.
+        unborn: It is live at one peak only, and the other run had not allocated it yet; all others of these.
     """
 
     base: Ints
     head: Ints
     window: Ints
     sign: Ints
-    freed: Flags
+    later: Ints
     unborn: Flags
 
     @classmethod
-    def of(cls, found: Match, base: Levels, head: Levels) -> PairsAtPeaks:
+    def of(cls, found: Match, frees: Frees, base: Levels, head: Levels) -> PairsAtPeaks:
         """Look at all pairs of a match."""
         left = np.flatnonzero(found.partner >= 0)
         right = found.partner[left]
@@ -137,10 +149,12 @@ class PairsAtPeaks:
         # Of the run at whose peak the block is not live.
         alloc = np.where(sign > 0, found.base.alloc[left], found.head.alloc[right])
         born = alloc < np.where(sign > 0, base.peak_end[window], head.peak_end[window])
-        return cls(left, right, window, sign, (sign != 0) & born, (sign != 0) & ~born)
+        late = frees.late[left]
+        later = np.where(late != 0, late, sign * born)
+        return cls(left, right, window, sign, later, (sign != 0) & (later == 0))
 
 
-def peak_terms(found: Match, pairs: PairsAtPeaks, base: Levels, head: Levels) -> Terms:
+def peak_terms(found: Match, pairs: PairsAtPeaks, opening: Match, base: Levels, head: Levels) -> Terms:
     """Δpeak of each window, term by term (see :class:`memlens.diffing.result.PeakAccount`)."""
     of_base, of_head = found.base, found.head
     bytes_of_pairs = pairs.sign * of_base.size[pairs.base]
@@ -153,13 +167,18 @@ def peak_terms(found: Match, pairs: PairsAtPeaks, base: Levels, head: Levels) ->
         return of_base.sums(values)
 
     live_base, live_head = live_at_peak(of_base, base), live_at_peak(of_head, head)
+    older_head = opening.head.sums(opening.head.size * opening.in_head_only)
+    older_base = -opening.base.sums(opening.base.size * (opening.partner < 0))
     terms = {
+        "opening_only_head_bytes": older_head,
+        "opening_only_base_bytes": older_base,
+        "carried_in_bytes": head.carried_in - base.carried_in - older_head - older_base,
         "missing_free_bytes": of_pairs(~alike & ~base_held),
         "extra_free_bytes": of_pairs(~alike & base_held),
         "only_head_bytes": of_head.sums(of_head.size * (found.in_head_only & live_head)),
         "only_base_bytes": -of_base.sums(of_base.size * ((found.partner < 0) & live_base)),
-        "late_free_bytes": of_pairs(alike & pairs.freed & (pairs.sign > 0)),
-        "early_free_bytes": of_pairs(alike & pairs.freed & (pairs.sign < 0)),
+        "late_free_bytes": of_pairs(alike & (pairs.later > 0)),
+        "early_free_bytes": of_pairs(alike & (pairs.later < 0)),
         "elsewhere_bytes": of_pairs(alike & pairs.unborn),
         "released_bytes": base.released[1] - head.released[1],
         "unknown_free_bytes": base.unknown[1] - head.unknown[1],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,15 +13,19 @@ from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
 from memlens.diffing.accounts import Levels, PairsAtPeaks, levels, peak_terms, remaining_terms
 from memlens.diffing.bounds import approximation, in_bytes
+from memlens.diffing.factor import common_factor
 from memlens.diffing.findings import Runs, findings_of
 from memlens.diffing.items import Items, collect
+from memlens.diffing.late import Frees, judge_frees
 from memlens.diffing.matching import Match, match
-from memlens.diffing.result import Finding, PeakAccount, RemainingAccount, WindowDiff, WindowSide
+from memlens.diffing.opening import match_opening
+from memlens.diffing.result import PeakAccount, RemainingAccount, WindowDiff, WindowSide
 from memlens.diffing.sequences import gather_windows, owner_names, tell_threads_apart
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.diffing.finding import Finding
     from memlens.slicing import Window
 
     Ints = NDArray[np.int64]
@@ -37,16 +42,21 @@ class Compared:
 
     windows: tuple[WindowDiff, ...]
     runs: Runs
+    factor: Fraction | None
 
 
-def compare(base: Sequence[Window], head: Sequence[Window], *, context: int = 3) -> Compared:
+def compare(base: Sequence[Window], head: Sequence[Window], *, context: int = 3, by_factor: bool = False) -> Compared:
     """Compare windows of one log with as many windows of another, or of the same, one by one.
 
     Args:
         base: Windows of base; not empty.
         head: Windows of head, as many.
         context: Log lines to show on each side of an event.
+        by_factor: Look for one factor between nearly all sizes, and take it out.
     """
+    as_logged, factor = levels(head), common_factor(base, head) if by_factor else None
+    sides = zip(_sides(base, levels(base)), _sides(head, as_logged), strict=True)
+    head = head if factor is None else factor.taken_out(head)
     of_base, of_head = levels(base), levels(head)
     items: list[Items] = []
     rows: list[tuple[Any, ...]] = []
@@ -55,14 +65,13 @@ def compare(base: Sequence[Window], head: Sequence[Window], *, context: int = 3)
         here = of_base.part(part), of_head.part(part)
         base_allocs, base_released = gather_windows(base[part], threads=threads)
         head_allocs, head_released = gather_windows(head[part], threads=threads)
-        allocs = match(base_allocs, head_allocs, threads=threads)
-        pairs = PairsAtPeaks.of(allocs, *here)
-        items.append(
-            collect(allocs, pairs, match(base_released, head_released, threads=threads), *here).in_windows_from(
-                part.start
-            )
-        )
-        rows.extend(_figures(allocs, pairs, *here))
+        allocs, frees = judge_frees(match(base_allocs, head_allocs, threads=threads))
+        pairs = PairsAtPeaks.of(allocs, frees, *here)
+        opening = match_opening(base[part], head[part])
+        released = match(base_released, head_released, threads=threads)
+        found = collect(allocs, pairs, frees, released, opening, *here)
+        items.append(found.in_windows_from(part.start))
+        rows.extend(_figures(allocs, pairs, frees, opening, *here))
     runs = Runs(
         base[0].log,
         head[0].log,
@@ -73,13 +82,17 @@ def compare(base: Sequence[Window], head: Sequence[Window], *, context: int = 3)
         Items.joined(items),
         context,
     )
-    sides = zip(_sides(base, of_base), _sides(head, of_head), strict=True)
+    more = as_logged.remaining - of_head.remaining, as_logged.peak - of_head.peak
+    accounts = (part.tolist() for part in more)
     return Compared(
         tuple(
-            _window_diff(left, right, row, Later(findings_of, runs, number))
-            for number, ((left, right), row) in enumerate(zip(sides, rows, strict=True))
+            _window_diff(left, right, row, by_factor, Later(findings_of, runs, number))
+            for number, ((left, right), row, by_factor) in enumerate(
+                zip(sides, rows, zip(*accounts, strict=True), strict=True)
+            )
         ),
         runs,
+        None if factor is None else factor.value,
     )
 
 
@@ -95,7 +108,9 @@ def _parts(base: Sequence[Window], head: Sequence[Window]) -> Iterator[slice]:
     yield slice(start, len(base))
 
 
-def _figures(found: Match, pairs: PairsAtPeaks, base: Levels, head: Levels) -> Iterator[tuple[Any, ...]]:
+def _figures(
+    found: Match, pairs: PairsAtPeaks, frees: Frees, opening: Match, base: Levels, head: Levels
+) -> Iterator[tuple[Any, ...]]:
     """For each window pair the figures of its alignment, its two accounts, and what was approximated."""
     of_base, of_head = found.base, found.head
     columns = (
@@ -105,12 +120,13 @@ def _figures(found: Match, pairs: PairsAtPeaks, base: Levels, head: Levels) -> I
         of_base.sums(of_base.size * found.moved),
         of_head.sums(of_head.size * (found.in_head_only & ~of_head.held)),
         of_base.sums(of_base.size * ((found.partner < 0) & ~of_base.held)),
+        frees.late_frees(found),
     )
     accounts = (
         map(account, *(term.tolist() for term in terms.values()))
         for account, terms in (
             (RemainingAccount, remaining_terms(found, base, head)),
-            (PeakAccount, peak_terms(found, pairs, base, head)),
+            (PeakAccount, peak_terms(found, pairs, opening, base, head)),
         )
     )
     rows = zip(zip(*(column.tolist() for column in columns), strict=True), *accounts, strict=True)
@@ -119,20 +135,29 @@ def _figures(found: Match, pairs: PairsAtPeaks, base: Levels, head: Levels) -> I
 
 
 def _window_diff(
-    base: WindowSide, head: WindowSide, figures: tuple[Any, ...], findings: Later[tuple[Finding, ...]]
+    base: WindowSide,
+    head: WindowSide,
+    figures: tuple[Any, ...],
+    by_factor: tuple[int, int],
+    findings: Later[tuple[Finding, ...]],
 ) -> WindowDiff:
-    (half_cost, *counts), *accounts = figures
+    (half_cost, *counts), remaining, peak, approximated = figures
     make: Callable[..., WindowDiff] = WindowDiff  # the figures are its fields, in order
     return make(
         base.name,
         base,
         head,
         head.remaining_bytes - base.remaining_bytes,
+        head.carried_in_bytes - base.carried_in_bytes,
+        head.live_bytes - base.live_bytes,
         head.peak_bytes - base.peak_bytes,
+        head.rise_bytes - base.rise_bytes,
         head.reserved_peak_bytes - base.reserved_peak_bytes,
         in_bytes(half_cost),
         *counts,
-        *accounts,
+        replace(remaining, factor_bytes=by_factor[0]),
+        replace(peak, factor_bytes=by_factor[1]),
+        approximated,
         findings,
     )
 
@@ -143,12 +168,15 @@ def _sides(windows: Sequence[Window], of: Levels) -> Iterator[WindowSide]:
     columns = (
         *(figures[name] for name in ("allocs", "frees", "alloc_bytes", "free_bytes")),
         of.remaining,
-        of.peak,
+        of.carried_in,
+        of.carried_in + of.remaining,
+        of.carried_in + of.rise,
+        of.rise,
         of.peak_end,
         figures.rise[1] + figures.levels[1],
     )
     make: Callable[..., WindowSide] = WindowSide  # the columns are its last fields, in order
     for window, row in zip(windows, zip(*(column.tolist() for column in columns), strict=True), strict=True):
-        *counts, peak, end, reserved = row
+        *counts, rise, end, reserved = row
         place = window.name, int(window.start_line), int(window.end_line), len(window)
-        yield make(*place, *counts, peak, end - 1 if peak else None, reserved, bool(window.open_end))
+        yield make(*place, *counts, rise, end - 1 if rise else None, reserved, bool(window.open_end))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlens.analyzers.places import Lines
-from memlens.diffing.result import ContextLine
+from memlens.diffing.finding import ContextLine
 
 if TYPE_CHECKING:
     from memlens.events import EventLog

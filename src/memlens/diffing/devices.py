@@ -73,9 +73,21 @@ def joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
         base=_side([diff.base for diff in diffs]),
         head=_side([diff.head for diff in diffs]),
         windows=tuple(window for diff in diffs for window in diff.windows),
-        notes=(*notes, *dict.fromkeys(note for diff in diffs for note in diff.notes)),
+        notes=(*notes, *dict.fromkeys(note for diff in diffs for note in diff.notes), *_factors(diffs)),
+        factor=first.factor if len({diff.factor for diff in diffs}) == 1 else None,
         repeated=Later(_repeated, diffs) if first.by is not None else (),
     )
+
+
+def _factors(diffs: Sequence[Diff]) -> list[str]:
+    """What is to be said where the sizes of some devices differ by a factor, and those of others by none or by another."""
+    if len({diff.factor for diff in diffs}) == 1:
+        return []
+    return [
+        f"{diff.windows[0].name}: nearly all sizes of head are those of base times {diff.factor}, which is taken out"
+        for diff in diffs
+        if diff.factor is not None
+    ]
 
 
 def _repeated(diffs: Sequence[Diff]) -> tuple[Repeated, ...]:

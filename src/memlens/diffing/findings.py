@@ -11,8 +11,9 @@ import numpy as np
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Later
 from memlens.diffing.context import context_lines
+from memlens.diffing.finding import ContextLine, Finding, Kind, Member, Side
 from memlens.diffing.items import FATES, KIND_NAMES, Items, group
-from memlens.diffing.result import ContextLine, Finding, Kind, Member, Repeated, Side
+from memlens.diffing.result import Repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,12 +72,20 @@ def repeated_in(runs: Runs) -> tuple[Repeated, ...]:
             len(places),
             int(items.size[places].sum()),
             int(items.remaining[places].sum()),
-            int(items.peak[places].sum()),
+            *_largest_peak(runs, items.window[places], items.peak[places]),
             runs.names[int(items.window[places[0]])],
             finding,
         )
         for places, finding in zip(groups, _findings(runs, items, firsts), strict=True)
     )
+
+
+def _largest_peak(runs: Runs, window: Ints, peak: Ints) -> tuple[int, str | None]:
+    """The largest of the sums over one window each, and the name of that window; windows rise."""
+    windows, first = np.unique(window, return_index=True)
+    sums = np.add.reduceat(peak, first)
+    largest = int(np.abs(sums).argmax())
+    return int(sums[largest]), runs.names[int(windows[largest])] if sums[largest] else None
 
 
 def _findings(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Finding]:
@@ -96,7 +105,9 @@ def _findings(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Find
             size * count,
             int(items.remaining[places].sum()),
             int(items.peak[places].sum()),
-            _name(runs, int(leading.owner[number])),
+            _largest(items.apart[places]),
+            _largest(items.apart_bytes[places]),
+            _owner(runs, leading, number),
             _name(runs, int(leading.freed_by[number])),
             member.base,
             member.head,
@@ -104,6 +115,12 @@ def _findings(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Find
             context=Later(contexts.of, number),
             members=Later(_members, runs, items, places),
         )
+
+
+def _largest(values: Ints) -> int | None:
+    """The largest of some figures of which -1 is none."""
+    most = int(values.max())
+    return None if most < 0 else most
 
 
 class _Contexts:
@@ -115,7 +132,11 @@ class _Contexts:
     def __init__(self, runs: Runs, items: Items) -> None:
         self._runs = runs
         self.places = [_telling(items, number) for number in range(len(items))]
-        self._known: dict[int, tuple[ContextLine, ...]] = {}
+        opening = {"base": runs.base.facts.opening, "head": runs.head.facts.opening}
+        # What comes before an input has no line in it.
+        self._known: dict[int, tuple[ContextLine, ...]] = {
+            k: () for k, (side, event) in enumerate(self.places) if event < opening[side]
+        }
 
     def of(self, number: int) -> tuple[ContextLine, ...]:
         """The lines for one item, and with them those for its neighbours."""
@@ -123,7 +144,7 @@ class _Contexts:
             first = number - number % _TOGETHER
             for side, log in (("base", self._runs.base), ("head", self._runs.head)):
                 near = range(first, min(first + _TOGETHER, len(self.places)))
-                wanted = [k for k in near if self.places[k][0] == side]
+                wanted = [k for k in near if self.places[k][0] == side and k not in self._known]
                 events = [self.places[k][1] for k in wanted]
                 self._known.update(zip(wanted, context_lines(log, events, self._runs.context), strict=True))
         return self._known[number]
@@ -136,7 +157,7 @@ def _telling(items: Items, number: int) -> tuple[str, int]:
         in_head = kind in ("extra_free", "early_free")
     else:
         in_head = bool(items.base_alloc[number] < 0 or (kind == "elsewhere" and items.peak[number] > 0))
-    of_free = kind not in ("only_head", "only_base", "elsewhere")
+    of_free = not kind.endswith(("only_head", "only_base", "elsewhere"))
     base, head = (items.base_free, items.head_free) if of_free else (items.base_alloc, items.head_alloc)
     return ("head", int(head[number])) if in_head else ("base", int(base[number]))
 
@@ -144,6 +165,21 @@ def _telling(items: Items, number: int) -> tuple[str, int]:
 def _members(runs: Runs, items: Items, places: Ints) -> tuple[Member, ...]:
     sides = _Sides(runs, items.take(places))
     return tuple(sides.member(number) for number in range(len(places)))
+
+
+def _owner(runs: Runs, items: Items, number: int) -> str | None:
+    """What an item's allocation is blamed on; where an input with stacks has none of it, what it is instead."""
+    known = _name(runs, int(items.owner[number]))
+    if known is not None:
+        return known
+    log, event = (
+        (runs.head, int(items.head_alloc[number]))
+        if items.base_alloc[number] < 0
+        else (runs.base, int(items.base_alloc[number]))
+    )
+    if event < log.facts.opening:
+        return "(before the input)"
+    return "(no stack)" if log.marks is not None and log.owner is not None else None
 
 
 def _name(runs: Runs, owner: int) -> str | None:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.diffing.accounts import Levels, PairsAtPeaks, live_at_peak
-from memlens.diffing.result import KINDS
+from memlens.diffing.finding import KINDS
 from memlens.diffing.sequences import owner_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.diffing.late import Frees
     from memlens.diffing.matching import Match
     from memlens.diffing.sequences import Blocks
     from memlens.events import EventLog
@@ -32,8 +33,10 @@ __all__ = ["FATES", "KIND_NAMES", "Items", "collect", "group"]
 KIND_NAMES = tuple(KINDS)
 _KIND = {name: number for number, name in enumerate(KIND_NAMES)}
 #: Fates by number; ``base`` and ``head`` say which run frees a block that was carried in.
-FATES = (None, "held", "temporary", "base", "head", "carried_in")
+FATES = (None, "held", "temporary", "base", "head", "carried_in", "to_end")
 _FATE = {name: number for number, name in enumerate(FATES)}
+#: For each kind 1 where its blocks count at head's peak as a rule, or at neither, -1 where at base's, 0 where there is no rule.
+_RAISES = np.array([{"only_head": 1, "late_free": 1, "only_base": -1, "early_free": -1}.get(name, 0) for name in KINDS])
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,8 @@ class Items:
         ends: What becomes of the block in the run that keeps it: 0 it is freed later in the log, 1 never, 2 it is freed in the window.
         remaining: What it contributes to Δremaining.
         peak: What it contributes to Δpeak.
+        apart: Common allocations between the two runs' frees of it, -1 where that is not looked at.
+        apart_bytes: The bytes of these, likewise.
         base_alloc: Base's ALLOC, -1 where base has none.
         base_free: Base's FREE, wherever it is, -1 where there is none.
         head_alloc: Head's ALLOC.
@@ -67,6 +72,8 @@ class Items:
     ends: Ints
     remaining: Ints
     peak: Ints
+    apart: Ints
+    apart_bytes: Ints
     base_alloc: Ints
     base_free: Ints
     head_alloc: Ints
@@ -89,33 +96,46 @@ class Items:
         return cls(*(np.concatenate([getattr(part, spec.name) for part in parts]) for spec in fields(cls)))
 
 
-def collect(allocs: Match, pairs: PairsAtPeaks, released: Match, base: Levels, head: Levels) -> Items:
+def collect(
+    allocs: Match,
+    pairs: PairsAtPeaks,
+    frees: Frees,
+    released: Match,
+    opening: Match,
+    base: Levels,
+    head: Levels,
+) -> Items:
     """The items of all windows, by window and then by place in the log."""
     parts = [
-        _pairs(allocs, pairs),
-        _alone(allocs, base, of_head=False),
-        _alone(allocs, head, of_head=True),
+        _pairs(allocs, pairs, frees),
+        _alone(allocs, base, frees.base_to_end, of_head=False),
+        _alone(allocs, head, frees.head_to_end, of_head=True),
         _released_pairs(released, base, head),
         _released_alone(released, base, of_head=False),
         _released_alone(released, head, of_head=True),
+        _opening_alone(opening, of_head=False),
+        _opening_alone(opening, of_head=True),
     ]
     every = Items.joined(parts)
     return every.take(np.argsort(every.window, kind="stable"))
 
 
-def _pairs(found: Match, pairs: PairsAtPeaks) -> Items:
-    """Pairs of different fate, and those of equal fate that are live at one peak only."""
+def _pairs(found: Match, pairs: PairsAtPeaks, frees: Frees) -> Items:
+    """Pairs of different fate, those of equal fate that are live at one peak only, and those freed much later in one run."""
     of_base, of_head = found.base, found.head
     left, right, sign = pairs.base, pairs.head, pairs.sign
     base_held, head_held = of_base.held[left], of_head.held[right]
     kind = np.full(len(left), -1, np.int64)
     kind[pairs.unborn] = _KIND["elsewhere"]
-    kind[pairs.freed] = np.where(sign[pairs.freed] > 0, _KIND["late_free"], _KIND["early_free"])
+    kind[pairs.later > 0] = _KIND["late_free"]
+    kind[pairs.later < 0] = _KIND["early_free"]
     kind[~base_held & head_held] = _KIND["missing_free"]
     kind[base_held & ~head_held] = _KIND["extra_free"]
     some = np.flatnonzero(kind >= 0)
     left, right, kind, sign = left[some], right[some], kind[some], sign[some]
     size = of_base.size[left]
+    kept = frees.base_to_end[left], frees.head_to_end[right]
+    to_end = ((kind == _KIND["late_free"]) & kept[1]) | ((kind == _KIND["early_free"]) & kept[0])
     moves = (kind == _KIND["missing_free"]).astype(np.int64) - (kind == _KIND["extra_free"])
     # The FREE that tells the runs apart is the one of the run that frees in the window, or that frees sooner.
     in_head = (kind == _KIND["extra_free"]) | (kind == _KIND["early_free"])
@@ -124,7 +144,7 @@ def _pairs(found: Match, pairs: PairsAtPeaks) -> Items:
     return Items(
         pairs.window[some],
         kind,
-        np.zeros(len(some), np.int64),
+        to_end * np.int64(_FATE["to_end"]),
         size,
         _common_request(found, left, right),
         _owner_of_pairs(found, left, right, telling),
@@ -132,6 +152,8 @@ def _pairs(found: Match, pairs: PairsAtPeaks) -> Items:
         np.where(moves == 0, 2, np.where(in_head, base_free < 0, head_free < 0)),
         size * moves,
         size * sign,
+        np.where(moves == 0, frees.apart[left], -1),
+        np.where(moves == 0, frees.apart_bytes[left], -1),
         of_base.alloc[left],
         base_free,
         of_head.alloc[right],
@@ -139,13 +161,13 @@ def _pairs(found: Match, pairs: PairsAtPeaks) -> Items:
     )
 
 
-def _alone(found: Match, of: Levels, *, of_head: bool) -> Items:
+def _alone(found: Match, of: Levels, to_end: Flags, *, of_head: bool) -> Items:
     """Blocks that one run allocates and the other does not."""
     blocks, places, sign = _lonely(found, of_head=of_head)
     size, held = blocks.size[places], blocks.held[places]
     live = live_at_peak(blocks, of)[places]
     free = blocks.free[places]
-    fate = np.where(held, _FATE["held"], _FATE["temporary"])
+    fate = np.where(held, _FATE["held"], np.where(to_end[places], _FATE["to_end"], _FATE["temporary"]))
     kind = _KIND["only_head" if of_head else "only_base"]
     ends = np.where(held, free < 0, 2)
     # Who frees a temporary tells nothing apart: base has no such block.
@@ -175,6 +197,8 @@ def _released_pairs(found: Match, base: Levels, head: Levels) -> Items:
         np.full(len(some), 2),
         np.zeros(len(some), np.int64),
         sign * found.base.size[left],
+        np.full(len(some), -1),
+        np.full(len(some), -1),
         found.base.alloc[left],
         base_free,
         found.head.alloc[right],
@@ -193,6 +217,15 @@ def _released_alone(found: Match, of: Levels, *, of_head: bool) -> Items:
     return _one_sided(
         found, places, _KIND["released"], fate, freed_by, ends, -sign * size, -sign * size * early, of_head
     )
+
+
+def _opening_alone(found: Match, *, of_head: bool) -> Items:
+    """Opening blocks that only one run has; whether it frees them in the window, later or never is a trait of theirs."""
+    blocks, places, sign = _lonely(found, of_head=of_head)
+    ends = np.where(blocks.held[places], blocks.free[places] < 0, 2)
+    kind = _KIND["opening_only_head" if of_head else "opening_only_base"]
+    nothing = np.zeros(len(places), np.int64)
+    return _one_sided(found, places, kind, nothing, nothing - 1, ends, nothing, sign * blocks.size[places], of_head)
 
 
 def _lonely(found: Match, *, of_head: bool) -> tuple[Blocks, Ints, int]:
@@ -230,6 +263,8 @@ def _one_sided(
         ends.astype(np.int64),
         remaining,
         peak,
+        np.full(len(places), -1),
+        np.full(len(places), -1),
         *base,
         *head,
     )
@@ -268,6 +303,7 @@ def group(items: Items) -> tuple[Ints, ...]:
         return ()
     # Whether a block counts at head's peak or at base's is a trait too: together they would hide each other.
     at_peak = np.sign(items.peak)
+    at_peak[at_peak == _RAISES[items.kind]] = 0
     traits = (items.kind, items.fate, items.size, items.requested, items.owner, items.freed_by, items.ends, at_peak)
     order = np.lexsort(traits)
     change = np.zeros(len(items), np.bool_)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Match", "match"]
+__all__ = ["Match", "match", "match_unordered"]
 
 #: Blocks of unequal fate pair out of order across so many pairs at most, as neighbours do that changed places.  Farther away, a
 #: held block that is new and a temporary that is gone would be taken for one block (``benchmarks/injection.py`` measures both) …
@@ -92,6 +92,23 @@ def match(base: Blocks, head: Blocks, *, threads: bool = False) -> Match:
         _pair_off((base.window, head.window), codes, partner)
     _pair_near(ordered, keys, partner)
     return Match(base, head, keys, ordered, partner)
+
+
+def match_unordered(base: Blocks, head: Blocks) -> Match:
+    """Pair blocks that come in no order, window by window: by owner and key, by key, by size; fates equal, then whatever the fates."""
+    keys = Keys.of(base, head)
+    partner = np.full(len(base), -1, np.int64)
+    fates = base.held.astype(np.int64), head.held.astype(np.int64)
+    owners, sizes = len(keys.names) + 1, np.unique(keys.size)
+    numbers, windows = (keys.base.astype(np.int64), keys.head.astype(np.int64)), (base.window, head.window)
+    by_owner = numbers[0] * owners + keys.base_owner + 1, numbers[1] * owners + keys.head_owner + 1
+    by_size = np.searchsorted(sizes, base.size), np.searchsorted(sizes, head.size)
+    for codes in (by_owner, numbers, by_size):
+        _pair_off(windows, (codes[0] * 2 + fates[0], codes[1] * 2 + fates[1]), partner)
+    for codes in (by_owner, numbers, by_size):
+        _pair_off(windows, codes, partner)
+    nothing = np.zeros(len(base.starts) - 1, np.int64)
+    return Match(base, head, keys, Ordered(np.full(len(base), -1, np.int64), nothing, {}, nothing, windows), partner)
 
 
 def _unpaired(partner: Ints, heads: int) -> Ints:

@@ -6,199 +6,33 @@ All figures are exact int64 bytes.  A sign always reads as *head - base*: what i
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Row
+from memlens.diffing.finding import Finding
+from memlens.diffing.terms import PeakAccount, RemainingAccount
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     import pandas as pd
 
     from memlens.trust import Trust
 
 __all__ = [
-    "KINDS",
     "SCHEMA",
     "Approximation",
-    "ContextLine",
     "Diff",
     "Finding",
-    "Kind",
-    "Member",
     "PeakAccount",
     "RemainingAccount",
     "Repeated",
     "RunSide",
-    "Side",
     "WindowDiff",
     "WindowSide",
 ]
 
-SCHEMA = "memlens.diff/1"
-
-Kind = Literal[
-    "missing_free", "extra_free", "only_head", "only_base", "released", "late_free", "early_free", "elsewhere"
-]
-#: What each kind of finding means; ``docs/diff.md`` says the same at length.
-KINDS: dict[str, str] = {
-    "missing_free": "base frees it in the window, head does not",
-    "extra_free": "head frees it in the window, base does not",
-    "only_head": "head allocates it, base does not",
-    "only_base": "base allocates it, head does not",
-    "released": "born before the window; only one of the runs frees it in the window",
-    "late_free": "both runs treat it alike, but at its peak head has not freed it yet, while base has",
-    "early_free": "both runs treat it alike, but at its peak base has not freed it yet, while head has",
-    "elsewhere": "both runs treat it alike, but one run reaches its peak before it allocates it",
-}
-
-
-@dataclass(frozen=True)
-class Side(Row):
-    """Where one run allocates and frees a block.
-
-    Attributes:
-        alloc_event: Its ALLOC, 0-based in the log; ``None`` for the FREE of a block of another size's ALLOC.
-        alloc_line: The line of that, 1-based; ``None`` where it cannot be told.
-        free_event: The FREE that ends it, wherever in the log it stands; ``None`` where none does.
-        free_line: The line of that.
-        freed: ``in_window``, ``later`` or ``never``.
-    """
-
-    alloc_event: int | None
-    alloc_line: int | None
-    free_event: int | None
-    free_line: int | None
-    freed: str
-
-
-@dataclass(frozen=True)
-class Member(Row):
-    """One block of a finding: where each of the runs that have it allocates and frees it."""
-
-    base: Side | None
-    head: Side | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The two sides by name."""
-        return {
-            "base": None if self.base is None else self.base.to_dict(),
-            "head": None if self.head is None else self.head.to_dict(),
-        }
-
-
-@dataclass(frozen=True)
-class ContextLine(Row):
-    """A line of a log that is shown because of what stands next to it.
-
-    Attributes:
-        line: Its 1-based number.
-        text: What stands there, cut to a sane length; text from the log.
-        is_event: It is the very line that the context is for.
-    """
-
-    line: int
-    text: str
-    is_event: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Finding:
-    """Blocks that the two runs treat differently, alike in kind, fate, size, owner and place.
-
-    Attributes:
-        kind: One of :data:`KINDS`.
-        fate: ``held`` or ``temporary`` for ``only_head`` and ``only_base``; ``base`` or ``head`` for ``released``: the run that
-            frees it; ``carried_in`` for ``late_free`` and ``early_free`` of blocks born before the window; else ``None``.
-        size_bytes: Of each block.
-        requested_bytes: What the tensor asked for, ``None`` where unknown.
-        count: Blocks.
-        total_bytes: ``size_bytes * count``.
-        d_remaining_bytes: What they contribute to the window's Δremaining.
-        d_peak_bytes: What they contribute to the window's Δpeak.
-        owner: What the allocation is blamed on, or ``None``; text from the log.
-        freed_by: The owner of the FREE that one run has and the other has not, or ``None``; text from the log.
-        base: The first of the blocks in base, ``None`` where base has none.
-        head: The first of the blocks in head, ``None`` where head has none.
-        context_of: Whose log the context lines are from: ``base`` or ``head``.
-        context: The log lines around the FREE (or, for what is never freed, the ALLOC) that tells the two runs apart.
-        members: All blocks, in log order.
-    """
-
-    kind: Kind
-    fate: str | None
-    size_bytes: int
-    requested_bytes: int | None
-    count: int
-    total_bytes: int
-    d_remaining_bytes: int
-    d_peak_bytes: int
-    owner: str | None
-    freed_by: str | None
-    base: Side | None
-    head: Side | None
-    context_of: str
-    context: Lazy[tuple[ContextLine, ...]] = field(default=Lazy(()), repr=False)
-    members: Lazy[tuple[Member, ...]] = field(default=Lazy(()), repr=False)
-
-    def to_dict(self, *, members: bool = True) -> dict[str, Any]:
-        """The finding as it stands in the machine output.
-
-        Args:
-            members: List every block of it, unless it is one.
-        """
-        plain: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in (
-                "kind", "fate", "size_bytes", "requested_bytes", "count", "total_bytes", "d_remaining_bytes",
-                "d_peak_bytes", "owner", "freed_by",
-            )
-        }  # fmt: skip
-        plain["base"] = None if self.base is None else self.base.to_dict()
-        plain["head"] = None if self.head is None else self.head.to_dict()
-        plain["context_of"] = self.context_of
-        plain["context"] = [line.to_dict() for line in self.context]
-        if members and self.count > 1:
-            plain["members"] = [member.to_dict() for member in self.members]
-        return plain
-
-
-@dataclass(frozen=True)
-class RemainingAccount(Row):
-    """Δremaining, term by term; ``unexplained_bytes`` is what is left, and it is 0 in every window of every log.
-
-    ``Δremaining = missing - extra + only head held - only base held - Δreleased - Δunknown frees + Δmismatch``, where a
-    mismatch is ALLOC - FREE of a pair whose two sizes differ.
-    """
-
-    missing_free_bytes: int
-    extra_free_bytes: int
-    only_head_held_bytes: int
-    only_base_held_bytes: int
-    d_released_bytes: int
-    d_unknown_free_bytes: int
-    d_mismatch_bytes: int
-    unexplained_bytes: int
-
-
-@dataclass(frozen=True)
-class PeakAccount(Row):
-    """Δpeak, term by term: what is live at head's peak and not at base's, less the opposite, by the same classes.
-
-    Each term is signed, and they add up: ``Δpeak = Σ of all terms``, with ``unexplained_bytes`` 0.  ``late_free_bytes`` is never
-    negative, ``early_free_bytes`` never positive.  The last three terms count what was freed up to the two peaks, with the sign
-    that they have in the sum.
-    """
-
-    missing_free_bytes: int
-    extra_free_bytes: int
-    only_head_bytes: int
-    only_base_bytes: int
-    late_free_bytes: int
-    early_free_bytes: int
-    elsewhere_bytes: int
-    released_bytes: int
-    unknown_free_bytes: int
-    mismatch_bytes: int
-    unexplained_bytes: int
+SCHEMA = "memlens.diff/2"
 
 
 @dataclass(frozen=True)
@@ -210,6 +44,10 @@ class WindowSide(Row):
         start_line: 1-based number of its first line.
         end_line: 1-based number of its last line (included).
         events: Events in it.
+        carried_in_bytes: Live when it starts.
+        live_bytes: Live when it ends: what was carried in and what remains.
+        peak_bytes: The highest level in it, what was carried in included.
+        rise_bytes: The peak less what was carried in; at least 0.
         peak_event: The event that reaches the peak, 0-based in the log; ``None`` where the window never rises above its start.
         open_end: It is an open window: it runs to the end of its log, for no end line closes it.
     """
@@ -223,7 +61,10 @@ class WindowSide(Row):
     alloc_bytes: int
     free_bytes: int
     remaining_bytes: int
+    carried_in_bytes: int
+    live_bytes: int
     peak_bytes: int
+    rise_bytes: int
     peak_event: int | None
     reserved_peak_bytes: int
     open_end: bool = False
@@ -256,7 +97,10 @@ class WindowDiff:
         base: Base's figures.
         head: Head's figures.
         d_remaining_bytes: Δremaining.
-        d_peak_bytes: Δpeak, of the peaks that count from each window's start.
+        d_carried_in_bytes: Δ of what is live when the windows start.
+        d_live_bytes: Δ of what is live when they end: Δcarried in + Δremaining.
+        d_peak_bytes: Δpeak: Δcarried in + Δrise.
+        d_rise_bytes: Δ of what the windows add to what they start with, at their peaks.
         d_reserved_peak_bytes: Δ of the reserved peaks.
         cost_bytes: The cost of the alignment; half a byte is possible.
         pairs: Pairs of allocations in it.
@@ -264,6 +108,7 @@ class WindowDiff:
         moved_bytes: The bytes of one side of these.
         only_head_temporary_bytes: Temporaries that only head has.
         only_base_temporary_bytes: Temporaries that only base has.
+        late_frees: Pairs that both runs free, one of them much later than the other.
         remaining: Δremaining, accounted for.
         peak: Δpeak, accounted for.
         approximation: What is not exact about the alignment, or ``None``.
@@ -275,7 +120,10 @@ class WindowDiff:
     base: WindowSide
     head: WindowSide
     d_remaining_bytes: int
+    d_carried_in_bytes: int
+    d_live_bytes: int
     d_peak_bytes: int
+    d_rise_bytes: int
     d_reserved_peak_bytes: int
     cost_bytes: int | float
     pairs: int
@@ -283,6 +131,7 @@ class WindowDiff:
     moved_bytes: int
     only_head_temporary_bytes: int
     only_base_temporary_bytes: int
+    late_frees: int
     remaining: RemainingAccount
     peak: PeakAccount
     approximation: Approximation | None = None
@@ -295,24 +144,51 @@ class WindowDiff:
         return self.name if self.base.name == self.head.name else f"{self.base.name} / {self.head.name}"
 
     @property
-    def same(self) -> bool:
-        """Whether nothing tells the two windows apart: every allocation pairs with one of equal fate, and so do the frees."""
+    def alike(self) -> bool:
+        """Whether the two windows do the same: every allocation pairs with one of equal fate, and so do the frees.
+
+        What they were carried in, and what is reserved, may differ.
+        """
+        released = self.remaining.d_released_bytes, self.remaining.d_unknown_free_bytes, self.remaining.d_mismatch_bytes
+        opening = self.peak.opening_only_head_bytes, self.peak.opening_only_base_bytes
         return not (
-            self.cost_bytes or self.moved or self.d_remaining_bytes or self.d_peak_bytes or any(self._released_terms())
+            self.cost_bytes
+            or self.moved
+            or self.remaining_left_bytes
+            or self.rise_left_bytes
+            or any(released)
+            or any(opening)
+            or self.late_frees
         )
 
-    def _released_terms(self) -> tuple[int, ...]:
-        return self.remaining.d_released_bytes, self.remaining.d_unknown_free_bytes, self.remaining.d_mismatch_bytes
+    @property
+    def same(self) -> bool:
+        """Whether nothing tells the two windows apart: they are :attr:`alike`, and hold and reserve equally much."""
+        return self.alike and not (
+            self.d_carried_in_bytes or self.d_live_bytes or self.d_peak_bytes or self.d_reserved_peak_bytes
+        )
+
+    @property
+    def remaining_left_bytes(self) -> int:
+        """Δremaining once a factor between the sizes is taken out; Δremaining itself where there is none."""
+        return self.d_remaining_bytes - self.remaining.factor_bytes
+
+    @property
+    def rise_left_bytes(self) -> int:
+        """Δrise, likewise."""
+        carried_in = self.peak.opening_only_head_bytes + self.peak.opening_only_base_bytes + self.peak.carried_in_bytes
+        return self.d_peak_bytes - self.peak.factor_bytes - carried_in
 
     @property
     def remaining_explained_bytes(self) -> int:
-        """The part of Δremaining that named findings explain: all but unknown frees and size mismatches."""
-        return self.d_remaining_bytes - (self.remaining.d_mismatch_bytes - self.remaining.d_unknown_free_bytes)
+        """The part of Δremaining that named findings explain: all but unknown frees, size mismatches, and a factor between the sizes."""
+        return self.remaining_left_bytes - (self.remaining.d_mismatch_bytes - self.remaining.d_unknown_free_bytes)
 
     @property
     def peak_explained_bytes(self) -> int:
-        """The part of Δpeak that named findings explain, likewise."""
-        return self.d_peak_bytes - (self.peak.unknown_free_bytes + self.peak.mismatch_bytes)
+        """The part of Δpeak that named findings explain, likewise; what was carried in from earlier in the log has no name here."""
+        others = self.peak.unknown_free_bytes + self.peak.mismatch_bytes + self.peak.carried_in_bytes
+        return self.d_peak_bytes - self.peak.factor_bytes - others
 
     def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
         """The pair of windows as it stands in the machine output.
@@ -326,7 +202,10 @@ class WindowDiff:
             "name": self.name,
             "judged": self.judged,
             "d_remaining_bytes": self.d_remaining_bytes,
+            "d_carried_in_bytes": self.d_carried_in_bytes,
+            "d_live_bytes": self.d_live_bytes,
             "d_peak_bytes": self.d_peak_bytes,
+            "d_rise_bytes": self.d_rise_bytes,
             "d_reserved_peak_bytes": self.d_reserved_peak_bytes,
             "cost_bytes": self.cost_bytes,
             **account.to_dict(),
@@ -335,6 +214,7 @@ class WindowDiff:
             "pairs": self.pairs,
             "moved": self.moved,
             "moved_bytes": self.moved_bytes,
+            "late_frees": self.late_frees,
             "peak": self.peak.to_dict(),
             "approximation": None if self.approximation is None else self.approximation.to_dict(),
             "base": self.base.to_dict(),
@@ -357,7 +237,8 @@ class Repeated:
         count: Blocks, over all of them.
         total_bytes: Their bytes.
         d_remaining_bytes: What they contribute to Δremaining, over all windows.
-        d_peak_bytes: What they contribute to the Δpeak of their windows, added up.
+        largest_d_peak_bytes: The most that they contribute to the Δpeak of any one window; peaks of several moments do not add up.
+        largest_window: The name of that window, ``None`` where they contribute to none.
         first_window: The name of the first window that has it.
         finding: The finding of that window.
     """
@@ -366,7 +247,8 @@ class Repeated:
     count: int
     total_bytes: int
     d_remaining_bytes: int
-    d_peak_bytes: int
+    largest_d_peak_bytes: int
+    largest_window: str | None
     first_window: str
     finding: Finding
 
@@ -414,6 +296,8 @@ class Diff:
         found_by: Whether ``by`` was not given but found as a family of anchor lines that both logs have.
         notes: What to doubt of the windows or of the comparison, in words.
         repeated: Findings of all windows, alike ones as one, the largest effect first; empty for a single pair.
+        factor: Head's sizes are nearly all those of base times this, and the rest was compared after it was taken out: sizes of findings
+            are base's; ``None`` where there is no such factor.
         top: Findings that :meth:`to_dict` lists for each window; ``None`` is all.
         min_size: Findings of smaller blocks (bytes) are left out of lists (not of figures).
         paired_by_work: The windows pair by what they do, for the numbers in their names do not mean the same in the two runs.
@@ -426,6 +310,7 @@ class Diff:
     found_by: bool = False
     notes: tuple[str, ...] = ()
     repeated: Lazy[tuple[Repeated, ...]] = field(default=Lazy(()), repr=False)
+    factor: Fraction | None = None
     top: int | None = None
     min_size: int = 0
     paired_by_work: bool = False
@@ -442,21 +327,23 @@ class Diff:
 
     @property
     def parting(self) -> WindowDiff | None:
-        """The first judged window in which the runs differ in what they leave or in how high they rise, else in anything."""
-        for differs in (lambda w: w.d_remaining_bytes or w.d_peak_bytes, lambda w: not w.same):
+        """The first judged window in which the runs differ in what they leave or in how high they rise, else in what they do, else in anything."""
+        for differs in (
+            lambda w: w.remaining_left_bytes or w.rise_left_bytes,
+            lambda w: not w.alike,
+            lambda w: not w.same,
+        ):
             for window in self.judged:
                 if differs(window):
                     return window
         return None
 
     def worst(self) -> tuple[WindowDiff, ...]:
-        """The judged windows by falling |Δremaining|, then |Δpeak|, then cost; equal ones in base's order."""
-        return tuple(
-            sorted(self.judged, key=lambda w: (-abs(w.d_remaining_bytes), -abs(w.d_peak_bytes), -w.cost_bytes))
-        )
+        """The judged windows by falling |Δremaining|, then |Δrise|, a factor taken out, then cost, then |Δpeak|; equal ones in base's order."""
+        return tuple(sorted(self.judged, key=_weight))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, in plain JSON types, by the contract ``memlens.diff/1``: exact bytes, 1-based lines."""
+        """Everything, in plain JSON types, by the contract ``memlens.diff/2``: exact bytes, 1-based lines."""
         parting = self.parting
         return {
             "schema": SCHEMA,
@@ -465,6 +352,7 @@ class Diff:
             "by": self.by,
             "found_by": self.found_by,
             "paired_by_work": self.paired_by_work,
+            "factor": None if self.factor is None else str(self.factor),
             "notes": list(self.notes),
             "parting": None if parting is None else parting.name,
             "windows": [window.to_dict(self.top, self.min_size) for window in self.windows],
@@ -489,3 +377,8 @@ class Diff:
         import pandas as pd
 
         return pd.DataFrame(self.rows())
+
+
+def _weight(window: WindowDiff) -> tuple[int | float, ...]:
+    figures = window.remaining_left_bytes, window.rise_left_bytes, window.cost_bytes, window.d_peak_bytes
+    return tuple(-abs(figure) for figure in figures)

@@ -148,7 +148,7 @@ def _compared(
     judged = _judged(pairs, open_windows or found.by is None)
     # What is said of all windows is told from those that are judged.
     compared = {
-        fate: compare(*zip(*chosen, strict=True), context=context)
+        fate: compare(*zip(*chosen, strict=True), context=context, by_factor=True)
         for fate in (True, False)
         if (chosen := [pair for pair, of in zip(pairs, judged, strict=True) if of is fate])
     }
@@ -161,6 +161,7 @@ def _compared(
         found.by is not None and by is None,
         (*_notes(found.logs, sides, given or found.by is not None), *_pairing_notes(found, judged, open_windows)),
         Later(repeated_in, compared[True].runs) if found.by is not None else (),
+        compared[True].factor,
         top,
         min_size,
         found.pairs.by_work,

@@ -30,6 +30,7 @@ _WINDOW_COLUMNS = (
     Column("name", "Window", "name"),
     Column("d_remaining_bytes", "Δremaining", "signed", strong=True),
     Column("d_peak_bytes", "Δpeak", "signed", strong=True),
+    Column("d_rise_bytes", "Δrise", "signed", strong=True),
     Column("base_remaining_bytes", "Base remaining", "bytes", drop=4),
     Column("head_remaining_bytes", "Head remaining", "bytes", drop=3),
     Column("base_peak_bytes", "Base peak", "bytes", drop=5),
@@ -73,6 +74,12 @@ def _lines(side: WindowSide) -> str:
 
 
 def _notes(diff: Diff) -> Iterator[Line]:
+    if diff.factor is not None:
+        yield Line(
+            f"nearly all sizes of head are those of base times {diff.factor}. That is taken out: blocks of head are compared, and shown in "
+            "findings, by the sizes of base that they stand for.",
+            label="Factor",
+        )
     for note in diff.notes:
         yield Line(note, "doubt", label="Note")
 
@@ -93,10 +100,10 @@ def _series(diff: Diff, rows: int, asked: Asked) -> Iterator[Block]:
             yield Line(f"only in {which}: {_names(run.unpaired)}", "doubt", label=label)
             label = " "
     yield from _open(diff)
-    differing = [window for window in diff.worst() if not window.same]
+    differing = [window for window in diff.worst() if not window.alike]
     if not differing:
         yield None
-        yield Line(f"No difference: {_all(len(diff.judged))} the same on both sides.", "good")
+        yield _nothing_differs(diff)
         return
     yield _parting(diff)
     yield _together(diff, len(differing))
@@ -123,9 +130,25 @@ def _parting(diff: Diff) -> Line:
     parting = diff.parting
     assert parting is not None
     where = f"base {format_place(parting.base.start_line)}, head {format_place(parting.head.start_line)}"
-    effect = f"Δremaining {format_signed(parting.d_remaining_bytes)}, Δpeak {format_signed(parting.d_peak_bytes)}"
+    effect = f"Δremaining {format_signed(parting.d_remaining_bytes)}, Δrise {format_signed(parting.d_rise_bytes)}"
     name = shorten(visible(parting.label), _WIDEST_NAME)
     return Line(f"the runs part first in {name} ({where}): {effect}", label="Parting")
+
+
+def _nothing_differs(diff: Diff) -> Line:
+    every = _all(len(diff.judged))
+    if all(window.same for window in diff.judged):
+        return Line(f"No difference: {every} the same on both sides.", "good")
+    parts = []
+    for name, differences in (
+        ("Δpeak", [window.d_peak_bytes for window in diff.judged]),
+        ("Δreserved peak", [window.d_reserved_peak_bytes for window in diff.judged]),
+    ):
+        largest = max(range(len(differences)), key=lambda k: abs(differences[k]))
+        if differences[largest]:
+            where = shorten(visible(diff.judged[largest].label), _WIDEST_NAME)
+            parts.append(f"the largest {name} is {format_signed(differences[largest])}, in {where}")
+    return Line(f"The same work: {every} alike in all that they allocate and free; {'; '.join(parts)}.", "plain")
 
 
 def _together(diff: Diff, differing: int) -> Line:
@@ -139,7 +162,7 @@ def _open(diff: Diff) -> Iterator[Line]:
     for window in diff.windows:
         if not window.judged:
             which = " and ".join(name for name, side in (("base", window.base), ("head", window.head)) if side.open_end)
-            effect = f"Δremaining {format_signed(window.d_remaining_bytes)}, Δpeak {format_signed(window.d_peak_bytes)}"
+            effect = f"Δremaining {format_signed(window.d_remaining_bytes)}, Δrise {format_signed(window.d_rise_bytes)}"
             name = shorten(visible(window.label), _WIDEST_NAME)
             yield Line(f"{name} in {which}: {effect}; not judged", "quiet", label="Open")
 
@@ -147,7 +170,7 @@ def _open(diff: Diff) -> Iterator[Line]:
 def _row(window: WindowDiff) -> tuple[Value, ...]:
     base, head = window.base, window.head
     return (
-        *(window.label, window.d_remaining_bytes, window.d_peak_bytes),
+        *(window.label, window.d_remaining_bytes, window.d_peak_bytes, window.d_rise_bytes),
         *(base.remaining_bytes, head.remaining_bytes, base.peak_bytes, head.peak_bytes),
         *(base.start_line, head.start_line),
     )

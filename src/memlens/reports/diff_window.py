@@ -7,12 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memlens.reports.blocks import Block, Column, Fold, Line, Table, Value
-from memlens.reports.diff_findings import excerpt_of, finding_blocks, one_sided_table, untimely_table
+from memlens.reports.diff_findings import (
+    excerpt_of,
+    finding_blocks,
+    height_of,
+    left_of,
+    one_sided_table,
+    untimely_table,
+)
 from memlens.reports.text import format_change, format_count, format_explained, plural
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
-    from memlens.diffing.result import Approximation, Finding, WindowDiff
+    from memlens.diffing.finding import Finding
+    from memlens.diffing.result import Approximation, WindowDiff
 
 __all__ = ["Asked", "window_blocks"]
 
@@ -21,6 +29,8 @@ _KEPT = ("missing_free", "extra_free", "released")
 #: Findings that say something of the peak only: the largest that raise or lower it as the whole window does are told in full.
 _UNTIMELY = ("late_free", "early_free")
 _UNTIMELY_IN_FULL = 2
+#: Sizes that the line about what piles up names.
+_PARTS = 4
 
 _FIGURES = (
     Column("figure", "", "word"),
@@ -56,18 +66,26 @@ def window_blocks(window: WindowDiff, asked: Asked) -> Iterator[Block]:
             "No difference: every allocation has its partner in the other run, and both are freed alike.", "good"
         )
         return
+    if window.alike:
+        yield None
+        yield Line(
+            f"The same work: every allocation has its partner in the other run, and both are freed alike. {_beside(window)}",
+            "plain",
+        )
+        return
     findings = window.findings
     yield None
     yield from _explained(window, findings)
+    yield from _kept(findings)
     wanted = _to_tell(findings, window, asked)
     told = wanted[: asked.top]
     for finding in told:
         yield None
         yield from finding_blocks(finding, window)
-    if left := sum(finding.kind in _KEPT for finding in findings) - sum(finding.kind in _KEPT for finding in told):
+    if left := sum(map(_is_kept, findings)) - sum(map(_is_kept, told)):
         yield None
         yield Line(f"… and {plural(left, 'more finding')} (--top N shows more)", "quiet")
-    rest = [finding for finding in findings if finding.kind not in _KEPT and finding not in told]
+    rest = [finding for finding in findings if not _is_kept(finding) and finding not in told]
     tables, account = tuple(_tables(rest, asked, example=not wanted)), tuple(_account(window))
     if tables or account:
         what = [*(["what else differs"] if tables else []), *(["how the differences add up"] if account else [])]
@@ -77,19 +95,49 @@ def window_blocks(window: WindowDiff, asked: Asked) -> Iterator[Block]:
 def _to_tell(findings: Sequence[Finding], window: WindowDiff, asked: Asked) -> list[Finding]:
     """The findings to tell in full, in their order: what is kept differently, and the first few that explain the peak."""
     untimely = [
-        finding for finding in findings if finding.kind in _UNTIMELY and finding.d_peak_bytes * window.d_peak_bytes > 0
+        finding
+        for finding in findings
+        if finding.kind in _UNTIMELY and finding.d_peak_bytes * window.rise_left_bytes > 0
     ]
     chosen = asked.large(untimely)[:_UNTIMELY_IN_FULL]
-    return [finding for finding in asked.large(findings) if finding.kind in _KEPT or finding in chosen]
+    return [finding for finding in asked.large(findings) if _is_kept(finding) or finding in chosen]
+
+
+def _is_kept(finding: Finding) -> bool:
+    return finding.kind in _KEPT or finding.fate == "to_end"
+
+
+def _kept(findings: Sequence[Finding]) -> Iterator[Line]:
+    """What one run keeps until the work of the window is done and the other does not: a leak that only the exit ends."""
+    for which, kinds in (("head", ("late_free", "only_head")), ("base", ("early_free", "only_base"))):
+        kept = [finding for finding in findings if finding.fate == "to_end" and finding.kind in kinds]
+        if not kept:
+            continue
+        blocks, size = sum(finding.count for finding in kept), sum(finding.total_bytes for finding in kept)
+        sides = [finding.head if which == "head" else finding.base for finding in kept]
+        lines = [side.alloc_line for side in sides if side is not None and side.alloc_line is not None]
+        since = f", from line {format_count(min(lines))} on" if lines else ""
+        parts = [f"{format_count(finding.count)} × {format_bytes(finding.size_bytes)}" for finding in kept[:_PARTS]]
+        rest = f" and {format_count(len(kept) - _PARTS)} more" if len(kept) > _PARTS else ""
+        yield Line(
+            f"{which} keeps {plural(blocks, 'block')}, {format_bytes(size)}, until the work of the window is done{since}: "
+            f"{', '.join(parts)}{rest}; {'base' if which == 'head' else 'head'} frees the like sooner, or has none",
+            "doubt",
+            label="Piling up",
+        )
 
 
 def _figures(window: WindowDiff) -> Table:
     base, head = window.base, window.head
+    carried_in = bool(base.carried_in_bytes or head.carried_in_bytes)
     rows: list[tuple[Value, ...]] = [
         (title, format_bytes(old), format_bytes(new), format_signed(new - old), format_change(old, new))
         for title, old, new in (
-            ("Remaining", base.remaining_bytes, head.remaining_bytes),
             ("Peak", base.peak_bytes, head.peak_bytes),
+            *([("Rise", base.rise_bytes, head.rise_bytes)] if carried_in else []),
+            *([("Carried in", base.carried_in_bytes, head.carried_in_bytes)] if carried_in else []),
+            ("Remaining", base.remaining_bytes, head.remaining_bytes),
+            *([("Live at the end", base.live_bytes, head.live_bytes)] if carried_in else []),
             ("Reserved peak", base.reserved_peak_bytes, head.reserved_peak_bytes),
             ("Allocated", base.alloc_bytes, head.alloc_bytes),
             ("Freed", base.free_bytes, head.free_bytes),
@@ -124,32 +172,48 @@ def _approximation(approximation: Approximation | None) -> Iterator[Block]:
 
 def _explained(window: WindowDiff, findings: Sequence[Finding]) -> Iterator[Line]:
     moved = f"{plural(window.moved, 'block')} ({format_bytes(window.moved_bytes)})"
-    if window.moved and not findings and not window.d_remaining_bytes and not window.d_peak_bytes:
-        yield Line(f"No difference but the order: {moved} come in another order, and are freed alike.", "good")
+    also = _beside(window)
+    if window.moved and not findings and not window.remaining_left_bytes and not window.rise_left_bytes:
+        what = "The same work in another order" if also else "No difference but the order"
+        yield Line(f"{what}: {moved} come in another order, and are freed alike. {also}".rstrip(), "good")
         return
+    (remaining, left), (name, whole) = left_of(window), height_of(window)
     parts = [
         _share(name, part, whole, sum(1 for effect in effects if effect))
         for name, part, whole, effects in (
             (
-                "Δremaining",
+                remaining,
                 window.remaining_explained_bytes,
-                window.d_remaining_bytes,
+                left,
                 [finding.d_remaining_bytes for finding in findings],
             ),
-            ("Δpeak", window.peak_explained_bytes, window.d_peak_bytes, [finding.d_peak_bytes for finding in findings]),
+            (name, window.peak_explained_bytes, whole, [finding.d_peak_bytes for finding in findings]),
         )
         if whole
     ]
     if parts:
         yield Line("; ".join(parts), "good", label="Explained")
-    elif findings and all(finding.fate == "temporary" for finding in findings):
+    elif findings and all(finding.fate == "temporary" for finding in findings) and not also:
         sides = (("head", window.only_head_temporary_bytes), ("base", window.only_base_temporary_bytes))
         only = " and ".join(f"{format_bytes(size)} in {which} only" for which, size in sides if size)
         yield Line(f"No difference in what is kept: the runs differ in temporaries, {only}.", "good")
     else:
-        yield Line("Δremaining and Δpeak are 0 B: what differs adds up to nothing.", "good")
+        yield Line(f"{remaining} and {name} are 0 B: what differs adds up to nothing.", "good")
     if window.moved:
         yield Line(f"{moved} come in another order, and are freed alike", "quiet", label="Moved")
+
+
+def _beside(window: WindowDiff) -> str:
+    """What differs though no block of the window tells it: what was carried in from earlier in the log, and what is reserved."""
+    parts = []
+    if factor := window.peak.factor_bytes:
+        parts.append(f"the factor between the sizes makes {format_signed(factor)} of Δpeak")
+    if carried := window.peak.carried_in_bytes:
+        parts.append(f"what is carried in differs by {format_signed(carried)}")
+    if reserved := window.d_reserved_peak_bytes:
+        parts.append(f"the reserved peak differs by {format_signed(reserved)}")
+    text = " and ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}." if parts else ""
 
 
 def _share(name: str, part: int, whole: int, findings: int) -> str:
@@ -170,6 +234,7 @@ def _tables(findings: Sequence[Finding], asked: Asked, *, example: bool) -> Iter
         ("Held, and only one run allocates it", ("only_head", "only_base"), "held"),
         ("Temporary, and only one run allocates it", ("only_head", "only_base"), "temporary"),
         ("Live at one of the two peaks only", ("elsewhere",), None),
+        ("From before the input, and only one run has it", ("opening_only_head", "opening_only_base"), None),
     ):
         found = [finding for finding in findings if finding.kind in kinds and finding.fate == fate]
         if not found:
@@ -187,6 +252,9 @@ def _tables(findings: Sequence[Finding], asked: Asked, *, example: bool) -> Iter
 def _account(window: WindowDiff) -> Iterator[Block]:
     remaining, peak = window.remaining, window.peak
     terms = (
+        ("From before, only in head", None, peak.opening_only_head_bytes),
+        ("From before, only in base", None, peak.opening_only_base_bytes),
+        ("Carried in", None, peak.carried_in_bytes),
         ("Missing frees", remaining.missing_free_bytes, peak.missing_free_bytes),
         ("Extra frees", -remaining.extra_free_bytes, peak.extra_free_bytes),
         ("Only head allocates", remaining.only_head_held_bytes, peak.only_head_bytes),
@@ -197,6 +265,7 @@ def _account(window: WindowDiff) -> Iterator[Block]:
         ("Older blocks freed", -remaining.d_released_bytes, peak.released_bytes),
         ("Frees without an ALLOC", -remaining.d_unknown_free_bytes, peak.unknown_free_bytes),
         ("Sizes that disagree", remaining.d_mismatch_bytes, peak.mismatch_bytes),
+        ("Factor between the sizes", remaining.factor_bytes, peak.factor_bytes),
     )
     used: list[tuple[Value, ...]] = [term for term in terms if term[1] or term[2]]
     if not used:

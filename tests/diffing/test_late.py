@@ -1,0 +1,144 @@
+"""Frees that come much later are named even where no peak shows them, what piles up until the exit is one finding, and chance is neither.
+
+The rates with fresh seeds are measured by ``benchmarks/late_frees.py``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from diff_judge import assert_mirrored, check_accounts
+from real_windows import real_windows
+
+from late_frees import interleaved, jittered, leaking, rates, whole, with_late_frees
+from memlens.diffing.result import WindowDiff
+from memlens.diffing.run import diff, diff_windows
+from memlens.events import Kind
+from memlens.parsing.reader import read
+from memlens.slicing import Window
+
+A, F = Kind.ALLOC, Kind.FREE
+
+
+@pytest.fixture(scope="module")
+def windows(shared: Path) -> list[Window]:
+    relations = ["same run", "two runs", "two versions"]
+    return [pair.base for pair in real_windows(shared, relations) if pair.shortest >= 40 and pair.longest <= 2000]
+
+
+def compared(base: Window, head: Window) -> WindowDiff:
+    return diff_windows([(base, head)])[0]
+
+
+def test_a_free_that_comes_much_later_below_the_peak_is_named_with_what_is_allocated_meanwhile() -> None:
+    # Block 1 is freed at once in base, and after ten allocations of 10, 20, … 100 bytes in head; the peak is a block of 1000 before.
+    peak = [(A, 1000, 9), (F, 1000, 9)]
+    rest = [row for n in range(1, 11) for row in ((A, 10 * n, 50 + n), (F, 10 * n, 50 + n))]
+    end = [(A, 5, 70), (F, 5, 70)]
+    base = whole([*peak, (A, 64, 1), (F, 64, 1), *rest, *end])
+    head = whole([*peak, (A, 64, 1), *rest, (F, 64, 1), *end])
+    found = compared(base, head)
+    assert (found.d_remaining_bytes, found.d_peak_bytes, found.cost_bytes) == (0, 0, 0)
+    (finding,) = found.findings
+    assert (finding.kind, finding.fate, finding.size_bytes, finding.count) == ("late_free", None, 64, 1)
+    assert (finding.late_by_allocs, finding.late_by_bytes) == (10, sum(10 * n for n in range(1, 11)))
+    assert (finding.d_remaining_bytes, finding.d_peak_bytes) == (0, 0)
+    assert found.late_frees == 1
+    assert not found.same
+    assert not found.alike
+    assert_mirrored(found, compared(head, base))
+
+
+def test_a_free_that_comes_a_little_later_is_not_named() -> None:
+    rest = [row for n in range(1, 40) for row in ((A, 10 * n, 50 + n), (F, 10 * n, 50 + n))]
+    base = whole([(A, 64, 1), (F, 64, 1), *rest])
+    head = whole([(A, 64, 1), *rest[:10], (F, 64, 1), *rest[10:]])  # five allocations later
+    assert compared(base, head).late_frees == 0
+
+
+def test_late_frees_in_real_windows_are_named_and_every_byte_is_accounted_for(windows: list[Window]) -> None:
+    chance = Random(1)
+    for _ in range(25):
+        made = with_late_frees(chance.choice(windows), chance, 5)
+        assert made is not None
+        found = compared(made.base, made.head)
+        check_accounts(made.base, made.head, found)
+        assert_mirrored(found, compared(made.head, made.base))
+        assert found.late_frees == len(made.truth)
+        late = {
+            member.head.alloc_event: finding.late_by_allocs
+            for finding in found.findings
+            if finding.kind == "late_free"
+            for member in finding.members
+            if member.head is not None
+        }
+        for alloc, later in made.truth.items():
+            assert (late[alloc] or 0) >= later  # the most of all members
+
+
+def test_neighbours_that_change_places_make_nothing_late(windows: list[Window]) -> None:
+    found = rates(windows, Random(2), 60, most=0, swaps=0.1)
+    assert found.runs == 60
+    assert found.false == 0
+    chance = Random(3)
+    for _ in range(8):
+        window = chance.choice(windows)
+        other = jittered(window, chance, 0.2)
+        check_accounts(window, other, compared(window, other))
+
+
+def test_late_frees_are_named_among_neighbours_that_change_places(windows: list[Window]) -> None:
+    found = rates(windows, Random(4), 60, most=10, swaps=0.1)
+    assert found.late > 200
+    assert found.found >= 0.88 * found.late
+    assert found.false <= 0.01 * found.late
+
+
+def test_threads_that_interleave_otherwise_make_nothing_late() -> None:
+    chance = Random(5)
+    pairs = [interleaved(chance, chance.randint(2, 5), chance.randint(10, 80)) for _ in range(40)]
+    assert sum(compared(*pair).late_frees for pair in pairs) == 0
+
+
+@pytest.mark.parametrize("at_exit", [True, False])
+def test_a_leak_in_one_long_window_is_named_with_its_count(at_exit: bool) -> None:
+    chance = Random(6)
+    for _ in range(20):
+        base, head, truth = leaking(chance, chance.randint(10, 80), at_exit=at_exit)
+        found = compared(base, head)
+        kept: Counter[int] = Counter()
+        for finding in found.findings:
+            held = finding.kind == "missing_free" or (finding.kind, finding.fate) == ("only_head", "held")
+            if held or finding.fate == "to_end":
+                kept[finding.size_bytes] += finding.count
+        assert kept == truth
+        assert_mirrored(found, compared(head, base))
+    # No leak, nothing kept.
+    assert len(compared(base, base).findings) == 0
+
+
+def test_a_leak_of_a_real_run_in_one_window_has_the_count_of_what_is_live_when_the_work_is_done(shared: Path) -> None:
+    folder = shared / "data/paddle"
+    for leak in ("05_leak_graph_331", "05_leak_activations_331"):
+        logs = read(folder / "05_fixed_331.log.gz"), read(folder / f"{leak}.log.gz")
+        live = []
+        for log in logs:  # right after the last ALLOC
+            partner, last = log.lifetimes.partner, int(np.flatnonzero(log.kind == A)[-1])
+            live.append(Counter(log.size[(log.kind == A) & ((partner < 0) | (partner > last))].tolist()))
+        (window,) = diff(logs[0].whole, logs[1].whole).windows
+        kept: Counter[int] = Counter()
+        for finding in window.findings:
+            if finding.fate == "to_end":
+                assert finding.kind in ("late_free", "only_head")
+                kept[finding.size_bytes] += finding.count
+        assert kept == live[1] - live[0]
+        check_accounts(logs[0].whole, logs[1].whole, window)
+        assert not [
+            f
+            for f in window.findings
+            if f.kind == "late_free" and f.fate is None and f.size_bytes in kept and f.late_by_allocs
+        ]
