@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from memlens.events import Kind
-from memlens.parsing.snapshot_pools import DEFAULT
+from memlens.facts import DEFAULT_POOL
 from memlens.trust.case import Case, Doubt, Note, counted, first_in
 from memlens.units import format_bytes
 
@@ -168,12 +168,12 @@ def _private_pools(case: Case) -> Iterator[Note]:
     log = case.log
     if log.pool is None:
         return
-    private = np.isin(log.pool, [number for number, name in enumerate(log.pool_names) if name != DEFAULT])
+    private = np.isin(log.pool, [number for number, name in enumerate(log.pool_names) if name != DEFAULT_POOL])
     reserved = log.level_before(len(log))[1]
     taken = int(
         log.size[private & (log.kind == Kind.RESERVE)].sum() - log.size[private & (log.kind == Kind.RELEASE)].sum()
     )
-    count = len(log.pool_names) - (DEFAULT in log.pool_names)
+    count = len(log.pool_names) - (DEFAULT_POOL in log.pool_names)
     yield Note(
         "private_pools",
         f"{format_bytes(taken)} of the {format_bytes(reserved)} reserved at the end are of"
