@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Facts", "Figure", "LineSample", "Mark", "OutOfMemory", "StatLines", "UnevenSegment"]
+__all__ = ["DEFAULT_POOL", "Facts", "Figure", "LineSample", "Mark", "OutOfMemory", "StatLines", "UnevenSegment"]
+
+#: What the memory pool is called that is nobody's own.
+DEFAULT_POOL = "default pool"
 
 
 @dataclass(frozen=True)

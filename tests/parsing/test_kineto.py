@@ -173,7 +173,10 @@ def test_what_was_live_before_a_trace_began_is_said(shared: Path) -> None:
     first = next(args for args in events if args["Device Type"] == 1)
     before = first["Total Allocated"] - first["Bytes"]
     (said,) = [note.message for note in gpu.trust.notes if note.code == "starts_late"]
-    assert said.startswith(f"{format_bytes(before)} were live before the first entry: recording began late. Peaks hold")
+    live, reserved = format_bytes(before), format_bytes(first["Total Reserved"])
+    assert said.startswith(
+        f"{live} were live, and {reserved} reserved, before the first entry: recording began late. Peaks"
+    )
     for log in read(shared, "transformer.json.gz"):
         assert "starts_late" not in [note.code for note in log.trust.notes]
 

@@ -122,7 +122,7 @@ def _look_up(machine: Machine, pos: int, instruction: str, module: str, name: st
     elif what := _OBJECTS.get((module, name)):
         raise _no_value(f"{what} ({module}.{name})", where)
     else:
-        asked = f"{module}.{name}"[:80]
+        asked = ascii(f"{module}.{name}")[1:80].rstrip("'\"")
         raise BadPickle(
             f"it is more than data: instruction {instruction} at byte {where:,} asks for {asked}, which runs code",
             hostile=True,
@@ -186,7 +186,7 @@ def _made(function: _Function, arguments: tuple[Any, ...], machine: Machine, pos
         return ""
     if function is _Function.DTYPE and kinds == (str, bool, bool):
         if arguments[0] not in _NUMBERS:
-            raise _no_value(f"a NumPy value of type {arguments[0][:20]}", machine.base + pos)
+            raise _no_value(f"a NumPy value of type {ascii(arguments[0][:20])[1:-1]}", machine.base + pos)
         return _Dtype(arguments[0])
     if function is _Function.SCALAR and kinds == (_Dtype, str):
         return _number(*arguments)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens.facts import DEFAULT_POOL
 from memlens.parsing.snapshot_entries import Action, Entries
 
 if TYPE_CHECKING:
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
     from memlens.parsing.snapshot_events import DeviceEvents
     from memlens.parsing.snapshot_segments import Final
 
-__all__ = ["DEFAULT", "pools_of"]
-
-#: What the pool is called that is nobody's own.
-DEFAULT = "default pool"
+__all__ = ["pools_of"]
 
 
 def pools_of(
@@ -50,7 +48,7 @@ def pools_of(
 
 
 def _name(pool: tuple[int, int]) -> str:
-    return DEFAULT if pool == (0, 0) else f"private pool ({pool[0]}, {pool[1]})"
+    return DEFAULT_POOL if pool == (0, 0) else f"private pool ({pool[0]}, {pool[1]})"
 
 
 def _by_segment(events: DeviceEvents, entries: Entries, final: Final) -> NDArray[np.int32]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from memlens.events import Kind
-from memlens.parsing.snapshot_pools import DEFAULT
+from memlens.facts import DEFAULT_POOL
 from memlens.trust.case import Case, Doubt, Note, counted, first_in
 from memlens.units import format_bytes
 
@@ -138,7 +138,7 @@ def _starts_late(case: Case) -> Iterator[Note]:
     log = case.log
     opening, entries = log.facts.opening, log.facts.lines
     before, reserved = log.level_before(opening)
-    if log.marks is None or before <= 0 or "no_trace" in log.facts.hints:
+    if log.marks is None or (before <= 0 and reserved <= 0) or "no_trace" in log.facts.hints:
         return
     highest = max((int(batch.allocated.max()) for batch in log.batches(opening)), default=0)
     # Whoever gives a max_entries gives a round number.
@@ -150,14 +150,17 @@ def _starts_late(case: Case) -> Iterator[Note]:
         if log.facts.layer == "torch_snapshot"
         else "recording began late"
     )
-    of = f" ({format_bytes(reserved)} were reserved by then)" if reserved else ""
+    taken = f", and {format_bytes(reserved)} reserved," if reserved else ""
     peak = (
-        f"Peaks hold from the first entry on; the true peak may have been earlier{of}."
+        "Peaks hold from the first entry on; the true peak may have been earlier."
         if highest > before
-        else f"Nothing after it is higher: the true peak was before the first entry{of} and is not known."
+        else "Nothing after it is higher: the true peak was before the first entry and is not known."
     )
     yield Note(
-        "starts_late", f"{format_bytes(before)} were live before the first entry: {kept}. {peak}", _FROM_THE_START, 1
+        "starts_late",
+        f"{format_bytes(before)} were live{taken} before the first entry: {kept}. {peak}",
+        _FROM_THE_START,
+        1,
     )
 
 
@@ -165,12 +168,12 @@ def _private_pools(case: Case) -> Iterator[Note]:
     log = case.log
     if log.pool is None:
         return
-    private = np.isin(log.pool, [number for number, name in enumerate(log.pool_names) if name != DEFAULT])
+    private = np.isin(log.pool, [number for number, name in enumerate(log.pool_names) if name != DEFAULT_POOL])
     reserved = log.level_before(len(log))[1]
     taken = int(
         log.size[private & (log.kind == Kind.RESERVE)].sum() - log.size[private & (log.kind == Kind.RELEASE)].sum()
     )
-    count = len(log.pool_names) - (DEFAULT in log.pool_names)
+    count = len(log.pool_names) - (DEFAULT_POOL in log.pool_names)
     yield Note(
         "private_pools",
         f"{format_bytes(taken)} of the {format_bytes(reserved)} reserved at the end are of"
