@@ -75,6 +75,7 @@ def joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
         windows=tuple(window for diff in diffs for window in diff.windows),
         notes=(*notes, *dict.fromkeys(note for diff in diffs for note in diff.notes)),
         repeated=Later(_repeated, diffs) if first.by is not None else (),
+        paired_by_work=any(diff.paired_by_work for diff in diffs),
     )
 
 
