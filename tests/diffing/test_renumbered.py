@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from made_window_series import EDITS, KINDS, REGRESSIONS, Program, judged, made, series_of
 
 import memlens
+from memlens.cli import main as cli
 from memlens.diffing import inorder
 from memlens.diffing.inorder import Series, in_order
 from memlens.diffing.pairs import WindowPairs
@@ -193,6 +194,54 @@ def test_the_other_way_round_the_pairs_are_the_same(seed: int, kind: str, edit: 
     for windows, side, alone in ((base, 0, found.only_base), (head, 1, found.only_head)):
         each = [*(one[side].start_line for one in found.pairs), *(window.start_line for window in alone)]
         assert sorted(each) == [window.start_line for window in windows]  # each window once
+
+
+# -- the whole way ---------------------------------------------------------------------------------------------------------
+
+GLOG = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "
+
+
+def text_of(programs: Sequence[Program], start: int = 0) -> str:
+    """A log of such windows, as text."""
+    lines = ["here we go"]
+    for number, program in enumerate(programs, start):
+        lines.append(f"START CALL_{number}")
+        for k, (size, life) in enumerate(program):
+            address = f"0x{number:x}00{k:x}"
+            lines.append(f"{GLOG}Alloc {size} bytes, ptr = {address}")
+            if life >= 0:
+                lines.append(f"{GLOG}Free {size} bytes, ptr = {address}")
+    return "\n".join([*lines, "END", ""])
+
+
+def test_a_lost_free_behind_a_new_call_is_named_under_both_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = [A, B, C, D] * 3
+    worse = [(size, -1 if k == 3 else life) for k, (size, life) in enumerate(base[8])]
+    paths = tmp_path / "base.log", tmp_path / "head.log"
+    paths[0].write_text(text_of(base))
+    paths[1].write_text(text_of([*base[:5], X, *base[5:8], tuple(worse), *base[9:]]))
+    found = memlens.diff(*paths)  # the anchors are found, too
+    assert (found.found_by, found.paired_by_work, found.head.unpaired) == (True, True, ("CALL_5",))
+    (differs,) = (window for window in found.windows if not window.same)
+    assert (differs.name, differs.head.name, differs.label) == ("CALL_8", "CALL_9", "CALL_8 / CALL_9")
+    assert [(f.kind, f.size_bytes) for f in differs.findings] == [("missing_free", base[8][3][0])]
+    assert found.to_dict()["paired_by_work"]
+    assert cli(["diff", *map(str, paths), "--no-progress"]) == 0
+    shown = capsys.readouterr().out
+    assert "the runs part first in CALL_8 / CALL_9" in shown
+    assert "paired by what they do" in shown
+
+
+def test_lines_that_count_elsewhere_but_mark_other_work_are_no_windows_to_compare(tmp_path: Path) -> None:
+    paths = tmp_path / "base.log", tmp_path / "head.log"
+    paths[0].write_text(text_of([A, B] * 5))
+    paths[1].write_text(text_of([C, D] * 5, start=100))
+    found = memlens.diff(*paths)
+    assert [window.name for window in found.windows] == ["(whole log)"]
+    with pytest.raises(AnchorError):
+        memlens.diff(*paths, by=r"START (CALL_\d+)")
 
 
 # -- real logs -------------------------------------------------------------------------------------------------------------

@@ -76,6 +76,7 @@ def joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
         notes=(*notes, *dict.fromkeys(note for diff in diffs for note in diff.notes), *_factors(diffs)),
         factor=first.factor if len({diff.factor for diff in diffs}) == 1 else None,
         repeated=Later(_repeated, diffs) if first.by is not None else (),
+        paired_by_work=any(diff.paired_by_work for diff in diffs),
     )
 
 
