@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ __all__ = ["Match", "match", "match_unordered"]
 _REACH = 1
 #: … each with its nearest, then the rest with what is left, so many times.
 _ROUNDS = 4
+#: A pair of unequal fate is taken apart for two pairs of equal fate with what stands unpaired so many pairs away at most.
+_REACH_OF_EXCHANGE = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +71,8 @@ class Match:
 def match(base: Blocks, head: Blocks, *, threads: bool = False) -> Match:
     """Pair the blocks of the windows of two runs, window by window.
 
-    What the alignment in order leaves alone may still be the same work in another order: it pairs off by owner and key, by key, and by
+    Neighbours that changed places may be cheapest to align as a pair of unequal fate beside two blocks that are left alone, one of each
+    fate: such a pair is taken apart.  What the alignment in order leaves alone may still be the same work in another order: it pairs off by owner and key, by key, and by
     size, fates equal.  At last, whatever the fate, what has one key and stands at about one place pairs: two neighbours that have
     changed places, one of which lost its Free, cannot both pair in order.
 
@@ -80,6 +83,7 @@ def match(base: Blocks, head: Blocks, *, threads: bool = False) -> Match:
     """
     keys = Keys.of(base, head)
     ordered = in_order(base, head, keys, threads=threads)
+    ordered = replace(ordered, partner=_exchanged(base, head, keys, ordered))
     partner = ordered.partner.copy()
     fates = base.held.astype(np.int64), head.held.astype(np.int64)
     owners, sizes = len(keys.names) + 1, np.unique(keys.size)
@@ -129,26 +133,70 @@ def _pair_off(groups: tuple[Ints, Ints], own_codes: tuple[Ints, Ints], partner: 
     partner[left[at_left]] = right[at_right]
 
 
+def _exchanged(base: Blocks, head: Blocks, keys: Keys, ordered: Ordered) -> Ints:
+    """The partners in order without the pairs of unequal fate beside which two blocks of their key are left alone, one of each fate.
+
+    With these the two make pairs of equal fate, which pair off as moved.
+    """
+    partner = ordered.partner
+    left = np.flatnonzero(partner >= 0)
+    left = left[base.held[left] != head.held[partner[left]]]
+    if not len(left):
+        return partner
+    alone = np.flatnonzero(partner < 0), _unpaired(partner, len(head))
+    fates = base.held.astype(np.int64), head.held.astype(np.int64)
+    places, numbers = _places(ordered, keys, fates)
+    partner = partner.copy()
+    for _ in range(_ROUNDS):
+        # Base's block of the other fate stands for the partner, and head's for the block itself.
+        wanted = (
+            places[0][left] + (1 - 2 * fates[0][left]) * numbers,
+            places[1][partner[left]] + (2 * fates[0][left] - 1) * numbers,
+        )
+        to_alone = [
+            _nearest(of, at[own], _REACH_OF_EXCHANGE) for of, at, own in zip(wanted, places, alone, strict=True)
+        ]
+        back = [_nearest(at[own], of, _REACH_OF_EXCHANGE) for of, at, own in zip(wanted, places, alone, strict=True)]
+        every = np.arange(len(left))
+        both = np.logical_and(*(
+            (to >= 0) & (fro[np.maximum(to, 0)] == every) if len(fro) else np.zeros(len(left), np.bool_)
+            for to, fro in zip(to_alone, back, strict=True)
+        ))  # fmt: skip
+        if not both.any():
+            return partner
+        partner[left[both]] = -1
+        alone = tuple(np.delete(own, to[both]) for own, to in zip(alone, to_alone, strict=True))  # type: ignore[assignment]
+        left = left[~both]
+    return partner
+
+
 def _pair_near(ordered: Ordered, keys: Keys, partner: Ints) -> None:
     """Pair what is unpaired, has one key in one sequence and stands at about one place, each with its nearest."""
-    aligned, (of_base, of_head) = ordered.partner, ordered.sequences
-    pairs = (aligned >= 0).astype(np.int64), np.zeros(len(of_head), np.int64)
-    pairs[1][aligned[aligned >= 0]] = 1
-    # A number that puts what cannot pair out of reach: sequence and key in front, the place behind.
-    most = int(max((len(of_base), len(of_head), 1))) + _REACH + 1
-    numbers = len(keys.size) or 1
-    places = [
-        (sequence * numbers + key) * most + _passed(sequence, of_pair)
-        for sequence, key, of_pair in zip((of_base, of_head), (keys.base, keys.head), pairs, strict=True)
-    ]
+    none = np.zeros(len(ordered.sequences[0]), np.int64), np.zeros(len(ordered.sequences[1]), np.int64)
+    places, _ = _places(ordered, keys, none)
     for _ in range(_ROUNDS):
-        left, right = np.flatnonzero(partner < 0), _unpaired(partner, len(of_head))
-        to_right, to_left = _nearest(places[0][left], places[1][right]), _nearest(places[1][right], places[0][left])
+        left, right = np.flatnonzero(partner < 0), _unpaired(partner, len(places[1]))
+        to_right = _nearest(places[0][left], places[1][right], _REACH)
+        to_left = _nearest(places[1][right], places[0][left], _REACH)
         mutual = np.flatnonzero(to_right >= 0)
         mutual = mutual[to_left[to_right[mutual]] == mutual]
         if not len(mutual):
             return
         partner[left[mutual]] = right[to_right[mutual]]
+
+
+def _places(ordered: Ordered, keys: Keys, fates: tuple[Ints, Ints]) -> tuple[tuple[Ints, Ints], int]:
+    """Where blocks stand, as numbers that are near only for equal sequences, keys and fates; and how far apart two fates are."""
+    aligned, (of_base, of_head) = ordered.partner, ordered.sequences
+    pairs = (aligned >= 0).astype(np.int64), np.zeros(len(of_head), np.int64)
+    pairs[1][aligned[aligned >= 0]] = 1
+    most = int(max((len(of_base), len(of_head), 1))) + _REACH + _REACH_OF_EXCHANGE
+    numbers = len(keys.size) or 1
+    base, head = (
+        ((sequence * numbers + key) * 2 + fate) * most + _passed(sequence, of_pair)
+        for sequence, key, fate, of_pair in zip((of_base, of_head), (keys.base, keys.head), fates, pairs, strict=True)
+    )
+    return (base, head), most
 
 
 def _passed(sequence: Ints, of_pair: Ints) -> Ints:
@@ -161,7 +209,7 @@ def _passed(sequence: Ints, of_pair: Ints) -> Ints:
     return passed
 
 
-def _nearest(wanted: Ints, given: Ints) -> Ints:
+def _nearest(wanted: Ints, given: Ints, reach: int) -> Ints:
     """Which of the given numbers is nearest to each wanted one, the lesser of two, or -1 where none is within reach."""
     if not len(given):
         return np.full(len(wanted), -1, np.int64)
@@ -172,4 +220,4 @@ def _nearest(wanted: Ints, given: Ints) -> Ints:
     # The first of equal numbers, on either side.
     best = np.where(np.abs(ranked[below] - wanted) <= np.abs(ranked[above] - wanted), below, above)
     best = np.searchsorted(ranked, ranked[best])
-    return np.where(np.abs(ranked[best] - wanted) <= _REACH, order[best], -1)
+    return np.where(np.abs(ranked[best] - wanted) <= reach, order[best], -1)

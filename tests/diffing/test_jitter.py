@@ -1,0 +1,73 @@
+"""Two neighbours that changed places are no missing Free; ``benchmarks/order.py`` does more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from diff_judge import check
+from jitter import jittered
+from made_threads import found_sizes
+from real_windows import real_windows
+
+import memlens
+from memlens.diffing.run import diff_windows
+from memlens.events import EventLog, Kind
+from memlens.parsing.reader import read
+from memlens.slicing import Window
+
+
+@pytest.fixture(scope="module")
+def windows(shared: Path) -> list[Window]:
+    return [pair.base for pair in real_windows(shared, ["same run"]) if pair.longest <= 1500]
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.3])
+def test_real_windows_whose_neighbours_changed_places_miss_no_free(windows: list[Window], share: float) -> None:
+    chance = Random(f"jitter {share}")
+    for number in range(40):
+        base = chance.choice(windows)
+        head = jittered(base, share, chance)
+        (found,) = diff_windows([(base, head)])
+        assert not found_sizes(found, "missing_free", "extra_free")
+        assert not found_sizes(found, "only_base", "only_head")
+        if number < 10:
+            check(base, head, found)
+
+
+def test_held_blocks_and_a_temporary_among_which_neighbours_changed_places_miss_no_free() -> None:
+    def window(program: str) -> Window:
+        # Small blocks, held or temporary, and large temporaries; in order of their ALLOCs, the FREEs all at the end.
+        sizes = {"h": 256, "t": 256, "L": 524288}
+        rows = [(Kind.ALLOC, sizes[block], 4096 * at) for at, block in enumerate(program, 1)]
+        rows += [(Kind.FREE, sizes[block], 4096 * at) for at, block in enumerate(program, 1) if block != "h"]
+        return Window(EventLog.from_rows(rows), "all", 0, len(rows), 0, len(rows), 1, len(rows))
+
+    # Cheapest is to pair the large blocks in order and, for 256 bytes, the held block after them with the temporary: with the one
+    # unpaired block on each side (256 and 128 bytes) 640, where three more unpaired ones would be 768.
+    (found,) = diff_windows([(window("LLhht"), window("LhLth"))])
+    assert found.cost_bytes == 640
+    assert found.findings == ()
+    assert found.moved == 2
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+def test_a_long_window_whose_neighbours_changed_places_is_aligned_at_the_exact_cost(
+    shared: Path, direction: int
+) -> None:
+    paths = [shared / "data/traps" / f"cut_{side}.log.gz" for side in ("base", "head")][::direction]
+    base, head = (read(path).whole for path in paths)
+    found = memlens.diff(base, head).windows[0]
+    # The exact program gives it; cut into pieces it is dearer.
+    assert found.cost_bytes == 321_946_112
+    assert found.approximation is None
+    assert not found_sizes(found, "missing_free", "extra_free", "only_base", "only_head")
+
+
+def test_its_threads_on_their_own_are_cheaper_still(shared: Path) -> None:
+    paths = [shared / "data/traps" / f"cut_{side}.log.gz" for side in ("base", "head")]
+    found = memlens.diff(*paths, whole=True).windows[0]
+    # Neighbours of two threads that changed places are in order in each thread.
+    assert found.cost_bytes < 321_946_112
+    assert not found_sizes(found, "missing_free", "extra_free", "only_base", "only_head")
