@@ -386,6 +386,6 @@ def test_what_memray_parses_is_read_with_the_format_of_the_page(tmp_path: Path) 
     assert log.trust.unknown_frees == 0
 
 
-def test_the_page_has_the_query_and_every_kind(tmp_path: Path) -> None:
+def test_the_page_has_the_query() -> None:
     page = (ROOT / "docs" / "formats.md").read_text()
     assert NSYS_QUERY in page

@@ -181,7 +181,8 @@ class _Zstd(_Decompressor):
 def _damages() -> tuple[type[Exception], ...]:
     """What decompressors raise on damaged input."""
     modules = (("lzma", "LZMAError"), ("zstandard", "ZstdError"))
-    others = [getattr(sys.modules[module], name) for module, name in modules if module in sys.modules]
+    # One that is just being imported has not got its error yet: a stream may be let go of at any moment.
+    others = [getattr(sys.modules[module], name, OSError) for module, name in modules if module in sys.modules]
     return (OSError, EOFError, zlib.error, *others)
 
 
