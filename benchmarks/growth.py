@@ -54,6 +54,7 @@ def starts(runs: int, seed: int) -> None:
 
 
 def main() -> int:
+    """Measure as asked, and say whether the targets are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="series of each kind and length (%(default)s)")
     parser.add_argument("--seed", type=int, default=time_ns() % 10**9, help="a fresh one each time, unless given")

@@ -159,7 +159,7 @@ def growth_blocks(growth: Any, top: int) -> Iterator[Block]:
 def _growth_words(growth: Any) -> str:
     judged = f"over {plural(growth.judged, 'window')} judged"
     if growth.open_end is not None:
-        judged += f"; {growth.open_end} runs to the end of the log and is left out"
+        judged += f"; left out: {growth.open_end}, which runs to the end of the log"
     if growth.judged < MINIMUM:
         return f"not judged: {plural(growth.judged, 'window')}, {MINIMUM} are the fewest that tell anything"
     if growth.verdict == "growing":
