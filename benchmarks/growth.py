@@ -42,17 +42,19 @@ def starts(runs: int, seed: int) -> None:
     print("\n| windows off, 1 % / 5 % / half / 95 % / 99 % of series |", *(f"{n} |" for n in LENGTHS))
     print("|---|" + "---|" * len(LENGTHS))
     for kind in LEAKS:
+        if made(kind, np.random.default_rng(0), 20)[1] is None:
+            continue
         row = []
         for n in LENGTHS:
             chance = np.random.default_rng([seed, n, 1])
             found = [(judge(live).since, since) for live, since in (made(kind, chance, n) for _ in range(runs))]
             off = [said - since for said, since in found if said is not None and since is not None]
             row.append(" / ".join(f"{value:.0f}" for value in np.percentile(off, (1, 5, 50, 95, 99))) if off else "")
-        if any(row):
-            print(f"| {kind.__name__.replace('_', ' ')} |", *(f"{cell} |" for cell in row))
+        print(f"| {kind.__name__.replace('_', ' ')} |", *(f"{cell} |" for cell in row))
 
 
 def main() -> int:
+    """Measure as asked, and say whether the targets are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="series of each kind and length (%(default)s)")
     parser.add_argument("--seed", type=int, default=time_ns() % 10**9, help="a fresh one each time, unless given")

@@ -129,7 +129,7 @@ def test_what_piles_up_says_whom_it_belongs_to() -> None:
         edges.append(len(events))
     log = build([*events, (Kind.ALLOC, 1, 1, -1)])
     result = growth([window(log, lo, hi) for lo, hi in pairwise(edges)])
-    assert result.judged == 9  # all but the first
+    assert (result.judged, result.since_window) == (10, 1)
     assert [(pile.size_bytes, pile.owner, pile.count, pile.windows) for pile in result.piling] == [
         (512, "conv2d", 9, 9),
         (512, "relu", 5, 5),

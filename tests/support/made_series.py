@@ -305,7 +305,7 @@ def logarithmic(chance: Chance, n: int) -> tuple[Floats, int | None]:
 
 def cache_by_chance(chance: Chance, n: int) -> tuple[Floats, int | None]:
     """A new shape comes ever more seldom."""
-    soon = _wide(chance, 0.5, n / 15)
+    soon = _wide(chance, 0.5, max(n / 15, 0.6))
     return np.cumsum(chance.random(n) < 1 / (1 + np.arange(n) / soon)).astype(np.float64), None
 
 
@@ -319,7 +319,7 @@ def swinging_in_noise(chance: Chance, n: int) -> tuple[Floats, int | None]:
 
 def swinging_unevenly(chance: Chance, n: int) -> tuple[Floats, int | None]:
     """A sine whose period wanders."""
-    turn = np.cumsum(_wide(chance, 3 / n, 0.4) * chance.uniform(0.3, 1.7, n))
+    turn = np.cumsum(_wide(chance, min(3 / n, 0.3), 0.4) * chance.uniform(0.3, 1.7, n))
     return 5 * np.sin(2 * np.pi * (turn + chance.random())), None
 
 
@@ -344,11 +344,11 @@ def reverting_walk(chance: Chance, n: int) -> tuple[Floats, int | None]:
 
 
 def sawteeth(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return _teeth(chance, n, chance.uniform(3, n / 2.2), 0.0)[0], None
+    return _teeth(chance, n, chance.uniform(3, max(n / 2.2, 3.1)), 0.0)[0], None
 
 
 def uneven_sawteeth(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return _teeth(chance, n, chance.uniform(3, n / 4), chance.uniform(0.1, 0.6))[0], None
+    return _teeth(chance, n, chance.uniform(3, max(n / 4, 3.1)), chance.uniform(0.1, 0.6))[0], None
 
 
 def cut_in_mid_tooth(chance: Chance, n: int) -> tuple[Floats, int | None]:
@@ -359,7 +359,9 @@ def cut_in_mid_tooth(chance: Chance, n: int) -> tuple[Floats, int | None]:
 
 
 def sawteeth_in_noise(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return _teeth(chance, n, chance.uniform(3, n / 3), 0.1)[0] + _wide(chance, 0.01, 0.3) * _noise(chance, n), None
+    return _teeth(chance, n, chance.uniform(3, max(n / 3, 3.1)), 0.1)[0] + _wide(chance, 0.01, 0.3) * _noise(
+        chance, n
+    ), None
 
 
 def alternating(chance: Chance, n: int) -> tuple[Floats, int | None]:

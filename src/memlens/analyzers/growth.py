@@ -94,7 +94,7 @@ def growth(windows: Sequence[Window]) -> Growth:
         since_window=since,
         swing_bytes=trend.swing_bytes,
         open_end=windows[-1].name if len(judged) < len(windows) else None,
-        piling=Lazy(()) if since is None else Later(piles, judged[since:]),
+        piling=() if since is None else Later(piles, judged[since:]),
     )
 
 

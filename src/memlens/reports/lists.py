@@ -219,8 +219,6 @@ def _other_fates(unmatched: Any) -> list[Figure]:
 def growth_blocks(growth: Any, top: int) -> Iterator[Block]:
     """How memory develops over a series, and what piles up."""
     yield Line(_growth_words(growth), "doubt" if growth.verdict == "growing" else "plain", label="Growth")
-    if growth.open_end is not None:
-        yield Line(f"not judged: {growth.open_end}, which runs to the end of the log", "quiet")
     if not growth.piling:
         return
     owners = any(pile.owner for pile in growth.piling)
@@ -238,6 +236,8 @@ def growth_blocks(growth: Any, top: int) -> Iterator[Block]:
 
 def _growth_words(growth: Any) -> str:
     judged = f"over {plural(growth.judged, 'window')} judged"
+    if growth.open_end is not None:
+        judged += f"; left out: {growth.open_end}, which runs to the end of the log"
     if growth.judged < MINIMUM:
         return f"not judged: {plural(growth.judged, 'window')}, {MINIMUM} are the fewest that tell anything"
     if growth.verdict == "growing":
