@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,7 +63,8 @@ class Window:
         end_offset: Byte offset after its last line.
         start_line: 1-based number of its first line.
         end_line: 1-based number of its last line (included); ``start_line - 1`` where it has no line.
-        open_end: It ends with the log though an end was asked for.
+        open_end: It runs to the end of the log: an end was asked for and never came, or it is the last of a series and no line
+            ends it.  A window that is bounded by a start alone is not open.
     """
 
     log: EventLog
@@ -193,21 +194,8 @@ def windows(
             names, lo, hi, anchor.offsets, stops.tolist(), anchor.lines, (next_lines - 1).tolist(), strict=True
         )
     ]
-    if ends and not ended[-1]:
-        last = cut.pop()
-        cut.append(
-            Window(
-                log,
-                last.name,
-                last.lo,
-                last.hi,
-                last.start_offset,
-                last.end_offset,
-                last.start_line,
-                last.end_line,
-                True,
-            )
-        )
+    if not ended[-1]:
+        cut[-1] = replace(cut[-1], open_end=True)
     if anchor.offsets[0] > 0:
         cut.insert(0, Window(log, BEFORE, log.facts.opening, lo[0], 0, anchor.offsets[0], 1, anchor.lines[0] - 1))
     return tuple(cut)

@@ -15,7 +15,8 @@ from memlens.units import format_bytes
 
 if TYPE_CHECKING:
     from memlens.diffing.result import Finding
-    from memlens.gating.verdict import Blame, Judged, Verdict
+    from memlens.gating.judging import Judged
+    from memlens.gating.verdict import Blame, Verdict
 
 __all__ = ["Room", "gate_blocks", "telling"]
 

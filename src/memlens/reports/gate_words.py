@@ -10,7 +10,8 @@ from memlens.reports.text import format_change, format_count, format_exact, plur
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
-    from memlens.gating.verdict import Judged, Verdict
+    from memlens.gating.judging import Judged
+    from memlens.gating.verdict import Verdict
 
 __all__ = ["accept_command", "clipped", "metric_name", "name_list", "row_words", "verdict_words"]
 

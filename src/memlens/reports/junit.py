@@ -15,7 +15,8 @@ from memlens.reports.terminal import render as render_terminal
 from memlens.reports.text import visible
 
 if TYPE_CHECKING:
-    from memlens.gating.verdict import Blame, Judged, Verdict
+    from memlens.gating.judging import Judged
+    from memlens.gating.verdict import Blame, Verdict
 
 __all__ = ["render"]
 

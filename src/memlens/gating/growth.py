@@ -1,0 +1,78 @@
+"""Bytes gained over a series of windows, beyond what the base's series gained.
+
+Whether a series grows, and by how much, is the statistic of :mod:`memlens.analyzers.trend`.  Here two series are compared that may be of
+different lengths and that warm up alike:
+
+* what the base gained *per window* is taken times the windows of head;
+* what the base had gained after as many windows as head has is allowed, too: a short run is all warm-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from memlens.gating.figures import RunFigures
+from memlens.gating.trend import judge
+
+__all__ = ["FEWEST", "Growth", "allowed_gain", "growth_of"]
+
+#: The fewest closed windows of which anything can be said.
+FEWEST = 4
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What a series of windows gained.
+
+    Attributes:
+        windows: Its closed windows.
+        verdict: ``flat``, ``growing``, ``shrinking`` or ``swinging``; see :mod:`memlens.analyzers.trend`.
+        gained_bytes: The bytes gained over the series; 0 unless it is growing.
+        per_window: The bytes gained in each window since it grows; 0 unless it is growing.
+        since: The name of the window from which on it grows; ``None`` unless it is growing.
+    """
+
+    windows: int
+    verdict: str
+    gained_bytes: int = 0
+    per_window: Fraction = Fraction(0)
+    since: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures by the names of the machine output."""
+        return {
+            "windows": self.windows,
+            "verdict": self.verdict,
+            "gained_bytes": self.gained_bytes,
+            "gained_bytes_per_window": float(self.per_window),
+            "since": self.since,
+        }
+
+
+def growth_of(run: RunFigures, first: int | None = None) -> Growth | None:
+    """What the series of a run gained, or the ``first`` windows of it; ``None`` where these are too few to tell."""
+    series: Sequence[int] = [window.live_bytes for window in run.series[:first]]
+    if len(series) < FEWEST:
+        return None
+    trend = judge(np.array(series, np.int64))
+    if trend.verdict != "growing":
+        return Growth(len(series), trend.verdict)
+    # The rate is a whole number of bytes by a number of windows: as a fraction it is exact again.
+    rate = Fraction(trend.gained_bytes_per_window).limit_denominator(len(series))
+    since = None if trend.since is None else run.series[trend.since].name
+    return Growth(len(series), trend.verdict, trend.gained_bytes, rate, since)
+
+
+def allowed_gain(run: RunFigures, windows: int) -> int | None:
+    """The bytes that a series of so many windows gains where it grows like this run; ``None`` where its windows are too few to tell."""
+    grown = growth_of(run)
+    if grown is None:
+        return None
+    early = growth_of(run, windows)
+    return max(ceil(grown.per_window * (windows - 1)), 0 if early is None else early.gained_bytes)
