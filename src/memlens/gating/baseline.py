@@ -177,7 +177,8 @@ def _from_values(values: Any) -> Baseline:
         raise InputError("no baseline of memlens: it does not say that it is one")
     if schema != SCHEMA:
         raise InputError(
-            f"a baseline of the schema {schema[:60]!r}, while memlens {__version__} knows {SCHEMA!r} only", _anew(values)
+            f"a baseline of the schema {schema[:60]!r}, while memlens {__version__} knows {SCHEMA!r} only",
+            _anew(values),
         )
     _keys(values, {"schema", "memlens", "anchors", "events_sha256", "check_sha256", "runs"}, "the baseline")
     check = values.pop("check_sha256")

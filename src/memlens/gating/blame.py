@@ -45,12 +45,13 @@ def explain(
         from memlens.analyzers.growth import growth
 
         found = replace(found, piling=growth([one for one in head.windows if one.name != BEFORE]).piling)
-    failed: dict[tuple[str, ...], list[Metric]] = {}
+    failed: dict[tuple[str, str], list[Metric]] = {}
     for row in found.failing:
         # What chunks hold is not told from blocks.
         if not row.missing and row.metric != "reserved":
-            # The peak of the run and its growth come about in different places.
-            failed.setdefault((row.name, row.metric) if row.metric in ("peak", "growth") else (row.name,), []).append(row.metric)
+            # The peak of a run and its growth come about in different places.
+            place = row.metric if row.name == WHOLE and head.cut.series else ""
+            failed.setdefault((row.name, place), []).append(row.metric)
     if not failed:
         return found
     notes = list(found.notes)
@@ -62,7 +63,7 @@ def explain(
     if old is not None and kept is not None:
         notes.extend(_other_run(old, kept, path))
     pairs = _Pairs(paired, head, base_windows)
-    known = [(name, metrics, pair) for (name, *_), metrics in failed.items() if (pair := pairs.of(name, metrics[0]))]
+    known = [(name, metrics, pair) for (name, _), metrics in failed.items() if (pair := pairs.of(name, metrics[0]))]
     blame = _compare(known[:_BLAMED], context)
     return replace(found, blame=tuple(blame), unblamed=len(known[_BLAMED:]), notes=tuple(notes))
 
@@ -140,14 +141,14 @@ def _other_run(old: Run, kept: Baseline, path: str | Path | None) -> Iterator[st
     yield f"{old.name} has other figures than {path}{where}: it was not this run that was accepted"
 
 
-def _compare(
-    failed: Sequence[tuple[str, Sequence[Metric], tuple[Window, Window]]], context: int
-) -> Iterator[Blame]:
+def _compare(failed: Sequence[tuple[str, Sequence[Metric], tuple[Window, Window]]], context: int) -> Iterator[Blame]:
     from memlens.diffing.run import diff_windows
 
     pairs = list({(id(base), id(head)): (base, head) for _, _, (base, head) in failed}.values())
     if any(not (window.log.kind <= Kind.FREE).any() for pair in pairs for window in pair):
         return
-    compared = dict(zip([(id(base), id(head)) for base, head in pairs], diff_windows(pairs, context=context), strict=True))
+    compared = dict(
+        zip([(id(base), id(head)) for base, head in pairs], diff_windows(pairs, context=context), strict=True)
+    )
     for name, metrics, (base, head) in failed:
         yield Blame(name, tuple(metrics), compared[id(base), id(head)])

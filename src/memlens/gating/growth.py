@@ -13,12 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.gating.figures import RunFigures
 from memlens.gating.trend import judge
+
+if TYPE_CHECKING:
+    from memlens.gating.figures import RunFigures
 
 __all__ = ["FEWEST", "Growth", "allowed_gain", "growth_of"]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from memlens.analyzers.result import Row
 from memlens.gating.growth import FEWEST, allowed_gain, growth_of
-from memlens.gating.limits import Limit, Metric
 
 if TYPE_CHECKING:
     from memlens.gating.figures import RunFigures, WindowFigures
+    from memlens.gating.limits import Limit, Metric
     from memlens.gating.pairs import BaseWindow, PairedRuns
 
 __all__ = ["WHOLE", "Judged", "Rules", "judge"]
@@ -22,8 +22,9 @@ Origin: TypeAlias = Literal["base", "spread", "budget"]
 
 #: What is judged of windows; the other metrics are of the run.
 _OF_WINDOWS: tuple[Metric, ...] = ("rise", "remaining")
-_NO_BLOCKS = "the log tells of no block", "the base tells of no block"
-_NO_CHUNKS = "the log does not tell what chunks hold", "the base does not tell what chunks held"
+_NO_BLOCKS = "no block in the log", "no block in the base"
+_NO_CHUNKS = "no chunks in the log", "no chunks in the base"
+_OPEN = "open: no line ends it", "open in the base"
 
 
 @dataclass(frozen=True)
@@ -138,8 +139,7 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judge
     """The bytes that the series gained, against what one like the base's gains in as many windows."""
     windows, found = len(head.series), growth_of(head)
     gained = None if found is None else found.gained_bytes
-    few = f"{windows} closed windows are too few to tell: {FEWEST} are needed"
-    unknown = few, f"the base has too few closed windows to tell: {FEWEST} are needed"
+    unknown = f"{windows} windows, {FEWEST} needed", f"base: fewer than {FEWEST}"
     return _of_run("growth", [allowed_gain(run, windows) for run in base], gained, rules, unknown)
 
 
@@ -152,8 +152,7 @@ def _window(
     known: tuple[bool, bool],
 ) -> Iterator[Judged]:
     name = head.name if base is None else base.name
-    where = "log" if head.open_end else "base's log"
-    reason = f"open: no line ends it, so it runs to the end of the {where}" if is_open and base is not None else None
+    reason = _OPEN[not head.open_end] if is_open and base is not None else None
     figures = () if base is None else base.figures if is_open else base.closed or base.figures
     for metric in _OF_WINDOWS:
         head_bytes = head.of(metric) if known[0] else None

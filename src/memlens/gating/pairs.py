@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from memlens.errors import AnchorError
-from memlens.gating.figures import RunFigures, WindowFigures
 from memlens.slicing import BEFORE, numbered
 
 if TYPE_CHECKING:
+    from memlens.gating.figures import RunFigures, WindowFigures
     from memlens.slicing import Window
 
 __all__ = ["BaseWindow", "PairedRuns", "pair_runs"]

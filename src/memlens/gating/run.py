@@ -259,7 +259,8 @@ def accept(
             raise InputError(f"not accepted: {doubts[0]}", "--no-trust accepts it all the same.")
         if cut.series and not pair_runs([runs[0].figures], run.figures, series=True).pairs:
             raise InputError(
-                f"not accepted: {run.name} has no window of {runs[0].name}", "Accept several runs of one program together."
+                f"not accepted: {run.name} has no window of {runs[0].name}",
+                "Accept several runs of one program together.",
             )
     first = runs[0]
     columns = stored.to_columns([*first.windows, first.log.whole]) if keep else None

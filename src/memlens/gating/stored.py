@@ -175,7 +175,9 @@ def _windows(columns: dict[str, NDArray[Any]], name: str, names: Sequence[str]) 
         owner=columns.get("owner"),
         owner_names=tuple(map(str, owners)),
         source=StoredSource(name),
-        facts=Facts(opening=int(bounds[0, -1])),  # the whole log begins after the events that stand for what was there before
+        facts=Facts(
+            opening=int(bounds[0, -1])
+        ),  # the whole log begins after the events that stand for what was there before
     )
     return tuple(Window(log, own, lo, hi, 0, 0, 1, 0) for own, (lo, hi) in zip(names, bounds.T.tolist(), strict=True))
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from memlens.gating.growth import Growth
-from memlens.gating.judging import Judged, Rules
+from memlens.gating.judging import Rules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
     from memlens.analyzers.growth import Pile
     from memlens.cut import Cut
     from memlens.diffing.result import WindowDiff
+    from memlens.gating.growth import Growth
+    from memlens.gating.judging import Judged
     from memlens.gating.limits import Limit, Metric
     from memlens.trust import Trust
 
