@@ -146,7 +146,9 @@ def _size(part: str, text: str, hint: str) -> int:
     if match is not None:
         number, unit = match["number"], match["unit"]
         if not unit and _number(number):
-            raise UsageError(f"{_quoted(text)}: the size {number} has no unit", f"Is it {number}MiB, or {number}B? {hint}")
+            raise UsageError(
+                f"{_quoted(text)}: the size {number} has no unit", f"Is it {number}MiB, or {number}B? {hint}"
+            )
         with suppress(UsageError):
             return int(_number(number) * parse_bytes(f"1{unit}"))
     raise UsageError(f"{_quoted(text)} holds no size", hint)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from memlens.gating.judging import WHOLE
 from memlens.reports.blocks import Block, Column, Fold, Line, Value, take
 from memlens.reports.diff_findings import finding_blocks
-from memlens.reports.gate_words import accept_command, clipped, name_list, row_words, verdict_words
+from memlens.reports.gate_words import accept_command, clipped, limit_words, name_list, row_words, verdict_words
 from memlens.reports.text import format_change, format_count, plural, visible
 from memlens.units import format_bytes
 
@@ -65,7 +65,7 @@ def _blocks(verdict: Verdict, room: Room) -> Iterator[Block]:
     yield Line(f"{verdict.verdict}{against}", "heading", clipped(verdict.path))
     yield Line(verdict_words(verdict), "good" if verdict.ok else "doubt", label="Verdict")
     yield from _remarks("Reason", verdict.reasons)
-    if limits := "; ".join(f"{metric} {limit}" for metric, limit in verdict.limits.items()):
+    if limits := limit_words(verdict.limits):
         yield Line(f"{limits} over the base (fails beyond both parts)", "quiet", label="Limits")
     if verdict.runs > 1:
         yield Line(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memlens.gating.judging import WHOLE
@@ -12,9 +12,10 @@ from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
     from memlens.gating.judging import Judged
+    from memlens.gating.limits import Limit, Metric
     from memlens.gating.verdict import Verdict
 
-__all__ = ["accept_command", "clipped", "growth_words", "name_list", "row_words", "verdict_words"]
+__all__ = ["accept_command", "clipped", "growth_words", "limit_words", "name_list", "row_words", "verdict_words"]
 
 #: A name of more characters than this is cut before anything else is done with it: marks without a width count for nothing later.
 _LONGEST = 200
@@ -32,6 +33,14 @@ def name_list(names: Sequence[str]) -> str:
     shown = ", ".join(shorten(visible(clipped(name)), _WIDEST_NAME) for name in names[:_MOST_NAMES])
     left = len(names) - _MOST_NAMES
     return shown + (f" and {format_count(left)} more" if left > 0 else "")
+
+
+def limit_words(limits: Mapping[Metric, Limit]) -> str:
+    """The limits, metrics of one limit together: ``peak, rise 2%, 1.00 MiB; reserved 5%``."""
+    metrics: dict[Limit, list[str]] = {}
+    for metric, limit in limits.items():
+        metrics.setdefault(limit, []).append(metric)
+    return "; ".join(f"{', '.join(names)} {limit}" for limit, names in metrics.items())
 
 
 def verdict_words(verdict: Verdict) -> str:
