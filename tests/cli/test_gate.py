@@ -62,7 +62,7 @@ def test_within_limits_is_0(memlens: Any, base: Path, baseline: Path) -> None:
     assert (ran.code, ran.err) == (0, "")
     # The peak of the run, and rise and remaining of (before) and three steps; four steps are needed to tell growth.
     assert "Verdict  all 9 figures judged are within limits\n" in ran.out
-    assert re.search(r"^\(whole log\)  growth +3 windows, 4 needed$", ran.out, re.MULTILINE)
+    assert re.search(r"^\(whole log\)  growth +3 closed, 4 needed$", ran.out, re.MULTILINE)
 
 
 def test_a_regression_is_3_with_every_failing_figure_the_worst_first(

@@ -256,10 +256,10 @@ def test_a_schema_of_another_version_is_refused_by_its_name_and_told_how_to_be_t
 
 def test_a_baseline_of_the_first_schema_is_refused_with_the_way_to_take_it_anew() -> None:
     anchors = {"by": "STEP", "end": [], "end_regex": [], "nth": 1, "start": None, "start_regex": None}
-    for given in (anchors, None, {"by": 1}):
-        with pytest.raises(InputError, match="memlens.baseline/1") as caught:
-            parse_baseline(json.dumps({"schema": "memlens.baseline/1", "anchors": given, "windows": []}).encode())
-        cut = " --by STEP" if given is anchors else ""
+    for one in (anchors, None, {"by": 1}):
+        with pytest.raises(InputError, match=r"memlens\.baseline/1") as caught:
+            parse_baseline(json.dumps({"schema": "memlens.baseline/1", "anchors": one, "windows": []}).encode())
+        cut = " --by STEP" if one is anchors else ""
         assert f"memlens gate LOG --baseline FILE{cut} --accept" in caught.value.hint
 
 

@@ -116,7 +116,7 @@ def test_junit_has_a_case_for_each_gated_figure_and_a_failure_with_its_finding()
     assert failure.message.startswith("remaining went from 3.38 MiB to 6.75 MiB")
     assert "Missing free: 3.38 MiB (3538944 B)" in failure.text
     assert not found["SOT_CALL_0", "rise"].result
-    assert [result.message for result in found["(whole log)", "growth"].result] == ["3 windows, 4 needed"]
+    assert [result.message for result in found["(whole log)", "growth"].result] == ["3 closed, 4 needed"]
 
 
 def test_junit_tells_what_is_missing_let_go_or_not_judged() -> None:

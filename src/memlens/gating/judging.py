@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from memlens.analyzers.result import Row
 from memlens.gating.growth import FEWEST, allowed_gain, growth_of
+from memlens.gating.slips import slipped
 
 if TYPE_CHECKING:
     from memlens.gating.figures import RunFigures, WindowFigures
     from memlens.gating.limits import Limit, Metric
     from memlens.gating.pairs import BaseWindow, PairedRuns
+    from memlens.gating.slips import Slack
 
 __all__ = ["WHOLE", "Judged", "Rules", "judge"]
 
@@ -42,7 +44,9 @@ class Judged(Row):
             lower; ``None`` where it is not judged.
         limit_from: What sets ``limit_bytes``: the limit over the ``base``, the ``spread`` of the accepted runs, which is wider, or the
             ``budget``; ``None`` where it is ``None``.
-        over_bytes: What ``head_bytes`` is above ``limit_bytes``; 0 where it is not.
+        slipped_bytes: The part of ``head_bytes`` that is not counted, for it only came over an anchor: the next window gives it back, or
+            the one before left less, in events right at the line between them.
+        over_bytes: What ``head_bytes``, without ``slipped_bytes``, is above ``limit_bytes``; 0 where it is not.
         ok: It is within limits, or not judged.
         improved: It is lower than every accepted figure by more than it may grow.
         missing: The log has no such window.
@@ -59,6 +63,7 @@ class Judged(Row):
     spread_bytes: int = 0
     limit_bytes: int | None = None
     limit_from: Origin | None = None
+    slipped_bytes: int = 0
     over_bytes: int = 0
     ok: bool = True
     improved: bool = False
@@ -94,6 +99,7 @@ def judge(
     rules: Rules,
     *,
     start_lines: Mapping[str, int] | None = None,
+    slack: Mapping[str, Slack] | None = None,
 ) -> tuple[Judged, ...]:
     """Judge the run and every window of it.
 
@@ -103,11 +109,12 @@ def judge(
         paired: The windows of both.
         rules: What to judge by.
         start_lines: First lines of head's windows, by their names.
+        slack: What chance may move over the anchors of head's windows; see :func:`~memlens.gating.slips.slack_of`.
 
     Returns:
         What fails, the worst first, then windows that are missing, then the others, the largest growth first, then what is not judged.
     """
-    lines = start_lines or {}
+    lines, moved = start_lines or {}, slipped(head, paired, slack or {})
     known = head.peak_bytes is not None, all(run.peak_bytes is not None for run in base)
     rows = [_of_run("peak", [run.peak_bytes for run in base], head.peak_bytes, rules, _NO_BLOCKS)]
     if head.series and all(known):
@@ -117,7 +124,7 @@ def judge(
         rows.append(_of_run("reserved", chunks, head.reserved_peak_bytes, rules, _NO_CHUNKS))
     for base_window, window in [*paired.pairs, *((None, new) for new in paired.new)]:
         is_open = window.open_end if base_window is None else paired.is_open((base_window, window))
-        rows += _window(base_window, window, rules, lines.get(window.name), is_open, known)
+        rows += _window(base_window, window, rules, lines.get(window.name), moved, is_open, known)
     lacking = [(window, rules.allow_missing) for window in paired.missing]
     for base_window, let_go in [*lacking, *((window, True) for window in paired.not_reached)]:
         rows += _missing(base_window, rules, let_go)
@@ -139,7 +146,7 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judge
     """The bytes that the series gained, against what one like the base's gains in as many windows."""
     windows, found = len(head.series), growth_of(head)
     gained = None if found is None else found.gained_bytes
-    unknown = f"{windows} windows, {FEWEST} needed", f"base: fewer than {FEWEST}"
+    unknown = f"{windows} closed, {FEWEST} needed", f"{FEWEST} needed in the base"
     return _of_run("growth", [allowed_gain(run, windows) for run in base], gained, rules, unknown)
 
 
@@ -148,6 +155,7 @@ def _window(
     head: WindowFigures,
     rules: Rules,
     line: int | None,
+    moved: Mapping[tuple[str, Metric], int],
     is_open: bool,
     known: tuple[bool, bool],
 ) -> Iterator[Judged]:
@@ -156,7 +164,8 @@ def _window(
     figures = () if base is None else base.figures if is_open else base.closed or base.figures
     for metric in _OF_WINDOWS:
         head_bytes = head.of(metric) if known[0] else None
-        row = Judged(name, metric, head_bytes=head_bytes, open_end=is_open, start_line=line)
+        over_anchor = moved.get((head.name, metric), 0)
+        row = Judged(name, metric, head_bytes=head_bytes, slipped_bytes=over_anchor, open_end=is_open, start_line=line)
         base_bytes = [one.of(metric) for one in figures] if known[1] else [None]
         yield _judged(row, base_bytes, rules, _NO_BLOCKS, reason)
 
@@ -192,11 +201,21 @@ def _judged(
     elif reason is None and row.base_bytes is None and base and budget is None:
         reason = unknown[1]
     if reason is not None or head is None:
-        return replace(row, unjudged=reason if rules.gated(row.metric) else None)
+        return replace(row, slipped_bytes=0, unjudged=reason if rules.gated(row.metric) else None)
     ceiling, origin = _ceiling(row, limit, budget)
-    over = 0 if ceiling is None else max(head - ceiling, 0)
+    above = 0 if ceiling is None else max(head - ceiling, 0)
+    over_anchor = min(row.slipped_bytes, above)
+    over = above - over_anchor
     improved = limit is not None and row.base_bytes is not None and min(known) - head > limit.allows(min(known))
-    return replace(row, limit_bytes=ceiling, limit_from=origin, over_bytes=over, ok=not over, improved=improved)
+    return replace(
+        row,
+        limit_bytes=ceiling,
+        limit_from=origin,
+        slipped_bytes=over_anchor,
+        over_bytes=over,
+        ok=not over,
+        improved=improved,
+    )
 
 
 def _ceiling(row: Judged, limit: Limit | None, budget: int | None) -> tuple[int | None, Origin | None]:

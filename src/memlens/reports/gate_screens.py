@@ -172,7 +172,7 @@ def _blame(verdict: Verdict, room: Room) -> Iterator[Block]:
 
 
 def _window(verdict: Verdict, blame: Blame, room: Room) -> Iterator[Block]:
-    where = "" if blame.diff.name in (WHOLE, blame.name) else f" in {visible(clipped(blame.diff.name))}"
+    where = "" if blame.diff.name in (WHOLE, blame.name) else f" in window {visible(clipped(blame.diff.name))}"
     said = f"is over the limit; what the two runs do differently{where or ' in it'}:"
     if blame.name == WHOLE:
         yield Line(f"The {' and the '.join(blame.metrics)} of the run {said}", "heading")
