@@ -19,6 +19,7 @@ from memlens import __version__
 from memlens.cut import Cut
 from memlens.errors import InputError
 from memlens.gating.figures import RunFigures, WindowFigures
+from memlens.gating.slips import NEAR
 
 __all__ = ["SCHEMA", "Baseline", "anchor_options", "parse_baseline", "read_baseline"]
 
@@ -31,8 +32,17 @@ _ANEW = "Take it anew with memlens gate LOG --baseline FILE --accept, or get the
 
 
 _RUN = ("peak_bytes", "reserved_peak_bytes", "windows")
-_WINDOW = {"name": str, "rise_bytes": int, "remaining_bytes": int, "live_bytes": int, "open_end": bool}
-_KINDS = {str: "text", int: "whole number of bytes", bool: "true or false"}
+_WINDOW = {
+    "name": str,
+    "rise_bytes": int,
+    "remaining_bytes": int,
+    "live_bytes": int,
+    "open_end": bool,
+    "start_events": list,
+    "end_events": list,
+}
+_KINDS = {str: "text", int: "whole number of bytes", bool: "true or false", list: "list"}
+_EVENTS = ("start_events", "end_events")
 
 
 @dataclass(frozen=True)
@@ -222,7 +232,10 @@ def _window(values: Any) -> WindowFigures:
     for key, kind in _WINDOW.items():
         if type(values[key]) is not kind:
             raise _OddError(f"{key} of a window is no {_KINDS[kind]}")
-    return WindowFigures(**values)
+    for key in _EVENTS:
+        if len(values[key]) != 2 * NEAR or not all(type(size) is int and abs(size) < _BEYOND for size in values[key]):
+            raise _OddError(f"{key} of a window are no sizes")
+    return WindowFigures(**{**values, **{key: tuple(values[key]) for key in _EVENTS}})
 
 
 def anchor_options(cut: Cut) -> str:

@@ -135,8 +135,9 @@ def _other_run(old: Run, kept: Baseline, path: str | Path | None) -> Iterator[st
     yield from old.doubts()
     if old.figures in kept.runs:
         return
-    figures = {window.name: window for window in kept.runs[0].windows}
-    differ = sum(window != figures.get(window.name, window) for window in old.figures.windows)
+    figures = {window.name: (window.rise_bytes, window.remaining_bytes) for window in kept.runs[0].windows}
+    ours = {window.name: (window.rise_bytes, window.remaining_bytes) for window in old.figures.windows}
+    differ = sum(name in figures and mine != figures[name] for name, mine in ours.items())
     where = f" in {differ:,} of its windows" if differ else ""
     yield f"{old.name} has other figures than {path}{where}: it was not this run that was accepted"
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memlens.analyzers.levels import profile
+from memlens.analyzers.levels import bounds, profile
 from memlens.analyzers.result import Row
 from memlens.events import Kind
+from memlens.gating.slips import NEAR, Near, near
 from memlens.slicing import BEFORE
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class WindowFigures(Row):
         remaining_bytes: What it leaves behind; may be negative.
         live_bytes: The level at its end.
         open_end: It runs to the end of the log because no end line closed it.
+        start_events: The events next to its start; see :data:`~memlens.gating.slips.Near`.
+        end_events: The events next to its end.
     """
 
     name: str
@@ -38,6 +41,8 @@ class WindowFigures(Row):
     remaining_bytes: int
     live_bytes: int
     open_end: bool = False
+    start_events: Near = (0,) * (2 * NEAR)
+    end_events: Near = (0,) * (2 * NEAR)
 
     def of(self, metric: Metric) -> int:
         """The figure of a metric of windows, in bytes."""
@@ -79,7 +84,8 @@ def figures_of(windows: Sequence[Window], *, trust: bool = True) -> RunFigures:
     log = windows[0].log
     run, each = profile([log.whole]), profile(windows)
     net = each["alloc_bytes"] - each["free_bytes"]
-    columns = (each.rise[0].tolist(), net.tolist(), (each.levels[0] + net).tolist())
+    _, lo, hi = bounds(windows)
+    columns = (each.rise[0].tolist(), net.tolist(), (each.levels[0] + net).tolist(), near(log, lo), near(log, hi))
     peak, reserved = (run.levels[:, 0] + run.rise[:, 0]).tolist()
     doubted = trust and any(doubt.code in RESERVED_DOUBTS for doubt in log.trust.doubts)
     blocks, chunks = (log.kind <= Kind.FREE).any(), (log.kind > Kind.FREE).any()
@@ -87,7 +93,7 @@ def figures_of(windows: Sequence[Window], *, trust: bool = True) -> RunFigures:
         peak if blocks else None,
         reserved if chunks and not doubted else None,
         tuple(
-            WindowFigures(window.name, rise, left, live, window.open_end)
-            for window, rise, left, live in zip(windows, *columns, strict=True)
+            WindowFigures(window.name, rise, left, live, window.open_end, start, end)
+            for window, rise, left, live, start, end in zip(windows, *columns, strict=True)
         ),
     )

@@ -4,7 +4,8 @@ Whether a series grows, and by how much, is the statistic of :mod:`memlens.analy
 different lengths and that warm up alike:
 
 * what the base gained *per window* is taken times the windows of head;
-* what the base had gained after as many windows as head has is allowed, too: a short run is all warm-up.
+* what the base had gained after as many windows as head has is allowed, too: a short run is all warm-up;
+* and so is what head gained without ever having more live than the base had in the same window: caches swing alike in both.
 """
 
 from __future__ import annotations
@@ -71,10 +72,16 @@ def growth_of(run: RunFigures, first: int | None = None) -> Growth | None:
     return Growth(len(series), trend.verdict, trend.gained_bytes, rate, since)
 
 
-def allowed_gain(run: RunFigures, windows: int) -> int | None:
-    """The bytes that a series of so many windows gains where it grows like this run; ``None`` where its windows are too few to tell."""
-    grown = growth_of(run)
+def allowed_gain(run: RunFigures, head: RunFigures) -> int | None:
+    """The bytes that head's series gains where it grows like this run's; ``None`` where this run has too few windows to tell."""
+    grown, found = growth_of(run), growth_of(head)
     if grown is None:
         return None
+    windows = len(head.series)
     early = growth_of(run, windows)
-    return max(ceil(grown.per_window * (windows - 1)), 0 if early is None else early.gained_bytes)
+    allowed = max(ceil(grown.per_window * (windows - 1)), 0 if early is None else early.gained_bytes)
+    if found is None or windows > len(run.series):
+        return allowed
+    # Window by window: it cannot have gained more beyond the base than it ever had live beyond it.  The rest is what both swing by.
+    beyond = [new.live_bytes - old.live_bytes for new, old in zip(head.series, run.series, strict=False)]
+    return max(allowed, found.gained_bytes - max(beyond) + beyond[0])

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from memlens.gating.figures import RunFigures, WindowFigures
     from memlens.gating.limits import Limit, Metric
     from memlens.gating.pairs import BaseWindow, PairedRuns
-    from memlens.gating.slips import Slack
 
 __all__ = ["WHOLE", "Judged", "Rules", "judge"]
 
@@ -44,8 +43,8 @@ class Judged(Row):
             lower; ``None`` where it is not judged.
         limit_from: What sets ``limit_bytes``: the limit over the ``base``, the ``spread`` of the accepted runs, which is wider, or the
             ``budget``; ``None`` where it is ``None``.
-        slipped_bytes: The part of ``head_bytes`` that is not counted, for it only came over an anchor: the next window gives it back, or
-            the one before left less, in events right at the line between them.
+        slipped_bytes: The part of ``head_bytes`` above ``limit_bytes`` that is not counted, for it is of events right at an anchor that
+            stand on its other side in the base.
         over_bytes: What ``head_bytes``, without ``slipped_bytes``, is above ``limit_bytes``; 0 where it is not.
         ok: It is within limits, or not judged.
         improved: It is lower than every accepted figure by more than it may grow.
@@ -99,7 +98,6 @@ def judge(
     rules: Rules,
     *,
     start_lines: Mapping[str, int] | None = None,
-    slack: Mapping[str, Slack] | None = None,
 ) -> tuple[Judged, ...]:
     """Judge the run and every window of it.
 
@@ -109,12 +107,11 @@ def judge(
         paired: The windows of both.
         rules: What to judge by.
         start_lines: First lines of head's windows, by their names.
-        slack: What chance may move over the anchors of head's windows; see :func:`~memlens.gating.slips.slack_of`.
 
     Returns:
         What fails, the worst first, then windows that are missing, then the others, the largest growth first, then what is not judged.
     """
-    lines, moved = start_lines or {}, slipped(head, paired, slack or {})
+    lines = start_lines or {}
     known = head.peak_bytes is not None, all(run.peak_bytes is not None for run in base)
     rows = [_of_run("peak", [run.peak_bytes for run in base], head.peak_bytes, rules, _NO_BLOCKS)]
     if head.series and all(known):
@@ -124,7 +121,7 @@ def judge(
         rows.append(_of_run("reserved", chunks, head.reserved_peak_bytes, rules, _NO_CHUNKS))
     for base_window, window in [*paired.pairs, *((None, new) for new in paired.new)]:
         is_open = window.open_end if base_window is None else paired.is_open((base_window, window))
-        rows += _window(base_window, window, rules, lines.get(window.name), moved, is_open, known)
+        rows += _window(base_window, window, rules, lines.get(window.name), is_open, known)
     lacking = [(window, rules.allow_missing) for window in paired.missing]
     for base_window, let_go in [*lacking, *((window, True) for window in paired.not_reached)]:
         rows += _missing(base_window, rules, let_go)
@@ -147,7 +144,7 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judge
     windows, found = len(head.series), growth_of(head)
     gained = None if found is None else found.gained_bytes
     unknown = f"{windows} closed, {FEWEST} needed", f"{FEWEST} needed in the base"
-    return _of_run("growth", [allowed_gain(run, windows) for run in base], gained, rules, unknown)
+    return _of_run("growth", [allowed_gain(run, head) for run in base], gained, rules, unknown)
 
 
 def _window(
@@ -155,7 +152,6 @@ def _window(
     head: WindowFigures,
     rules: Rules,
     line: int | None,
-    moved: Mapping[tuple[str, Metric], int],
     is_open: bool,
     known: tuple[bool, bool],
 ) -> Iterator[Judged]:
@@ -164,10 +160,19 @@ def _window(
     figures = () if base is None else base.figures if is_open else base.closed or base.figures
     for metric in _OF_WINDOWS:
         head_bytes = head.of(metric) if known[0] else None
-        over_anchor = moved.get((head.name, metric), 0)
+        over_anchor = _over_anchors(figures, head, metric)
         row = Judged(name, metric, head_bytes=head_bytes, slipped_bytes=over_anchor, open_end=is_open, start_line=line)
         base_bytes = [one.of(metric) for one in figures] if known[1] else [None]
         yield _judged(row, base_bytes, rules, _NO_BLOCKS, reason)
+
+
+def _over_anchors(base: Sequence[WindowFigures], head: WindowFigures, metric: Metric) -> int:
+    """The bytes of a figure that are there only because events came on this side of an anchor of the window."""
+    found = [0]
+    for one in base:
+        lower = -slipped(one.start_events, head.start_events)
+        found.append(lower if metric == "rise" else lower + slipped(one.end_events, head.end_events))
+    return max(found)
 
 
 def _missing(base: BaseWindow, rules: Rules, let_go: bool) -> Iterator[Judged]:

@@ -17,7 +17,6 @@ from memlens.gating.judging import Rules, judge
 from memlens.gating.limits import parse_budgets, parse_limits
 from memlens.gating.pairs import pair_runs
 from memlens.gating.runs import read_runs
-from memlens.gating.slips import slack_of
 from memlens.gating.verdict import Verdict
 from memlens.reading import ReadAs
 from memlens.slicing import BEFORE
@@ -97,7 +96,7 @@ def gate(
     base = kept.runs if kept is not None else () if old is None else (old.figures,)
     paired = pair_runs(base, head.figures, series=cut.series)
     lines = {window.name: int(window.start_line) for window in head.windows}
-    rows = judge(base, head.figures, paired, rules, start_lines=lines, slack=slack_of(head.windows))
+    rows = judge(base, head.figures, paired, rules, start_lines=lines)
     failing = not all(row.ok for row in rows)
     doubts = [*head.doubts()]
     if old is not None and kept is None and old is not head:
