@@ -18,15 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.gating.trend import judge
+from memlens.gating.trend import MINIMUM, judge
 
 if TYPE_CHECKING:
     from memlens.gating.figures import RunFigures
 
-__all__ = ["FEWEST", "Growth", "allowed_gain", "growth_of"]
-
-#: The fewest closed windows of which anything can be said.
-FEWEST = 4
+__all__ = ["Growth", "allowed_gain", "growth_of"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ class Growth:
 def growth_of(run: RunFigures, first: int | None = None) -> Growth | None:
     """What the series of a run gained, or the ``first`` windows of it; ``None`` where these are too few to tell."""
     series: Sequence[int] = [window.live_bytes for window in run.series[:first]]
-    if len(series) < FEWEST:
+    if len(series) < MINIMUM:
         return None
     trend = judge(np.array(series, np.int64))
     if trend.verdict != "growing":

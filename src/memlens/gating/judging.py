@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from memlens.analyzers.result import Row
-from memlens.gating.growth import FEWEST, allowed_gain, growth_of
+from memlens.gating.growth import allowed_gain, growth_of
 from memlens.gating.slips import slipped
+from memlens.gating.trend import MINIMUM
 
 if TYPE_CHECKING:
     from memlens.gating.figures import RunFigures, WindowFigures
@@ -143,7 +144,7 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judge
     """The bytes that the series gained, against what one like the base's gains in as many windows."""
     windows, found = len(head.series), growth_of(head)
     gained = None if found is None else found.gained_bytes
-    unknown = f"{windows} closed, {FEWEST} needed", f"{FEWEST} needed in the base"
+    unknown = f"{windows} closed, {MINIMUM} needed", f"{MINIMUM} needed in the base"
     return _of_run("growth", [allowed_gain(run, head) for run in base], gained, rules, unknown)
 
 
@@ -160,19 +161,21 @@ def _window(
     figures = () if base is None else base.figures if is_open else base.closed or base.figures
     for metric in _OF_WINDOWS:
         head_bytes = head.of(metric) if known[0] else None
-        over_anchor = _over_anchors(figures, head, metric)
-        row = Judged(name, metric, head_bytes=head_bytes, slipped_bytes=over_anchor, open_end=is_open, start_line=line)
+        row = Judged(name, metric, head_bytes=head_bytes, open_end=is_open, start_line=line)
         base_bytes = [one.of(metric) for one in figures] if known[1] else [None]
-        yield _judged(row, base_bytes, rules, _NO_BLOCKS, reason)
+        row = _judged(row, base_bytes, rules, _NO_BLOCKS, reason)
+        yield _without_slips(row, figures, head) if row.over_bytes else row
 
 
-def _over_anchors(base: Sequence[WindowFigures], head: WindowFigures, metric: Metric) -> int:
-    """The bytes of a figure that are there only because events came on this side of an anchor of the window."""
-    found = [0]
+def _without_slips(row: Judged, base: Sequence[WindowFigures], head: WindowFigures) -> Judged:
+    """A row that is over its limit, without the bytes that are there only because events came on this side of an anchor."""
+    most = 0
     for one in base:
         lower = -slipped(one.start_events, head.start_events)
-        found.append(lower if metric == "rise" else lower + slipped(one.end_events, head.end_events))
-    return max(found)
+        most = max(most, lower + (0 if row.metric == "rise" else slipped(one.end_events, head.end_events)))
+    over_anchors = min(most, row.over_bytes)
+    over = row.over_bytes - over_anchors
+    return replace(row, slipped_bytes=over_anchors, over_bytes=over, ok=not over)
 
 
 def _missing(base: BaseWindow, rules: Rules, let_go: bool) -> Iterator[Judged]:
@@ -206,21 +209,11 @@ def _judged(
     elif reason is None and row.base_bytes is None and base and budget is None:
         reason = unknown[1]
     if reason is not None or head is None:
-        return replace(row, slipped_bytes=0, unjudged=reason if rules.gated(row.metric) else None)
+        return replace(row, unjudged=reason if rules.gated(row.metric) else None)
     ceiling, origin = _ceiling(row, limit, budget)
-    above = 0 if ceiling is None else max(head - ceiling, 0)
-    over_anchor = min(row.slipped_bytes, above)
-    over = above - over_anchor
+    over = 0 if ceiling is None else max(head - ceiling, 0)
     improved = limit is not None and row.base_bytes is not None and min(known) - head > limit.allows(min(known))
-    return replace(
-        row,
-        limit_bytes=ceiling,
-        limit_from=origin,
-        slipped_bytes=over_anchor,
-        over_bytes=over,
-        ok=not over,
-        improved=improved,
-    )
+    return replace(row, limit_bytes=ceiling, limit_from=origin, over_bytes=over, ok=not over, improved=improved)
 
 
 def _ceiling(row: Judged, limit: Limit | None, budget: int | None) -> tuple[int | None, Origin | None]:
