@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from memlens.errors import AnchorError, InputError, MemlensError, NoEventsError, OutputError, UsageError
     from memlens.events import EventLog, Kind
     from memlens.gating.baseline import Baseline
+    from memlens.gating.judging import Judged
     from memlens.gating.run import accept, gate
-    from memlens.gating.verdict import Judged, Verdict
+    from memlens.gating.verdict import Verdict
     from memlens.lifetimes import Lifetimes
     from memlens.parsing.inputs import read
     from memlens.parsing.listing import Formats, formats
@@ -87,8 +88,9 @@ _HOMES = {
     "memlens.errors": ("AnchorError", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError"),
     "memlens.events": ("EventLog", "Kind"),
     "memlens.gating.baseline": ("Baseline",),
+    "memlens.gating.judging": ("Judged",),
     "memlens.gating.run": ("accept", "gate"),
-    "memlens.gating.verdict": ("Judged", "Verdict"),
+    "memlens.gating.verdict": ("Verdict",),
     "memlens.lifetimes": ("Lifetimes",),
     "memlens.parsing.inputs": ("read",),
     "memlens.parsing.listing": ("Formats", "formats"),

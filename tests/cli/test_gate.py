@@ -21,7 +21,7 @@ MIB = 1 << 20
 
 
 def write(path: Path, *kept: int, name: str = "STEP {} START") -> Path:
-    """Steps that each keep so many bytes, after 100 MiB that are freed again."""
+    """Steps that each keep so many bytes, after 100 MiB that are freed again, and a line after which nothing is a step."""
     text = [CHUNK]
     for number, size in enumerate(kept, 1):
         big, small = number << 32, (number << 32) + (1 << 31)
@@ -31,7 +31,7 @@ def write(path: Path, *kept: int, name: str = "STEP {} START") -> Path:
             ALLOC.format(size, small),
             FREE.format(100 * MIB, big),
         ]
-    path.write_text("".join(text))
+    path.write_text("".join(text) + "TRAINED\n")
     return path
 
 
@@ -48,7 +48,7 @@ def head(tmp_path: Path) -> Path:
 @pytest.fixture
 def baseline(memlens: Any, base: Path, tmp_path: Path) -> Path:
     path = tmp_path / "memory.json"
-    ran = memlens("gate", base, "--baseline", path, "--by", BY, "--accept")
+    ran = memlens("gate", base, "--baseline", path, "--by", BY, "--end", "TRAINED", "--accept")
     assert (ran.code, ran.out) == (0, "")
     assert ran.err == f"memlens: {path}: 4 windows of {base} accepted\n"
     return path
@@ -60,7 +60,9 @@ def baseline(memlens: Any, base: Path, tmp_path: Path) -> Path:
 def test_within_limits_is_0(memlens: Any, base: Path, baseline: Path) -> None:
     ran = memlens("gate", base, "--baseline", baseline, columns=80)
     assert (ran.code, ran.err) == (0, "")
-    assert "Verdict  all 8 figures judged are within limits\n" in ran.out
+    # The peak of the run, and rise and remaining of (before) and three steps; four steps are needed to tell growth.
+    assert "Verdict  all 9 figures judged are within limits\n" in ran.out
+    assert re.search(r"^\(whole log\)  growth +3 closed, 4 needed$", ran.out, re.MULTILINE)
 
 
 def test_a_regression_is_3_with_every_failing_figure_the_worst_first(
@@ -69,7 +71,7 @@ def test_a_regression_is_3_with_every_failing_figure_the_worst_first(
     ran = memlens("gate", head, "--baseline", baseline, "--base-log", base, columns=80)
     assert (ran.code, ran.err) == (3, "")
     # 7 MiB more: the limit of what remains is 1 MiB over 1 MiB, that of the peak 2 % of 101 MiB.
-    assert re.findall(r"^2 +(\w+) +\S+ MiB +\S+ MiB  \+7\.00 MiB", ran.out, re.MULTILINE) == ["remaining", "peak"]
+    assert re.findall(r"^2 +(\w+) +\S+ MiB +\S+ MiB  \+7\.00 MiB", ran.out, re.MULTILINE) == ["remaining", "rise"]
     assert "2  is over the limit" in ran.out
     assert "Only in head: 8.00 MiB (8388608 B)" in ran.out
 
@@ -93,7 +95,7 @@ def test_a_baseline_that_is_damaged_of_another_version_or_not_there_is_1(
     for damaged, message in (
         (text.replace(str(101 * MIB), str(901 * MIB)), "check sum"),
         (text[:-20], "no JSON"),
-        (text.replace("baseline/1", "baseline/2"), "memlens.baseline/2"),
+        (text.replace("baseline/2", "baseline/1"), "memlens.baseline/1"),
         ("{}", "no baseline of memlens"),
     ):
         assert damaged != text
@@ -115,30 +117,73 @@ def test_a_log_that_is_not_there_or_lacks_the_anchor_is_1(memlens: Any, tmp_path
     assert "STEP" in ran.err
 
 
-def test_missing_windows_are_3_unless_they_are_allowed(memlens: Any, tmp_path: Path, baseline: Path) -> None:
-    short = write(tmp_path / "short.log", MIB, MIB)
-    ran = memlens("gate", short, "--baseline", baseline)
+def test_missing_windows_are_3_unless_they_are_allowed(
+    memlens: Any, base: Path, tmp_path: Path, baseline: Path
+) -> None:
+    short = tmp_path / "short.log"
+    short.write_text(base.read_text().replace("STEP 2 START", "STEP TWO"))
+    ran = memlens("gate", short, "--baseline", baseline, "--limit", "remaining=off")
     assert ran.code == 3
-    assert "the log lacks 3, which the base has" in ran.out
-    assert memlens("gate", short, "--baseline", baseline, "--allow-missing").code == 0
+    assert "the log lacks 2, which the base has" in ran.out
+    assert memlens("gate", short, "--baseline", baseline, "--limit", "remaining=off", "--allow-missing").code == 0
+
+
+def test_a_run_that_ends_earlier_is_0_and_says_so(memlens: Any, tmp_path: Path, baseline: Path) -> None:
+    ran = memlens("gate", write(tmp_path / "short.log", MIB, MIB), "--baseline", baseline)
+    assert ran.code == 0
+    assert "3 of the base's 4 windows judged, for the run ends earlier" in ran.out
 
 
 def test_limits_and_budgets_decide(memlens: Any, head: Path, baseline: Path) -> None:
-    wide = ("--limit", "peak=10%,1MiB", "--limit", "remaining=7MiB")
+    wide = ("--limit", "peak=10%,1MiB", "--limit", "rise=10%", "--limit", "remaining=7MiB")
     assert memlens("gate", head, "--baseline", baseline, *wide).code == 0
-    assert memlens("gate", head, "--baseline", baseline, *wide, "--budget", "peak=107MiB").code == 3
+    # Steps keep 1, 8 and 1 MiB, so the third one has its 100 MiB beside 10.
+    assert memlens("gate", head, "--baseline", baseline, *wide, "--budget", "peak=109MiB").code == 3
     assert memlens("gate", head, "--baseline", baseline, *wide, "--limit", "reserved=0").code == 0
-    assert memlens("gate", head, "--budget", "peak=109MiB", "--by", BY).code == 0
-    assert (
-        memlens("gate", head, "--budget", "peak=109MiB").code == 3
-    )  # the whole log holds 110 MiB when step 3 is at its peak
+    for cut in ((), ("--by", BY), ("--start", "STEP 1 START", "--end", "STEP 2 START")):
+        assert memlens("gate", head, "--budget", "peak=110MiB", *cut).code == 0
+        assert memlens("gate", head, "--budget", "peak=109MiB", *cut).code == 3
+
+
+def test_a_leak_that_is_below_the_limit_of_every_window_is_caught_by_what_it_adds_up_to(
+    memlens: Any, tmp_path: Path
+) -> None:
+    base, leak = write(tmp_path / "base.log", *[0] * 200), write(tmp_path / "leak.log", *[900 << 10] * 200)
+    ran = memlens("gate", leak, "--base-log", base, "--by", BY, "--limit", "peak=off")
+    assert ran.code == 3
+    assert "1 of 401 figures is over the limit: the growth of the run" in ran.out
+    assert "memory grows by 900.00 KiB a window" in ran.out
+    # A growth that stays below the limit in all passes, and is said.
+    small = write(tmp_path / "small.log", *[512] * 200)
+    ran = memlens("gate", small, "--base-log", base, "--by", BY, columns=200)
+    assert ran.code == 0
+    assert re.search(r"^Verdict +all 402 .*memory grows by 512 B a window .*, within the limit$", ran.out, re.MULTILINE)
+    assert memlens("gate", small, "--base-log", base, "--by", BY, "--limit", "growth=0").code == 3
+
+
+def test_several_runs_are_accepted_together_and_keep_their_spread(memlens: Any, tmp_path: Path) -> None:
+    runs = [write(tmp_path / f"{kept}.log", kept * MIB, 0, kept * MIB, 0) for kept in (1, 9, 5)]
+    path = tmp_path / "memory.json"
+    ran = memlens("gate", *runs, "--baseline", path, "--by", BY, "--accept")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == f"memlens: {path}: 5 windows of {', '.join(map(str, runs))} accepted\n"
+    for run in runs:
+        assert memlens("gate", run, "--baseline", path, "--limit", "peak=0", "--limit", "rise=0").code == 0
+    # Remaining of step 1 was 1 to 9 MiB, so that it may be 9 + 8.
+    assert memlens("gate", write(tmp_path / "a.log", 17 * MIB, 0, 9 * MIB, 0), "--baseline", path).code == 0
+    ran = memlens("gate", write(tmp_path / "b.log", 17 * MIB + 1, 0, 9 * MIB, 0), "--baseline", path)
+    assert ran.code == 3
+    assert "3 accepted runs" in ran.out
+    # Two of them alone keep a smaller spread.
+    memlens("gate", *runs[1:], "--baseline", path, "--accept")
+    assert memlens("gate", tmp_path / "a.log", "--baseline", path).code == 3
 
 
 def test_an_improvement_is_told_with_the_command_that_accepts_it_and_that_command_works(
     memlens: Any, head: Path, base: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "won.json"
-    memlens("gate", head, "--baseline", path, "--by", BY, "--accept")
+    memlens("gate", head, "--baseline", path, "--by", BY, "--end", "TRAINED", "--accept")
     ran = memlens("gate", base, "--baseline", path)
     assert ran.code == 0
     command = f"memlens gate {base} --baseline {path} --accept"
@@ -177,14 +222,20 @@ def test_every_form_says_the_same(memlens: Any, head: Path, baseline: Path, tmp_
     values = json.loads(ran.out)
     failing = [(row["name"], row["metric"], row["limit_bytes"]) for row in values["windows"] if not row["ok"]]
     # 101 MiB and 2 % of them, cut to whole bytes
-    assert failing == [("2", "remaining", 2 * MIB), ("2", "peak", 101 * MIB + 101 * MIB * 2 // 100)]
+    # and the peak of the run: 100 MiB beside what three steps keep
+    assert failing == [
+        ("2", "remaining", 2 * MIB),
+        ("2", "rise", 101 * MIB + 101 * MIB * 2 // 100),
+        ("(whole log)", "peak", 103 * MIB + 103 * MIB * 2 // 100),
+    ]
     report = JUnitXml.fromfile(str(junit))
-    assert (report.tests, report.failures, report.errors) == (8, 2, 0)
+    # Growth cannot be told of three steps.
+    assert (report.tests, report.failures, report.errors, report.skipped) == (10, 3, 0, 1)
     text = comment.read_text()
     assert "| `2` | remaining | 1.00 MiB | 8.00 MiB | **+7.00 MiB** | +700.00% | 2.00 MiB |" in text
     assert memlens("gate", head, "--baseline", baseline, "--format", "markdown").out == text
     rows = list(csv.DictReader(io.StringIO(memlens("gate", head, "--baseline", baseline, "--format", "csv").out)))
-    assert [row["ok"] for row in rows] == ["False"] * 2 + ["True"] * 10
+    assert [row["ok"] for row in rows] == ["False"] * 3 + ["True"] * 8
 
 
 def test_github_gets_annotations_and_a_summary_and_no_command_from_the_log(
@@ -201,7 +252,8 @@ def test_github_gets_annotations_and_a_summary_and_no_command_from_the_log(
     token = lines[0].removeprefix("::stop-commands::")
     end = lines.index(f"::{token}::")
     assert any(line.startswith("::add-mask::1  remaining") for line in lines[:end])
-    assert [line.split(" title=")[0] for line in lines[end + 1 :]] == ["::error", "::error"]
+    # The peak, and rise and remaining of the one window, which is judged though nothing ends it.
+    assert [line.split(" title=")[0] for line in lines[end + 1 :]] == ["::error"] * 3
     assert summary.read_text().startswith("# before\n### ")
     assert "| `::add-mask::1` | remaining |" in summary.read_text()
 
@@ -281,6 +333,11 @@ def test_judging_into_a_pipe_needs_neither_pandas_nor_rich(
         (["--baseline", "{baseline}", "--by", "STEP"], "not the anchors"),
         (["--baseline", "{baseline}", "--limit", "peak"], "is no limit"),
         (["--baseline", "{baseline}", "--limit", "size=1"], "no metric"),
+        (["--baseline", "{baseline}", "--limit", "peak=10"], "10MiB"),
+        (["--baseline", "{baseline}", "--budget", "peak=1000"], "1000MiB"),
+        (["--budget", "rise=1MiB"], "no budget for rise"),
+        (["{baseline}", "--baseline", "{baseline}"], "one log is judged at a time"),
+        (["-", "-", "--baseline", "x", "--accept"], "stdin (-) can be read only once"),
         (["--baseline", "{baseline}", "--budget", "peak=2%"], "holds no size"),
         (["--baseline", "{baseline}", "--with-events"], "--with-events needs --accept"),
         (["--accept"], "--accept needs --baseline"),
@@ -291,7 +348,7 @@ def test_judging_into_a_pipe_needs_neither_pandas_nor_rich(
         (["--baseline", "{baseline}", "--junit", "same", "--markdown", "same"], "two outputs go to one file"),
         (["--baseline", "{baseline}", "--junit", "-"], "write to a file"),
         (["--baseline", "{baseline}", "--format", "xml"], "xml"),
-        (["--budget", "peak=1", "--by", "a", "--start", "b"], "--by and --start exclude each other"),
+        (["--budget", "peak=1B", "--by", "a", "--start", "b"], "--by and --start exclude each other"),
     ],
 )
 def test_arguments_that_make_no_sense_are_wrong_usage(

@@ -6,6 +6,7 @@ import copy
 import difflib
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,16 @@ from hypothesis import strategies as st
 
 from memlens.cut import Cut
 from memlens.errors import InputError
-from memlens.gating.baseline import Baseline, WindowFigures, parse_baseline, read_baseline
+from memlens.gating.baseline import Baseline, parse_baseline, read_baseline
+from memlens.gating.figures import RunFigures, WindowFigures
 
 WINDOWS = (
-    WindowFigures("(before)", 395_008, 395_008, 395_008, 395_008),
-    WindowFigures("0", 3_250_176, 891_648, 5_355_264, 3_645_184),
-    WindowFigures("1", 3_181_312, -1_286_656, 6_403_840, 4_467_968),
+    WindowFigures("(before)", 395_008, 395_008, 395_008),
+    WindowFigures("0", 3_250_176, 891_648, 1_286_656),
+    WindowFigures("1", 3_181_312, -1_286_656, 0, open_end=True),
 )
-BASELINE = Baseline(Cut(by=r"STEP (\d+) START", end=("EPOCH END",)), WINDOWS, "0.1.0")
+RUNS = (RunFigures(4_467_968, 6_403_840, WINDOWS), RunFigures(4_468_224, None, WINDOWS[:2]))
+BASELINE = Baseline(Cut(by=r"STEP (\d+) START", end=("EPOCH END",)), RUNS, "0.1.0")
 TEXT = BASELINE.render()
 
 
@@ -35,7 +38,14 @@ def with_check(values: Any) -> bytes:
 
 any_text = st.text(st.characters(codec=None), max_size=30)
 big = st.integers(0, 2**63 - 1)
-window = st.builds(WindowFigures, any_text, big, st.integers(-(2**63), 2**63 - 1), big, big)
+signed = st.integers(-(2**63), 2**63 - 1)
+window = st.builds(WindowFigures, any_text, big, signed, signed, st.booleans())
+run = st.builds(
+    RunFigures,
+    st.none() | big,
+    st.none() | big,
+    st.lists(window, min_size=1, max_size=5, unique_by=lambda one: one.name).map(tuple),
+)
 cuts = st.one_of(
     st.builds(Cut, any_text, st.tuples(any_text), st.none(), st.tuples(any_text, any_text), st.integers(1, 99)),
     st.builds(Cut, by=any_text, end=st.tuples(any_text)),
@@ -44,7 +54,7 @@ cuts = st.one_of(
 baselines = st.builds(
     Baseline,
     cuts,
-    st.lists(window, min_size=1, max_size=5, unique_by=lambda one: one.name).map(tuple),
+    st.lists(run, min_size=1, max_size=3).map(tuple),
     any_text,
     st.none() | any_text,
 )
@@ -69,38 +79,43 @@ def test_a_window_is_a_line_and_keys_are_sorted() -> None:
         "(before)",
         "0",
         "1",
+        "(before)",
+        "0",
     ]
     values = json.loads(TEXT)
     assert list(values) == sorted(values)
-    assert all(list(one) == sorted(one) for one in values["windows"])
-    assert (values["schema"], values["memlens"], values["events_sha256"]) == ("memlens.baseline/1", "0.1.0", None)
+    assert all(list(one) == sorted(one) for run in values["runs"] for one in (run, *run["windows"]))
+    assert (values["schema"], values["memlens"], values["events_sha256"]) == ("memlens.baseline/2", "0.1.0", None)
     assert values["anchors"]["by"] == r"STEP (\d+) START"
     assert TEXT.endswith("}\n")
 
 
 def test_a_difference_of_two_baselines_is_the_window_that_changed_and_the_check_sum() -> None:
-    changed = Baseline(BASELINE.anchors, (WINDOWS[0], WindowFigures("0", 1, 2, 3, 4), WINDOWS[2]), "0.1.0")
+    windows = (WINDOWS[0], WindowFigures("0", 1, 2, 3), WINDOWS[2])
+    changed = Baseline(BASELINE.anchors, (replace(RUNS[0], windows=windows), RUNS[1]), "0.1.0")
     lines = difflib.unified_diff(TEXT.splitlines(), changed.render().splitlines(), n=0, lineterm="")
     added = [line for line in lines if line.startswith("+ ")]
     assert len(added) == 2
     assert '"check_sha256"' in added[0]
-    assert '"name": "0", "peak_bytes": 1' in added[1]
+    assert '"name": "0", "open_end": false, "remaining_bytes": 2, "rise_bytes": 1' in added[1]
 
 
 @pytest.mark.parametrize(
-    ("windows", "message"),
+    ("runs", "message"),
     [
         ((), "no window"),
-        ((WINDOWS[0], WINDOWS[0]), "one name"),
-        ((WindowFigures("w", -1, 0, 0, 0),), "peak_bytes"),
-        ((WindowFigures("w", 0, 0, -1, 0),), "reserved_peak_bytes"),
-        ((WindowFigures("w", 0, 0, 0, -1),), "absolute_peak_bytes"),
-        ((WindowFigures("w", 0, 2**63, 0, 0),), "remaining_bytes"),
+        ((RunFigures(0, 0, ()),), "no window"),
+        ((RunFigures(0, 0, (WINDOWS[0], WINDOWS[0])),), "one name"),
+        ((RunFigures(-1, 0, WINDOWS),), "peak_bytes"),
+        ((RUNS[0], RunFigures(0, -1, WINDOWS)), "reserved_peak_bytes"),
+        ((RunFigures(0, 0, (WindowFigures("w", -1, 0, 0),)),), "rise_bytes"),
+        ((RunFigures(0, 0, (WindowFigures("w", 0, 2**63, 0),)),), "remaining_bytes"),
+        ((RunFigures(0, 0, (WindowFigures("w", 0, 0, -(2**63) - 1),)),), "live_bytes"),
     ],
 )
-def test_what_no_log_gives_is_no_baseline(windows: tuple[WindowFigures, ...], message: str) -> None:
+def test_what_no_log_gives_is_no_baseline(runs: tuple[RunFigures, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Baseline(Cut(), windows)
+        Baseline(Cut(), runs)
 
 
 # --- what is read ---
@@ -188,9 +203,7 @@ def test_a_field_that_is_missing_or_of_another_kind_is_refused_even_where_the_ch
         assert json.loads(with_check(json.loads(read.render()))) == json.loads(with_check(changed))
         assert type(strange) is not float
         assert not (
-            path[-1] in ("peak_bytes", "reserved_peak_bytes", "absolute_peak_bytes")
-            and strange is not None
-            and strange < 0
+            path[-1] in ("peak_bytes", "reserved_peak_bytes", "rise_bytes") and strange is not None and strange < 0
         )
 
 
@@ -212,35 +225,48 @@ def test_a_field_that_is_missing_or_of_another_kind_is_refused_even_where_the_ch
     ],
 )
 def test_a_figure_is_a_whole_number_of_bytes(literal: str) -> None:
-    assert '"peak_bytes": 3181312' in TEXT
+    assert '"rise_bytes": 3181312' in TEXT
     with pytest.raises(InputError):
-        parse_baseline(TEXT.replace('"peak_bytes": 3181312', f'"peak_bytes": {literal}').encode())
+        parse_baseline(TEXT.replace('"rise_bytes": 3181312', f'"rise_bytes": {literal}').encode())
 
 
 def test_a_key_that_stands_twice_is_refused() -> None:
     with pytest.raises(InputError, match="twice"):
-        parse_baseline(TEXT.replace('"peak_bytes": 3181312', '"peak_bytes": 3181312, "peak_bytes": 3181312').encode())
+        parse_baseline(TEXT.replace('"rise_bytes": 3181312', '"rise_bytes": 3181312, "rise_bytes": 3181312').encode())
 
 
 def test_a_window_that_stands_twice_is_refused() -> None:
     values = json.loads(TEXT)
-    values["windows"].append(values["windows"][-1])
+    values["runs"][0]["windows"].append(values["runs"][0]["windows"][-1])
     with pytest.raises(InputError, match="one name"):
         parse_baseline(with_check(values))
 
 
-@pytest.mark.parametrize("schema", ["memlens.baseline/2", "memlens.baseline/1.1", "memlens.baseline/"])
-def test_a_schema_of_another_version_is_refused_by_its_name(schema: str) -> None:
+@pytest.mark.parametrize(
+    "schema", ["memlens.baseline/1", "memlens.baseline/3", "memlens.baseline/2.1", "memlens.baseline/"]
+)
+def test_a_schema_of_another_version_is_refused_by_its_name_and_told_how_to_be_taken_anew(schema: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_baseline(with_check({**json.loads(TEXT), "schema": schema}))
     assert schema in caught.value.message
-    assert "memlens.baseline/1" in caught.value.message
+    assert "memlens.baseline/2" in caught.value.message
+    # With the anchors that it was taken with.
+    assert r"--by 'STEP (\d+) START' --end 'EPOCH END' --accept" in caught.value.hint
+
+
+def test_a_baseline_of_the_first_schema_is_refused_with_the_way_to_take_it_anew() -> None:
+    anchors = {"by": "STEP", "end": [], "end_regex": [], "nth": 1, "start": None, "start_regex": None}
+    for one in (anchors, None, {"by": 1}):
+        with pytest.raises(InputError, match=r"memlens\.baseline/1") as caught:
+            parse_baseline(json.dumps({"schema": "memlens.baseline/1", "anchors": one, "windows": []}).encode())
+        cut = " --by STEP" if one is anchors else ""
+        assert f"memlens gate LOG --baseline FILE{cut} --accept" in caught.value.hint
 
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"{}", b"[]", b"null", b"1", b'"memlens.baseline/1"', b'{"schema": "memlens.analyze/1"}', b"\xff\xfe", b"\x00" * 99, b"[" * 100_000,
-     b'{"a":' * 100_000, b"9" * 100_000, b'{"schema": "memlens.baseline/1"}', b"<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> b\n"],
+    [b"", b"{}", b"[]", b"null", b"1", b'"memlens.baseline/2"', b'{"schema": "memlens.analyze/1"}', b"\xff\xfe", b"\x00" * 99, b"[" * 100_000,
+     b'{"a":' * 100_000, b"9" * 100_000, b'{"schema": "memlens.baseline/2"}', b"<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> b\n"],
     ids=range(14),
 )  # fmt: skip
 def test_another_file_is_no_baseline(text: bytes) -> None:

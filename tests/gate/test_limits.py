@@ -10,15 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memlens.errors import UsageError
-from memlens.gating.baseline import WindowFigures
-from memlens.gating.limits import DEFAULT_LIMITS, METRICS, Limit, parse_budgets, parse_limits
-from memlens.gating.verdict import Paired, judge
+from memlens.gating.figures import RunFigures, WindowFigures
+from memlens.gating.judging import Judged, Rules, judge
+from memlens.gating.limits import DEFAULT_LIMITS, Limit, parse_budgets, parse_limits
+from memlens.gating.pairs import pair_runs
 
 MIB = 1 << 20
 
 #: Percentages as they are written, each with its numerator over 100,000.
 PERCENTS = {"0%": 0, "0.001%": 1, "2%": 2_000, "33.333%": 33_333, "100%": 100_000, "250.5%": 250_500}
-SIZES = {"0": 0, "1": 1, "1023": 1023, "1MiB": MIB, "1.5KiB": 1536, "4EiB": 0}
+SIZES = {"0": 0, "1B": 1, "1023B": 1023, "1MiB": MIB, "1.5KiB": 1536, "4EiB": 0}
 BASES = (
     0,
     1,
@@ -57,10 +58,15 @@ def changes(base: int, absolute: int, share: int) -> set[int]:
     return {sign * (edge + step) for edge in edges for step in (-1, 0, 1) for sign in (1, -1)}
 
 
-def judged(base: int, head: int, limit: Limit) -> bool:
-    old, new = (WindowFigures("w", 0, figure, 0, 0) for figure in (base, head))
-    rows = judge(Paired(((old, new),)), {"remaining": limit}, {})
+def row_of(base: int, head: int, limit: Limit) -> Judged:
+    old, new = (RunFigures(0, 0, (WindowFigures("w", 0, figure, 0),)) for figure in (base, head))
+    rows = judge([old], new, pair_runs([old], new, series=False), Rules({"remaining": limit}))
     (row,) = (row for row in rows if row.metric == "remaining")
+    return row
+
+
+def judged(base: int, head: int, limit: Limit) -> bool:
+    row = row_of(base, head, limit)
     assert (row.base_bytes, row.head_bytes, row.d_bytes) == (base, head, head - base)
     assert row.limit_bytes is not None
     assert row.ok == (head <= row.limit_bytes) == (row.over_bytes == 0)
@@ -68,7 +74,7 @@ def judged(base: int, head: int, limit: Limit) -> bool:
     return row.ok
 
 
-@pytest.mark.parametrize(("percent", "size"), list(itertools.product(PERCENTS, ["0", "1", "1023", "1MiB", "1.5KiB"])))
+@pytest.mark.parametrize(("percent", "size"), list(itertools.product(PERCENTS, ["0", "1B", "1023B", "1MiB", "1.5KiB"])))
 def test_a_figure_fails_exactly_where_its_growth_is_over_both_parts(percent: str, size: str) -> None:
     limit = parse_limits(f"remaining={percent},{size}")["remaining"]
     tried = 0
@@ -79,14 +85,12 @@ def test_a_figure_fails_exactly_where_its_growth_is_over_both_parts(percent: str
     assert tried > 200
 
 
-@pytest.mark.parametrize(("percent", "size"), list(itertools.product(PERCENTS, ["0", "1", "1MiB"])))
+@pytest.mark.parametrize(("percent", "size"), list(itertools.product(PERCENTS, ["0", "1B", "1MiB"])))
 def test_a_fall_by_more_than_a_growth_might_be_is_an_improvement_and_nothing_else_is(percent: str, size: str) -> None:
     limit = parse_limits(f"remaining={percent},{size}")["remaining"]
     for base in BASES:
         for change in changes(base, SIZES[size], PERCENTS[percent]):
-            old, new = (WindowFigures("w", 0, figure, 0, 0) for figure in (base, base + change))
-            rows = judge(Paired(((old, new),)), {"remaining": limit}, {})
-            row = next(row for row in rows if row.metric == "remaining")
+            row = row_of(base, base + change, limit)
             # The same rule with the sign of the change turned.
             assert row.improved == fails(base, base - change, SIZES[size], PERCENTS[percent])
             assert not (row.improved and not row.ok)
@@ -136,14 +140,15 @@ def test_a_wider_limit_never_turns_a_passing_figure_red(base: int, head: int, on
 # --- how they are written ---
 
 
-def test_by_default_peak_and_remaining_may_grow_by_two_percent_or_one_mebibyte() -> None:
-    assert parse_limits(()) == DEFAULT_LIMITS == {name: Limit(Fraction(1, 50), MIB) for name in ("peak", "remaining")}
+def test_by_default_all_but_reserved_may_grow_by_two_percent_or_one_mebibyte() -> None:
+    default = Limit(Fraction(1, 50), MIB)
+    assert parse_limits(()) == DEFAULT_LIMITS == dict.fromkeys(("peak", "rise", "remaining", "growth"), default)
 
 
 def test_a_limit_takes_the_place_of_the_default_one_of_its_metric_only() -> None:
     found = parse_limits(["reserved=5%", "remaining=0"])
-    assert found == {"peak": DEFAULT_LIMITS["peak"], "remaining": Limit(), "reserved": Limit(Fraction(1, 20))}
-    assert list(found) == ["peak", "remaining", "reserved"]
+    assert found == {**DEFAULT_LIMITS, "remaining": Limit(), "reserved": Limit(Fraction(1, 20))}
+    assert list(found) == ["peak", "rise", "remaining", "growth", "reserved"]
 
 
 @pytest.mark.parametrize(
@@ -153,8 +158,11 @@ def test_a_limit_takes_the_place_of_the_default_one_of_its_metric_only() -> None
         (" Peak = 1.5GiB , .5% ", Limit(Fraction(1, 200), 3 << 29)),
         ("peak=0.1 kb", Limit(Fraction(0), 102)),
         ("peak=0.%", Limit()),
-        ("peak=9007199254740993", Limit(Fraction(0), 2**53 + 1)),
-        ("peak=9007199254740993.9", Limit(Fraction(0), 2**53 + 1)),
+        ("peak=0", Limit()),
+        ("peak=0.0", Limit()),
+        ("peak=7 B", Limit(Fraction(0), 7)),
+        ("peak=9007199254740993B", Limit(Fraction(0), 2**53 + 1)),
+        ("peak=9007199254740993.9b", Limit(Fraction(0), 2**53 + 1)),
         ("peak=1000000%", Limit(Fraction(10_000))),
     ],
 )
@@ -163,11 +171,26 @@ def test_a_limit_is_read_exactly(text: str, limit: Limit) -> None:
 
 
 def test_off_takes_a_limit_away() -> None:
-    assert set(parse_limits("remaining=off")) == {"peak"}
+    assert set(parse_limits(["remaining=off", "rise=OFF"])) == {"peak", "growth"}
 
 
-def test_absolute_peak_may_be_written_with_a_hyphen() -> None:
-    assert parse_budgets("absolute-peak=1KiB") == {"absolute_peak": 1024}
+@pytest.mark.parametrize("text", ["peak=10", "peak=2%,10", "rise=10", "peak=10.5"])
+def test_a_size_without_a_unit_is_wrong_usage_that_suggests_one(text: str) -> None:
+    with pytest.raises(UsageError, match="has no unit") as caught:
+        parse_limits(text)
+    number = text.rpartition("=")[2].rpartition(",")[2]
+    assert f"{number}MiB" in caught.value.hint
+    assert f"{number}B" in caught.value.hint
+    with pytest.raises(UsageError, match="has no unit") as caught:
+        parse_budgets("peak=1000")
+    assert "1000MiB" in caught.value.hint
+
+
+@pytest.mark.parametrize("metric", ["rise", "remaining", "growth"])
+def test_a_budget_is_about_what_the_device_holds(metric: str) -> None:
+    with pytest.raises(UsageError, match=f"no budget for {metric}") as caught:
+        parse_budgets(f"{metric}=1GiB")
+    assert "peak, reserved" in caught.value.hint
 
 
 def test_budgets_are_sizes() -> None:
@@ -204,8 +227,3 @@ def test_a_limit_in_machine_output_is_finite_text_and_whole_bytes(limit: Limit) 
     values = limit.to_dict()
     assert Fraction(values["percent"]) >= 0
     assert type(values["absolute_bytes"]) is int
-
-
-def test_every_metric_is_a_field_of_the_figures() -> None:
-    figures = WindowFigures("w", 1, 2, 3, 4)
-    assert [figures.of(metric) for metric in METRICS] == [1, 2, 3, 4]

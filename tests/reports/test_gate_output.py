@@ -23,7 +23,16 @@ from memlens.reports.gate_markdown import LARGEST, comment
 from memlens.reports.github import escape_message, escape_property, fenced, workflow_commands
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "gate.md").read_text()
-EVERY = [verdicts.passing, verdicts.failing, verdicts.missing, verdicts.improved, verdicts.unjudged, verdicts.hostile]
+EVERY = [
+    verdicts.passing,
+    verdicts.failing,
+    verdicts.growing,
+    verdicts.shorter,
+    verdicts.missing,
+    verdicts.improved,
+    verdicts.unjudged,
+    verdicts.hostile,
+]
 
 any_text = st.text(st.characters(codec=None), max_size=60)
 
@@ -39,12 +48,14 @@ def named(name: str, count: int = 3, **changes: Any) -> Verdict:
 def test_json_holds_the_names_of_the_contract_and_exact_bytes() -> None:
     text = json_report.render(cast("Any", verdicts.failing()))
     values = json.loads(text)
-    assert (values["schema"], values["verdict"]) == ("memlens.gate/1", "regression")
+    assert (values["schema"], values["verdict"]) == ("memlens.gate/2", "regression")
     first = values["windows"][0]
     assert [first[key] for key in ("name", "metric", "base_bytes", "head_bytes", "limit_bytes", "ok")] == [
         "SOT_CALL_0", "remaining", made.BLOCK, 2 * made.BLOCK, made.BLOCK + (1 << 20), False
     ]  # fmt: skip
-    assert values["limits"] == {name: {"percent": "2", "absolute_bytes": 1 << 20} for name in ("peak", "remaining")}
+    assert values["limits"] == {
+        name: {"percent": "2", "absolute_bytes": 1 << 20} for name in ("peak", "rise", "remaining", "growth")
+    }
     assert values["blame"][0]["metrics"] == ["remaining"]
     assert values["blame"][0]["findings"][0]["kind"] == "missing_free"
 
@@ -59,7 +70,7 @@ def test_json_is_ascii_and_finite(make: Any) -> None:
 
 def test_csv_has_a_row_for_each_figure() -> None:
     rows = list(csv.DictReader(io.StringIO(csv_report.render(cast("Any", verdicts.failing())))))
-    assert len(rows) == 9
+    assert len(rows) == 9  # three windows, and peak, growth and reserved of the run
     assert (rows[0]["name"], rows[0]["metric"], rows[0]["d_bytes"], rows[0]["ok"]) == (
         "SOT_CALL_0",
         "remaining",
@@ -79,7 +90,7 @@ def test_every_field_of_the_machine_output_is_described() -> None:
     for make in EVERY:
         values = make().to_dict()
         for blame in values.pop("blame"):
-            named_fields |= {"metrics", *(set(blame) & {"findings"})}  # the others are those of diff
+            named_fields |= {"metrics", "compared", *(set(blame) & {"findings"})}  # the others are those of diff
         values.pop("trust")
         named_fields |= fields_of(values) | {"blame", "trust"}
     assert len(named_fields) > 30
@@ -96,20 +107,25 @@ def cases(verdict: Verdict) -> list[Any]:
 
 def test_junit_has_a_case_for_each_gated_figure_and_a_failure_with_its_finding() -> None:
     report = JUnitXml.fromstring(junit.render(verdicts.failing()).encode())
-    assert (report.tests, report.failures, report.errors) == (6, 2, 0)
+    # Rise and remaining of three windows, the peak, and growth, which cannot be told of three.
+    assert (report.tests, report.failures, report.errors, report.skipped) == (8, 2, 0, 1)
     found = {(case.classname, case.name): case for case in cases(verdicts.failing())}
-    assert len(found) == 6
+    assert len(found) == 8
     (failure,) = found["SOT_CALL_0", "remaining"].result
     assert isinstance(failure, Failure)
     assert failure.message.startswith("remaining went from 3.38 MiB to 6.75 MiB")
     assert "Missing free: 3.38 MiB (3538944 B)" in failure.text
-    assert not found["SOT_CALL_0", "peak"].result
+    assert not found["SOT_CALL_0", "rise"].result
+    assert [result.message for result in found["(whole log)", "growth"].result] == ["3 closed, 4 needed"]
 
 
 def test_junit_tells_what_is_missing_let_go_or_not_judged() -> None:
-    assert {type(result) for case in cases(verdicts.missing()) for result in case.result} == {Failure}
-    let_go = verdicts.verdict([], missing=[verdicts.figures("w", 1)], allow_missing=True)
-    assert [type(result) for case in cases(let_go) for result in case.result] == [Skipped, Skipped]
+    assert {type(result) for case in cases(verdicts.missing()) for result in case.result} == {Failure, Skipped}
+    two = [verdicts.window("v"), verdicts.window("w")]
+    let_go = verdicts.verdict([verdicts.window("u", 1), *two], two, allow_missing=True)
+    assert {
+        case.classname: [type(result) for result in case.result] for case in cases(let_go) if case.classname == "u"
+    } == {"u": [Skipped]}
     (case,) = cases(verdicts.unjudged())
     assert [type(result) for result in case.result] == [Error]
     assert "several processes" in case.result[0].message
@@ -145,11 +161,14 @@ def titles(text: str) -> list[str]:
 
 def test_each_failing_figure_is_an_error_and_the_worst_comes_first() -> None:
     lines = workflow_commands(verdicts.failing()).splitlines()
-    assert titles(workflow_commands(verdicts.failing())) == ["memlens gate%3A SOT_CALL_0", "memlens gate%3A SOT_CALL_1"]
+    failing = titles(workflow_commands(verdicts.failing()))
+    assert failing == ["memlens gate%3A SOT_CALL_0", "memlens gate%3A (whole log)"]
     assert "(+100.00%25)" in lines[0]
     assert workflow_commands(verdicts.unjudged()).startswith("::error title=memlens gate%3A not judged::")
     assert [line.split()[0] for line in workflow_commands(verdicts.passing()).splitlines()] == ["::notice"]
     assert "--accept" in workflow_commands(verdicts.improved())
+    (notice,) = workflow_commands(verdicts.shorter()).splitlines()
+    assert "2 of the base's 6 windows judged" in notice
 
 
 def test_no_more_errors_than_github_shows_and_the_last_counts_the_rest() -> None:

@@ -23,6 +23,8 @@ WIDTHS = {"80": 80, "120": 120, "pipe": None}
 VERDICTS: dict[str, Callable[[], Verdict]] = {
     "passing": verdicts.passing,
     "failing": verdicts.failing,
+    "growing": verdicts.growing,
+    "shorter": verdicts.shorter,
     "missing": verdicts.missing,
     "improved": verdicts.improved,
     "unjudged": verdicts.unjudged,
@@ -53,20 +55,39 @@ def test_a_verdict_as_markdown_looks_as_approved(golden: Callable[[str, str], No
 def test_the_verdict_stands_in_the_first_line_and_its_count_in_the_second() -> None:
     lines = screen(verdicts.failing()).splitlines()
     assert lines[0] == "runs/head.log  regression against memory.json"
-    # 3 windows with 2 gated figures each: what remains in one, and the peak of another.
-    assert lines[1] == "Verdict  2 of 6 figures are over the limit, in 2 of 3 windows"
-    assert "Verdict  all 4 figures judged are within limits" in screen(verdicts.passing())
+    # The peak, and 3 windows with 2 gated figures each: what remains in one, and the peak.
+    assert lines[1] == "Verdict  2 of 7 figures are over the limit: the peak of the run and 1 window"
+    assert "Verdict  all 5 figures judged are within limits" in screen(verdicts.passing())
     assert "Verdict  2 windows are missing" in screen(verdicts.missing())
+
+
+def test_growth_is_said_in_the_verdict_whether_it_fails_or_not() -> None:
+    text = " ".join(screen(verdicts.growing()).split())
+    assert "the growth of the run; memory grows by 900.00 KiB a window" in text
+    # Of 20 windows a quarter is warm-up at most; 20 blocks pile up.
+    assert "What piles up in the log Size Owner Blocks Total 900.00 KiB conv2d 20 17.58 MiB" in text
+    passing = " ".join(screen(verdicts.growing(limits="growth=1GiB", blame=())).split())
+    assert "within limits; memory grows by 900.00 KiB a window" in passing
+    assert "over 20 windows, within the limit" in passing
+
+
+def test_a_shorter_run_says_how_much_was_judged_and_open_windows_stand_by_themselves() -> None:
+    text = " ".join(screen(verdicts.shorter()).split())
+    assert "within limits; 2 of the base's 6 windows judged, for the run ends earlier" in text
+    assert "2 rise 9.00 MiB 9.00 MiB open: no line ends it" in text
+    assert "3 accepted runs; no limit is narrower than their spread" in text
 
 
 def test_what_fails_is_a_table_with_the_worst_first() -> None:
     text = screen(verdicts.failing(), None).partition("Lower by")[0]
     rows = re.findall(
-        r"^(SOT_CALL_\d)  (\w+) +(\S+ \w+) +(\S+ \w+) +(\S+ \w+) +[-+.\d]+% +(\S+ \w+)$", text, re.MULTILINE
+        r"^(SOT_CALL_\d|\(whole log\)) +(\w+) +(\S+ \w+) +(\S+ \w+) +(\S+ \w+) +[-+.\d]+% +(\S+ \w+)$",
+        text,
+        re.MULTILINE,
     )
     assert rows == [
         ("SOT_CALL_0", "remaining", "3.38 MiB", "6.75 MiB", "+3.38 MiB", "4.38 MiB"),
-        ("SOT_CALL_1", "peak", "47.00 MiB", "47.50 MiB", "+512.00 KiB", "47.00 MiB"),
+        ("(whole log)", "peak", "64.00 MiB", "64.50 MiB", "+512.00 KiB", "64.00 MiB"),
     ]
 
 
@@ -114,7 +135,8 @@ def test_findings_that_cancel_within_their_size_come_last() -> None:
     window = made.window("w", side, side, *found)
     assert [one.size_bytes for one in telling(Blame("w", ("peak",), window))] == [1024, 4096]
     assert [one.size_bytes for one in telling(Blame("w", ("remaining",), window))] == [512]
-    assert [one.size_bytes for one in telling(Blame("w", ("peak", "remaining"), window))] == [1024, 512, 4096]
+    assert [one.size_bytes for one in telling(Blame("w", ("rise", "remaining"), window))] == [1024, 512, 4096]
+    assert [one.size_bytes for one in telling(Blame("(whole log)", ("growth",), window))] == [512]
 
 
 def test_where_no_allocation_explains_it_that_is_said() -> None:

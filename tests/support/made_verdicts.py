@@ -4,94 +4,138 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 import made_diffs as made
 
+from memlens.analyzers.growth import Pile
 from memlens.cut import Cut
-from memlens.gating.baseline import WindowFigures
+from memlens.gating.figures import RunFigures, WindowFigures
+from memlens.gating.growth import Growth, growth_of
+from memlens.gating.judging import WHOLE, Rules, judge
 from memlens.gating.limits import parse_budgets, parse_limits
-from memlens.gating.verdict import Blame, Paired, Verdict, judge
+from memlens.gating.pairs import pair_runs
+from memlens.gating.verdict import Blame, Verdict
 
 if TYPE_CHECKING:
     from memlens.trust import Trust
 
-__all__ = ["MIB", "failing", "figures", "hostile", "improved", "many", "missing", "passing", "unjudged", "verdict"]
+__all__ = [
+    "MIB",
+    "failing",
+    "growing",
+    "hostile",
+    "improved",
+    "many",
+    "missing",
+    "passing",
+    "shorter",
+    "unjudged",
+    "verdict",
+    "window",
+]
 
 MIB = 1 << 20
 
 
-def figures(name: str, peak: int, remaining: int = 0, reserved: int = 0) -> WindowFigures:
-    """A window's figures; nothing is carried in."""
-    return WindowFigures(name, peak, remaining, reserved, peak)
+def window(name: str, rise: int = 0, remaining: int = 0, live: int = 0, *, open_end: bool = False) -> WindowFigures:
+    """A window's figures."""
+    return WindowFigures(name, rise, remaining, live, open_end)
 
 
 def verdict(
-    pairs: Sequence[tuple[WindowFigures, WindowFigures]],
+    old: Sequence[WindowFigures],
+    new: Sequence[WindowFigures],
     *,
-    missing: Sequence[WindowFigures] = (),
-    new: Sequence[WindowFigures] = (),
+    peaks: tuple[int | None, int | None] = (64 * MIB, 64 * MIB),
+    reserved: tuple[int | None, int | None] = (77 * MIB, 77 * MIB),
     limits: str | Sequence[str] = (),
     budgets: str | Sequence[str] = (),
+    allow_missing: bool = False,
     **changes: Any,
 ) -> Verdict:
-    """What the gate finds of such windows."""
-    allowed, ceilings = parse_limits(limits), parse_budgets(budgets)
-    allow_missing = changes.get("allow_missing", False)
-    lines = {head.name: 100 * number for number, (_, head) in enumerate(pairs, 1)}
-    rows = judge(
-        Paired(tuple(pairs), tuple(missing), tuple(new)),
-        allowed,
-        ceilings,
-        allow_missing=allow_missing,
-        start_lines=lines,
-    )
+    """What the gate finds of such windows, and of such peaks and reserved bytes of the base and of head."""
+    rules = Rules(parse_limits(limits), parse_budgets(budgets), allow_missing)
+    base, head = (RunFigures(peaks[k], reserved[k], tuple(windows)) for k, windows in enumerate((old, new)))
+    paired = pair_runs([base], head, series=True)
+    lines = {one.name: 100 * number for number, one in enumerate(new, 1)}
+    rows = judge([base], head, paired, rules, start_lines=lines)
     values: dict[str, Any] = {
         "path": "runs/head.log",
         "base": "memory.json",
         "is_baseline": True,
         "trust": cast("Trust", made.FakeTrust()),
         "anchors": Cut(by=r"START (SOT_CALL_\d+)"),
-        "missing": tuple(window.name for window in missing),
-        "new": tuple(window.name for window in new),
-        "limits": allowed,
-        "budgets": ceilings,
+        "rules": rules,
+        "missing": tuple(one.name for one in paired.missing),
+        "not_reached": tuple(one.name for one in paired.not_reached),
+        "new": tuple(one.name for one in paired.new),
+        "base_windows": len(old),
+        "judged_windows": len(paired.judged),
+        "runs": 1,
+        "growth": growth_of(head),
         **changes,
     }
     return Verdict("pass" if all(row.ok for row in rows) else "regression", windows=rows, **values)
 
 
 def passing() -> Verdict:
-    """Two windows that grew a little."""
+    """Two windows that grew a little, one that is new, and chunks that the log does not tell of."""
     return verdict(
-        [(figures("SOT_CALL_0", 10 * MIB, MIB, 64 * MIB), figures("SOT_CALL_0", 10 * MIB + 512, MIB, 80 * MIB)),
-         (figures("SOT_CALL_1", 20 * MIB, 0, 64 * MIB), figures("SOT_CALL_1", 20 * MIB, 0, 80 * MIB))],
-        new=[figures("SOT_CALL_2", 5 * MIB)],
+        [window("SOT_CALL_0", 10 * MIB, MIB), window("SOT_CALL_1", 20 * MIB)],
+        [window("SOT_CALL_0", 10 * MIB + 512, MIB), window("SOT_CALL_1", 20 * MIB), window("SOT_CALL_2", 5 * MIB, open_end=True)],
+        reserved=(77 * MIB, None),
+        limits="reserved=5%",
     )  # fmt: skip
 
 
 def failing(**changes: Any) -> Verdict:
-    """Case 1: a window keeps a block more, and the Free that is missing is known; another one is over a budget."""
+    """Case 1: a window keeps a block more, and the Free that is missing is known; the peak is over a budget."""
     block = made.BLOCK
-    pairs = [
-        (figures("SOT_CALL_0", 3 * block, block, 33 * MIB), figures("SOT_CALL_0", 3 * block, 2 * block, 33 * MIB)),
-        (figures("SOT_CALL_1", 47 * MIB, 0, 77 * MIB), figures("SOT_CALL_1", 47 * MIB + MIB // 2, 0, 80 * MIB)),
-        (figures("SOT_CALL_2", 9 * MIB, 9 * MIB, 80 * MIB), figures("SOT_CALL_2", 9 * MIB, 2 * MIB, 80 * MIB)),
+    base = [
+        window("SOT_CALL_0", 3 * block, block),
+        window("SOT_CALL_1", 47 * MIB),
+        window("SOT_CALL_2", 9 * MIB, 9 * MIB),
     ]
+    head = [window("SOT_CALL_0", 3 * block, 2 * block), window("SOT_CALL_1", 47 * MIB + MIB // 2), window("SOT_CALL_2", 9 * MIB, 2 * MIB)]  # fmt: skip
     blame = Blame("SOT_CALL_0", ("remaining",), made.case1("SOT_CALL_0").windows[0])
-    return verdict(pairs, budgets="peak=47MiB", **{"blame": (blame,), **changes})
+    peaks = (64 * MIB, 64 * MIB + MIB // 2)
+    return verdict(base, head, peaks=peaks, budgets="peak=64MiB", **{"blame": (blame,), **changes})
+
+
+def growing(**changes: Any) -> Verdict:
+    """Twenty steps that each keep 900 KiB: below the limit of each window, and 17 MiB in all."""
+    kept = 900 << 10
+    base = [window(str(n), 9 * MIB, 0, 9 * MIB) for n in range(20)]
+    head = [window(str(n), 9 * MIB, kept, 9 * MIB + n * kept) for n in range(20)]
+    pile = Pile(kept, 20, 20 * kept, "conv2d", 20, float(kept))
+    blame = Blame(WHOLE, ("growth",), made.case1("19").windows[0])
+    values: dict[str, Any] = {"piling": (pile,), "blame": (blame,), **changes}
+    return verdict(base, head, peaks=(18 * MIB, 18 * MIB), anchors=Cut(by=r"STEP (\d+) START"), **values)
+
+
+def shorter() -> Verdict:
+    """A run that ends after three of six steps, the last of which no line ends; its base was taken of three runs."""
+    base = [window(str(n), 9 * MIB, 0, 9 * MIB) for n in range(6)]
+    note = "runs/head.log: 2 is shown and not judged: no line ends it, so it runs to the end of the log"
+    head = [*base[:2], window("2", 9 * MIB, -9 * MIB, open_end=True)]
+    return verdict(base, head, notes=(note,), runs=3)
 
 
 def missing() -> Verdict:
     """Nothing grew, and two windows are not there."""
-    pair = (figures("SOT_CALL_0", MIB), figures("SOT_CALL_0", MIB))
-    return verdict([pair], missing=[figures("SOT_CALL_1", 5 * MIB, MIB), figures("SOT_CALL_2", 7 * MIB, MIB)])
+    base = [window("EVAL_1", 5 * MIB, MIB), window("EVAL_2", 7 * MIB, MIB), window("SOT_CALL_0", MIB)]
+    return verdict(base, [window("SOT_CALL_0", MIB)])
 
 
 def improved() -> Verdict:
-    """One window needs half of what it needed."""
+    """One window needs half of what it needed, and so does the run."""
     return verdict(
-        [(figures("SOT_CALL_0", 64 * MIB, MIB), figures("SOT_CALL_0", 32 * MIB, MIB))], path="my runs/head.log"
+        [window("SOT_CALL_0", 64 * MIB, MIB)],
+        [window("SOT_CALL_0", 32 * MIB, MIB)],
+        peaks=(70 * MIB, 38 * MIB),
+        path="my runs/head.log",
     )
 
 
@@ -111,17 +155,19 @@ def hostile() -> Verdict:
         "e\u0301" * 3000,
         "%0A::add-mask::x, y: z\n\r",
     ]
-    pairs = [
-        (figures(name, MIB, 0, 9 * MIB), figures(name, 9 * MIB, number, 9 * MIB)) for number, name in enumerate(names)
-    ]
-    blame = Blame(names[0], ("peak",), made.hostile().windows[0])
+    base, head = (
+        [window(name, rise, number * share, number) for number, name in enumerate(names)]
+        for rise, share in ((MIB, 0), (9 * MIB, 1))
+    )
+    blame = Blame(names[0], ("rise",), made.hostile().windows[0])
     return verdict(
-        pairs,
-        missing=[figures(f"gone {made.HOSTILE}", MIB)],
-        new=[figures("\u202enew\x1b[31m", MIB)],
+        [window(f"gone {made.HOSTILE}", MIB), *base],
+        [*head, window("\u202enew\x1b[31m", MIB)],
         path=f"{made.HOSTILE}.log",
         base=f"{made.LONG}.json",
         notes=(f"a note that quotes {made.HOSTILE}",),
+        growth=Growth(6, "growing", 9 * MIB, Fraction(3 * MIB, 2), names[0]),
+        piling=(Pile(MIB, 9, 9 * MIB, made.HOSTILE, 6, float(MIB)),),
         blame=(blame,),
     )
 
@@ -129,14 +175,9 @@ def hostile() -> Verdict:
 def many(count: int, name: str = "SOT_CALL_{}", **changes: Any) -> Verdict:
     """So many windows that all fail, each by a MiB more than the one before, and as many missing and new ones; ten are blamed."""
     names = [name.format(number) for number in range(count)]
-    pairs = [
-        (figures(one, 50 * MIB, 50 * MIB), figures(one, 50 * MIB, (52 + number) * MIB))
-        for number, one in enumerate(names)
-    ]
+    gone, base = ([window(f"{start}{one}", 50 * MIB, 50 * MIB) for one in names] for start in ("gone ", ""))
+    head = [window(one, 50 * MIB, (52 + number) * MIB) for number, one in enumerate(names)]
+    new = [window(f"new {one}", MIB) for one in names]
     blamed = [Blame(one, ("remaining",), made.many(40).windows[0]) for one in reversed(names[max(count - 10, 0) :])]
-    return verdict(
-        pairs,
-        missing=[figures(f"gone {one}", MIB) for one in names],
-        new=[figures(f"new {one}", MIB) for one in names],
-        **{"blame": tuple(blamed), "unblamed": max(count - 10, 0), **changes},
-    )
+    values = {"blame": tuple(blamed), "unblamed": max(count - 10, 0), **changes}
+    return verdict([*gone, *base], [*head, *new], **values)

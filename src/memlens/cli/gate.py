@@ -26,39 +26,43 @@ __all__ = ["gate_command"]
     epilog="""\b
 Examples:
   memlens gate run.log --baseline memory.json --by "STEP (\\d+) START" --accept
+  memlens gate run1.log run2.log run3.log --baseline memory.json --by "STEP (\\d+) START" --accept
   memlens gate run.log --baseline memory.json
-  memlens gate run.log --baseline memory.json --limit peak=5%,64MiB --limit remaining=0
+  memlens gate run.log --baseline memory.json --limit peak=5%,64MiB --limit growth=0
   memlens gate run.log --baseline memory.json --base-log main.log --markdown comment.md
   memlens gate run.log --base-log main.log --by "START (SOT_CALL_\\d+)"
   memlens gate run.log --budget peak=12GiB --budget reserved=15GiB
   memlens gate run.log --baseline memory.json --github --junit memory.xml""",
 )
-@click.argument("log", metavar="LOG")
+@click.argument("logs", metavar="LOG...", nargs=-1, required=True)
 @click.option("--baseline", metavar="FILE", help="Judge by the figures in FILE, which --accept wrote.")
 @click.option(
     "--accept",
     is_flag=True,
-    help="Judge nothing, and write LOG's figures to the baseline. It may exist; a file that is no baseline is never written over.",
+    help="Judge nothing, and write LOG's figures to the baseline; of several runs of one program the spread is kept, and no limit is "
+    "narrower. The file may exist; one that is no baseline is never written over.",
 )
 @click.option(
     "--with-events",
     is_flag=True,
-    help="With --accept: keep the events too, beside the baseline, so that a later failure can be blamed without the old log.",
+    help="With --accept: keep the events (of the first LOG) too, beside the baseline, so that a later failure can be blamed without the "
+    "old log.",
 )
 @click.option(
     "--limit",
     "limits",
     metavar="METRIC=PERCENT,SIZE",
     multiple=True,
-    help="Fail where METRIC (peak, remaining, reserved, absolute-peak) grows by more than both parts; one may be left out. METRIC=off gates "
-    "it not at all. May be given for each metric. Default: peak=2%,1MiB and remaining=2%,1MiB.",
+    help="Fail where METRIC grows by more than both parts; one may be left out: peak (of the whole run), rise and remaining (of each "
+    "window), growth (over the series of windows), reserved. METRIC=off gates it not at all. May be given for each metric. Default: 2%,1MiB for "
+    "all but reserved. A size has a unit (10MiB, 512B).",
 )
 @click.option(
     "--budget",
     "budgets",
     metavar="METRIC=SIZE",
     multiple=True,
-    help="Fail where METRIC is above SIZE in any window, whatever it was before. May be given for each metric.",
+    help="Fail where METRIC (peak or reserved) of the whole run is above SIZE, whatever it was before. May be given for each.",
 )
 @anchor_options()
 @input_options
@@ -82,7 +86,7 @@ Examples:
 )
 @click.option("--no-progress", is_flag=True, help="Show no progress bar.")
 def gate_command(
-    log: str,
+    logs: tuple[str, ...],
     baseline: str | None,
     accept: bool,
     with_events: bool,
@@ -106,17 +110,21 @@ def gate_command(
 ) -> int:
     """Judge a log: exit code 0 where it is within limits of its baseline, 3 where memory grew, 1 where nothing can be said.
 
-    LOG is a file (plain, .gz, .zst, .xz, .bz2), a URL, or - for stdin, in any format that memlens reads. Every window and metric is judged, and all that fail are listed, the
-    worst first. Windows are cut as the baseline was; a window that the baseline has and LOG lacks fails.
+    LOG is a file (plain, .gz, .zst, .xz, .bz2), a URL, or - for stdin, in any format that memlens reads; one is judged, and --accept takes several. Judged are the peak of the whole run,
+    what each closed window adds and leaves behind, and what the series of windows gains; all that fail is listed, the worst first. Windows are cut as the baseline was; a window that
+    the baseline has and LOG lacks fails, but where LOG merely ends earlier.
 
     A log in doubt (cut short, several processes, logging switched on late) and a run that ran out of memory are not judged.
     """
     how: dict[str, Any] = {"input_format": input_format, "device": device, "layer": layer, "formats": formats}
     if accept:
         _refuse_with_accept(baseline, base_log, output=output, junit=junit, markdown=markdown, github=github)
-        return _accept(log, cast("str", baseline), cut, with_events or None, no_trust, no_progress, how)
+        return _accept(logs, cast("str", baseline), cut, with_events or None, no_trust, no_progress, how)
     if with_events:
         raise UsageError("--with-events needs --accept", "It says what to keep beside the baseline.")
+    log, *more = logs
+    if more:
+        raise UsageError("one log is judged at a time", "Give one. --accept takes a baseline of several.")
     if log == base_log == "-":
         raise UsageError("stdin (-) can be read only once", "Give - for one of the two logs.")
     _refuse_files([output, junit, markdown], force, log, baseline, base_log, formats)
@@ -182,7 +190,7 @@ def _add_to_summary(text: str) -> None:
 
 
 def _accept(
-    log: str,
+    logs: tuple[str, ...],
     baseline: str,
     cut: Cut,
     with_events: bool | None,
@@ -195,9 +203,11 @@ def _accept(
     from memlens.gating.stored import events_path
     from memlens.reports.text import plural, visible
 
-    with progress_bar([] if no_progress else [log]) as progress:
+    if logs.count("-") > 1:
+        raise UsageError("stdin (-) can be read only once", "Give - for one of the logs.")
+    with progress_bar([] if no_progress else list(dict.fromkeys(logs))) as progress:
         taken = accept(
-            log,
+            logs,
             baseline,
             with_events=with_events,
             trust=not no_trust,
@@ -206,7 +216,8 @@ def _accept(
             **asdict(cut),
         )
     beside = "" if taken.events_sha256 is None else f"; its events are in {events_path(baseline)}"
-    what = f"memlens: {baseline}: {plural(len(taken.windows), 'window')} of {log} accepted{beside}"
+    windows = plural(len(taken.runs[0].windows), "window")
+    what = f"memlens: {baseline}: {windows} of {', '.join(logs)} accepted{beside}"
     with suppress(BrokenPipeError):
         click.echo(visible(what), err=True)
     sys.stderr.flush()

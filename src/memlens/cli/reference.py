@@ -60,7 +60,7 @@ A pipe that is closed early (`memlens analyze run.log | head -3`) ends memlens q
 |---|---|---|
 | `table` | for people: KiB, MiB and GiB with two decimals | made visible, long names shortened |
 | `markdown` | the same as GitHub Markdown, to paste into an issue or a pull request | in code spans and fenced code, so that nothing in it is markup, a link or a mention |
-| `json` | all results by a contract (`memlens.analyze/2`, `memlens.diff/1`, `memlens.compare/2`, `memlens.gate/1`, `memlens.formats/1`): exact bytes, 1-based lines, 0-based events | exact, ASCII only; bytes that are no UTF-8 become U+FFFD |
+| `json` | all results by a contract (`memlens.analyze/2`, `memlens.diff/2`, `memlens.compare/2`, `memlens.gate/2`, `memlens.formats/1`): exact bytes, 1-based lines, 0-based events | exact, ASCII only; bytes that are no UTF-8 become U+FFFD |
 | `csv` | a row a window or a pair of windows, a column a figure, exact bytes | made visible; a cell that begins with `=`, `+`, `-` or `@` gets an apostrophe in front, so that no spreadsheet takes it for a formula |
 
 ## The JSON of analyze

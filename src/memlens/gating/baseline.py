@@ -1,4 +1,4 @@
-"""The baseline: what a log once gave, window by window, as a small JSON file to commit.
+"""The baseline: what one run or several of a program once gave, window by window, as a small JSON file to commit.
 
 It is written so that a diff of it reads well: sorted keys, one window a line, nothing that changes from one writing to the next.  It is
 read with suspicion: what is not exactly as it was written is an error and never a verdict.
@@ -9,118 +9,81 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memlens import __version__
-from memlens.analyzers.result import Row
 from memlens.cut import Cut
 from memlens.errors import InputError
+from memlens.gating.figures import RunFigures, WindowFigures
+from memlens.gating.slips import NEAR
 
-if TYPE_CHECKING:
-    from memlens.gating.limits import Metric
-    from memlens.slicing import Window
+__all__ = ["SCHEMA", "Baseline", "anchor_options", "parse_baseline", "read_baseline"]
 
-__all__ = ["SCHEMA", "Baseline", "WindowFigures", "figures_of", "parse_baseline", "read_baseline"]
-
-SCHEMA = "memlens.baseline/1"
+SCHEMA = "memlens.baseline/2"
 
 #: Larger than the baseline of a hundred thousand windows; whatever is larger is something else.
 _LARGEST = 64 << 20
 _BEYOND = 1 << 63
 _ANEW = "Take it anew with memlens gate LOG --baseline FILE --accept, or get the file back as it was committed."
-_NOT_NEGATIVE = ("peak_bytes", "reserved_peak_bytes", "absolute_peak_bytes")
 
 
-@dataclass(frozen=True)
-class WindowFigures(Row):
-    """The figures of one window that can be gated, as the analyzers define them.
-
-    Attributes:
-        name: The window's name; text from the log.
-        peak_bytes: Its peak, counted from its start.
-        remaining_bytes: What it leaves behind; may be negative.
-        reserved_peak_bytes: The highest level of what chunks hold.
-        absolute_peak_bytes: Its peak, and the bytes carried in.
-    """
-
-    name: str
-    peak_bytes: int
-    remaining_bytes: int
-    reserved_peak_bytes: int
-    absolute_peak_bytes: int
-
-    def of(self, metric: Metric) -> int:
-        """The figure of one metric, in bytes."""
-        from memlens.gating.limits import METRICS
-
-        value: int = getattr(self, METRICS[metric])
-        return value
-
-
-_FIGURES = tuple(spec.name for spec in fields(WindowFigures) if spec.name != "name")
-
-
-def figures_of(windows: Sequence[Window]) -> list[WindowFigures]:
-    """The figures of windows of one log, in one pass."""
-    from memlens.analyzers.peak import peak
-    from memlens.analyzers.remaining import remaining
-
-    return [
-        WindowFigures(window.name, high.rise_bytes, left.remaining_bytes, high.reserved_peak_bytes, high.peak_bytes)
-        for window, high, left in zip(windows, peak(windows), remaining(windows), strict=True)
-    ]
+_RUN = ("peak_bytes", "reserved_peak_bytes", "windows")
+_WINDOW = {
+    "name": str,
+    "rise_bytes": int,
+    "remaining_bytes": int,
+    "live_bytes": int,
+    "open_end": bool,
+    "start_events": list,
+    "end_events": list,
+}
+_KINDS = {str: "text", int: "whole number of bytes", bool: "true or false", list: "list"}
+_EVENTS = ("start_events", "end_events")
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a log gave when it was accepted.
+    """What runs gave when they were accepted.
 
     Attributes:
-        anchors: Where the log was cut.
-        windows: The figures of every window, in file order.
+        anchors: Where their logs were cut.
+        runs: The figures of each run, in the order in which they were given.
         version: The memlens that took it.
-        events_sha256: Which events are beside it (see :mod:`memlens.gating.stored`); ``None`` where there are none.
+        events_sha256: Which events, those of the first run, are beside it (see :mod:`memlens.gating.stored`); ``None`` where there are
+            none.
 
     Raises:
-        InputError: There is no window, two have one name, or a figure is out of range.
+        InputError: There is no run or no window, two windows of a run have one name, or a figure is out of range.
     """
 
     anchors: Cut
-    windows: tuple[WindowFigures, ...]
+    runs: tuple[RunFigures, ...]
     version: str = __version__
     events_sha256: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.windows:
+        if not self.runs or not all(run.windows for run in self.runs):
             raise InputError("there is no window in it")
-        names = {window.name for window in self.windows}
-        if len(names) < len(self.windows):
-            raise InputError(
-                "two of its windows have one name", "Cut the log so that each window has a name of its own."
-            )
-        for window in self.windows:
-            for key in _FIGURES:
-                value = getattr(window, key)
-                if not -_BEYOND <= value < _BEYOND or (value < 0 and key in _NOT_NEGATIVE):
-                    raise InputError(
-                        f"{key} of a window is {value:,}, which no log gives", "Was logging on from the start?"
-                    )
-
-    @property
-    def series(self) -> bool:
-        """Whether it holds a series of windows and not one."""
-        return self.anchors.series
+        for run in self.runs:
+            if len({window.name for window in run.windows}) < len(run.windows):
+                raise InputError(
+                    "two of its windows have one name", "Cut the log so that each window has a name of its own."
+                )
+            for key, value, low in _bounded(run):
+                if value is not None and not low <= value < _BEYOND:
+                    raise InputError(f"{key} is {value:,}, which no log gives", "Was logging on from the start?")
 
     def render(self) -> str:
         """The file: JSON, ASCII, the same bytes for the same figures."""
         values = self._values()
-        lines = [f" {json.dumps(key)}: {_line(values[key])}" for key in sorted(values) if key != "windows"]
-        windows = ",\n".join(f"  {_line(window)}" for window in values["windows"])
-        lines.append(f' "windows": [\n{windows}\n ]')
-        return "{\n" + ",\n".join(lines) + "\n}\n"
+        lines = [f" {json.dumps(key)}: {_line(values[key])}" for key in sorted(values) if key != "runs"]
+        runs = ",\n".join(map(_run_text, values["runs"]))
+        lines.append(f' "runs": [\n{runs}\n ]')
+        return "{\n" + ",\n".join(sorted(lines)) + "\n}\n"
 
     def _values(self) -> dict[str, Any]:
         values = {
@@ -128,9 +91,26 @@ class Baseline:
             "memlens": self.version,
             "anchors": asdict(self.anchors),
             "events_sha256": self.events_sha256,
-            "windows": [window.to_dict() for window in self.windows],
+            "runs": [asdict(run) for run in self.runs],
         }
         return {**values, "check_sha256": _digest(values)}
+
+
+def _bounded(run: RunFigures) -> Iterator[tuple[str, int | None, int]]:
+    """Each figure of a run, what it is called, and the least that it may be."""
+    yield "peak_bytes of a run", run.peak_bytes, 0
+    yield "reserved_peak_bytes of a run", run.reserved_peak_bytes, 0
+    for window in run.windows:
+        yield "rise_bytes of a window", window.rise_bytes, 0
+        yield "remaining_bytes of a window", window.remaining_bytes, -_BEYOND
+        yield "live_bytes of a window", window.live_bytes, -_BEYOND
+
+
+def _run_text(run: dict[str, Any]) -> str:
+    """One run, each of its windows on a line of its own."""
+    windows = ",\n".join(f"   {_line(window)}" for window in run["windows"])
+    figures = ", ".join(f"{json.dumps(key)}: {_line(run[key])}" for key in sorted(run) if key != "windows")
+    return f'  {{{figures}, "windows": [\n{windows}\n  ]}}'
 
 
 def read_baseline(path: str | Path) -> Baseline:
@@ -208,19 +188,28 @@ def _from_values(values: Any) -> Baseline:
     if schema != SCHEMA:
         raise InputError(
             f"a baseline of the schema {schema[:60]!r}, while memlens {__version__} knows {SCHEMA!r} only",
-            "Use the memlens that wrote it, or take it anew with --accept after removing the file.",
+            _anew(values),
         )
-    _keys(values, {"schema", "memlens", "anchors", "events_sha256", "check_sha256", "windows"}, "the baseline")
+    _keys(values, {"schema", "memlens", "anchors", "events_sha256", "check_sha256", "runs"}, "the baseline")
     check = values.pop("check_sha256")
     if check != _digest(values):
         raise _OddError("its check sum is not that of its figures")
     version, events = values["memlens"], values["events_sha256"]
     if not isinstance(version, str) or not (events is None or isinstance(events, str)):
         raise _OddError("a text is none")
-    if not isinstance(values["windows"], list):
-        raise _OddError("its windows are no list")
-    windows = tuple(_window(window) for window in values["windows"])
-    return Baseline(_anchors(values["anchors"]), windows, version, events)
+    if not isinstance(values["runs"], list):
+        raise _OddError("its runs are no list")
+    return Baseline(_anchors(values["anchors"]), tuple(map(_run, values["runs"])), version, events)
+
+
+def _anew(values: dict[str, Any]) -> str:
+    """How to take a baseline of another schema anew, with its anchors where they can be read."""
+    try:
+        cut = anchor_options(_anchors(values.get("anchors")))
+    except _OddError:
+        cut = ""
+    command = f"memlens gate LOG --baseline FILE{f' {cut}' if cut else ''} --accept"
+    return f"Remove the file and take it anew, of a run that is known to be good: {command}"
 
 
 def _keys(values: Any, wanted: set[str], what: str) -> None:
@@ -228,14 +217,33 @@ def _keys(values: Any, wanted: set[str], what: str) -> None:
         raise _OddError(f"{what} has not the fields it must have")
 
 
+def _run(values: Any) -> RunFigures:
+    _keys(values, set(_RUN), "a run")
+    for key in ("peak_bytes", "reserved_peak_bytes"):
+        if values[key] is not None and type(values[key]) is not int:  # True is an int, too
+            raise _OddError(f"{key} of a run is no whole number of bytes")
+    if not isinstance(values["windows"], list):
+        raise _OddError("the windows of a run are no list")
+    return RunFigures(values["peak_bytes"], values["reserved_peak_bytes"], tuple(map(_window, values["windows"])))
+
+
 def _window(values: Any) -> WindowFigures:
-    _keys(values, {"name", *_FIGURES}, "a window")
-    if not isinstance(values["name"], str):
-        raise _OddError("the name of a window is no text")
-    for key in _FIGURES:
-        if type(values[key]) is not int:  # True is an int, too
-            raise _OddError(f"{key} of a window is no whole number of bytes")
-    return WindowFigures(**values)
+    _keys(values, set(_WINDOW), "a window")
+    for key, kind in _WINDOW.items():
+        if type(values[key]) is not kind:
+            raise _OddError(f"{key} of a window is no {_KINDS[kind]}")
+    for key in _EVENTS:
+        if len(values[key]) != 2 * NEAR or not all(type(size) is int and abs(size) < _BEYOND for size in values[key]):
+            raise _OddError(f"{key} of a window are no sizes")
+    return WindowFigures(**{**values, **{key: tuple(values[key]) for key in _EVENTS}})
+
+
+def anchor_options(cut: Cut) -> str:
+    """Where to cut, as options of the command line; ``""`` where nothing is cut."""
+    options = [("--by", cut.by), ("--start", cut.start), ("--start-regex", cut.start_regex)]
+    options += [("--end", end) for end in cut.end] + [("--end-regex", end) for end in cut.end_regex]
+    given = [f"{name} {shlex.quote(text)}" for name, text in options if text is not None]
+    return " ".join([*given, *([f"--nth {cut.nth}"] if cut.nth != 1 else [])])
 
 
 def _anchors(values: Any) -> Cut:

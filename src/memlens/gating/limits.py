@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -12,16 +13,13 @@ from typing import Any, Literal
 from memlens.errors import UsageError
 from memlens.units import format_bytes, parse_bytes
 
-__all__ = ["DEFAULT_LIMITS", "METRICS", "Limit", "Metric", "parse_budgets", "parse_limits"]
+__all__ = ["BUDGETED", "DEFAULT_LIMITS", "METRICS", "Limit", "Metric", "parse_budgets", "parse_limits"]
 
-Metric = Literal["peak", "remaining", "reserved", "absolute_peak"]
-#: Every figure that can be gated, in the order of reports, and the field of the analyzers that it is.
-METRICS: dict[Metric, str] = {
-    "peak": "peak_bytes",
-    "remaining": "remaining_bytes",
-    "reserved": "reserved_peak_bytes",
-    "absolute_peak": "absolute_peak_bytes",
-}
+Metric = Literal["peak", "rise", "remaining", "growth", "reserved"]
+#: Every figure that can be gated, in the order of reports.
+METRICS: tuple[Metric, ...] = ("peak", "rise", "remaining", "growth", "reserved")
+#: Those that a budget may hold for: what the device had to hold.
+BUDGETED: tuple[Metric, ...] = ("peak", "reserved")
 
 #: A limit that is longer than this is no limit: reading a number of a million digits takes minutes.
 _LONGEST = 60
@@ -72,10 +70,9 @@ class Limit:
 
 
 #: What is gated, and how, where nobody says otherwise: what blocks hold.  A change of pool strategy moves what is reserved alone.
-DEFAULT_LIMITS: Mapping[Metric, Limit] = {
-    "peak": Limit(Fraction(2, 100), 1 << 20),
-    "remaining": Limit(Fraction(2, 100), 1 << 20),
-}
+DEFAULT_LIMITS: Mapping[Metric, Limit] = dict.fromkeys(
+    ("peak", "rise", "remaining", "growth"), Limit(Fraction(2, 100), 1 << 20)
+)
 
 
 def parse_limits(texts: str | Sequence[str]) -> dict[Metric, Limit]:
@@ -85,7 +82,7 @@ def parse_limits(texts: str | Sequence[str]) -> dict[Metric, Limit]:
         texts: Limits as people type them: ``peak=2%,1MiB``, ``remaining=0``, ``reserved=5%``; ``remaining=off`` leaves a metric out.
 
     Raises:
-        UsageError: A text is no limit, there is no such metric, or one metric is given twice.
+        UsageError: A text is no limit, its size has no unit, there is no such metric, or one metric is given twice.
     """
     found: dict[Metric, Limit | None] = dict(DEFAULT_LIMITS)
     for metric, value in _by_metric(texts, "limit", _LIKE_A_LIMIT).items():
@@ -100,9 +97,15 @@ def parse_budgets(texts: str | Sequence[str]) -> dict[Metric, int]:
         texts: Budgets as people type them: ``peak=12GiB``.
 
     Raises:
-        UsageError: A text is no budget, there is no such metric, or one metric is given twice.
+        UsageError: A text is no budget, its size has no unit, there is no budget for such a metric, or one metric is given twice.
     """
     given = _by_metric(texts, "budget", _LIKE_A_BUDGET)
+    for metric in given:
+        if metric not in BUDGETED:
+            raise UsageError(
+                f"there is no budget for {metric}: a budget is how much the device may hold, in all",
+                f"Budgets: {', '.join(BUDGETED)}. --limit {metric}=SIZE says how much {metric} may grow over a base.",
+            )
     return {metric: _size(given[metric], given[metric], _LIKE_A_BUDGET) for metric in METRICS if metric in given}
 
 
@@ -110,7 +113,7 @@ def _by_metric(texts: str | Sequence[str], what: str, hint: str) -> dict[Metric,
     found: dict[Metric, str] = {}
     for text in [texts] if isinstance(texts, str) else texts:
         name, equals, value = text.partition("=")
-        metric = next((known for known in METRICS if known == name.strip().lower().replace("-", "_")), None)
+        metric = next((known for known in METRICS if known == name.strip().lower()), None)
         if not equals or len(text) > _LONGEST:
             raise UsageError(f"{_quoted(text)} is no {what}", hint)
         if metric is None:
@@ -135,13 +138,19 @@ def _limit(text: str) -> Limit:
 
 
 def _size(part: str, text: str, hint: str) -> int:
-    """A size in whole bytes, exactly, where :func:`memlens.units.parse_bytes` rounds a number with a point."""
+    """A size in whole bytes, exactly, where :func:`memlens.units.parse_bytes` rounds a number with a point.
+
+    A number without a unit is refused, but 0: of ``peak=10`` nobody knows whether bytes or MiB are meant.
+    """
     match = _SIZE.fullmatch(part.strip())
-    try:
-        if match is not None:
-            return int(_number(match["number"]) * parse_bytes(f"1{match['unit']}"))
-    except UsageError:
-        pass
+    if match is not None:
+        number, unit = match["number"], match["unit"]
+        if not unit and _number(number):
+            raise UsageError(
+                f"{_quoted(text)}: the size {number} has no unit", f"Is it {number}MiB, or {number}B? {hint}"
+            )
+        with suppress(UsageError):
+            return int(_number(number) * parse_bytes(f"1{unit}"))
     raise UsageError(f"{_quoted(text)} holds no size", hint)
 
 

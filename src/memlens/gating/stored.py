@@ -23,6 +23,7 @@ import numpy as np
 
 from memlens.errors import InputError
 from memlens.events import EventLog, Kind
+from memlens.facts import Facts
 from memlens.slicing import Window
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def events_path(baseline: str | Path) -> Path:
 
 
 def to_columns(windows: Sequence[Window]) -> dict[str, NDArray[Any]]:
-    """The events of a log and the windows it was cut into, as the arrays that are kept."""
+    """The events of a log and windows of it, the last of which is the whole log, as the arrays that are kept."""
     log = windows[0].log
     bounds = np.array([[window.lo for window in windows], [window.hi for window in windows]])
     columns = {"kind": log.kind, "size": log.size, "addr": _in_order_of_appearance(log.addr), "windows": bounds}
@@ -114,7 +115,7 @@ def read_events(path: str | Path, sha256: str, name: str, names: Sequence[str]) 
         path: The file of the events.
         sha256: The check sum that the baseline names.
         name: What to call their log.
-        names: The names of the windows, in the baseline's order.
+        names: The names of the windows, in the order in which they were kept; the last one is the whole log.
 
     Raises:
         InputError: The file cannot be read, is damaged, or is not the one that was written with the baseline.
@@ -174,6 +175,9 @@ def _windows(columns: dict[str, NDArray[Any]], name: str, names: Sequence[str]) 
         owner=columns.get("owner"),
         owner_names=tuple(map(str, owners)),
         source=StoredSource(name),
+        facts=Facts(
+            opening=int(bounds[0, -1])
+        ),  # the whole log begins after the events that stand for what was there before
     )
     return tuple(Window(log, own, lo, hi, 0, 0, 1, 0) for own, (lo, hi) in zip(names, bounds.T.tolist(), strict=True))
 

@@ -21,7 +21,7 @@
 ``tables``           the columns of its tables, and their order
 ``terminal``         blocks as text for a terminal, a pipe, a file
 ``markdown``         blocks as GitHub Markdown
-``json_report``      results by their contracts, ``memlens.analyze/1`` and so on
+``json_report``      results by their contracts, ``memlens.analyze/2`` and so on
 ``csv_report``       a row a window, or a pair of windows
 ``text``             log text made harmless, figures written out
 ==================== ==================================================================================================

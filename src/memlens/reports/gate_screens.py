@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memlens.gating.judging import WHOLE
 from memlens.reports.blocks import Block, Column, Fold, Line, Value, take
 from memlens.reports.diff_findings import finding_blocks
-from memlens.reports.gate_words import accept_command, clipped, metric_name, name_list, row_words, verdict_words
+from memlens.reports.gate_words import accept_command, clipped, limit_words, name_list, row_words, verdict_words
 from memlens.reports.text import format_change, format_count, plural, visible
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
     from memlens.diffing.result import Finding
-    from memlens.gating.verdict import Blame, Judged, Verdict
+    from memlens.gating.judging import Judged
+    from memlens.gating.verdict import Blame, Verdict
 
 __all__ = ["Room", "gate_blocks", "telling"]
 
@@ -29,6 +31,11 @@ _HEAD = Column("head_bytes", "Head", "bytes")
 _CHANGE = Column("d_bytes", "Δ", "signed", strong=True)
 _PERCENT = Column("change", "Change", "count", drop=3)
 _LIMIT = Column("limit_bytes", "Limit", "bytes", drop=1)
+_WHY = Column("unjudged", "Why", "word", drop=3)
+_SIZE = Column("size_bytes", "Size", "bytes")
+_OWNER = Column("owner", "Owner", "name", drop=1)
+_COUNT = Column("count", "Blocks", "count")
+_TOTAL = Column("total_bytes", "Total", "bytes", strong=True)
 
 
 @dataclass(frozen=True)
@@ -58,9 +65,15 @@ def _blocks(verdict: Verdict, room: Room) -> Iterator[Block]:
     yield Line(f"{verdict.verdict}{against}", "heading", clipped(verdict.path))
     yield Line(verdict_words(verdict), "good" if verdict.ok else "doubt", label="Verdict")
     yield from _remarks("Reason", verdict.reasons)
-    if limits := "; ".join(f"{metric_name(metric)} {limit}" for metric, limit in verdict.limits.items()):
+    if limits := limit_words(verdict.limits):
         yield Line(f"{limits} over the base (fails beyond both parts)", "quiet", label="Limits")
-    if budgets := "; ".join(f"{metric_name(name)} {format_bytes(most)}" for name, most in verdict.budgets.items()):
+    if verdict.runs > 1:
+        yield Line(
+            f"the highest of {format_count(verdict.runs)} accepted runs; no limit is narrower than their spread",
+            "quiet",
+            label="Base",
+        )
+    if budgets := "; ".join(f"{name} {format_bytes(most)}" for name, most in verdict.budgets.items()):
         yield Line(budgets, "quiet", label="Budgets")
     if verdict.anchors.by is not None:
         yield Line(f"by {clipped(verdict.anchors.by)}", "quiet", label="Windows")
@@ -85,7 +98,20 @@ def _blocks(verdict: Verdict, room: Room) -> Iterator[Block]:
         if verdict.ok and (command := accept_command(verdict)):
             yield Line(f"To keep what was won: {command}", "good")
     yield from _blame(verdict, room)
-    within = [row for row in verdict.windows if row.ok and not row.missing and not row.improved]
+    if verdict.piling and room.others and verdict.growth is not None:
+        yield None
+        yield take(
+            "What piles up in the log",
+            (_SIZE, _OWNER, _COUNT, _TOTAL),
+            ((pile.size_bytes, pile.owner or "", pile.count, pile.total_bytes) for pile in verdict.piling),
+            len(verdict.piling),
+            room.others,
+            "kind of blocks",
+        )
+    if unjudged := [row for row in verdict.windows if row.unjudged is not None]:
+        yield None
+        yield _unjudged(unjudged, room.others)
+    within = [row for row in verdict.windows if row.ok and not (row.missing or row.improved or row.unjudged)]
     if within and room.others:
         table = _table("Within limits, the largest growth first", within, room.others, "figure")
         yield None
@@ -112,11 +138,17 @@ def _table(title: str, rows: Sequence[Judged], top: int, what: str) -> Block:
     return take(title, columns, (_cells(row, compared) for row in rows), len(rows), top, what)
 
 
+def _unjudged(rows: Sequence[Judged], top: int) -> Block:
+    columns = (_NAME, _METRIC, _BASE, _HEAD, _WHY)
+    cells = ((clipped(row.name), row.metric, row.base_bytes, row.head_bytes, row.unjudged) for row in rows)
+    return take("Not judged", columns, cells, len(rows), max(top, 1), "figure")
+
+
 def _cells(row: Judged, compared: bool) -> tuple[Value, ...]:
     known = row.base_bytes is not None and row.head_bytes is not None
     change = format_change(row.base_bytes or 0, row.head_bytes or 0) if known else ""
     return (
-        *(clipped(row.name), metric_name(row.metric), *((row.base_bytes,) if compared else ()), row.head_bytes),
+        *(clipped(row.name), row.metric, *((row.base_bytes,) if compared else ()), row.head_bytes),
         *((row.d_bytes, change) if compared else ()),
         "not gated" if row.limit_bytes is None else row.limit_bytes,
     )
@@ -140,9 +172,14 @@ def _blame(verdict: Verdict, room: Room) -> Iterator[Block]:
 
 
 def _window(verdict: Verdict, blame: Blame, room: Room) -> Iterator[Block]:
-    yield Line("is over the limit; what the two runs do differently in it:", "heading", clipped(blame.name))
+    where = "" if blame.diff.name in (WHOLE, blame.name) else f" in window {visible(clipped(blame.diff.name))}"
+    said = f"is over the limit; what the two runs do differently{where or ' in it'}:"
+    if blame.name == WHOLE:
+        yield Line(f"The {' and the '.join(blame.metrics)} of the run {said}", "heading")
+    else:
+        yield Line(said, "heading", clipped(blame.name))
     for row in verdict.failing:
-        if row.name == blame.name and not row.missing:
+        if row.name == blame.name and row.metric in blame.metrics and not row.missing:
             yield Line(row_words(row), "quiet")
     findings = telling(blame)
     for finding in findings[: room.findings]:
@@ -162,9 +199,9 @@ def telling(blame: Blame) -> list[Finding]:
     adds counts only as far as all findings of its size together add something; what cancels comes last.
     """
     measures: list[Callable[[Finding], int]] = []
-    if "remaining" in blame.metrics:
+    if {"remaining", "growth"} & set(blame.metrics):
         measures.append(lambda finding: finding.d_remaining_bytes)
-    if blame.metrics != ("remaining",):
+    if {"peak", "rise"} & set(blame.metrics):
         measures.append(lambda finding: finding.d_peak_bytes)
     together: Counter[tuple[int, int]] = Counter()
     for finding in blame.diff.findings:

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from memlens.reports.gate_words import accept_command, clipped, name_list, row_words, verdict_words
+from memlens.reports.gate_words import accept_command, clipped, growth_words, name_list, row_words, verdict_words
 from memlens.reports.text import plural, visible
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         yield _command(
             "error", "memlens gate: missing windows", f"the log lacks {name_list(missing)}, which the base has"
         )
+    if verdict.not_reached or (verdict.ok and growth_words(verdict)):
+        yield _command("notice", f"memlens gate: {verdict.verdict}", verdict_words(verdict))
     if verdict.windows and verdict.new:
         yield _command("notice", "memlens gate: new windows", f"the base lacks {name_list(verdict.new)}")
     if verdict.ok and verdict.improved and (command := accept_command(verdict)):

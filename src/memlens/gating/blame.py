@@ -1,0 +1,155 @@
+"""What fails, explained: compared with the base where its events are known, and what piles up where memory grows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.analyzers.levels import profile
+from memlens.errors import InputError
+from memlens.events import Kind
+from memlens.gating.judging import WHOLE
+from memlens.gating.verdict import Blame
+from memlens.slicing import BEFORE
+
+if TYPE_CHECKING:
+    from memlens.gating.baseline import Baseline
+    from memlens.gating.limits import Metric
+    from memlens.gating.pairs import PairedRuns
+    from memlens.gating.runs import Run
+    from memlens.gating.verdict import Verdict
+    from memlens.slicing import Window
+
+__all__ = ["explain"]
+
+#: What is compared, the worst first: a gate is to say what broke, and not to compare it all.
+_BLAMED = 10
+
+
+def explain(
+    found: Verdict,
+    paired: PairedRuns,
+    head: Run,
+    old: Run | None,
+    kept: Baseline | None,
+    path: str | Path | None,
+    context: int,
+) -> Verdict:
+    """The verdict, with what piles up where the log grows, and the worst that fails compared where the base's events are known."""
+    if found.growth is not None and found.growth.verdict == "growing":
+        from memlens.analyzers.growth import growth
+
+        found = replace(found, piling=growth([one for one in head.windows if one.name != BEFORE]).piling)
+    failed: dict[tuple[str, str], list[Metric]] = {}
+    for row in found.failing:
+        # What chunks hold is not told from blocks.
+        if not row.missing and row.metric != "reserved":
+            # The peak of a run and its growth come about in different places.
+            place = row.metric if row.name == WHOLE and head.cut.series else ""
+            failed.setdefault((row.name, place), []).append(row.metric)
+    if not failed:
+        return found
+    notes = list(found.notes)
+    try:
+        base_windows = _base_windows(old, kept, path)
+    except InputError as error:
+        notes.append(f"no blame: {error.message}")
+        base_windows = {}
+    if old is not None and kept is not None:
+        notes.extend(_other_run(old, kept, path))
+    pairs = _Pairs(paired, head, base_windows)
+    known = [(name, metrics, pair) for (name, _), metrics in failed.items() if (pair := pairs.of(name, metrics[0]))]
+    blame = _compare(known[:_BLAMED], context)
+    return replace(found, blame=tuple(blame), unblamed=len(known[_BLAMED:]), notes=tuple(notes))
+
+
+class _Pairs:
+    """The windows of both runs, with their events, to compare where something fails.
+
+    Args:
+        paired: The windows by their figures.
+        head: The log that is judged.
+        base: The base's windows by name, with ``(whole log)``; none where its events are not known.
+    """
+
+    def __init__(self, paired: PairedRuns, head: Run, base: dict[str, Window]) -> None:
+        self._whole = (base[WHOLE], head.log.whole) if base else None
+        places = {id(figures): window for figures, window in zip(head.figures.windows, head.windows, strict=True)}
+        if base and not head.cut.series:  # whatever they are called
+            base = {paired.pairs[0][0].name: next(iter(base.values()))}
+        self._pairs = {one.name: (base[one.name], places[id(new)]) for one, new in paired.pairs if one.name in base}
+        self._judged = [one.name for one, _ in paired.judged if one.name in self._pairs]
+
+    def of(self, name: str, metric: Metric) -> tuple[Window, Window] | None:
+        """The two windows that show best why a metric fails; ``None`` where the base's events are not known."""
+        if self._whole is None or metric not in ("peak", "growth"):
+            return self._pairs.get(name)
+        return self._at_peak(*self._whole) if metric == "peak" else self._last_that_gains() or self._whole
+
+    def _at_peak(self, base: Window, head: Window) -> tuple[Window, Window]:
+        """The window in which the run has its peak where its own rise is what makes the difference, else the whole run."""
+        old, new = profile([base]), profile([head])
+        summit = int(new.summit[0])
+        grown = int(new.levels[0, 0] + new.rise[0, 0] - old.levels[0, 0] - old.rise[0, 0])
+        here = [pair for pair in self._pairs.values() if pair[1].lo <= summit < pair[1].hi][:1]
+        if here and 2 * int(profile(here[0][1:]).rise[0, 0] - profile(here[0][:1]).rise[0, 0]) >= grown:
+            return here[0]
+        return base, head
+
+    def _last_that_gains(self) -> tuple[Window, Window] | None:
+        """The last judged window that leaves more behind than the base's; the last one where none does."""
+        pairs = [self._pairs[name] for name in self._judged]
+        if not pairs:
+            return None
+        old, new = (profile([pair[side] for pair in pairs]) for side in (0, 1))
+        more = (new["alloc_bytes"] - new["free_bytes"]) - (old["alloc_bytes"] - old["free_bytes"])
+        gaining = np.flatnonzero(more > 0)
+        return pairs[int(gaining[-1]) if len(gaining) else -1]
+
+
+def _base_windows(old: Run | None, kept: Baseline | None, path: str | Path | None) -> dict[str, Window]:
+    """The base's windows with their events, by name, and ``(whole log)``; none where these are not known.
+
+    Raises:
+        InputError: The events beside the baseline cannot be read.
+    """
+    if old is not None:
+        windows = (*old.windows, old.log.whole)
+    elif kept is None or kept.events_sha256 is None or path is None:
+        return {}
+    else:
+        from memlens.gating import stored
+
+        names = [*(window.name for window in kept.runs[0].windows), WHOLE]
+        windows = stored.read_events(stored.events_path(path), kept.events_sha256, os.fspath(path), names)
+    return {window.name: window for window in windows}
+
+
+def _other_run(old: Run, kept: Baseline, path: str | Path | None) -> Iterator[str]:
+    """Say what to doubt of the log that blames: its own doubts, and that it is none of the runs that the baseline was taken of."""
+    yield from old.doubts()
+    if old.figures in kept.runs:
+        return
+    figures = {window.name: (window.rise_bytes, window.remaining_bytes) for window in kept.runs[0].windows}
+    ours = {window.name: (window.rise_bytes, window.remaining_bytes) for window in old.figures.windows}
+    differ = sum(name in figures and mine != figures[name] for name, mine in ours.items())
+    where = f" in {differ:,} of its windows" if differ else ""
+    yield f"{old.name} has other figures than {path}{where}: it was not this run that was accepted"
+
+
+def _compare(failed: Sequence[tuple[str, Sequence[Metric], tuple[Window, Window]]], context: int) -> Iterator[Blame]:
+    from memlens.diffing.run import diff_windows
+
+    pairs = list({(id(base), id(head)): (base, head) for _, _, (base, head) in failed}.values())
+    if any(not (window.log.kind <= Kind.FREE).any() for pair in pairs for window in pair):
+        return
+    compared = dict(
+        zip([(id(base), id(head)) for base, head in pairs], diff_windows(pairs, context=context), strict=True)
+    )
+    for name, metrics, (base, head) in failed:
+        yield Blame(name, tuple(metrics), compared[id(base), id(head)])

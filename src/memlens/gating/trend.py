@@ -1,0 +1,249 @@
+"""Whether a series of levels grows, told by its floors: the lowest level from each window on.
+
+What is leaked never comes back, so the level never again falls below what was leaked before: a leak lifts the floor.  All other
+memory comes and goes above it.  A series grows where a stretch of it up to its end (a *tail*) has
+
+* a floor that rises by more than the level *came back* before (its largest fall from any earlier level), by a factor,
+* in several steps of comparable size, and not in one jump,
+* that keep coming: the later half of the tail gains about as much as the earlier one.  Memory that fills up ever more slowly does not.
+
+What swings within ``width`` windows is taken out by looking at the lowest level of each ``width`` windows in a row, for widths from 1 to
+a fifth of the series.  A random walk is no growth: there, too, the floor may rise for long, but it wanders as far within a width as
+its steps add up to, whereas temporary memory comes back.
+
+Shrinking is the same upside down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+__all__ = ["MINIMUM", "Trend", "Verdict", "judge"]
+
+Verdict = Literal["flat", "growing", "shrinking", "swinging"]
+
+#: The fewest windows that are judged.
+MINIMUM = 4
+#: Shorter series are judged window by window: see :func:`_rises_throughout`.
+_FEW = 8
+#: A tail spans so many widths at least; one more where the windows of its first floor count.
+_SPANS = 4
+#: The least number of windows in a tail.
+_TAIL = 7
+#: How many times what came back before the floor must rise: in single windows, and in lowest levels of several.
+_BEYOND = (5, 4)
+#: How many steps of equal size the rise is worth, at least; below so many they must come evenly.
+_STEPS, _MANY = 3.7, 6
+_EVEN = 2.0
+#: How far lowest levels may wander within a width, against a random walk of the same steps (1), times the root of the width.
+_WANDER = 0.5
+#: How much slower than the earlier half the later half of a tail may gain, as :func:`_slowing` counts it.
+_SLOWING = 0.5
+#: A swing of at most this share of the highest level is flat.
+_FLAT = 100
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The verdict on a series.
+
+    Attributes:
+        verdict: ``"flat"``, ``"growing"``, ``"shrinking"`` or ``"swinging"``.
+        gained_bytes: By how much the floor rose (below 0: fell).  Where the series grows, from right before ``since`` on; elsewhere from
+            the second quarter of the windows to the second half of them.
+        gained_bytes_per_window: The same by the number of windows between these two floors.
+        since: Index of the window in which the first bytes were gained, or ``None`` where the series does not grow.
+        swing_bytes: Half of the most by which the level rose and came back, or fell and came back.
+    """
+
+    verdict: Verdict
+    gained_bytes: int
+    gained_bytes_per_window: float
+    since: int | None
+    swing_bytes: int
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """A stretch up to the end of the series that grows: the lowest levels of ``width`` windows in a row, from ``start`` on."""
+
+    width: int
+    start: int
+    lowest: Ints
+
+
+def judge(live: Ints) -> Trend:
+    """Judge a series.
+
+    Args:
+        live: The live bytes at the ends of consecutive windows, int64, shape ``(windows,)``.
+    """
+    live = np.asarray(live, np.int64)
+    if not len(live):
+        return Trend("flat", 0, 0.0, None, 0)
+    swing = max(_came_back(live), _came_back(-live)) // 2
+    if tail := _growing_tail(live):
+        since = _since(tail)
+        spanned = len(tail.lowest) - since
+        gained = int(tail.lowest[-1] - tail.lowest[since - 1])
+        return Trend("growing", gained, gained / spanned, since, swing)
+    half = len(live) // 2
+    quarter = half // 2
+    spanned = half - quarter if len(live) >= MINIMUM else 0
+    gained = int(live[half:].min() - live[quarter:half].min()) if spanned else 0
+    verdict: Verdict = "swinging" if swing * 2 * _FLAT > int(np.abs(live).max()) else "flat"
+    if _growing_tail(-live):
+        verdict = "shrinking"
+    return Trend(verdict, gained, gained / spanned if spanned else 0.0, None, swing)
+
+
+def _came_back(live: Ints) -> int:
+    """The most by which the level rose from a window and fell again to a later one."""
+    lowest_before = np.minimum.accumulate(live)
+    floor = np.minimum.accumulate(live[::-1])[::-1]
+    return int(np.minimum(live - lowest_before, live - floor).max())
+
+
+def _growing_tail(live: Ints) -> _Tail | None:
+    """The longest tail that grows, in the smallest width that shows nearly all of it."""
+    n = len(live)
+    if n < _FEW:
+        return _Tail(1, 0, live) if _rises_throughout(live) else None
+    best: _Tail | None = None
+    lowest, before = live, 1
+    for width in _widths(n):
+        # Two stretches of the width before cover one of this width, for a width at most doubles.
+        more, before = width - before, width
+        lowest = np.minimum(lowest[: len(lowest) - more], lowest[more:])
+        start = _start_of_growth(live, lowest, width)
+        if start is not None and (best is None or n - start > 1.25 * (n - best.start)):
+            best = _Tail(width, start, lowest)
+    return best
+
+
+def _rises_throughout(live: Ints) -> bool:
+    """Whether few windows rise one after the other and do not slow down; the first rise is the warm-up's."""
+    rises = np.diff(live)
+    return len(live) >= MINIMUM and bool((rises > 0).all()) and 2 * int(rises[1:].min()) >= int(rises[1:].max())
+
+
+def _widths(windows: int) -> Iterator[int]:
+    width = 1
+    while width * (_SPANS + 1) <= windows:
+        yield width
+        width = width + 1 if width < 8 else width * 13 // 10
+
+
+def _start_of_growth(live: Ints, lowest: Ints, width: int) -> int | None:
+    """Where the longest growing tail of lowest levels starts: the last window of its first floor."""
+    m = len(lowest)
+    came_back = int((np.maximum.accumulate(lowest) - lowest).max())
+    floor = np.minimum.accumulate(lowest[::-1])[::-1]
+    beyond = _BEYOND[width > 1] * came_back
+
+    def grows(first: int) -> bool:
+        gain = int(floor[-1] - floor[first])
+        # Windows that stand on the first floor do not belong to the rise.
+        start = int(np.searchsorted(floor, floor[first] + gain // 20, "right")) - 1
+        enough = m - start >= max(_TAIL, _SPANS * width) - width + 1
+        return enough and gain > beyond and _grows(live, lowest, floor, start, width, beyond)
+
+    least = max(_TAIL + 1, (_SPANS + 1) * width) - width + 1
+    length, before = m, -1
+    while length >= least and floor[-1] - floor[m - length] > beyond:
+        if grows(m - length):
+            # The tail may start between this length and the one before.
+            finer = np.unique(np.linspace(before + 1, m - length, 8).astype(np.int64)).tolist()
+            first = next((first for first in finer if grows(first)), m - length)
+            return int(np.searchsorted(floor, floor[first], "right")) - 1
+        before, length = m - length, min(length - 1, int(length * 0.85))
+    return None
+
+
+def _grows(live: Ints, lowest: Ints, floor: Ints, start: int, width: int, beyond: int) -> bool:
+    """Whether the floor of a tail rises far enough, in several steps, at a rate that lasts, and not by wandering."""
+    m, length = len(floor), len(floor) - start
+    steps = np.diff(floor[start:]).astype(np.float64)
+    gain, largest = float(steps.sum()), float(steps.max())
+    rest = gain - largest
+    if rest <= 0 or rest < 0.2 * gain or rest < beyond:
+        return False
+    worth = 1 + rest**2 / (float((steps**2).sum()) - largest**2)  # of steps beside the largest one
+    if worth < _STEPS:
+        return False
+    if width > 1 and _wander(live, lowest, start, width) > _WANDER / width**0.5:
+        return False
+    doubt = 4 * _off_line(lowest[start:]) / gain
+    if worth < _MANY and doubt * worth > _EVEN:
+        return False
+    slowing = _slowing(steps, gain)
+    before = (floor[start] - floor[max(0, start - length)]) / max(1, min(start, length)) * (length - 1) / gain
+    if before < 0.5:
+        return slowing + 0.25 * doubt <= _SLOWING
+    # More was gained before: memory that fills up ever more slowly looks like this, too.  A logarithm would slow down by so much.
+    at = max(start, 0.5) / m
+    middle = (at + 1) / 2
+    logarithm = float(np.log(middle / at) + np.log(middle)) / -float(np.log(at))
+    return at <= 0.5 and slowing + doubt <= 0.6 * logarithm
+
+
+def _slowing(steps: Floats, gain: float) -> float:
+    """How much slower the later half gains than the earlier one: 0 for not at all, 1 where it gains nothing.
+
+    One step that is a large part of the gain is a jump beside the growth, and left out.
+    """
+    half, at = (len(steps) + 1) // 2, int(steps.argmax())
+    kept = np.ones(len(steps), bool)
+    kept[at] = steps[at] <= 0.3 * gain
+    early, late = (float(steps[part][kept[part]].mean()) for part in (slice(0, half), slice(half, None)))
+    return max((early - late) / (early + late), 0.0) if early + late > 0 else 1.0
+
+
+def _wander(live: Ints, lowest: Ints, start: int, width: int) -> float:
+    """How far lowest levels wander within a width, as a share of what a random walk of the same steps does (variances)."""
+    step = float(np.diff(live[start:]).astype(np.float64).var())
+    tail = lowest[start:]
+    return float((tail[width:] - tail[:-width]).astype(np.float64).var()) / (width * step) if step > 0 else 0.0
+
+
+def _off_line(values: Ints) -> float:
+    """The standard deviation about the straight line through values that least squares draws."""
+    y = (values - values[0]).astype(np.float64)
+    x = np.arange(len(y)) - (len(y) - 1) / 2
+    y -= y.mean()
+    y -= x * (float(x @ y) / float(x @ x))
+    return float(y.std())
+
+
+def _since(tail: _Tail) -> int:
+    """The window in which the first bytes of a tail were gained.
+
+    Least squares finds the bend of a level that stays and then rises; the next window in which the floor rises is the one, unless it
+    rises by much more than later ones: that is warm-up.
+    """
+    y = (tail.lowest[tail.start :] - tail.lowest[tail.start]).astype(np.float64)
+    m = len(y)
+    # A ramp that is 0 up to and with window k and then 1, 2, …, j = m - 1 - k: how well does it fit, for each k at once?
+    j = np.arange(m - 1, 0, -1, dtype=np.float64)
+    ramp, squares = j * (j + 1) / 2, j * (j + 1) * (2 * j + 1) / 6
+    after = np.cumsum(y[::-1])[::-1]  # Σ of y from each window on
+    product = np.cumsum(after[::-1])[::-1][1:]  # Σ ramp · y
+    fit = (product - ramp * y.mean()) ** 2 / (squares - ramp**2 / m)
+    bend = tail.start + int(fit.argmax())
+    floor = np.minimum.accumulate(tail.lowest[::-1])[::-1]
+    steps = np.diff(floor[bend:])
+    rises = np.flatnonzero(steps > 0)
+    if not len(rises):
+        return bend + 1
+    warm_up = len(rises) > 2 and 4 * steps[rises[0]] > 5 * float(np.median(steps[rises[1:]]))
+    return bend + 1 + int(rises[int(warm_up)])
