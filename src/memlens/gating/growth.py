@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.gating.trend import MINIMUM, judge
+from memlens.analyzers.trend import MINIMUM, judge
 
 if TYPE_CHECKING:
     from memlens.gating.figures import RunFigures

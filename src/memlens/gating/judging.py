@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from memlens.analyzers.result import Row
+from memlens.analyzers.trend import MINIMUM
 from memlens.gating.growth import allowed_gain, growth_of
 from memlens.gating.slips import slipped
-from memlens.gating.trend import MINIMUM
 
 if TYPE_CHECKING:
     from memlens.gating.figures import RunFigures, WindowFigures
