@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -134,3 +135,19 @@ def test_figures_of_a_result_that_nobody_knows_are_shown_by_their_names(make: An
         in text
     )
     assert "Worst\nOwner             Size  Alloc event\n[red]conv[/]  2.00 KiB            3\n" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, "growing from STEP_2 on: +512 B a window, 14.50 KiB in all, over 30 windows judged"),
+        ({"verdict": "flat", "since": None}, "flat over 30 windows judged"),
+        ({"verdict": "swinging", "since": None, "swing_bytes": 3 << 19}, "swinging within ±1.50 MiB over 30"),
+        ({"verdict": "shrinking", "gained_bytes_per_window": -1024.0}, "shrinking, -1.00 KiB a window over 30"),
+        ({"verdict": "flat", "judged": 3}, "not judged: 3 windows, 4 are the fewest that tell anything"),
+        ({"open_end": "\x1b[31mX"}, "left out: \\x1b[31mX, which runs to the end of the log"),
+    ],
+)
+def test_the_verdict_on_a_series_in_words(make: Any, changes: dict[str, Any], says: str) -> None:
+    log = make.log(make.window("STEP_1", 1), growth=dataclasses.replace(make.growth(), **changes), by="x")
+    assert says in render(analysis_blocks(make.analysis(log)), width=None)

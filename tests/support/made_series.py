@@ -7,6 +7,7 @@ on top of it, and in a leak bytes that are never given back.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from memlens.analyzers.trend import judge
 __all__ = ["LEAKS", "LENGTHS", "NO_LEAKS", "Maker", "grown", "made"]
 
 Chance = np.random.Generator
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
 Maker = Callable[[Chance, int], "tuple[Floats, int | None]"]
 #: Series of these lengths are measured.
 LENGTHS = (20, 30, 50, 100, 200, 1000)
@@ -63,12 +64,12 @@ def _noise(chance: Chance, n: int) -> Floats:
 
 def _teeth(chance: Chance, n: int, period: float, jitter: float) -> tuple[Floats, NDArray[np.int64]]:
     """Sawteeth that rise by 1 a period and come back to 0, the first one from anywhere; and how many came back before."""
-    level, count, phase, rows = 0.0, 0, chance.uniform(0, 1), []
+    rows: list[tuple[float, int]] = []
+    count, phase = 0, chance.uniform(0, 1)
     length = max(2, round(period * (1 + jitter * chance.uniform(-1, 1))))
     at = int(phase * length)
     while len(rows) < n:
-        level = at / period
-        rows.append((level, count))
+        rows.append((at / period, count))
         at += 1
         if at >= length:
             at, count = 0, count + 1
@@ -107,7 +108,7 @@ def _warm_up(chance: Chance, n: int, by: float) -> Floats:
         return height * (t >= chance.integers(1, max(2, int(n * by))))
     if shape == 1:
         steps = chance.integers(0, max(1, int(n * by)), chance.integers(2, 6))
-        return height * (t[:, None] >= steps).sum(1).astype(np.float64)
+        return np.asarray(height * (t[:, None] >= steps).sum(1), np.float64)
     return height * (1 - np.exp(-t / _wide(chance, 0.5, max(n * by / 7, 0.6))))
 
 
