@@ -91,7 +91,7 @@ class Baseline:
             "memlens": self.version,
             "anchors": asdict(self.anchors),
             "events_sha256": self.events_sha256,
-            "runs": [asdict(run) for run in self.runs],
+            "runs": [{**vars(run), "windows": [window.to_dict() for window in run.windows]} for run in self.runs],
         }
         return {**values, "check_sha256": _digest(values)}
 
