@@ -62,7 +62,7 @@ def test_a_free_that_comes_a_little_later_is_not_named() -> None:
 
 def test_late_frees_in_real_windows_are_named_and_every_byte_is_accounted_for(windows: list[Window]) -> None:
     chance = Random(1)
-    for _ in range(25):
+    for _ in range(15):
         made = with_late_frees(chance.choice(windows), chance, 5)
         assert made is not None
         found = compared(made.base, made.head)
@@ -81,8 +81,8 @@ def test_late_frees_in_real_windows_are_named_and_every_byte_is_accounted_for(wi
 
 
 def test_neighbours_that_change_places_make_nothing_late(windows: list[Window]) -> None:
-    found = rates(windows, Random(2), 60, most=0, swaps=0.1)
-    assert found.runs == 60
+    found = rates(windows, Random(2), 40, most=0, swaps=0.1)
+    assert found.runs == 40
     assert found.false == 0
     chance = Random(3)
     for _ in range(8):
@@ -92,22 +92,22 @@ def test_neighbours_that_change_places_make_nothing_late(windows: list[Window]) 
 
 
 def test_late_frees_are_named_among_neighbours_that_change_places(windows: list[Window]) -> None:
-    found = rates(windows, Random(4), 60, most=10, swaps=0.1)
-    assert found.late > 200
+    found = rates(windows, Random(4), 40, most=10, swaps=0.1)
+    assert found.late > 130
     assert found.found >= 0.88 * found.late
     assert found.false <= 0.01 * found.late
 
 
 def test_threads_that_interleave_otherwise_make_nothing_late() -> None:
     chance = Random(5)
-    pairs = [interleaved(chance, chance.randint(2, 5), chance.randint(10, 80)) for _ in range(40)]
+    pairs = [interleaved(chance, chance.randint(2, 5), chance.randint(10, 80)) for _ in range(30)]
     assert sum(compared(*pair).late_frees for pair in pairs) == 0
 
 
 @pytest.mark.parametrize("at_exit", [True, False])
 def test_a_leak_in_one_long_window_is_named_with_its_count(at_exit: bool) -> None:
     chance = Random(6)
-    for _ in range(20):
+    for _ in range(8):
         base, head, truth = leaking(chance, chance.randint(10, 80), at_exit=at_exit)
         found = compared(base, head)
         kept: Counter[int] = Counter()
@@ -142,3 +142,18 @@ def test_a_leak_of_a_real_run_in_one_window_has_the_count_of_what_is_live_when_t
             for f in window.findings
             if f.kind == "late_free" and f.fate is None and f.size_bytes in kept and f.late_by_allocs
         ]
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("05_fixed_331.log.gz", "04_threads_30_ast_pt_transformer.log.gz"),
+        ("05_leak_activations_331.log.gz", "30_ast_transformer_pt.log"),
+    ],
+)
+def test_unlike_runs_compared_the_other_way_round_mirror_each_other(shared: Path, one: str, two: str) -> None:
+    left, right = (read(shared / "data/paddle" / name).whole for name in (one, two))
+    found = compared(left, right)
+    assert found.late_frees > 10
+    assert_mirrored(found, compared(right, left))
+    check_accounts(left, right, found)

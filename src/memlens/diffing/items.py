@@ -148,7 +148,7 @@ def _pairs(found: Match, pairs: PairsAtPeaks, frees: Frees) -> Items:
         size,
         _common_request(found, left, right),
         _owner_of_pairs(found, left, right, telling),
-        np.where(in_head, _owner_of(found, head_free, of_head=True), _owner_of(found, base_free, of_head=False)),
+        np.where(telling, _owner_of(found, head_free, of_head=True), _owner_of(found, base_free, of_head=False)),
         np.where(moves == 0, 2, np.where(in_head, base_free < 0, head_free < 0)),
         size * moves,
         size * sign,

@@ -102,7 +102,7 @@ def _kept(found: Match, late: Ints, limits: _Limits, clocks: tuple[_Clock, _Cloc
     for sign, here, there in ((1, 1, 0), (-1, 0, 1)):
         # Of blocks alike, those that were allocated last are kept for a moment only, and belong to the others all the same.
         ends = closing[here][pairs[here]] & ~closing[there][pairs[there]]
-        group = groups[0][pairs[0]]
+        group = groups[here][pairs[here]]
         piled = ends & np.isin(group, group[ends & (late[pairs[0]] == sign)])
         late[pairs[0][piled]] = sign
         kept[here][pairs[here][piled]] = True
@@ -122,7 +122,8 @@ def _kept(found: Match, late: Ints, limits: _Limits, clocks: tuple[_Clock, _Cloc
 def _count(wanted: Ints, given: Ints) -> Ints:
     """How often each of some numbers is among others."""
     given = np.sort(given)
-    return np.searchsorted(given, wanted, "right") - np.searchsorted(given, wanted, "left")
+    often: Ints = np.searchsorted(given, wanted, "right") - np.searchsorted(given, wanted, "left")
+    return often
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,18 +227,24 @@ def _sure(found: Match, late: Ints, limits: _Limits, base: _Clock, head: _Clock)
 
 def _in_step(found: Match) -> Flags:
     """Which blocks of base stand among the same neighbours as their partners do, so that hardly another one is meant."""
-    aligned = np.where(found.aligned == found.partner, found.aligned, -1)
-    solid = aligned >= 0
+    left = np.flatnonzero((found.aligned >= 0) & (found.aligned == found.partner))
+    to_head, to_base = np.full(len(found.base), -1, np.int64), np.full(len(found.head), -1, np.int64)
+    to_head[left] = found.partner[left]
+    to_base[to_head[left]] = left
+    solid = _among_neighbours(found.base, to_head)
+    solid[left] &= _among_neighbours(found.head, to_base)[to_head[left]]
+    return solid
+
+
+def _among_neighbours(blocks: Blocks, partner: Ints) -> Flags:
+    """Which blocks pair, and so do those around them in their window, with those around their partners."""
+    solid: Flags = partner >= 0
     for distance in range(1, _NEIGHBOURS + 1):
-        for here, there in (
-            (slice(distance, None), slice(None, -distance)),
-            (slice(None, -distance), slice(distance, None)),
-        ):
-            step = aligned[here] - aligned[there]
-            near = (found.base.window[here] != found.base.window[there]) | (
-                (aligned[there] >= 0) & (np.abs(step) == distance)
-            )
-            solid[here] &= near
+        later, earlier = partner[distance:], partner[:-distance]
+        apart = (later < 0) | (earlier < 0) | (np.abs(later - earlier) != distance)
+        apart &= blocks.window[distance:] == blocks.window[:-distance]
+        solid[distance:] &= ~apart
+        solid[:-distance] &= ~apart
     return solid
 
 
@@ -282,13 +289,13 @@ def _exchanged(found: Match, late: Ints, base: _Clock, head: _Clock) -> Match:
     """Pair blocks of one key anew where one of a pair is kept long and the other is not, and others of that key fit better."""
     partner, aligned = found.partner.copy(), found.aligned.copy()
     of_base, of_head = _groups(found, found.base, found.keys.base), _groups(found, found.head, found.keys.head)
-    born = np.full(len(found.base), -1, np.int64)  # of a pair, by both clocks
-    left = np.flatnonzero(partner >= 0)
-    born[left] = base.born[left] + head.born[partner[left]]
 
     def untimely(sign: int) -> Ints:
+        """Pairs by the place of the one that is freed soon, so that the comparison the other way round takes the same ones."""
         places = np.flatnonzero((late == sign) & (partner >= 0))
-        return places[np.lexsort((born[places], of_base[places]))]
+        places = places[of_base[places] == of_head[partner[places]]]
+        soon = places if sign > 0 else partner[places]
+        return places[np.lexsort((soon, of_base[places]))]
 
     # One late and one early: the two long ones pair, and the two short ones.
     later, earlier = untimely(1), untimely(-1)

@@ -29,8 +29,8 @@ _KEPT = ("missing_free", "extra_free", "released")
 #: Findings that say something of the peak only: the largest that raise or lower it as the whole window does are told in full.
 _UNTIMELY = ("late_free", "early_free")
 _UNTIMELY_IN_FULL = 2
-#: Sizes that the line about what piles up names.
-_PARTS = 4
+#: Blocks that make a pile, and sizes that the line about it names.
+_PILE, _PARTS = 3, 4
 
 _FIGURES = (
     Column("figure", "", "word"),
@@ -111,9 +111,9 @@ def _kept(findings: Sequence[Finding]) -> Iterator[Line]:
     """What one run keeps until the work of the window is done and the other does not: a leak that only the exit ends."""
     for which, kinds in (("head", ("late_free", "only_head")), ("base", ("early_free", "only_base"))):
         kept = [finding for finding in findings if finding.fate == "to_end" and finding.kind in kinds]
-        if not kept:
-            continue
         blocks, size = sum(finding.count for finding in kept), sum(finding.total_bytes for finding in kept)
+        if blocks < _PILE:
+            continue
         sides = [finding.head if which == "head" else finding.base for finding in kept]
         lines = [side.alloc_line for side in sides if side is not None and side.alloc_line is not None]
         since = f", from line {format_count(min(lines))} on" if lines else ""
