@@ -229,7 +229,7 @@ def _since(tail: _Tail) -> int:
     """The window in which the first bytes of a tail were gained.
 
     Least squares finds the bend of a level that stays and then rises; the next window in which the floor rises is the one, unless it
-    rises by much more than later ones: that is warm-up.
+    rises by much more than any later one: that is warm-up.
     """
     y = (tail.lowest[tail.start :] - tail.lowest[tail.start]).astype(np.float64)
     m = len(y)
@@ -241,9 +241,12 @@ def _since(tail: _Tail) -> int:
     fit = (product - ramp * y.mean()) ** 2 / (squares - ramp**2 / m)
     bend = tail.start + int(fit.argmax())
     floor = np.minimum.accumulate(tail.lowest[::-1])[::-1]
-    steps = np.diff(floor[bend:])
-    rises = np.flatnonzero(steps > 0)
+    steps = np.diff(floor)
+    rises = np.flatnonzero(steps)
+    first, rises = rises[(rises >= tail.start) & (rises < bend)], rises[rises >= bend]
     if not len(rises):
         return bend + 1
-    warm_up = len(rises) > 2 and 4 * steps[rises[0]] > 5 * float(np.median(steps[rises[1:]]))
-    return bend + 1 + int(rises[int(warm_up)])
+    usual = int(steps[rises[1:]].max()) if len(rises) > 2 else int(steps[rises[0]])
+    if len(first) == 1 and 4 * steps[first[0]] <= 5 * usual and np.array_equal(floor, tail.lowest):
+        rises = first  # of a leak every many windows: a level that stays for long after its first step looks like the one before
+    return 1 + int(rises[1 if 4 * steps[rises[0]] > 5 * usual else 0])
