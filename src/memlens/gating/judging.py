@@ -115,7 +115,7 @@ def judge(
     lines = start_lines or {}
     known = head.peak_bytes is not None, all(run.peak_bytes is not None for run in base)
     rows = [_of_run("peak", [run.peak_bytes for run in base], head.peak_bytes, rules, _NO_BLOCKS)]
-    if head.series and all(known):
+    if len(head.windows) > 1 and all(known):  # one window is no series
         rows.append(_growth(base, head, rules))
     if head.reserved_peak_bytes is not None or rules.gated("reserved"):
         chunks = [run.reserved_peak_bytes for run in base]

@@ -242,7 +242,8 @@ def accept(
     if os.fspath(baseline) == "-":
         raise UsageError("a baseline is a file, to be read again", "Name a file: --baseline memory.json.")
     events_file = stored.events_path(baseline)
-    refuse_inputs([baseline, events_file], [log, formats_file(formats)])
+    logs: list[Input] = list(log) if isinstance(log, (list, tuple)) else [cast("Input", log)]
+    refuse_inputs([baseline, events_file], [*logs, formats_file(formats)])
     before = _written_before(baseline)
     keep = with_events if with_events is not None else before is not None and before.events_sha256 is not None
     refuse_overwrite(baseline, force=True)
@@ -252,7 +253,6 @@ def accept(
         )
     given = Cut(start, tuple(as_list(end)), start_regex, tuple(as_list(end_regex)), nth, by)
     cut = given if given.given or before is None else before.anchors
-    logs: list[Input] = list(log) if isinstance(log, (list, tuple)) else [cast("Input", log)]
     if not logs:
         raise UsageError("there is no log to accept", "Give one, or several of one program.")
     runs = read_runs(logs, cut, progress, ReadAs(input_format, device, formats, layer), trust=trust)
