@@ -128,6 +128,8 @@ def _growing_tail(live: Ints) -> _Tail | None:
         start = _start_of_growth(live, lowest, width)
         if start is not None and (best is None or n - start > 1.25 * (n - best.start)):
             best = _Tail(width, start, lowest)
+        if best is not None and n <= 1.25 * (n - best.start):
+            break
     return best
 
 
