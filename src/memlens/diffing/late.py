@@ -295,7 +295,8 @@ def _exchanged(found: Match, late: Ints, base: _Clock, head: _Clock) -> Match:
         places = np.flatnonzero((late == sign) & (partner >= 0))
         places = places[of_base[places] == of_head[partner[places]]]
         soon = places if sign > 0 else partner[places]
-        return places[np.lexsort((soon, of_base[places]))]
+        ordered: Ints = places[np.lexsort((soon, of_base[places]))]
+        return ordered
 
     # One late and one early: the two long ones pair, and the two short ones.
     later, earlier = untimely(1), untimely(-1)
