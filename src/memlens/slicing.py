@@ -274,10 +274,10 @@ def open_window(windows: Sequence[Window]) -> str | None:
     name = windows[-1].name
     if any(len(w) and not w.open_end and w.name != BEFORE for w in windows):
         return (
-            f"{name} is open: no end line closes it, so it holds what comes after the last unit of work too, or is cut short. It is"
+            f"{name} is open: no end anchor closes it, so it holds what comes after the last unit of work too, or is cut short. It is"
             " shown, but not judged."
         )
-    return f"{name} runs to the end of the log: no end line closes it."
+    return f"{name} runs to the end of the log: no end anchor closes it."
 
 
 def _in_burst(window: Window) -> bool:

@@ -279,7 +279,7 @@ def test_a_log_without_the_anchor_is_an_error_in_words(memlens: Any, small_log: 
 
 def test_an_end_that_never_comes_is_said(memlens: Any, small_log: Path) -> None:
     ran = memlens("analyze", small_log, "--start-regex", "STEP .* START", "--end", "nowhere", columns=120)
-    assert "runs to the end of the log: no end line closes it" in ran.out
+    assert "runs to the end of the log: no end anchor closes it" in ran.out
 
 
 def test_strict_refuses_a_log_that_is_cut_short(memlens: Any, tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_an_open_window_is_shown_and_not_judged(memlens: Any, pair: tuple[Path, 
     assert [window["d_remaining_bytes"] for window in values["windows"]] == [0, 4096]
     shown = memlens("diff", *pair, "--by", r"STEP (\d+) START", columns=80).out
     assert "No difference: the one pair of windows is the same on both sides." in shown
-    assert "Open     2 in base and head: Δremaining +4.00 KiB, Δpeak 0 B; not judged" in shown
+    assert "Open     2 in base and head: Δremaining +4.00 KiB, Δrise 0 B; not judged" in shown
     assert "--open judges it" in shown
 
 

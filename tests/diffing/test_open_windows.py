@@ -1,4 +1,4 @@
-"""The last window of a series is open where no end line closes it: it is shown, and not judged."""
+"""The last window of a series is open where no end anchor closes it: it is shown, and not judged."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_run_killed_in_mid_step_lacks_no_free(tmp_path: Path) -> None:
         assert (open_one.base.open_end, open_one.head.open_end) == (side == "base", side == "head")
         assert abs(open_one.d_remaining_bytes) == 512  # it is shown
         assert found.notes == (
-            f"3 runs to the end of the log in {side}: no line ends it, so it is shown and not judged (--open judges it)",
+            f"3 runs to the end of the log in {side}: no end anchor closes it, so it is shown and not judged (--open judges it)",
         )
 
 
@@ -81,7 +81,7 @@ def test_where_every_window_is_open_it_is_judged_all_the_same(tmp_path: Path) ->
     assert judged(found) == ["(before)", "0"]
     assert found.parting is not None
     assert found.notes == (
-        "0 runs to the end of the log in base and head: no line ends it; it is judged all the same, for there is no closed one",
+        "0 runs to the end of the log in base and head: no end anchor closes it; it is judged all the same, for there is no closed one",
     )
 
 
@@ -90,7 +90,7 @@ def test_one_window_whose_end_never_came_is_judged_and_doubted(tmp_path: Path) -
     found = memlens.diff(base, head, start="STEP 1 START", end="STEP 2 START")
     assert [window.judged for window in found.windows] == [True]
     (note,) = found.notes
-    assert note.startswith("STEP 1 START runs to the end of the log in head: no line ends it")
+    assert note.startswith("STEP 1 START runs to the end of the log in head: no end anchor closes it")
     assert note.endswith("doubt what differs in it")
     assert memlens.diff(base, head, start="STEP 1 START").notes == ()  # a start alone is what was asked for
 

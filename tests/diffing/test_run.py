@@ -105,7 +105,7 @@ def test_each_run_has_its_own_count_of_starts(tmp_path: Path) -> None:
     found = diff(base, head, start="GO", base_nth=2, head_nth=1, end="GO")
     assert (found.windows[0].base.start_line, found.windows[0].head.start_line) == (3, 1)
     assert found.windows[0].alike
-    assert [note for note in found.notes if "no line ends it" in note]  # base's second GO is the last one
+    assert [note for note in found.notes if "no end anchor closes it" in note]  # base's second GO is the last one
 
 
 def test_windows_without_a_partner_are_told(tmp_path: Path) -> None:

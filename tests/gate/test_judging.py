@@ -164,7 +164,7 @@ def test_an_open_window_is_shown_and_not_judged_whichever_run_has_it(base_open: 
     for metric in ("rise", "remaining"):
         row = the(rows, metric, "1")
         assert (row.base_bytes, row.head_bytes, row.limit_bytes, row.open_end) == (5, 99 * MIB, None, True)
-        assert row.unjudged == ("open: no line ends it" if head_open else "open in the base")
+        assert row.unjudged == ("open: no end anchor" if head_open else "open in the base")
         assert the(rows, metric, "0").unjudged is None
 
 

@@ -74,7 +74,7 @@ def test_growth_is_said_in_the_verdict_whether_it_fails_or_not() -> None:
 def test_a_shorter_run_says_how_much_was_judged_and_open_windows_stand_by_themselves() -> None:
     text = " ".join(screen(verdicts.shorter()).split())
     assert "within limits; 2 of the base's 6 windows judged, for the run ends earlier" in text
-    assert "2 rise 9.00 MiB 9.00 MiB open: no line ends it" in text
+    assert "2 rise 9.00 MiB 9.00 MiB open: no end anchor" in text
     assert "3 accepted runs; no limit is narrower than their spread" in text
 
 

@@ -28,13 +28,13 @@ def screens(make: Any) -> dict[str, Any]:
                 make.case1(make.HOSTILE, open_end=True),
                 path=f"dir/{make.HOSTILE}.log",
                 trust=make.doubtful(),
-                remarks=(f"{make.HOSTILE} runs to the end of the log: no end line closes it.",),
+                remarks=(f"{make.HOSTILE} runs to the end of the log: no end anchor closes it.",),
             )
         ),
         "window_long_name": make.analysis(make.log(make.case1(make.LONG), path="/data/runs/2024/" + make.LONG)),
         "whole": make.analysis(make.log(whole)),
         "opening": make.analysis(make.opening()),
-        "series": make.analysis(make.series(remarks=("STEP_25 is open: no end line closes it.",), open_end=True)),
+        "series": make.analysis(make.series(remarks=("STEP_25 is open: no end anchor closes it.",), open_end=True)),
         "series_late_anchors": make.analysis(make.series(2, notes=("3 of 4 windows hold no event.",))),
         "logs": make.analysis(
             make.log(whole, path="runs/workerlog.0"),

@@ -164,7 +164,7 @@ def series() -> Comparison:
                 )
                 for number in range(count)
             ),
-            remarks=(f"STEP_{count - 1} is open: no end line closes it.",),
+            remarks=(f"STEP_{count - 1} is open: no end anchor closes it.",),
         )
 
     runs = (one("runs/a/run.log", 25, 0), one("runs/b/run.log", 24, 2))

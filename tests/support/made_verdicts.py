@@ -118,7 +118,7 @@ def growing(**changes: Any) -> Verdict:
 def shorter() -> Verdict:
     """A run that ends after three of six steps, the last of which no line ends; its base was taken of three runs."""
     base = [window(str(n), 9 * MIB, 0, 9 * MIB) for n in range(6)]
-    note = "runs/head.log: 2 is shown and not judged: no line ends it, so it runs to the end of the log"
+    note = "runs/head.log: 2 is shown and not judged: no end anchor closes it, so it runs to the end of the log"
     head = [*base[:2], window("2", 9 * MIB, -9 * MIB, open_end=True)]
     return verdict(base, head, notes=(note,), runs=3)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from memlens.analyzers.groups import owner_labels, owners_of
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Later
 from memlens.diffing.context import context_lines
@@ -177,9 +178,7 @@ def _owner(runs: Runs, items: Items, number: int) -> str | None:
         if items.base_alloc[number] < 0
         else (runs.base, int(items.base_alloc[number]))
     )
-    if event < log.facts.opening:
-        return "(before the input)"
-    return "(no stack)" if log.marks is not None and log.owner is not None else None
+    return owner_labels(log)[int(owners_of(log, np.array([event], np.int64))[0])]
 
 
 def _name(runs: Runs, owner: int) -> str | None:

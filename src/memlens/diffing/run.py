@@ -183,7 +183,7 @@ def _pairing_notes(found: _Windows, judged: Sequence[bool], open_windows: bool) 
         if not which:
             continue
         name = base.name if base.name == head.name else f"{base.name} / {head.name}"
-        at = f"{name} runs to the end of the log in {' and '.join(which)}: no line ends it"
+        at = f"{name} runs to the end of the log in {' and '.join(which)}: no end anchor closes it"
         if found.by is None:
             yield f"{at}, so it may be cut short, or hold what comes after; doubt what differs in it"
         elif not fate:

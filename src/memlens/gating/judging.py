@@ -26,7 +26,7 @@ Origin: TypeAlias = Literal["base", "spread", "budget"]
 _OF_WINDOWS: tuple[Metric, ...] = ("rise", "remaining")
 _NO_BLOCKS = "no block in the log", "no block in the base"
 _NO_CHUNKS = "no chunks in the log", "no chunks in the base"
-_OPEN = "open: no line ends it", "open in the base"
+_OPEN = "open: no end anchor", "open in the base"
 
 
 @dataclass(frozen=True)

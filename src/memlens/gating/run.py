@@ -167,7 +167,7 @@ def _windows_left_out(name: str, paired: PairedRuns) -> Iterator[str]:
     for base, head in paired.pairs:
         if paired.is_open((base, head)):
             where = "the log" if head.open_end else "its log in the base"
-            yield f"{name}: {base.name} is shown and not judged: no line ends it, so it runs to the end of {where}"
+            yield f"{name}: {base.name} is shown and not judged: no end anchor closes it, so it runs to the end of {where}"
     if paired.not_reached:
         total = len(paired.pairs) + len(paired.missing) + len(paired.not_reached)
         yield (

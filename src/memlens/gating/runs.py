@@ -55,7 +55,7 @@ class Run:
             if note.code == "traceback":
                 yield f"{self.name}: {note.message}"
         if not self.cut.series and self.windows[0].open_end:
-            yield f"{self.name}: {self.windows[0].name} runs to the end of the log: no line ends it"
+            yield f"{self.name}: {self.windows[0].name} runs to the end of the log: no end anchor closes it"
 
     def out_of_memory(self) -> str:
         """That it ran out of memory, in words; ``""`` where it did not."""
