@@ -224,7 +224,7 @@ def test_a_lost_free_behind_a_new_call_is_named_under_both_names(
     paths[1].write_text(text_of([*base[:5], X, *base[5:8], tuple(worse), *base[9:]]))
     found = memlens.diff(*paths)  # the anchors are found, too
     assert (found.found_by, found.paired_by_work, found.head.unpaired) == (True, True, ("CALL_5",))
-    (differs,) = (window for window in found.windows if not window.same)
+    (differs,) = (window for window in found.windows if not window.alike)
     assert (differs.name, differs.head.name, differs.label) == ("CALL_8", "CALL_9", "CALL_8 / CALL_9")
     assert [(f.kind, f.size_bytes) for f in differs.findings] == [("missing_free", base[8][3][0])]
     assert found.to_dict()["paired_by_work"]
