@@ -53,6 +53,32 @@ def test_a_free_that_comes_much_later_below_the_peak_is_named_with_what_is_alloc
     assert_mirrored(found, compared(head, base))
 
 
+def test_a_thread_that_waits_for_another_one_frees_nothing_late() -> None:
+    # Thread 1 has 12 blocks at once, thread 2 has 40, one at a time.  In head thread 2 begins first, and goes on before thread 1 frees.
+    own = [(A, 256 * n, n) for n in range(1, 13)], [(F, 256 * n, n) for n in range(1, 13)]
+    other = [row for n in range(1, 41) for row in ((A, 64 * n, 50 + n), (F, 64 * n, 50 + n))]
+    runs = []
+    for parts in ((own[0], own[1], other), (other[:40], own[0], other[40:], own[1])):
+        threads = [2 if block > 50 else 1 for rows in parts for *_, block in rows]
+        runs.append(whole([row for rows in parts for row in rows], threads))
+    found = compared(*runs)
+    assert found.cost_bytes == 0  # the threads are aligned on their own
+    assert found.late_frees == 0
+    assert not [f for f in found.findings if f.fate == "to_end" or f.late_by_allocs]
+    assert_mirrored(found, compared(*runs[::-1]))
+    # What a thread frees late beside its own work is named all the same.
+    (kind, size, block), *rest = own[1]
+    busy = [row for n in range(20) for row in ((A, 32 * n, 100), (F, 32 * n, 100))]
+    runs = []
+    for rows in (
+        [*own[0], *own[1], *busy, *other],
+        [*other[:40], *own[0], *rest, *busy, (kind, size, block), *other[40:]],
+    ):
+        runs.append(whole(rows, [2 if 50 < row[2] < 100 else 1 for row in rows]))
+    (finding,) = [f for f in compared(*runs).findings if f.kind == "late_free"]
+    assert (finding.size_bytes, finding.count, finding.late_by_allocs) == (256, 1, 20)
+
+
 def test_a_free_that_comes_a_little_later_is_not_named() -> None:
     rest = [row for n in range(1, 40) for row in ((A, 10 * n, 50 + n), (F, 10 * n, 50 + n))]
     base = whole([(A, 64, 1), (F, 64, 1), *rest])

@@ -144,3 +144,24 @@ def test_a_real_run_differs_in_nothing_from_itself_killed_anywhere(
             assert not found.paired_by_work
             assert all(window.same for window in found.judged)
             assert len(found.judged) == len(found.windows) - 1
+
+
+def test_the_factor_of_the_judged_windows_is_taken_out_of_the_open_ones_too(tmp_path: Path) -> None:
+    def lines(times: int, last: int) -> list[str]:
+        steps = [
+            [f"STEP {k} START", *(f"+{4096 * times * n}@{n:x}" for n in range(2, 20)), *(f"-{4096 * times * n}@{n:x}" for n in range(2, 20))]
+            for k in range(3)
+        ]  # fmt: skip
+        return [line for of in steps for line in of] + [
+            "STEP 3 START",
+            *(f"+{8192 * times}@{n:x}" for n in range(last)),
+        ]
+
+    base, head = log(tmp_path, "base.log", *lines(1, 2)), log(tmp_path, "head.log", *lines(3, 3))
+    found = memlens.diff(base, head, by=STEPS)
+    assert found.factor == 3
+    assert judged(found) == ["0", "1", "2"]
+    # Of the last one too few blocks are left to tell a factor: two of them pair by that of the others, and one is new.
+    (finding,) = found.windows[-1].findings
+    assert (finding.kind, finding.size_bytes, finding.count) == ("only_head", 8192, 1)
+    assert found.windows[-1].remaining_left_bytes == 8192

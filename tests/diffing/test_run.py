@@ -202,3 +202,23 @@ def test_a_diff_is_a_table_a_row_a_window() -> None:
     frame = found.to_pandas()
     assert frame["name"].tolist() == [w.name for w in found.windows]
     assert frame["d_remaining_bytes"].tolist() == [w.d_remaining_bytes for w in found.windows]
+
+
+def test_findings_over_all_windows_are_listed_by_what_they_do_to_one_peak_and_small_ones_take_no_place(
+    tmp_path: Path,
+) -> None:
+    # In each of nine steps head has a temporary of 64 bytes more at its peak, and in the first of them one of 256 that it keeps.
+    runs = []
+    for name, more in (("base", []), ("head", ["+64@b"])):
+        lines = []
+        for k in range(9):
+            kept = ["+256@c"] if more and k == 0 else []
+            lines += [f"STEP {k} START", *kept, *more, "+512@a", "-512@a", *(f"-{row[1:]}" for row in more)]
+        runs.append(log(tmp_path, f"{name}.log", *lines, "STEP 9 START"))
+    found = diff(*runs, by=r"STEP (\d+)")
+    rows = [(row.finding.size_bytes, row.windows, row.largest_d_peak_bytes) for row in found.repeated]
+    assert rows == [(256, 1, 256), (64, 9, 64)]  # 9 × 64 bytes are at no peak together
+    found = diff(*runs, by=r"STEP (\d+)", top=1, min_size=256)
+    assert [row["finding"]["size_bytes"] for row in found.to_dict()["repeated"]] == [256]
+    found = diff(*runs[::-1], by=r"STEP (\d+)", top=1, min_size=100)
+    assert [row["finding"]["size_bytes"] for row in found.to_dict()["repeated"]] == [256]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -72,6 +73,7 @@ def test_where_one_run_has_one_thread_only_all_is_aligned_in_order() -> None:
     blind = Window(other.log.without_cache(thread=None), *list(vars(other).values())[1:])
     in_order = Window(one.log.without_cache(thread=None), *list(vars(one).values())[1:])
     wanted = diff_windows([(in_order, blind)])[0].to_dict()
+    assert wanted["threads"] == 0
     assert diff_windows([(one, alone)])[0].to_dict() == wanted
     assert diff_windows([(one, blind)])[0].to_dict() == wanted
 
@@ -81,6 +83,12 @@ def test_the_threads_of_a_log_of_text_are_looked_at(shared: Path, direction: int
     paths = [shared / "data/traps" / f"threads_{side}.log.gz" for side in ("base", "head")][::direction]
     (found,) = memlens.diff(*paths, whole=True).windows
     assert found.cost_bytes == 0
+    text = gzip.decompress(paths[0].read_bytes()).decode()
+    assert (
+        found.threads
+        == found.to_dict()["threads"]
+        == len({line.split()[2] for line in text.splitlines() if " Alloc " in line})
+    )
     assert not found_sizes(found, "missing_free", "extra_free", "only_base", "only_head")
 
 

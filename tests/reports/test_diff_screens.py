@@ -173,6 +173,16 @@ def test_peaks_of_several_windows_are_never_added() -> None:
     assert "d_peak_bytes" not in values
 
 
+def test_threads_that_were_compared_each_on_its_own_are_told() -> None:
+    found = made.moved_only()
+    threads = (
+        "Threads 4 threads of each run pair by what they do, and each is compared on its own, however they interleave"
+    )
+    assert threads not in " ".join(screen(found).split())
+    found = replace(found, windows=(replace(found.windows[0], threads=4),))
+    assert threads in " ".join(screen(found).split())
+
+
 def test_the_same_work_in_another_order_is_no_difference() -> None:
     assert "No difference but the order: 2 blocks (6.75 MiB)" in screen(made.moved_only())
 

@@ -165,6 +165,7 @@ def window(
         "only_head_temporary_bytes": 0,
         "only_base_temporary_bytes": 0,
         "late_frees": 0,
+        "threads": 0,
         "remaining": remaining(),
         "peak": peak(),
         **changes,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
 from memlens.diffing.accounts import Levels, PairsAtPeaks, levels, peak_terms, remaining_terms
 from memlens.diffing.bounds import approximation, in_bytes
-from memlens.diffing.factor import common_factor
 from memlens.diffing.findings import Runs, findings_of
 from memlens.diffing.items import Items, collect
 from memlens.diffing.late import Frees, judge_frees
@@ -25,6 +23,7 @@ from memlens.diffing.sequences import gather_windows, owner_names, tell_threads_
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.diffing.factor import Factor
     from memlens.diffing.finding import Finding
     from memlens.slicing import Window
 
@@ -42,19 +41,20 @@ class Compared:
 
     windows: tuple[WindowDiff, ...]
     runs: Runs
-    factor: Fraction | None
 
 
-def compare(base: Sequence[Window], head: Sequence[Window], *, context: int = 3, by_factor: bool = False) -> Compared:
+def compare(
+    base: Sequence[Window], head: Sequence[Window], *, context: int = 3, factor: Factor | None = None
+) -> Compared:
     """Compare windows of one log with as many windows of another, or of the same, one by one.
 
     Args:
         base: Windows of base; not empty.
         head: Windows of head, as many.
         context: Log lines to show on each side of an event.
-        by_factor: Look for one factor between nearly all sizes, and take it out.
+        factor: One between nearly all sizes, to be taken out.
     """
-    as_logged, factor = levels(head), common_factor(base, head) if by_factor else None
+    as_logged = levels(head)
     sides = zip(_sides(base, levels(base)), _sides(head, as_logged), strict=True)
     head = head if factor is None else factor.taken_out(head)
     of_base, of_head = levels(base), levels(head)
@@ -92,7 +92,6 @@ def compare(base: Sequence[Window], head: Sequence[Window], *, context: int = 3,
             )
         ),
         runs,
-        None if factor is None else factor.value,
     )
 
 
@@ -121,6 +120,7 @@ def _figures(
         of_head.sums(of_head.size * (found.in_head_only & ~of_head.held)),
         of_base.sums(of_base.size * ((found.partner < 0) & ~of_base.held)),
         frees.late_frees(found),
+        found.ordered.threads,
     )
     accounts = (
         map(account, *(term.tolist() for term in terms.values()))

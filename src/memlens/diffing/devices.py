@@ -93,7 +93,7 @@ def _factors(diffs: Sequence[Diff]) -> list[str]:
 
 def _repeated(diffs: Sequence[Diff]) -> tuple[Repeated, ...]:
     rows = [row for diff in diffs for row in diff.repeated]
-    return tuple(sorted(rows, key=lambda row: -abs(row.d_remaining_bytes)))
+    return tuple(sorted(rows, key=lambda row: row.weight, reverse=True))
 
 
 def _side(sides: Sequence[RunSide]) -> RunSide:

@@ -67,7 +67,7 @@ def repeated_in(runs: Runs) -> tuple[Repeated, ...]:
     groups = group(items)
     # Of each group the items of the first window that has one; its finding stands for all.
     firsts = [places[items.window[places] == items.window[places[0]]] for places in groups]
-    return tuple(
+    rows = [
         Repeated(
             len(np.unique(items.window[places])),
             len(places),
@@ -78,7 +78,9 @@ def repeated_in(runs: Runs) -> tuple[Repeated, ...]:
             finding,
         )
         for places, finding in zip(groups, _findings(runs, items, firsts), strict=True)
-    )
+    ]
+    # Not as they are grouped: peaks of several windows do not add up.
+    return tuple(sorted(rows, key=lambda row: row.weight, reverse=True))
 
 
 def _largest_peak(runs: Runs, window: Ints, peak: Ints) -> tuple[int, str | None]:

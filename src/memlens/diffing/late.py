@@ -1,7 +1,8 @@
 """Frees that come much later in one run than in the other, and blocks that pile up until the work of a window is done.
 
 Time is counted in *common allocations*: those that the alignment pairs, which both runs make.  What only one of the runs allocates
-meanwhile makes nothing late.
+meanwhile makes nothing late.  Where the threads of a window are aligned on their own they are those of the block's thread: that a
+thread waits for another one makes nothing late either.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ def judge_frees(found: Match) -> tuple[Match, Frees]:
         The match with such pairs, and what it says.
     """
     clocks = (
-        _Clock.of(found.base, np.flatnonzero(found.aligned >= 0)),
-        _Clock.of(found.head, np.sort(found.aligned[found.aligned >= 0])),
+        _Clock.of(found.base, found.ordered.sequences[0], np.flatnonzero(found.aligned >= 0)),
+        _Clock.of(found.head, found.ordered.sequences[1], found.aligned[found.aligned >= 0]),
     )
     limits = _Limits.of(found, *clocks)
     late = _late(found, limits, *clocks)
@@ -128,10 +129,10 @@ def _count(wanted: Ints, given: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class _Clock:
-    """How long each block of one run lives, in common allocations; of no meaning for what is held, int64.
+    """How long each block of one run lives, in common allocations of its sequence; of no meaning for what is held, int64.
 
     Attributes:
-        born: Common allocations in the window before it.
+        born: Common allocations in the sequence before it.
         life: Those between its ALLOC and its FREE.
         life_bytes: Their bytes.
     """
@@ -141,11 +142,12 @@ class _Clock:
     life_bytes: Ints
 
     @classmethod
-    def of(cls, blocks: Blocks, common: Ints) -> _Clock:
-        """Count, given the places of the common allocations, rising."""
+    def of(cls, blocks: Blocks, sequence: Ints, common: Ints) -> _Clock:
+        """Count, given the sequence of each block and the places of the common allocations."""
         top = int(max(blocks.event.max(initial=0), blocks.free.max(initial=0))) + 2
-        ticks = blocks.window[common] * top + blocks.event[common]
-        begin = blocks.window * top
+        begin = sequence * top
+        common = common[np.argsort((begin + blocks.event)[common], kind="stable")]
+        ticks = (begin + blocks.event)[common]
         size = np.concatenate(([0], np.cumsum(blocks.size[common])))
         before, at = np.searchsorted(ticks, begin), np.searchsorted(ticks, begin + blocks.event)
         itself = np.zeros(len(blocks), np.int64)

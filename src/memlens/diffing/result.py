@@ -109,6 +109,7 @@ class WindowDiff:
         only_head_temporary_bytes: Temporaries that only head has.
         only_base_temporary_bytes: Temporaries that only base has.
         late_frees: Pairs that both runs free, one of them much later than the other.
+        threads: Pairs of threads, each of them aligned on its own; 0 where the window was aligned in its order.
         remaining: Δremaining, accounted for.
         peak: Δpeak, accounted for.
         approximation: What is not exact about the alignment, or ``None``.
@@ -132,6 +133,7 @@ class WindowDiff:
     only_head_temporary_bytes: int
     only_base_temporary_bytes: int
     late_frees: int
+    threads: int
     remaining: RemainingAccount
     peak: PeakAccount
     approximation: Approximation | None = None
@@ -215,6 +217,7 @@ class WindowDiff:
             "moved": self.moved,
             "moved_bytes": self.moved_bytes,
             "late_frees": self.late_frees,
+            "threads": self.threads,
             "peak": self.peak.to_dict(),
             "approximation": None if self.approximation is None else self.approximation.to_dict(),
             "base": self.base.to_dict(),
@@ -251,6 +254,12 @@ class Repeated:
     largest_window: str | None
     first_window: str
     finding: Finding
+
+    @property
+    def weight(self) -> tuple[int, int, int]:
+        """What it is listed by, the largest first: its effect on Δremaining or on the Δpeak of one window, then Δremaining, then bytes."""
+        remaining = abs(self.d_remaining_bytes)
+        return max(remaining, abs(self.largest_d_peak_bytes)), remaining, self.total_bytes
 
     def to_dict(self) -> dict[str, Any]:
         """The figures by name, and the first such finding without its members."""
@@ -345,6 +354,7 @@ class Diff:
     def to_dict(self) -> dict[str, Any]:
         """Everything, in plain JSON types, by the contract ``memlens.diff/2``: exact bytes, 1-based lines."""
         parting = self.parting
+        wanted = [row for row in self.repeated if row.finding.size_bytes >= self.min_size]
         return {
             "schema": SCHEMA,
             "base": self.base.to_dict(),
@@ -356,7 +366,7 @@ class Diff:
             "notes": list(self.notes),
             "parting": None if parting is None else parting.name,
             "windows": [window.to_dict(self.top, self.min_size) for window in self.windows],
-            "repeated": [row.to_dict() for row in self.repeated[: self.top] if row.finding.size_bytes >= self.min_size],
+            "repeated": [row.to_dict() for row in wanted[: self.top]],
         }
 
     def rows(self) -> list[dict[str, Any]]:

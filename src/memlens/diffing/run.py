@@ -11,6 +11,7 @@ from memlens.analyzers.result import Later
 from memlens.cut import Cut, as_list
 from memlens.diffing.compare import compare
 from memlens.diffing.devices import joined, pair_devices, with_device
+from memlens.diffing.factor import common_factor
 from memlens.diffing.families import common_family
 from memlens.diffing.findings import repeated_in
 from memlens.diffing.pairs import WindowPairs
@@ -147,10 +148,10 @@ def _compared(
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
     judged = _judged(pairs, open_windows or found.by is None)
     # What is said of all windows is told from those that are judged.
+    chosen = {fate: [pair for pair, of in zip(pairs, judged, strict=True) if of is fate] for fate in (True, False)}
+    factor = common_factor(*zip(*chosen[True], strict=True))
     compared = {
-        fate: compare(*zip(*chosen, strict=True), context=context, by_factor=True)
-        for fate in (True, False)
-        if (chosen := [pair for pair, of in zip(pairs, judged, strict=True) if of is fate])
+        fate: compare(*zip(*some, strict=True), context=context, factor=factor) for fate, some in chosen.items() if some
     }
     windows = {fate: iter(of.windows) for fate, of in compared.items()}
     return Diff(
@@ -161,7 +162,7 @@ def _compared(
         found.by is not None and by is None,
         (*_notes(found.logs, sides, given or found.by is not None), *_pairing_notes(found, judged, open_windows)),
         Later(repeated_in, compared[True].runs) if found.by is not None else (),
-        compared[True].factor,
+        None if factor is None else factor.value,
         top,
         min_size,
         found.pairs.by_work,

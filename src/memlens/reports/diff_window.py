@@ -60,6 +60,14 @@ def window_blocks(window: WindowDiff, asked: Asked) -> Iterator[Block]:
     """Everything that is shown of one pair of windows."""
     yield _figures(window)
     yield from _approximation(window.approximation)
+    if window.threads:
+        yield None
+        yield Line(
+            f"{plural(window.threads, 'thread')} of each run pair by what they do, and each is compared on its own, however they "
+            "interleave",
+            "quiet",
+            label="Threads",
+        )
     if window.same:
         yield None
         yield Line(
