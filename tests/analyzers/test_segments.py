@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -220,3 +222,69 @@ def _segments_of(path: Path) -> list[dict[str, Any]]:
         loaded = Plain(file).load()
     found: list[dict[str, Any]] = loaded["segments"] if isinstance(loaded, dict) else loaded
     return found
+
+
+def test_chunks_are_told_apart_by_pool_and_stream() -> None:
+    """Four chunks of 100 bytes: one of the default pool, three of a private one, of which one is of another stream."""
+    rows: Rows = [(R, 100, 1000), (R, 100, 2000), (R, 100, 3000), (R, 100, 4000), (A, 30, 2000), (A, 50, 4010)]
+    log = EventLog.from_rows(
+        rows,
+        stream=np.array([0, 0, 0, 7, 0, 7], np.int64),
+        # The third and the last chunk name no pool; the block in the last one does.
+        pool=np.array([0, 1, -1, -1, 1, 1], np.int32),
+        pool_names=("default pool", "private pool (0, 1)"),
+    )
+    at_end = [row for row in segments_of(log).pools if row.moment == 1]
+    figures = {(p.pool, p.stream): (p.reserved_bytes, p.allocated_bytes, p.chunks, p.gaps, p.gap_bytes) for p in at_end}
+    assert figures == {
+        ("default pool", 0): (100, 0, 1, 1, 100),
+        ("private pool (0, 1)", 0): (100, 30, 1, 1, 70),
+        ("private pool (0, 1)", 7): (100, 50, 1, 2, 50),
+        (None, 0): (100, 0, 1, 1, 100),
+    }
+    assert max(p.largest_gap_bytes for p in at_end) == 100
+
+
+@pytest.mark.parametrize("name", ["train_19464", "ring_3000", "without_frames", "state_only_2023", "segments_only"])
+def test_every_segment_of_a_real_snapshot_has_its_stream_and_pool(shared: Path, name: str) -> None:
+    path = shared / "data/torch/snapshots" / f"{name}.pickle"
+    for log in Reading(()).read_all(path):
+        expected: dict[tuple[str | None, int], int] = {}
+        for one in _segments_of(path):
+            if one.get("device", 0) == log.device:
+                pool = None
+                if log.pool is not None:
+                    first, second = one["segment_pool_id"]
+                    pool = f"private pool ({first}, {second})" if first or second else "default pool"
+                key = pool, one["stream"]
+                expected[key] = expected.get(key, 0) + one["total_size"]
+        at_end = [row for row in segments_of(log).pools if row.moment == 1]
+        assert {(row.pool, row.stream): row.reserved_bytes for row in at_end} == expected
+
+
+def test_chunks_that_are_mapped_and_unmapped_in_parts_are_those_of_a_model_page_by_page() -> None:
+    """Stretches of twenty pages are mapped and unmapped, never in the pieces that they were mapped in."""
+    page = 100
+    for seed in range(60):
+        chance = random.Random(seed)
+        mapped: set[int] = set()
+        rows: Rows = []
+        for _ in range(30):
+            begin = chance.randrange(20)
+            stop = chance.randrange(begin, 20) + 1
+            alike = {number in mapped for number in range(begin, stop)}
+            if len(alike) == 1:
+                rows.append((X if alike == {True} else R, (stop - begin) * page, (1 + begin) * page))
+                mapped.symmetric_difference_update(range(begin, stop))
+        chosen = sorted(chance.sample(sorted(mapped), k=len(mapped) // 2))
+        rows += [(A, 60, (1 + number) * page) for number in chosen]
+        log = EventLog.from_rows(
+            rows, stream=np.full(len(rows), 5), line=np.arange(1, len(rows) + 1), facts=Facts(chunks_join=True)
+        )
+        found = segments_of(log)
+        end, pools = found.moments[1], [row for row in found.pools if row.moment == 1]
+        free = [number in mapped and not (number in chosen and at < 60) for number in range(20) for at in range(page)]
+        gaps = sum(here and not before for before, here in itertools.pairwise([False, *free]))
+        assert (end.reserved_bytes, end.gaps, end.gap_bytes) == (len(mapped) * page, gaps, sum(free)), seed
+        assert sum(row.reserved_bytes for row in pools) == len(mapped) * page
+        assert (end.outside_bytes, sum(row.allocated_bytes for row in pools)) == (0, 60 * len(chosen))

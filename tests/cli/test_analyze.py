@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from memlens.analyzers import registry
+
 ALLOC = "I0712 10:54:13.000001  1120 auto_growth_best_fit_allocator.cc:169] Alloc {} bytes, ptr = 0x{:x}\n"
 
 
@@ -433,3 +435,10 @@ def test_a_log_that_ran_out_of_memory_is_named_above_a_table_of_logs(
         assert ran.out.startswith("Out of memory ")
         assert str(failed) in ran.out.splitlines()[0]
     assert not memlens("analyze", small_log, small_log).out.startswith("Out of memory")
+
+
+def test_help_names_every_analyzer_there_is(memlens: Any) -> None:
+    text = " ".join(memlens("analyze", "--help").out.split())
+    listed = text[text.index("Built in:") : text.index("installed packages")]
+    for one in (*registry.BUILT_IN, *registry.BUILT_IN_SERIES):
+        assert re.search(rf"\b{one.name}\b", listed), one.name

@@ -19,37 +19,45 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Addresses = NDArray[np.uint64]
 
-__all__ = ["Chunks", "chunks_of", "gaps_between", "inside"]
+__all__ = ["Chunks", "chunks_of", "gaps_between", "inside", "what_is_left"]
 
 _LAST_ADDRESS = np.uint64((1 << 64) - 1)
 
 
 def gaps_between(
-    chunks: tuple[Addresses, Ints],
-    blocks: tuple[Addresses, Ints],
-    unmapped: tuple[Addresses, Ints] | None = None,
-    *,
-    join: bool = False,
+    chunks: tuple[Addresses, Ints], blocks: tuple[Addresses, Ints], *, join: bool = False
 ) -> tuple[Addresses, Ints]:
     """The longest stretches of chunks that no block covers.
 
     Args:
         chunks: Where each begins, uint64, and its bytes, int64.
         blocks: Likewise; they may overlap, and lie outside.
-        unmapped: Stretches that are not reserved although a chunk covers them.
         join: A gap may go from one chunk into the next one beside it.
 
     Returns:
         Where each gap begins, uint64, rising, and its bytes, int64; none is empty.
     """
-    nothing = np.zeros(0, np.uint64), np.zeros(0, np.int64)
-    stretches = [chunks, unmapped or nothing, blocks]
+    return _free_stretches(chunks, _NOTHING, blocks, join=join)
+
+
+def what_is_left(chunks: tuple[Addresses, Ints], unmapped: tuple[Addresses, Ints]) -> tuple[Addresses, Ints]:
+    """The stretches that stay reserved where some are given back, in the form of :func:`gaps_between`; each is of one chunk."""
+    return _free_stretches(chunks, unmapped, _NOTHING, join=False)
+
+
+_NOTHING = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+
+
+def _free_stretches(
+    chunks: tuple[Addresses, Ints], unmapped: tuple[Addresses, Ints], blocks: tuple[Addresses, Ints], *, join: bool
+) -> tuple[Addresses, Ints]:
+    stretches = [chunks, unmapped, blocks]
     begins = np.concatenate([begin for begin, _ in stretches])
     # What a torn line made larger than the address space ends with it.
     sizes = np.minimum(np.concatenate([size for _, size in stretches]).astype(np.uint64), _LAST_ADDRESS - begins)
     edges, place = np.unique(np.concatenate((begins, begins + sizes)), return_inverse=True)
     if len(edges) < 2:
-        return nothing
+        return _NOTHING
     reserved, covered = (
         # int64, one entry a stretch between two edges: how many chunks reserve it, and how many blocks cover it
         np.cumsum(_changes(place, np.repeat(weights, [len(begin) for begin, _ in stretches]), len(edges)))[:-1]
@@ -57,7 +65,7 @@ def gaps_between(
     )
     free = np.flatnonzero((reserved > 0) & (covered == 0))
     if not len(free):
-        return nothing
+        return _NOTHING
     ends_chunk = np.zeros(len(edges), np.bool_)
     if not join:
         at_edge = place.reshape(2, -1)[:, : len(chunks[0])]
@@ -94,6 +102,7 @@ class Chunks:
         born: The RESERVE, int64.
         dead: The RELEASE of all of it, or the length of the log, int64.
         stream: int64, -1 where unknown.
+        pool: A number of the log's pool names, int64, -1 where unknown.
         unmapped_addr: Stretches given back that are no whole chunk (expandable segments), uint64.
         unmapped_size: int64.
         unmapped_event: int64.
@@ -104,6 +113,7 @@ class Chunks:
     born: Ints
     dead: Ints
     stream: Ints
+    pool: Ints
     unmapped_addr: Addresses
     unmapped_size: Ints
     unmapped_event: Ints
@@ -132,8 +142,11 @@ def _find_chunks(log: EventLog) -> Chunks | None:
         rest = gone[:0]
     else:
         return None
-    stream = np.full(len(born), -1, np.int64) if log.stream is None else log.stream[born]
-    return Chunks(addr, size, born, dead, stream, log.addr[rest], log.size[rest], rest)
+    stream, pool = (
+        np.full(len(born), -1, np.int64) if column is None else column[born].astype(np.int64)
+        for column in (log.stream, log.pool)
+    )
+    return Chunks(addr, size, born, dead, stream, pool, log.addr[rest], log.size[rest], rest)
 
 
 def _end_by_address(log: EventLog, born: Ints, gone: Ints, dead: Ints) -> Ints:

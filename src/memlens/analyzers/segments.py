@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from memlens.analyzers.chunks import chunks_of, gaps_between, inside
+from memlens.analyzers.chunks import chunks_of, gaps_between, inside, what_is_left
 from memlens.analyzers.levels import profile
 from memlens.analyzers.pairing import live_events
 from memlens.analyzers.places import Lines
@@ -82,14 +82,16 @@ class GapBin(Row):
 
 @dataclass(frozen=True)
 class Pool(Row):
-    """The chunks of one stream at a moment.
+    """The chunks of one memory pool and one stream at a moment: what is free there serves no other.
 
     Attributes:
         moment: The row of ``moments`` that this is of, from 0.
-        stream: The stream, ``None`` for chunks without a block and of no known stream.
+        pool: The pool, ``None`` where the input does not tell, or tells of no private one.
+        stream: The stream, ``None`` where the input does not tell.
     """
 
     moment: int
+    pool: str | None
     stream: int | None
     reserved_bytes: int
     allocated_bytes: int
@@ -106,7 +108,7 @@ class Segments(Result):
     Attributes:
         moments: The peak, the end, and then failures in order; none where the input tells nothing of chunks.
         histogram: The gaps of each moment by size.
-        pools: The same figures by stream, where the input has streams: the largest reserved first.
+        pools: The same figures by memory pool and stream, where the input has them: the largest reserved first.
     """
 
     tables: ClassVar[dict[str, type[Row]]] = {"moments": Moment, "histogram": GapBin, "pools": Pool}
@@ -147,7 +149,7 @@ class _Survey:
         return self._tables[1]
 
     def pools(self) -> tuple[Pool, ...]:
-        """The streams of each."""
+        """The pools and streams of each."""
         return self._tables[2]
 
     @cached_property
@@ -170,7 +172,7 @@ class _Survey:
             )
             if found is not None:
                 bins.extend(_bins(number, found.gap_size))
-                pools.extend(found.pools(number))
+                pools.extend(found.pools(number, log.pool_names))
         return tuple(rows), tuple(bins), tuple(pools)
 
     def _moments(self) -> Iterator[tuple[str, int, int | None, int | None]]:
@@ -190,21 +192,21 @@ class _Layout:
 
     Attributes:
         chunk_size: int64.
-        chunk_stream: -1 where unknown, int64.
+        chunk_place: The pool and the stream of each, -1 where unknown; two columns, int64.
         block_size: int64.
         block_chunk: The number of the chunk that the block begins in, int64.
         gap_size: int64.
         gap_chunk: The number of the chunk that the gap begins in, int64.
-        streams: The input has streams.
+        told: The input tells of pools or streams.
     """
 
     chunk_size: Ints
-    chunk_stream: Ints
+    chunk_place: Ints
     block_size: Ints
     block_chunk: Ints
     gap_size: Ints
     gap_chunk: Ints
-    streams: bool
+    told: bool
 
     def figures(self) -> tuple[int, int, int, int, int]:
         """Chunks, gaps, their bytes, the largest gap, and bytes of blocks outside."""
@@ -212,22 +214,25 @@ class _Layout:
         gaps = self.gap_size
         return len(self.chunk_size), len(gaps), int(gaps.sum()), int(gaps.max(initial=0)), int(outside.sum())
 
-    def pools(self, moment: int) -> Iterator[Pool]:
-        """The figures by stream, the largest reserved first; blocks outside of all chunks are in none."""
-        if not self.streams:
+    def pools(self, moment: int, names: Sequence[str]) -> Iterator[Pool]:
+        """The figures by pool and stream, the largest reserved first; blocks outside of all chunks are in none."""
+        if not self.told:
             return
         found = []
+        places, of_chunk = np.unique(self.chunk_place, axis=0, return_inverse=True)
+        of_chunk = of_chunk.reshape(-1)
         inside = self.block_chunk >= 0
-        of_block, of_gap = self.chunk_stream[self.block_chunk], self.chunk_stream[self.gap_chunk]
-        for stream in np.unique(self.chunk_stream).tolist():
-            own = self.chunk_stream == stream
-            gaps = self.gap_size[of_gap == stream]
+        of_block, of_gap = of_chunk[self.block_chunk[inside]], of_chunk[self.gap_chunk]
+        for number, (pool, stream) in enumerate(places.tolist()):
+            own = of_chunk == number
+            gaps = self.gap_size[of_gap == number]
             found.append(
                 Pool(
                     moment,
+                    None if pool < 0 else names[pool],
                     None if stream < 0 else stream,
                     int(self.chunk_size[own].sum()),
-                    int(self.block_size[inside & (of_block == stream)].sum()),
+                    int(self.block_size[inside][of_block == number].sum()),
                     int(own.sum()),
                     len(gaps),
                     int(gaps.sum()),
@@ -244,26 +249,33 @@ def _layout(log: EventLog, stop: int) -> _Layout | None:
         return None
     live = np.flatnonzero((chunks.born < stop) & (chunks.dead >= stop))
     live = live[np.argsort(chunks.addr[live], kind="stable")]
-    addr, size, stream = chunks.addr[live], chunks.size[live], chunks.stream[live].copy()
+    addr, size = chunks.addr[live], chunks.size[live]
+    away = chunks.unmapped_event < stop
+    if away.any():  # of a chunk that is given back in parts the rest is what counts
+        left, size = what_is_left((addr, size), (chunks.unmapped_addr[away], chunks.unmapped_size[away]))
+        live, addr = live[addr.searchsorted(left, "right") - 1], left
     blocks = live_events(log, stop)
     block_addr, block_size = log.addr[blocks], log.size[blocks]
     granule = log.facts.block_granularity
     occupied = -(-block_size // granule) * granule
-    away = chunks.unmapped_event < stop
-    gap_addr, gap_size = gaps_between(
-        (addr, size),
-        (block_addr, occupied),
-        (chunks.unmapped_addr[away], chunks.unmapped_size[away]),
-        join=log.facts.chunks_join,
-    )
+    gap_addr, gap_size = gaps_between((addr, size), (block_addr, occupied), join=log.facts.chunks_join)
     block_chunk, gap_chunk = inside(block_addr, addr, size), inside(gap_addr, addr, size)
-    if log.stream is not None:
-        # A chunk from before the input may have no stream of its own: its blocks tell.
-        told = np.full(len(addr), -1, np.int64)
-        of_known = block_chunk >= 0
-        np.maximum.at(told, block_chunk[of_known], log.stream[blocks][of_known])
-        stream = np.where(stream < 0, told, stream)
-    return _Layout(size, stream, block_size, block_chunk, gap_size, gap_chunk, log.stream is not None)
+    place = [
+        _told(of_chunk[live], of_event, blocks, block_chunk)
+        for of_chunk, of_event in ((chunks.pool, log.pool), (chunks.stream, log.stream))
+    ]
+    told = log.pool is not None or log.stream is not None
+    return _Layout(size, np.column_stack(place), block_size, block_chunk, gap_size, gap_chunk, told)
+
+
+def _told(of_chunk: Ints, of_event: NDArray[Any] | None, blocks: Ints, block_chunk: Ints) -> Ints:
+    """The pool or the stream of each chunk, -1 where unknown, int64: its own, or else what the blocks in it tell."""
+    if of_event is None:
+        return of_chunk
+    within = block_chunk >= 0
+    told = np.full(len(of_chunk), -1, np.int64)
+    np.maximum.at(told, block_chunk[within], of_event[blocks[within]])
+    return np.where(of_chunk < 0, told, of_chunk)
 
 
 def _bins(moment: int, sizes: Ints) -> Iterator[GapBin]:

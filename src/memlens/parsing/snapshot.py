@@ -255,7 +255,7 @@ def _log(
             malformed_samples=entries.samples,
             layer=LAYER,
             block_granularity=BLOCK_GRANULARITY,
-            chunks_join=bool((entries.action == Action.SEGMENT_MAP).any()),
+            chunks_join=bool(np.isin(entries.action, (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP)).any()),
             opening=events.opening,
             hints=_hints(entries, events, placed=placed, unread=annotations[1]),
             ooms=_ooms(entries, device),

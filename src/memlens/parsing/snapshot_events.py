@@ -47,6 +47,7 @@ class DeviceEvents:
         entry: Index of the event's entry in the trace, int64, -1 for opening events.
         stack: Number of the call stack, int32, -1 where there is none.
         stream: Stream, int64, -1 where unknown.
+        pool: Number of the memory pool that the trace or the segments name, int32, -1 where neither does.
         opening: How many opening events there are.
         deferred: Index of the first entry that gives back a block which can be used again only later; ``None`` where none does.
         allocated: Bytes that the blocks hold at the end, by the segments and not by the events.
@@ -59,6 +60,7 @@ class DeviceEvents:
     entry: Ints
     stack: NDArray[np.int32]
     stream: Ints
+    pool: NDArray[np.int32]
     opening: int
     deferred: int | None
     allocated: int
@@ -73,6 +75,7 @@ class _Opening:
     size: Ints
     stack: NDArray[np.int32]
     stream: Ints
+    pool: NDArray[np.int32]
 
     def __len__(self) -> int:
         return len(self.addr)
@@ -123,6 +126,7 @@ def events_of(entries: Entries, final: Final) -> DeviceEvents:
         entry=np.concatenate((np.full(opening, -1, np.int64), index)),
         stack=np.concatenate((segments.stack, blocks.stack, entries.stack[index])),
         stream=np.concatenate((segments.stream, blocks.stream, entries.stream[index])),
+        pool=np.concatenate((segments.pool, blocks.pool, entries.pool[index])),
         opening=opening,
         deferred=blocks_found.deferred,
         allocated=int(final.size[held].sum()),
@@ -202,7 +206,8 @@ def _opening_blocks(
     # What asked for a block that is freed is not known: its FREE has the stack that freed it, or so it may be.
     stack = np.concatenate((np.full(len(freed), -1, np.int32), final.stack[untouched]))
     stream = np.concatenate((entries.stream[freed], final.stream[untouched]))
-    return _Opening(addr[by_address], size[by_address], stack[by_address], stream[by_address])
+    pool = np.concatenate((entries.pool[freed], np.full(len(untouched), -1, np.int32)))
+    return _Opening(addr[by_address], size[by_address], stack[by_address], stream[by_address], pool[by_address])
 
 
 def _opening_segments(entries: Entries, reserves: Ints, releases: Ints, final: Final) -> _Opening:
@@ -230,6 +235,24 @@ def _opening_segments(entries: Entries, reserves: Ints, releases: Ints, final: F
     places, level = places[kept], level[kept]
     length = np.diff(places).astype(np.int64)
     held = np.flatnonzero((level[:-1] > 0) & (length > 0))
-    size = length[held] * level[:-1][held]
-    nothing = np.full(len(held), -1, np.int64)
-    return _Opening(places[:-1][held], size, nothing.astype(np.int32), nothing)
+    size, addr = length[held] * level[:-1][held], places[:-1][held]
+    stack = np.full(len(held), -1, np.int32)
+    stream, pool = np.full(len(held), -1, np.int64), np.full(len(held), -1, np.int32)
+    # What ends a stretch is of its segment: the first entry that releases it, or else the segment that is there at the end.
+    for begins, sizes, of_stream, of_pool in (
+        (final.segment_addr, final.segment_size, final.segment_stream, final.segment_pool),
+        (entries.addr[releases], entries.size[releases], entries.stream[releases], entries.pool[releases]),
+    ):
+        told, number = _covering(addr, begins, sizes)
+        stream[told], pool[told] = of_stream[number], of_pool[number]
+    return _Opening(addr, size, stack, stream, pool)
+
+
+def _covering(addr: NDArray[np.uint64], begin: NDArray[np.uint64], size: Ints) -> tuple[Ints, Ints]:
+    """Which addresses lie in a stretch, and in which one: of those that begin nearest before it the first."""
+    order = np.argsort(begin, kind="stable")
+    found = begin[order].searchsorted(addr, "right") - 1
+    asked = np.flatnonzero(found >= 0)
+    number = order[begin[order].searchsorted(begin[order][found[asked]])]
+    holds = addr[asked] - begin[number] < size[number].astype(np.uint64)
+    return asked[holds], number[holds]

@@ -38,9 +38,7 @@ def pools_of(
     private = [number for number, pool in enumerate(pools) if pool != (0, 0)]
     if not private or not (np.isin(entries.pool, private).any() or np.isin(final.segment_pool, private).any()):
         return None, ()
-    number = _by_segment(events, entries, final)
-    recorded = entries.pool[events.entry[events.opening :]]
-    number[events.opening :] = np.where(recorded >= 0, recorded, number[events.opening :])
+    number = np.where(events.pool >= 0, events.pool, _by_segment(events, entries, final))
     used = np.unique(number[number >= 0])
     own = np.full(len(pools) + 1, -1, np.int32)  # the last one, too, is asked for: by -1
     own[used] = np.arange(len(used))

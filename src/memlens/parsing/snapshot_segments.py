@@ -34,6 +34,7 @@ class Final:
     Attributes:
         segment_addr: Where each segment begins, uint64.
         segment_size: Its bytes, int64.
+        segment_stream: Its stream, int64, -1 where unknown.
         segment_pool: Number of its memory pool, int32, -1 where it names none.
         addr: Where each block begins that is allocated or waits, uint64.
         size: The bytes that were asked for, int64.
@@ -46,6 +47,7 @@ class Final:
 
     segment_addr: NDArray[np.uint64]
     segment_size: NDArray[np.int64]
+    segment_stream: NDArray[np.int64]
     segment_pool: NDArray[np.int32]
     addr: NDArray[np.uint64]
     size: NDArray[np.int64]
@@ -58,15 +60,15 @@ class Final:
 
 class _Device:
     def __init__(self) -> None:
-        self.segments: list[tuple[int, int, int]] = []
+        self.segments: list[tuple[int, int, int, int]] = []
         self.blocks: list[tuple[int, int, int, int, bool]] = []
         self.malformed = 0
         self.uneven: list[UnevenSegment] = []
 
     def finish(self) -> Final:
-        where, length, pool = _columns(self.segments, (np.uint64, np.int64, np.int32))
+        where, length, home, pool = _columns(self.segments, (np.uint64, np.int64, np.int64, np.int32))
         addr, size, stack, stream, waiting = _columns(self.blocks, (np.uint64, np.int64, np.int32, np.int64, np.bool_))
-        return Final(where, length, pool, addr, size, stack, stream, waiting, self.malformed, tuple(self.uneven))
+        return Final(where, length, home, pool, addr, size, stack, stream, waiting, self.malformed, tuple(self.uneven))
 
 
 def _columns(rows: list[Any], kinds: tuple[type, ...]) -> list[NDArray[Any]]:
@@ -111,11 +113,11 @@ def _read_segment(segment: dict[str, Any], device: _Device, stacks: Stacks, pool
     if not _is_count(addr, _ADDRESSES) or not _is_count(size, MOST_BYTES + 1) or type(blocks) is not list:
         device.malformed += 1
         return
-    if size:
-        pool = as_pool(segment.get("segment_pool_id"))
-        device.segments.append((addr, size, -1 if pool is None else pools.number(pool)))
     named = segment.get("stream")
     stream = named if _is_count(named, 1 << 63) else -1
+    if size:
+        pool = as_pool(segment.get("segment_pool_id"))
+        device.segments.append((addr, size, stream, -1 if pool is None else pools.number(pool)))
     spans: list[tuple[int, int]] = []
     sums = dict.fromkeys(_SUMS, 0)
     for block, at in _placed(blocks, addr, device):

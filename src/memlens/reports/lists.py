@@ -47,6 +47,7 @@ _MOMENTS = (
 )
 _POOLS = (
     Column("at", "At", "word"),
+    Column("pool", "Pool", "name"),
     Column("stream", "Stream", "count"),
     Column("reserved_bytes", "Reserved", "bytes"),
     Column("allocated_bytes", "Allocated", "bytes"),
@@ -105,11 +106,14 @@ def _chunks(segments: Any, asked: Asked) -> Iterator[Table]:
     ]
     yield take(f"Free inside {many_chunks()}", columns, rows, len(rows), max(asked.top, 2), "failure")
     if asked.full and segments.pools:
+        private = any(pool.pool is not None for pool in segments.pools)
+        columns = [column for column in _POOLS if private or column.key != "pool"]
         rows = [
-            [_AT[moments[pool.moment].at], *(getattr(pool, column.key) for column in _POOLS[1:])]
+            [_AT[moments[pool.moment].at] if column.key == "at" else getattr(pool, column.key) for column in columns]
             for pool in segments.pools
         ]
-        yield take("By stream", _POOLS, rows, len(rows), len(rows), "stream")
+        title = "By pool and stream" if private else "By stream"
+        yield take(title, columns, rows, len(rows), len(rows), "pool" if private else "stream")
 
 
 def _live(peak: Any, asked: Asked) -> Iterator[Table | Line]:
