@@ -143,7 +143,11 @@ SAMPLES: dict[str, list[bytes]] = {
     "a core dump": [elf(4)],
     "a program or a library": [elf(2), elf(3), b"MZ\x90\0" + bytes(120) + b"PE\0\0"],
     "a picture or a PDF": [b"\x89PNG\r\n\x1a\n\0", b"\xff\xd8\xff\xe0", b"GIF89a\x01", b"%PDF-1.7\n%\xe2\xe3"],
-    "text in UTF-16, as > of PowerShell writes it": [("\ufeff" + PADDLE.decode()).encode("utf-16-le")],
+    "text in UTF-16, as > of PowerShell writes it": [
+        ("\ufeff" + PADDLE.decode()).encode("utf-16-le"),
+        PADDLE.decode().encode("utf-16-le"),
+        PADDLE.decode().encode("utf-16-be"),
+    ],
     "a pickle of something else than a memory snapshot": [
         pickle.dumps([1, 2], 0),
         pickle.dumps({"loss": 1}, 0),
@@ -161,7 +165,7 @@ SAMPLES: dict[str, list[bytes]] = {
         b"# gpu    pwr  gtemp\n# Idx      W      C\n    0     43     35\n",
         b'<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">\n<nvidia_smi_log>\n',
     ],
-    "XML": [b'<?xml version="1.0"?>\n<testsuites/>\n'],
+    "XML": [b'<?xml version="1.0"?>\n<testsuites/>\n', b'<svg version="1.1" width="1200">\n<title>Flame Graph</title>'],
     "a baseline of memlens": [json.dumps({"schema": "memlens.baseline/2", "windows": []}, indent=2).encode()],
     "a result of memlens": [b'{\n  "schema": "memlens.analyze/2", "logs": []}'],
     "a memory snapshot of PyTorch as JSON": [json.dumps({"segments": [{"device": 0}], "device_traces": [[]]}).encode()],
@@ -187,7 +191,14 @@ SAMPLES: dict[str, list[bytes]] = {
         b"epoch 1\ntorch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n",
         b"/site-packages/torch/nn/functional.py:12: UserWarning: x\n",
     ],
-    "a binary file of a kind that memlens does not know": [bytes(range(256)) * 4],
+    "a log of TensorFlow or JAX without events of an allocator": [
+        b"2025-01-01 10:00:00.1: I tensorflow/core/common_runtime/bfc_allocator.cc:1013] Total bytes in pool: 12\n",
+        b"INFO:2025-01-01 10:00:00,123:jax._src.xla_bridge:890: Unable to initialize backend 'rocm'\n",
+    ],
+    "a binary file of a kind that memlens does not know": [
+        bytes(range(256)) * 4,
+        b"\x08\x08\x12\x07pytorch\x1a\x052.1.0:\xc4\x01\n",  # a model of ONNX, which names who wrote it
+    ],
 }  # fmt: skip
 CASES = [(title, number) for title, samples in SAMPLES.items() for number in range(len(samples))]
 
@@ -389,3 +400,17 @@ def test_what_memray_parses_is_read_with_the_format_of_the_page(tmp_path: Path) 
 def test_the_page_has_the_query() -> None:
     page = (ROOT / "docs" / "formats.md").read_text()
     assert NSYS_QUERY in page
+
+
+@pytest.mark.parametrize("packed", [b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", gzip.compress(PADDLE)[:10]])
+def test_a_compressed_file_that_is_cut_before_its_first_byte_is_called_cut(tmp_path: Path, packed: bytes) -> None:
+    with pytest.raises(NoEventsError, match=r"empty as far as it can be read: the \w+ stream ends in the middle") as error:
+        memlens.read(write(tmp_path, packed))
+    assert error.value.hint == "Copy the file again, or wait until the run has closed it."
+
+
+def test_a_pickle_of_something_else_is_told_how_to_write_a_snapshot(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a pickle of something else") as error:
+        memlens.read(write(tmp_path, pickle.dumps({"linear.w_0": [1.0, 2.0]})))
+    assert "_record_memory_history()" in error.value.hint
+    assert "Copy" not in error.value.hint

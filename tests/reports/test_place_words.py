@@ -13,6 +13,8 @@ from snapshots import Allocator, pickled, snapshot
 from memlens.cli import main
 from memlens.reports.place_words import format_place, in_words_of, place_title, plural_chunks, plural_places
 
+#: Words of a log of text; the "lines" around an event are shown of those only.
+OF_TEXT = re.compile(r".*\b(?:lines?|chunks?)\b.*", re.IGNORECASE)
 VERBS = (
     ["analyze"],
     ["analyze", "-A", "unmatched", "-A", "peak", "-A", "lifetimes", "-A", "stats"],
@@ -49,5 +51,42 @@ def test_no_screen_of_a_snapshot_speaks_of_lines_or_chunks(
 ) -> None:
     assert main([verb[0], *snapshots[: 1 + (verb[0] == "diff")], *verb[1:]]) == 0
     shown = "".join(capsys.readouterr())
-    assert not re.findall(r".*\b(?:lines?|chunks?)\b.*", shown, re.IGNORECASE)
+    assert not OF_TEXT.findall(shown)
     assert re.search(r"\bentr(?:y|ies)\b", shown, re.IGNORECASE)
+
+
+def test_no_verdict_on_a_snapshot_speaks_of_lines_or_chunks(
+    snapshots: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = [tmp_path / "memory.xml", tmp_path / "memory.md"]
+    options = ["--limit", "peak=0", "--limit", "remaining=0", "--junit", str(written[0]), "--markdown", str(written[1])]
+    assert main(["gate", snapshots[1], "--base-log", snapshots[0], "--github", *options]) == 3
+    for shown in ("".join(capsys.readouterr()), *(path.read_text() for path in written)):
+        assert not OF_TEXT.findall(shown)
+    assert all(re.search(r"ALLOC entry \d", path.read_text()) for path in written)
+
+
+@pytest.fixture
+def out_of_memory(tmp_path: Path) -> str:
+    """A snapshot of two devices, of which the second ran out of memory."""
+    devices = [Allocator(random.Random(3), device=device).run(40) for device in (0, 1)]
+    devices[1].record("oom", 0, 77 << 20, [])
+    path = tmp_path / "oom.pickle"
+    path.write_bytes(pickled(snapshot(devices)))
+    return str(path)
+
+
+def test_that_a_run_ran_out_of_memory_is_said_of_its_entry(
+    out_of_memory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["gate", out_of_memory, "--device", "1", "--budget", "peak=1TiB"]) == 1
+    assert re.search(r"the run ran out of memory \(entry \d+\)", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("more", [[], ["--device", "1"]])
+def test_a_comparison_says_first_which_run_ran_out_of_memory(
+    out_of_memory: str, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diff", out_of_memory, out_of_memory, *more]) == 0
+    first = " ".join(capsys.readouterr().out.split()).partition(" Peak ")[0]
+    assert len(re.findall(r"met 1 out-of-memory failure, first in entry \d+, asking for 77.00 MiB", first)) == 2

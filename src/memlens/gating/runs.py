@@ -11,6 +11,7 @@ from memlens.gating.figures import RESERVED_DOUBTS, RunFigures, figures_of
 from memlens.parsing.inputs import check_alike
 from memlens.reading import ReadAs, Reading, input_name
 from memlens.slicing import suspect_anchors
+from memlens.trust.case import place_word
 
 if TYPE_CHECKING:
     from memlens.cut import Cut
@@ -59,12 +60,11 @@ class Run:
 
     def out_of_memory(self) -> str:
         """That it ran out of memory, in words; ``""`` where it did not."""
-        ooms = self.log.trust.ooms
-        return (
-            f"{self.name}: the run ran out of memory (line {ooms[0].line:,}), so what it held is not what it needs"
-            if ooms
-            else ""
-        )
+        trust = self.log.trust
+        if not trust.ooms:
+            return ""
+        where = f"{place_word(trust.layer)} {trust.ooms[0].line:,}"
+        return f"{self.name}: the run ran out of memory ({where}), so what it held is not what it needs"
 
 
 def read_runs(

@@ -177,7 +177,7 @@ def _logs(snapshot: Any, name: str, runs: EntryRuns, stacks: Stacks) -> list[Eve
     if type(snapshot) is list and snapshot and all(type(part) is dict and "blocks" in part for part in snapshot):
         snapshot = {"segments": snapshot}  # torch's own tools take the list of segments alone, too
     if type(snapshot) is not dict or not {"segments", "device_traces"} & snapshot.keys():
-        raise BadPickle("it is a pickle of something else, without segments and device_traces")
+        raise BadPickle("it is a pickle of something else, without segments and device_traces", hint=_RECORD)
     finals = read_segments(snapshot.get("segments", []), stacks, runs.pools)
     traces = snapshot.get("device_traces", [])
     if type(traces) is not list or len(traces) > MOST_DEVICES or any(type(trace) is not list for trace in traces):

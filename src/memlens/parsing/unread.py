@@ -67,6 +67,8 @@ took back (chunks, where the framework keeps a cache). As rows that memlens read
 {_TORCH}"""
 
 
+#: Text of anything but Paddle, up to a word in it.
+_LOG = rb"(?!.*paddle)(?![^\n]{0,99}[\x01-\x06\x0e-\x1a]).*"
 #: A zip archive whose first member has a name that goes on so.
 _ZIP = rb"PK\x03\x04.{26}[^\0]{0,200}?"
 #: What holds no line of a log, whatever comes later in it.
@@ -109,7 +111,7 @@ BINARY: tuple[Unread, ...] = (
     Unread("a core dump", rb"\x7fELF.{12}(?:\x04\0|\0\x04)", _HOST),
     Unread("a program or a library", rb"\x7fELF|MZ.{62,}PE\0\0|[\xcf\xce]\xfa\xed\xfe", f"Run it, and keep its log.\n{_RECORD}"),
     Unread("a picture or a PDF", rb"\x89PNG\r\n|\xff\xd8\xff|GIF8[79]a|%PDF-", _RECORD),
-    Unread("text in UTF-16, as > of PowerShell writes it", rb"\xff\xfe|\xfe\xff",
+    Unread("text in UTF-16, as > of PowerShell writes it", rb"\xff\xfe|\xfe\xff|(?:[\t\n\r -~]\0){16}|(?:\0[\t\n\r -~]){16}",
          "Write it as UTF-8: iconv -f UTF-16 -t UTF-8 FILE > run.log"),
 )  # fmt: skip
 #: These are pickles too, but only what no snapshot begins with.
@@ -137,7 +139,7 @@ _TEXT: tuple[Unread, ...] = (
     Unread("output of nvidia-smi", rb"(?:<\?xml.{0,200}<nvidia_smi_log|# ?gpu\s"
          rb"|(?!.*paddle)(?:[^\n]{0,99}\n){0,3}\W*NVIDIA-SMI|[^\n]{0,300}\b(?:memory\.(?:used|total|free)|utilization\.gpu))",
          f"It has totals by process or device, and no single allocation.\n{_RECORD}", text=True),
-    Unread("XML", rb"<\?xml", _RECORD, text=True),
+    Unread("XML", rb"<(?:\?xml|svg)\b", _RECORD, text=True),
     Unread("a baseline of memlens", rb'\{\s*"schema":\s*"memlens\.baseline', "Judge a log by it: memlens gate RUN.log --baseline FILE", text=True),
     Unread("a result of memlens", rb'\{\s*"schema":\s*"memlens\.', "Give memlens the log that it was made from.", text=True),
     Unread("a memory snapshot of PyTorch as JSON", rb'\{.{0,400}?"(?:device_traces|segments)"\s*:\s*\[',
@@ -160,7 +162,8 @@ _TEXT: tuple[Unread, ...] = (
          rb"(?=[^\n]*[0-9])[^\n,]*(?:,[^\n,]*){2,}",
          f"Rows of RMM have a header like Thread,Time,Action,Pointer,Size,Stream.\n{_RECORD}", text=True),
     Unread("a log of PyTorch without events of its allocator",
-         rb"(?!.*paddle).*(?:\btorch\b|\bpytorch\b|CUDA out of memory\. Tried to allocate)", _TORCH, text=True),
+         _LOG + rb"(?:\btorch\b|\bpytorch\b|CUDA out of memory\. Tried to allocate)", _TORCH, text=True),
+    Unread("a log of TensorFlow or JAX without events of an allocator", _LOG + rb"(?:\btensorflow\b|\bjaxlib\b|\bjax\._src\b)", _RECORD, text=True),
 )  # fmt: skip
 #: No signature: bytes that no text has.  (NUL is not among them: a log that was truncated while it was written has holes.)
 _OTHER_BINARY = Unread(

@@ -11,6 +11,7 @@ from memlens.gating.judging import WHOLE
 from memlens.reports.blocks import Block, Column, Fold, Line, Value, take
 from memlens.reports.diff_findings import finding_blocks
 from memlens.reports.gate_words import accept_command, clipped, limit_words, name_list, row_words, verdict_words
+from memlens.reports.place_words import in_words_of
 from memlens.reports.text import format_change, format_count, plural, visible
 from memlens.units import format_bytes
 
@@ -57,7 +58,8 @@ class Room:
 
 def gate_blocks(verdict: Verdict, room: Room | None = None) -> list[Block]:
     """Everything a verdict shows, or as much of it as there is room for; what is left out is counted."""
-    return list(_blocks(verdict, Room() if room is None else room))
+    with in_words_of(verdict.trust.layer):
+        return list(_blocks(verdict, Room() if room is None else room))
 
 
 def _blocks(verdict: Verdict, room: Room) -> Iterator[Block]:

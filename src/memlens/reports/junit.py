@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from memlens.reports.diff_findings import finding_blocks
 from memlens.reports.gate_screens import telling
 from memlens.reports.gate_words import clipped, row_words
+from memlens.reports.place_words import in_words_of
 from memlens.reports.terminal import render as render_terminal
 from memlens.reports.text import visible
 
@@ -50,7 +51,8 @@ def render(verdict: Verdict) -> str:
             failure = ET.SubElement(
                 case, "failure", {"type": "missing" if row.missing else "regression", "message": row_words(row)}
             )
-            failure.text = _told(row, blamed.get((row.name, row.metric)))
+            with in_words_of(verdict.trust.layer):
+                failure.text = _told(row, blamed.get((row.name, row.metric)))
     ET.indent(suites)
     return f"<?xml version='1.0' encoding='utf-8'?>\n{ET.tostring(suites, encoding='unicode')}\n"
 

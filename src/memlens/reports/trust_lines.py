@@ -38,7 +38,10 @@ def trust_lines(log: LogAnalysis) -> Iterator[Line]:
 
 
 def doubt_lines(trust: Trust, label: str) -> Iterator[Line]:
-    """The trust report of a log in short where it is in doubt; nothing where it is not."""
+    """The trust report of a log in short where it is in doubt or ran out of memory; nothing where neither is so."""
     if not trust.ok:
         yield Line(trust.summary(), "doubt", label=label)
         yield Line("memlens analyze tells what that means for its figures.", "hint", label=" ")
+    for note in trust.notes:
+        if note.code == "out_of_memory":
+            yield Line(note.message, "doubt", label=label)

@@ -38,7 +38,12 @@ def no_events_error(path: str, facts: Facts, layer: str | None = None) -> NoEven
         facts: What was seen.
         layer: The layer that was asked for; ``None`` where any would have done.
     """
-    if facts.bytes == 0 and not facts.cut_short:
+    if facts.bytes == 0 and facts.cut_short:
+        return NoEventsError(
+            f"{path}: the file is empty as far as it can be read: {facts.cut_short}",
+            "Copy the file again, or wait until the run has closed it.",
+        )
+    if facts.bytes == 0:
         return NoEventsError(
             f"{path}: the file is empty",
             "Nothing was written to it: see whether the run began, and whether its output goes there. memlens formats lists what"

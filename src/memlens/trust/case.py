@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memlens.trust.agreement import Agreement
     from memlens.trust.processes import Writers
 
-__all__ = ["OF_ENTRIES", "WITHOUT_CHUNKS", "Case", "Doubt", "Note", "Pairs", "counted", "first_in"]
+__all__ = ["OF_ENTRIES", "WITHOUT_CHUNKS", "Case", "Doubt", "Note", "Pairs", "counted", "first_in", "place_word"]
 
 #: How the layers begin (:attr:`~memlens.facts.Facts.layer`) whose inputs may tell of blocks only, without anything being amiss.
 WITHOUT_CHUNKS = ("rmm", "kineto", "format:")
@@ -92,11 +92,16 @@ class Case:
     @property
     def place(self) -> str:
         """What a place of the input is called."""
-        return "entry" if self.log.facts.layer in OF_ENTRIES else "line"
+        return place_word(self.log.facts.layer)
 
     def at(self, event: int | None) -> int | None:
         """The 1-based line number of an event named here."""
         return None if event is None else self.line.get(event)
+
+
+def place_word(layer: str) -> str:
+    """What a place is called in an input whose events come from a layer (:attr:`~memlens.facts.Facts.layer`)."""
+    return "entry" if layer in OF_ENTRIES else "line"
 
 
 def first_in(line: int | None, place: str = "line") -> str:
