@@ -6,7 +6,6 @@ its partner: that it differs is what a comparison is for.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +16,7 @@ import numpy as np
 from memlens.diffing.inorder import Series, in_order
 from memlens.diffing.pairs import WindowPairs, named_pairs, names_of, nothing_in_common
 from memlens.diffing.work import Work, likeness
-from memlens.slicing import BEFORE
+from memlens.slicing import BEFORE, kind_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -165,7 +164,7 @@ def _sides(base: Sequence[Window], head: Sequence[Window]) -> tuple[_Side, _Side
     sides = []
     for windows in (base, head):
         names, work = names_of(windows), Work.of(windows)
-        kind = [kinds.setdefault(re.sub("[0-9]+", "", name), len(kinds)) for name in names]
+        kind = [kinds.setdefault(kind_of(name), len(kinds)) for name in names]
         says = (work.total > 0) & ~np.array([window.open_end for window in windows])
         sides.append(_Side(names, Series(work, np.array(kind, np.int64), says)))
     return sides[0], sides[1]
