@@ -259,10 +259,10 @@ def _layout(log: EventLog, stop: int) -> _Layout | None:
     block_chunk, gap_chunk = inside(block_addr, addr, size), inside(gap_addr, addr, size)
     if log.stream is not None:
         # A chunk from before the input may have no stream of its own: its blocks tell.
-        told = np.full(len(addr), -1, np.int64)
+        of_blocks = np.full(len(addr), -1, np.int64)
         of_known = block_chunk >= 0
-        np.maximum.at(told, block_chunk[of_known], log.stream[blocks][of_known])
-        stream = np.where(stream < 0, told, stream)
+        np.maximum.at(of_blocks, block_chunk[of_known], log.stream[blocks][of_known])
+        stream = np.where(stream < 0, of_blocks, stream)
     return _Layout(size, stream, block_size, block_chunk, gap_size, gap_chunk, log.stream is not None)
 
 
