@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+import made_diffs
 import pytest
 from snapshots import Allocator, pickled, snapshot
 
 from memlens.cli import main
+from memlens.reports.diff_screens import diff_blocks
 from memlens.reports.place_words import format_place, in_words_of, place_title, plural_chunks, plural_places
+from memlens.reports.terminal import render
+
+if TYPE_CHECKING:
+    from memlens.trust.report import Trust
 
 VERBS = (
     ["analyze"],
@@ -51,3 +58,11 @@ def test_no_screen_of_a_snapshot_speaks_of_lines_or_chunks(
     shown = "".join(capsys.readouterr())
     assert not re.findall(r".*\b(?:lines?|chunks?)\b.*", shown, re.IGNORECASE)
     assert re.search(r"\bentr(?:y|ies)\b", shown, re.IGNORECASE)
+
+
+def test_what_piles_up_in_a_snapshot_is_said_in_entries() -> None:
+    found = made_diffs.piling()
+    trust = cast("Trust", made_diffs.FakeTrust(layer="torch_snapshot"))
+    shown = render(diff_blocks(replace(found, base=replace(found.base, trust=trust))), width=120)
+    assert "until the work of the window is done, from entry 104 on" in " ".join(shown.split())
+    assert not re.findall(r"\blines?\b [0-9]", shown)
