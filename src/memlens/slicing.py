@@ -27,6 +27,7 @@ __all__ = [
     "anchors_in_block",
     "as_patterns",
     "find_anchor",
+    "kind_of",
     "no_such_anchor",
     "numbered",
     "open_window",
@@ -244,16 +245,16 @@ def suspect_anchors(windows: Sequence[Window]) -> str | None:
     # No event between two windows: the same event comes next.
     runs: dict[tuple[str, int], list[Window]] = {}
     for w in empty:
-        runs.setdefault((_kind(w.name), w.lo), []).append(w)
+        runs.setdefault((kind_of(w.name), w.lo), []).append(w)
     run = max(runs.values(), key=len, default=[])
     if len(run) < _IDLE_RUN:
         return None
-    log, kind = windows[0].log, _kind(run[0].name)
+    log, kind = windows[0].log, kind_of(run[0].name)
     # Steps that allocate nothing, or a log that has chunk lines only, still write all other lines of a step.
     lines = (run[-1].end_line - run[0].start_line + 1) / len(run)
     if _CROWDED * lines > log.facts.lines / len(windows) or not (log.kind <= Kind.FREE).any():
         return None
-    if 2 * sum(_kind(w.name) == kind for w in empty) <= sum(_kind(w.name) == kind for w in windows):
+    if 2 * sum(kind_of(w.name) == kind for w in empty) <= sum(kind_of(w.name) == kind for w in windows):
         return None
     return _LATE.format(
         f"{len(empty):,} of {len(windows):,} windows hold no event, {len(run):,} of them in one run ({run[0].name} … {run[-1].name})"
@@ -294,7 +295,7 @@ def _in_burst(window: Window) -> bool:
     return sum(re.sub(rb"[0-9]+", b"", line) == kind for line in text.splitlines()) >= _IDLE_RUN
 
 
-def _kind(name: str) -> str:
+def kind_of(name: str) -> str:
     """A name without its numbers: ``STEP 3 START`` and ``STEP 4 START``, ``LOSS`` and ``LOSS #2`` are of one kind."""
     return re.sub(r"[0-9]+", "", re.sub(r" #[0-9]+\Z", "", name))
 

@@ -15,8 +15,6 @@ from memlens.analyzers.trend import judge
 from memlens.events import EventLog, Kind
 from memlens.slicing import Window
 
-KIB = 1024
-
 
 def series(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
@@ -147,7 +145,10 @@ def test_ten_thousand_windows_take_no_quadratic_time() -> None:
 
 
 def steps(bytes_kept: list[int], *, teardown: bool = False, between: int = 0) -> list[Window]:
-    """A log of windows that each allocate and free 4096 bytes and keep a block of the size given (0: none)."""
+    """A log of windows that each allocate and free 4096 bytes and keep a block of the size given (0: none).
+
+    With ``teardown`` the last window is open, and all is freed in it.
+    """
     rows: list[tuple[Kind, int, int]] = []
     sizes, edges = [], [0]
     for k, size in enumerate(bytes_kept):
@@ -160,11 +161,13 @@ def steps(bytes_kept: list[int], *, teardown: bool = False, between: int = 0) ->
     if teardown:
         rows += [(Kind.FREE, size, addr) for size, addr in sizes]
         edges[-1] = len(rows)
-    elif not between:
-        rows.append((Kind.RESERVE, 1, 0))  # the last window does not run to the end of the log
     log = EventLog.from_rows(rows)
     starts = [edge + between * (k > 0) for k, edge in enumerate(edges[:-1])]
-    return [Window(log, str(k), lo, hi, lo, hi, 1, 1) for k, (lo, hi) in enumerate(zip(starts, edges[1:], strict=True))]
+    last = len(starts) - 1
+    return [
+        Window(log, str(k), lo, hi, lo, hi, 1, 1, open_end=teardown and k == last)
+        for k, (lo, hi) in enumerate(zip(starts, edges[1:], strict=True))
+    ]
 
 
 def test_a_leak_of_512_bytes_a_step_is_growth_with_its_slope_and_its_pile() -> None:

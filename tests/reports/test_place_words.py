@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+import made_diffs
 import pytest
 from snapshots import Allocator, pickled, snapshot
 
 from memlens.cli import main
+from memlens.reports.diff_screens import diff_blocks
 from memlens.reports.place_words import format_place, in_words_of, place_title, plural_chunks, plural_places
+from memlens.reports.terminal import render
+
+if TYPE_CHECKING:
+    from memlens.trust.report import Trust
 
 #: Words of a log of text; the "lines" around an event are shown of those only.
 OF_TEXT = re.compile(r".*\b(?:lines?|chunks?)\b.*", re.IGNORECASE)
@@ -90,3 +97,11 @@ def test_a_comparison_says_first_which_run_ran_out_of_memory(
     assert main(["diff", out_of_memory, out_of_memory, *more]) == 0
     first = " ".join(capsys.readouterr().out.split()).partition(" Peak ")[0]
     assert len(re.findall(r"met 1 out-of-memory failure, first in entry \d+, asking for 77.00 MiB", first)) == 2
+
+
+def test_what_piles_up_in_a_snapshot_is_said_in_entries() -> None:
+    found = made_diffs.piling()
+    trust = cast("Trust", made_diffs.FakeTrust(layer="torch_snapshot"))
+    shown = render(diff_blocks(replace(found, base=replace(found.base, trust=trust))), width=120)
+    assert "until the work of the window is done, from entry 104 on" in " ".join(shown.split())
+    assert not re.findall(r"\blines?\b [0-9]", shown)

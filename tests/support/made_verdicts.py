@@ -12,7 +12,7 @@ import made_diffs as made
 from memlens.analyzers.growth import Pile
 from memlens.cut import Cut
 from memlens.gating.figures import RunFigures, WindowFigures
-from memlens.gating.growth import Growth, growth_of
+from memlens.gating.growth import SeriesGrowth, growth_of
 from memlens.gating.judging import WHOLE, Rules, judge
 from memlens.gating.limits import parse_budgets, parse_limits
 from memlens.gating.pairs import pair_runs
@@ -166,7 +166,7 @@ def hostile() -> Verdict:
         path=f"{made.HOSTILE}.log",
         base=f"{made.LONG}.json",
         notes=(f"a note that quotes {made.HOSTILE}",),
-        growth=Growth(6, "growing", 9 * MIB, Fraction(3 * MIB, 2), names[0]),
+        growth=SeriesGrowth(6, "growing", 9 * MIB, Fraction(3 * MIB, 2), names[0]),
         piling=(Pile(MIB, 9, 9 * MIB, made.HOSTILE, 6, float(MIB)),),
         blame=(blame,),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from memlens.analyzers.groups import kinds_of_blocks
+from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.pairing import held_events, joined
 from memlens.analyzers.remaining import remaining
 from memlens.analyzers.result import Later, Lazy, Result, Row
@@ -78,7 +78,7 @@ class Growth(Result):
 def growth(windows: Sequence[Window]) -> Growth:
     """Analyze a series of windows of one log, in their order."""
     live = tuple(result.live_bytes for result in remaining(windows))
-    judged = windows[:-1] if windows and _is_open(windows[-1]) else windows
+    judged = windows[:-1] if windows and windows[-1].open_end else windows
     if not any(map(len, judged)):  # the start was met once: what the only window holds is judged all the same
         judged = windows
     trend = judge(np.array(live[: len(judged)], np.int64))
@@ -96,12 +96,6 @@ def growth(windows: Sequence[Window]) -> Growth:
         open_end=windows[-1].name if len(judged) < len(windows) else None,
         piling=() if since is None else Later(piles, judged[since:]),
     )
-
-
-def _is_open(window: Window) -> bool:
-    """Whether a window of a series runs to the end of the log: what the process frees when it ends is in it."""
-    log = window.log
-    return window.open_end or (window.hi == len(log) and window.end_offset >= log.facts.bytes)
 
 
 def piles(windows: Sequence[Window]) -> tuple[Pile, ...]:
@@ -125,7 +119,7 @@ def piles(windows: Sequence[Window]) -> tuple[Pile, ...]:
     fresh = np.diff(window, prepend=-1) != 0
     fresh[starts] = True
     seen = np.add.reduceat(fresh, starts, dtype=np.int64)
-    names = (*log.owner_names, None)  # -1, no owner, is the last one
+    names = owner_labels(log)
     found = []
     for k in np.flatnonzero(
         seen >= PILE_WINDOWS

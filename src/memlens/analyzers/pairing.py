@@ -36,6 +36,7 @@ __all__ = [
     "layers",
     "live_events",
     "oddities",
+    "opening_allocs",
     "opening_events",
     "pairing",
     "released_events",
@@ -209,6 +210,11 @@ def _count_held(log: EventLog, lo: Ints, hi: Ints, into: Ints, allocs: Ints, siz
                 sums[into[a:b]] += before[ends - start] - before[begins - start]
 
 
+def opening_allocs(log: EventLog) -> Ints:
+    """The ALLOCs of the opening blocks, rising, int64."""
+    return np.flatnonzero(log.kind[: log.facts.opening] == Kind.ALLOC)
+
+
 def opening_events(log: EventLog, end: int) -> Ints:
     """The opening blocks that no FREE before event ``end`` ends, as their ALLOCs, rising, int64."""
     return held_events(log, 0, log.facts.opening, end)
@@ -216,7 +222,7 @@ def opening_events(log: EventLog, end: int) -> Ints:
 
 def _opening_left(log: EventLog, hi: Ints) -> tuple[Ints, Ints]:
     """How many opening blocks are not freed before each of some events, and their bytes."""
-    blocks = np.flatnonzero(log.kind[: log.facts.opening] == Kind.ALLOC)
+    blocks = opening_allocs(log)
     freed = until(log.lifetimes.partner[blocks])
     order = np.argsort(freed, kind="stable")
     gone = np.searchsorted(freed[order], hi.astype(freed.dtype))

@@ -110,8 +110,13 @@ def judge(live: Ints) -> Trend:
 def _came_back(live: Ints) -> int:
     """The most by which the level rose from a window and fell again to a later one."""
     lowest_before = np.minimum.accumulate(live)
-    floor = np.minimum.accumulate(live[::-1])[::-1]
-    return int(np.minimum(live - lowest_before, live - floor).max())
+    return int(np.minimum(live - lowest_before, live - _floor(live)).max())
+
+
+def _floor(levels: Ints) -> Ints:
+    """The lowest level from each place on, int64, rising."""
+    floor: Ints = np.minimum.accumulate(levels[::-1])[::-1]
+    return floor
 
 
 def _growing_tail(live: Ints) -> _Tail | None:
@@ -150,7 +155,7 @@ def _start_of_growth(live: Ints, lowest: Ints, width: int) -> int | None:
     """Where the longest growing tail of lowest levels starts: the last window of its first floor."""
     m = len(lowest)
     came_back = int((np.maximum.accumulate(lowest) - lowest).max())
-    floor = np.minimum.accumulate(lowest[::-1])[::-1]
+    floor = _floor(lowest)
     beyond = _BEYOND[width > 1] * came_back
 
     def grows(first: int) -> bool:
@@ -242,7 +247,7 @@ def _since(tail: _Tail) -> int:
     product = np.cumsum(after[::-1])[::-1][1:]  # Σ ramp · y
     fit = (product - ramp * y.mean()) ** 2 / (squares - ramp**2 / m)
     bend = tail.start + int(fit.argmax())
-    floor = np.minimum.accumulate(tail.lowest[::-1])[::-1]
+    floor = _floor(tail.lowest)
     steps = np.diff(floor)
     rises = np.flatnonzero(steps)
     first, rises = rises[(rises >= tail.start) & (rises < bend)], rises[rises >= bend]

@@ -75,7 +75,7 @@ def common_factor(base: Sequence[Window], head: Sequence[Window]) -> Factor | No
     left, right = _Sizes.of(base), _Sizes.of(head)
     if len(left.order) == len(right.order) and bool((left.order == right.order).all()):
         return None
-    if not (left.tells and right.tells):
+    if not (left.sufficient and right.sufficient):
         return None
     best, value = 0, Fraction(1)
     for fraction in _fractions():
@@ -107,7 +107,7 @@ class _Sizes:
         return cls(order, *np.unique(order, return_counts=True))
 
     @property
-    def tells(self) -> bool:
+    def sufficient(self) -> bool:
         """Whether there are enough large blocks to tell a factor by."""
         large = self.sizes >= _LARGE
         of_large, of_all = (int((self.sizes[some] * self.counts[some]).sum()) for some in (large, self.sizes >= 0))

@@ -45,12 +45,12 @@ class Series:
     Attributes:
         work: What they do.
         kind: The kind of their names, int64; only windows of one kind pair.
-        says: Whether what a window does says anything: it holds events, and is not open; bool.
+        informative: Whether what a window does says anything: it holds events, and is not open; bool.
     """
 
     work: Work
     kind: Ints
-    says: Bools
+    informative: Bools
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -154,8 +154,8 @@ def _gains(base: Series, head: Series, named: Ints, low: int, width: int) -> Ite
         gains = likeness(ours.roots @ theirs.roots.T, ours.total[:, None], theirs.total[None, :]) - np.float32(
             _BY_CHANCE
         )
-        if not (base.says[rows].all() and head.says[columns].all()):
-            gains[~(base.says[rows, None] & head.says[None, columns])] = 0
+        if not (base.informative[rows].all() and head.informative[columns].all()):
+            gains[~(base.informative[rows, None] & head.informative[None, columns])] = 0
         if not (base.kind[rows] == base.kind[first]).all() or not (head.kind[columns] == base.kind[first]).all():
             gains[base.kind[rows, None] != head.kind[None, columns]] = _NEVER
         for i, row in enumerate(gains, first):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens.diffing.matching import unpaired
 from memlens.diffing.sequences import nth_with_nth
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def judge_frees(found: Match) -> tuple[Match, Frees]:
         found = _exchanged(found, late, *clocks)
         late = _late(found, limits, *clocks)
         late[~_sure(found, late, limits, *clocks)] = 0
-    left, right = _freed_pairs(found)
+    left, right = _freed_pairs(found, found.partner)
     apart = np.full(len(found.base), -1, np.int64)
     apart_bytes = np.full(len(found.base), -1, np.int64)
     apart[left] = np.abs(clocks[1].life[right] - clocks[0].life[left])
@@ -98,7 +99,7 @@ def _kept(found: Match, late: Ints, limits: _Limits, clocks: tuple[_Clock, _Cloc
     closing = _closing(found.base), _closing(found.head)
     groups = _groups(found, found.base, found.keys.base), _groups(found, found.head, found.keys.head)
     kept = np.zeros(len(found.base), np.bool_), np.zeros(len(found.head), np.bool_)
-    pairs = _freed_pairs(found)
+    pairs = _freed_pairs(found, found.partner)
     lonely = np.flatnonzero(found.partner < 0), found.only_head
     for sign, here, there in ((1, 1, 0), (-1, 0, 1)):
         # Of blocks alike, those that were allocated last are kept for a moment only, and belong to the others all the same.
@@ -169,10 +170,9 @@ class _Limits:
 
     @classmethod
     def of(cls, found: Match, base: _Clock, head: _Clock) -> _Limits:
-        left = np.flatnonzero(found.aligned >= 0)
         pairs = found.base.sums(found.aligned >= 0)
-        left = left[~found.base.held[left] & ~found.head.held[found.aligned[left]]]
-        apart = head.life[found.aligned[left]] - base.life[left]
+        left, right = _freed_pairs(found, found.aligned)
+        apart = head.life[right] - base.life[left]
         window = found.base.window[left]
         usual = _quantile(np.abs(apart), window, len(pairs), 90)
         least = np.maximum(pairs // _LEAST_SHARE, _LEAST)
@@ -194,17 +194,17 @@ def _quantile(values: Ints, window: Ints, windows: int, percent: int) -> Ints:
     return found
 
 
-def _freed_pairs(found: Match) -> tuple[Ints, Ints]:
-    """Places of the pairs that both runs free in the window."""
-    left = np.flatnonzero(found.partner >= 0)
-    left = left[~found.base.held[left] & ~found.head.held[found.partner[left]]]
-    return left, found.partner[left]
+def _freed_pairs(found: Match, partner: Ints) -> tuple[Ints, Ints]:
+    """Places in base and in head of the pairs that both runs free in the window; ``partner`` is as in :class:`Match`, or its ``aligned``."""
+    left = np.flatnonzero(partner >= 0)
+    left = left[~found.base.held[left] & ~found.head.held[partner[left]]]
+    return left, partner[left]
 
 
 def _late(found: Match, limits: _Limits, base: _Clock, head: _Clock) -> Ints:
     """Which pairs are freed much later in head (1) or in base (-1)."""
     late = np.zeros(len(found.base), np.int64)
-    left, right = _freed_pairs(found)
+    left, right = _freed_pairs(found, found.partner)
     window = found.base.window[left]
     apart = head.life[right] - base.life[left]
     long = np.minimum(np.minimum(base.life[left], head.life[right]), limits.pairs[window] // _LONG_SHARE)
@@ -315,9 +315,7 @@ def _exchanged(found: Match, late: Ints, base: _Clock, head: _Clock) -> Match:
             if takes_base:
                 alone, groups, clock, blocks = np.flatnonzero(partner < 0), of_base, base, found.base
             else:
-                free = np.ones(len(found.head), np.bool_)
-                free[partner[partner >= 0]] = False
-                alone, groups, clock, blocks = np.flatnonzero(free), of_head, head, found.head
+                alone, groups, clock, blocks = unpaired(partner, len(found.head)), of_head, head, found.head
             # Of a late pair base's block is the short one: what takes the place of head's is short, too.
             short = (sign > 0) != takes_base
             alone = alone[~blocks.held[alone] & np.isin(groups[alone], of_base[places])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Match", "match", "match_unordered"]
+__all__ = ["Match", "match", "match_unordered", "unpaired"]
 
 #: Blocks of unequal fate pair out of order across so many pairs at most, as neighbours do that changed places.  Farther away, a
 #: held block that is new and a temporary that is gone would be taken for one block (``benchmarks/injection.py`` measures both) …
@@ -58,7 +59,7 @@ class Match:
     @cached_property
     def only_head(self) -> Ints:
         """Places of the blocks that head alone has, rising, int64."""
-        return _unpaired(self.partner, len(self.head))
+        return unpaired(self.partner, len(self.head))
 
     @cached_property
     def in_head_only(self) -> NDArray[np.bool_]:
@@ -85,15 +86,11 @@ def match(base: Blocks, head: Blocks, *, threads: bool = False) -> Match:
     ordered = in_order(base, head, keys, threads=threads)
     ordered = replace(ordered, partner=_exchanged(base, head, keys, ordered))
     partner = ordered.partner.copy()
-    fates = base.held.astype(np.int64), head.held.astype(np.int64)
-    owners, sizes = len(keys.names) + 1, np.unique(keys.size)
-    by_key = keys.base * 2 + fates[0], keys.head * 2 + fates[1]
-    by_owner = by_key[0] * owners + keys.base_owner + 1, by_key[1] * owners + keys.head_owner + 1
-    by_size = np.searchsorted(sizes, base.size) * 2 + fates[0], np.searchsorted(sizes, head.size) * 2 + fates[1]
+    same_fate = _with_fate(_numbers(base, head, keys), base, head)
     if ordered.threads.any():
-        _pair_off(ordered.sequences, by_owner, partner)
-    for codes in (by_owner, by_key, by_size):
-        _pair_off((base.window, head.window), codes, partner)
+        _pair_off(ordered.sequences, same_fate[0], partner)
+    for numbers in same_fate:
+        _pair_off((base.window, head.window), numbers, partner)
     _pair_near(ordered, keys, partner)
     return Match(base, head, keys, ordered, partner)
 
@@ -102,28 +99,36 @@ def match_unordered(base: Blocks, head: Blocks) -> Match:
     """Pair blocks that come in no order, window by window: by owner and key, by key, by size; fates equal, then whatever the fates."""
     keys = Keys.of(base, head)
     partner = np.full(len(base), -1, np.int64)
-    fates = base.held.astype(np.int64), head.held.astype(np.int64)
-    owners, sizes = len(keys.names) + 1, np.unique(keys.size)
-    numbers, windows = (keys.base.astype(np.int64), keys.head.astype(np.int64)), (base.window, head.window)
-    by_owner = numbers[0] * owners + keys.base_owner + 1, numbers[1] * owners + keys.head_owner + 1
-    by_size = np.searchsorted(sizes, base.size), np.searchsorted(sizes, head.size)
-    for codes in (by_owner, numbers, by_size):
-        _pair_off(windows, (codes[0] * 2 + fates[0], codes[1] * 2 + fates[1]), partner)
-    for codes in (by_owner, numbers, by_size):
-        _pair_off(windows, codes, partner)
+    whatever_fate, windows = _numbers(base, head, keys), (base.window, head.window)
+    for numbers in (*_with_fate(whatever_fate, base, head), *whatever_fate):
+        _pair_off(windows, numbers, partner)
     nothing = np.zeros(len(base.starts) - 1, np.int64)
     return Match(base, head, keys, Ordered(np.full(len(base), -1, np.int64), nothing, {}, nothing, windows), partner)
 
 
-def _unpaired(partner: Ints, heads: int) -> Ints:
+def unpaired(partner: Ints, heads: int) -> Ints:
+    """Places of head's blocks, of so many, that are nobody's partner, rising, int64."""
     free = np.ones(heads, np.bool_)
     free[partner[partner >= 0]] = False
     return np.flatnonzero(free)
 
 
+def _numbers(base: Blocks, head: Blocks, keys: Keys) -> list[tuple[Ints, Ints]]:
+    """What base's and head's blocks pair off by, as numbers, int64: by owner and key, then by key, then by size."""
+    own = keys.base.astype(np.int64), keys.head.astype(np.int64)
+    owners, sizes = len(keys.names) + 1, np.unique(keys.size)
+    by_owner = own[0] * owners + keys.base_owner + 1, own[1] * owners + keys.head_owner + 1
+    return [by_owner, own, (np.searchsorted(sizes, base.size), np.searchsorted(sizes, head.size))]
+
+
+def _with_fate(numbers: Sequence[tuple[Ints, Ints]], base: Blocks, head: Blocks) -> list[tuple[Ints, Ints]]:
+    """The same numbers, told apart by whether the block is held."""
+    return [(of_base * 2 + base.held, of_head * 2 + head.held) for of_base, of_head in numbers]
+
+
 def _pair_off(groups: tuple[Ints, Ints], own_codes: tuple[Ints, Ints], partner: Ints) -> None:
     """Pair what is unpaired and has one code in one group: the first with the first, the second with the second."""
-    left, right = np.flatnonzero(partner < 0), _unpaired(partner, len(groups[1]))
+    left, right = np.flatnonzero(partner < 0), unpaired(partner, len(groups[1]))
     if not len(left) or not len(right):
         return
     codes = int(max(code.max() for code in own_codes)) + 1
@@ -143,7 +148,7 @@ def _exchanged(base: Blocks, head: Blocks, keys: Keys, ordered: Ordered) -> Ints
     left = left[base.held[left] != head.held[partner[left]]]
     if not len(left):
         return partner
-    alone = np.flatnonzero(partner < 0), _unpaired(partner, len(head))
+    alone = np.flatnonzero(partner < 0), unpaired(partner, len(head))
     fates = base.held.astype(np.int64), head.held.astype(np.int64)
     places, numbers = _places(ordered, keys, fates)
     partner = partner.copy()
@@ -175,7 +180,7 @@ def _pair_near(ordered: Ordered, keys: Keys, partner: Ints) -> None:
     none = np.zeros(len(ordered.sequences[0]), np.int64), np.zeros(len(ordered.sequences[1]), np.int64)
     places, _ = _places(ordered, keys, none)
     for _ in range(_ROUNDS):
-        left, right = np.flatnonzero(partner < 0), _unpaired(partner, len(places[1]))
+        left, right = np.flatnonzero(partner < 0), unpaired(partner, len(places[1]))
         to_right = _nearest(places[0][left], places[1][right], _REACH)
         to_left = _nearest(places[1][right], places[0][left], _REACH)
         mutual = np.flatnonzero(to_right >= 0)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens.analyzers.pairing import opening_allocs
 from memlens.diffing.matching import Match, match_unordered
 from memlens.diffing.sequences import Blocks
-from memlens.events import Kind
 
 if TYPE_CHECKING:
     from memlens.slicing import Window
@@ -35,7 +35,7 @@ def match_opening(base: Sequence[Window], head: Sequence[Window]) -> Match:
 
 def _opening(windows: Sequence[Window], begin: Sequence[bool]) -> Blocks:
     log = windows[0].log
-    allocs = np.flatnonzero(log.kind[: log.facts.opening] == Kind.ALLOC)
+    allocs = opening_allocs(log)
     some = np.array(begin, np.bool_)
     hi = np.array([window.hi for window in windows], np.int64)[some]
     event = np.tile(allocs, len(hi))

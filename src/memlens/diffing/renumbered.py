@@ -6,7 +6,6 @@ its partner: that it differs is what a comparison is for.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +16,7 @@ import numpy as np
 from memlens.diffing.inorder import Series, in_order
 from memlens.diffing.pairs import WindowPairs, named_pairs, names_of, nothing_in_common
 from memlens.diffing.work import Work, likeness
-from memlens.slicing import BEFORE
+from memlens.slicing import BEFORE, kind_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,13 +122,13 @@ class _Pairing:
         i, j = np.array(pairs, np.int64).reshape(-1, 2).T
         common = np.einsum("ij,ij->i", base.work.roots[i], head.work.roots[j])
         alike = likeness(common, base.work.total[i], head.work.total[j])
-        says = base.says[i] & head.says[j]
-        alike[~says] = 1
+        informative = base.informative[i] & head.informative[j]
+        alike[~informative] = 1
         of_base, of_head = np.zeros(len(base), np.float32), np.zeros(len(head), np.float32)
         of_base[i], of_head[j] = alike, alike
         paired_base, paired_head = np.zeros(len(base), np.bool_), np.zeros(len(head), np.bool_)
         paired_base[i] = paired_head[j] = True
-        return cls(i[says], j[says], alike[says], of_base, of_head, paired_base, paired_head)
+        return cls(i[informative], j[informative], alike[informative], of_base, of_head, paired_base, paired_head)
 
     def better_than(self, other: _Pairing, alone: NDArray[np.bool_]) -> float:
         """By how much pairs of this one are more alike than either of their windows is with its partner in another one.
@@ -165,9 +164,9 @@ def _sides(base: Sequence[Window], head: Sequence[Window]) -> tuple[_Side, _Side
     sides = []
     for windows in (base, head):
         names, work = names_of(windows), Work.of(windows)
-        kind = [kinds.setdefault(re.sub("[0-9]+", "", name), len(kinds)) for name in names]
-        says = (work.total > 0) & ~np.array([window.open_end for window in windows])
-        sides.append(_Side(names, Series(work, np.array(kind, np.int64), says)))
+        kind = [kinds.setdefault(kind_of(name), len(kinds)) for name in names]
+        informative = (work.total > 0) & ~np.array([window.open_end for window in windows])
+        sides.append(_Side(names, Series(work, np.array(kind, np.int64), informative)))
     return sides[0], sides[1]
 
 
@@ -207,7 +206,7 @@ def _better(base: _Side, head: _Side, named: Pairs) -> Pairs | None:
 def _uncovered(base: Series, head: Series, by_name: _Pairing) -> NDArray[np.bool_]:
     """Windows of base of kinds of which names pair fewer than half, bool."""
     kinds = int(max(base.kind.max(), head.kind.max())) + 1
-    ours, theirs = (np.bincount(side.kind[side.says], minlength=kinds) for side in (base, head))
+    ours, theirs = (np.bincount(side.kind[side.informative], minlength=kinds) for side in (base, head))
     both = np.minimum(ours, theirs)
     uncovered: NDArray[np.bool_] = (both >= _FEWEST) & (
         2 * np.bincount(base.kind[by_name.base], minlength=kinds) < both

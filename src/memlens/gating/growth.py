@@ -23,11 +23,11 @@ from memlens.analyzers.trend import MINIMUM, judge
 if TYPE_CHECKING:
     from memlens.gating.figures import RunFigures
 
-__all__ = ["Growth", "allowed_gain", "growth_of"]
+__all__ = ["SeriesGrowth", "allowed_gain", "growth_of"]
 
 
 @dataclass(frozen=True)
-class Growth:
+class SeriesGrowth:
     """What a series of windows gained.
 
     Attributes:
@@ -55,18 +55,18 @@ class Growth:
         }
 
 
-def growth_of(run: RunFigures, first: int | None = None) -> Growth | None:
+def growth_of(run: RunFigures, first: int | None = None) -> SeriesGrowth | None:
     """What the series of a run gained, or the ``first`` windows of it; ``None`` where these are too few to tell."""
     series: Sequence[int] = [window.live_bytes for window in run.series[:first]]
     if len(series) < MINIMUM:
         return None
     trend = judge(np.array(series, np.int64))
     if trend.verdict != "growing":
-        return Growth(len(series), trend.verdict)
+        return SeriesGrowth(len(series), trend.verdict)
     # The rate is a whole number of bytes by a number of windows: as a fraction it is exact again.
     rate = Fraction(trend.gained_bytes_per_window).limit_denominator(len(series))
     since = None if trend.since is None else run.series[trend.since].name
-    return Growth(len(series), trend.verdict, trend.gained_bytes, rate, since)
+    return SeriesGrowth(len(series), trend.verdict, trend.gained_bytes, rate, since)
 
 
 def allowed_gain(run: RunFigures, head: RunFigures) -> int | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from memlens.errors import AnchorError
-from memlens.slicing import BEFORE, numbered
+from memlens.slicing import BEFORE, kind_of, numbered
 
 if TYPE_CHECKING:
     from memlens.gating.figures import RunFigures, WindowFigures
@@ -134,7 +133,7 @@ def _lacking(
 ) -> tuple[list[BaseWindow], list[BaseWindow], list[BaseWindow]]:
     """What of the base the log lacks: what is missing, what it did not reach, and what accepted runs lack, too."""
     reached = [window for window in windows if id(window) in partner and window.name != BEFORE]
-    kinds = {_kind(window.name) for window in reached}
+    kinds = {kind_of(window.name) for window in reached}
     last = windows.index(reached[-1]) if reached else len(windows)
     missing, not_reached, optional = [], [], []
     for place, window in enumerate(windows):
@@ -142,13 +141,8 @@ def _lacking(
             continue
         if not window.everywhere:
             optional.append(window)
-        elif place > last and (_kind(window.name) in kinds or not window.closed):
+        elif place > last and (kind_of(window.name) in kinds or not window.closed):
             not_reached.append(window)
         else:
             missing.append(window)
     return missing, not_reached, optional
-
-
-def _kind(name: str) -> str:
-    """A name without its numbers: ``STEP 3`` and ``STEP 4``, ``EVAL`` and ``EVAL #2`` are of one kind."""
-    return re.sub(r"[0-9]+", "", re.sub(r" #[0-9]+\Z", "", name))

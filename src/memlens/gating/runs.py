@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from memlens.gating.figures import RESERVED_DOUBTS, RunFigures, figures_of
 from memlens.parsing.inputs import check_alike
 from memlens.reading import ReadAs, Reading, input_name
-from memlens.slicing import suspect_anchors
+from memlens.slicing import open_window, suspect_anchors
 from memlens.trust.case import place_word
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class Run:
         for note in self.log.trust.notes:
             if note.code == "traceback":
                 yield f"{self.name}: {note.message}"
-        if not self.cut.series and self.windows[0].open_end:
-            yield f"{self.name}: {self.windows[0].name} runs to the end of the log: no end anchor closes it"
+        if not self.cut.series and (remark := open_window(self.windows)) is not None:
+            yield f"{self.name}: {remark}"
 
     def out_of_memory(self) -> str:
         """That it ran out of memory, in words; ``""`` where it did not."""

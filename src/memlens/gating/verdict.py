@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from memlens.analyzers.growth import Pile
     from memlens.cut import Cut
     from memlens.diffing.result import WindowDiff
-    from memlens.gating.growth import Growth
+    from memlens.gating.growth import SeriesGrowth
     from memlens.gating.judging import Judged
     from memlens.gating.limits import Limit, Metric
     from memlens.trust import Trust
@@ -92,7 +92,7 @@ class Verdict:
     base_windows: int = 0
     judged_windows: int = 0
     runs: int = 0
-    growth: Growth | None = None
+    growth: SeriesGrowth | None = None
     piling: tuple[Pile, ...] = ()
     blame: tuple[Blame, ...] = ()
     unblamed: int = 0

@@ -15,6 +15,7 @@ from memlens.reports.diff_findings import (
     one_sided_table,
     untimely_table,
 )
+from memlens.reports.place_words import format_place
 from memlens.reports.text import format_change, format_count, format_explained, plural
 from memlens.units import format_bytes, format_signed
 
@@ -124,7 +125,7 @@ def _kept(findings: Sequence[Finding]) -> Iterator[Line]:
             continue
         sides = [finding.head if which == "head" else finding.base for finding in kept]
         lines = [side.alloc_line for side in sides if side is not None and side.alloc_line is not None]
-        since = f", from line {format_count(min(lines))} on" if lines else ""
+        since = f", from {format_place(min(lines))} on" if lines else ""
         parts = [f"{format_count(finding.count)} × {format_bytes(finding.size_bytes)}" for finding in kept[:_PARTS]]
         rest = f" and {format_count(len(kept) - _PARTS)} more" if len(kept) > _PARTS else ""
         yield Line(
