@@ -4,7 +4,7 @@ What is leaked never comes back, so the level never again falls below what was l
 memory comes and goes above it.  A series grows where a stretch of it up to its end (a *tail*) has
 
 * a floor that rises by more than the level *came back* before (its largest fall from any earlier level), by a factor,
-* in several steps of comparable size, and not in one jump,
+* in several steps of comparable size, and in several parts of the tail, not in a jump or two,
 * that keep coming: the later half of the tail gains about as much as the earlier one.  Memory that fills up ever more slowly does not.
 
 What swings within ``width`` windows is taken out by looking at the lowest level of each ``width`` windows in a row, for widths from 1 to
@@ -45,6 +45,11 @@ _BEYOND = (5, 4)
 #: How many steps of equal size the rise is worth, at least; below so many they must come evenly.
 _STEPS, _MANY = 3.7, 6
 _EVEN = 2.0
+#: The same once steps next to each other count as one: those within a width, or within such a part of the tail; of few stretches so large a
+#: share of them.
+_PARTS, _SHARE = 6, 0.7
+#: The later rises of few windows add up to so many tenths of the earlier ones, at least.
+_LASTING = 9
 #: How far lowest levels may wander within a width, against a random walk of the same steps (1), times the root of the width.
 _WANDER = 0.5
 #: How much slower than the earlier half the later half of a tail may gain, as :func:`_slowing` counts it.
@@ -141,7 +146,12 @@ def _growing_tail(live: Ints) -> _Tail | None:
 def _rises_throughout(live: Ints) -> bool:
     """Whether few windows rise one after the other and do not slow down; the first rise is the warm-up's."""
     rises = np.diff(live)
-    return len(live) >= MINIMUM and bool((rises > 0).all()) and 2 * int(rises[1:].min()) >= int(rises[1:].max())
+    if len(live) < MINIMUM or not (rises > 0).all():
+        return False
+    counted = rises[1:]
+    half = len(counted) // 2
+    lasting = 10 * int(counted[-half:].sum()) >= _LASTING * int(counted[:half].sum())
+    return lasting and 2 * int(counted.min()) >= int(counted.max())
 
 
 def _widths(windows: int) -> Iterator[int]:
@@ -185,8 +195,8 @@ def _grows(live: Ints, lowest: Ints, floor: Ints, start: int, width: int, beyond
     rest = gain - largest
     if rest <= 0 or rest < 0.2 * gain or rest < beyond:
         return False
-    worth = 1 + rest**2 / (float((steps**2).sum()) - largest**2)  # of steps beside the largest one
-    if worth < _STEPS:
+    worth = _worth(steps)
+    if worth < _STEPS or _jumps(steps, max(width, len(steps) // _PARTS)):
         return False
     if width > 1 and _wander(live, lowest, start, width) > _WANDER / width**0.5:
         return False
@@ -202,6 +212,27 @@ def _grows(live: Ints, lowest: Ints, floor: Ints, start: int, width: int, beyond
     middle = (at + 1) / 2
     logarithm = float(np.log(middle / at) + np.log(middle)) / -float(np.log(at))
     return at <= 0.5 and slowing + doubt <= 0.6 * logarithm
+
+
+def _jumps(steps: Floats, stretch: int) -> bool:
+    """Whether the rise is worth too few steps where those within ``stretch`` windows count as one.
+
+    A jump of the level beside noise lifts the floor in several steps: before it, the lowest level is that of ever fewer windows.
+    """
+    total = np.concatenate([[0.0], np.cumsum(steps)])
+    least = min(_STEPS, _SHARE * len(steps) / stretch)
+    for phase in range(0, stretch, max(1, stretch // 8)):
+        merged = np.diff(total[np.unique([0, *range(phase, len(steps), stretch), len(steps)])])
+        if _worth(merged) < least:
+            return True
+    return False
+
+
+def _worth(steps: Floats) -> float:
+    """How many steps of equal size a rise is worth; the largest one counts as one."""
+    largest = float(steps.max())
+    others = float((steps**2).sum()) - largest**2
+    return 1 + (float(steps.sum()) - largest) ** 2 / others if others > 0 else 1.0
 
 
 def _slowing(steps: Floats, gain: float) -> float:
