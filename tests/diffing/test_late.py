@@ -34,6 +34,11 @@ def compared(base: Window, head: Window) -> WindowDiff:
     return diff_windows([(base, head)])[0]
 
 
+def pulses(count: int, first: int = 1000) -> list[tuple[Kind, int, int]]:
+    """So many blocks, each of its own size, one at a time."""
+    return [row for n in range(first, first + count) for row in ((A, 16 * n, n), (F, 16 * n, n))]
+
+
 def test_a_free_that_comes_much_later_below_the_peak_is_named_with_what_is_allocated_meanwhile() -> None:
     # Block 1 is freed at once in base, and after ten allocations of 10, 20, … 100 bytes in head; the peak is a block of 1000 before.
     peak = [(A, 1000, 9), (F, 1000, 9)]
@@ -79,16 +84,20 @@ def test_a_thread_that_waits_for_another_one_frees_nothing_late() -> None:
     assert (finding.size_bytes, finding.count, finding.late_by_allocs) == (256, 1, 20)
 
 
+@pytest.mark.parametrize(("later", "late"), [(0, 0), (7, 0), (8, 1)])
+def test_what_lives_as_long_among_blocks_of_its_own_run_is_not_late(later: int, late: int) -> None:
+    # A longer run: base has 30 blocks more while the block lives, and head goes on with what base does after that.
+    more, common = pulses(30, 3000), pulses(60)
+    base = whole([(A, 64, 1), *more, (F, 64, 1), *common])
+    head = whole([(A, 64, 1), *common[: 60 + 2 * later], (F, 64, 1), *common[60 + 2 * later :]])
+    assert compared(base, head).late_frees == compared(head, base).late_frees == late
+
+
 def test_a_free_that_comes_a_little_later_is_not_named() -> None:
     rest = [row for n in range(1, 40) for row in ((A, 10 * n, 50 + n), (F, 10 * n, 50 + n))]
     base = whole([(A, 64, 1), (F, 64, 1), *rest])
     head = whole([(A, 64, 1), *rest[:10], (F, 64, 1), *rest[10:]])  # five allocations later
     assert compared(base, head).late_frees == 0
-
-
-def pulses(count: int, first: int = 1000) -> list[tuple[Kind, int, int]]:
-    """So many blocks, each of its own size, one at a time."""
-    return [row for n in range(first, first + count) for row in ((A, 16 * n, n), (F, 16 * n, n))]
 
 
 @pytest.mark.parametrize(("later", "late"), [(12, 0), (18, 0), (30, 1)])
