@@ -102,6 +102,43 @@ def test_what_differs_beside_the_factor_is_named_and_every_byte_is_accounted_for
         assert not window.same
 
 
+def blocks(sizes: list[int]) -> Window:
+    """Blocks of these sizes, one at a time."""
+    return whole([row for n, size in enumerate(sizes) for row in ((Kind.ALLOC, size, n), (Kind.FREE, size, n))])
+
+
+@pytest.mark.parametrize("factor", [Fraction(5, 3), Fraction(7, 11), Fraction(16)], ids=str)
+def test_less_simple_factors_are_found_as_well(factor: Fraction) -> None:
+    sizes = [3 * 11 * 1024 * n for n in range(1, 30)]
+    found = common_factor([blocks(sizes)], [blocks([int(size * factor) for size in sizes])])
+    assert found is not None
+    assert found.value == factor
+
+
+@pytest.mark.parametrize(("count", "different", "found"), [(16, 4, True), (15, 4, False), (16, 3, False)])
+def test_few_blocks_or_few_sizes_tell_no_factor(count: int, different: int, found: bool) -> None:
+    sizes = [10_000 * (1 + n % different) for n in range(count)]
+    factor = common_factor([blocks(sizes)], [blocks([3 * size for size in sizes])])
+    assert (factor is not None) == found
+
+
+def test_sizes_times_a_factor_in_another_order_are_another_program() -> None:
+    sizes = [10_000 * n for n in range(1, 60)]
+    other = [3 * size for size in sizes]
+    assert common_factor([blocks(sizes)], [blocks(other)]) is not None
+    for n in range(0, 58, 6):  # of six threes that follow each other two stay
+        other[n], other[n + 1] = other[n + 1], other[n]
+    assert common_factor([blocks(sizes)], [blocks(other)]) is None
+
+
+@pytest.mark.parametrize(("small", "found"), [(90, True), (110, False)])
+def test_blocks_that_are_large_enough_must_hold_half_of_all_bytes(small: int, found: bool) -> None:
+    sizes = [10_000 * n for n in range(1, 20)]
+    rest = [8000] * (sum(sizes) * small // 100 // 8000)
+    factor = common_factor([blocks(sizes + rest)], [blocks([3 * size for size in sizes] + rest)])
+    assert (factor is not None) == found
+
+
 def test_two_equal_programs_times_a_factor_do_the_same_work_and_are_not_the_same() -> None:
     rows = [row for n in range(1, 40) for row in ((Kind.ALLOC, 4096 * n, n), (Kind.FREE, 4096 * n, n))]
     base, head = whole(rows), whole([(kind, 2 * size, addr) for kind, size, addr in rows])

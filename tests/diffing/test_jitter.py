@@ -52,6 +52,19 @@ def test_held_blocks_and_a_temporary_among_which_neighbours_changed_places_miss_
     assert found.moved == 2
 
 
+@pytest.mark.parametrize(("between", "missing"), [(1, 1), (2, 0)])
+def test_of_two_blocks_that_changed_places_one_may_have_lost_its_free(between: int, missing: int) -> None:
+    # The large blocks pair in order; the small one is across so many of them in head, and is not freed there.
+    large = [row for n in range(between) for row in ((Kind.ALLOC, 1 << 20, 10 + n), (Kind.FREE, 1 << 20, 10 + n))]
+    small = (Kind.ALLOC, 256, 1)
+    rows = [small, (Kind.FREE, 256, 1), *large], [*large, small]
+    base, head = (Window(EventLog.from_rows(of), "all", 0, len(of), 0, len(of), 1, len(of)) for of in rows)
+    (found,), (back,) = diff_windows([(base, head)]), diff_windows([(head, base)])
+    assert found_sizes(found, "missing_free") == found_sizes(back, "extra_free") == ({256: 1} if missing else {})
+    # Farther away the one is a temporary that is gone, and the other one is new.
+    assert found_sizes(found, "only_base", "only_head") == ({} if missing else {256: 2})
+
+
 @pytest.mark.parametrize("direction", [1, -1])
 def test_a_long_window_whose_neighbours_changed_places_is_aligned_at_the_exact_cost(
     shared: Path, direction: int

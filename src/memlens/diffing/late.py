@@ -136,11 +136,13 @@ class _Clock:
         born: Common allocations in the sequence before it.
         life: Those between its ALLOC and its FREE.
         life_bytes: Their bytes.
+        own_life: All allocations between the two, common ones or not.
     """
 
     born: Ints
     life: Ints
     life_bytes: Ints
+    own_life: Ints
 
     @classmethod
     def of(cls, blocks: Blocks, sequence: Ints, common: Ints) -> _Clock:
@@ -157,7 +159,9 @@ class _Clock:
         ended = np.maximum(
             np.searchsorted(ticks, begin + np.where(blocks.held, blocks.event, blocks.free)), at + itself
         )
-        return cls(at - before, ended - at - itself, size[ended] - size[at + itself])
+        every = np.sort(begin + blocks.event)
+        own_life = np.searchsorted(every, begin + blocks.free) - np.searchsorted(every, begin + blocks.event) - 1
+        return cls(at - before, ended - at - itself, size[ended] - size[at + itself], own_life)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,9 +211,11 @@ def _late(found: Match, limits: _Limits, base: _Clock, head: _Clock) -> Ints:
     left, right = _freed_pairs(found, found.partner)
     window = found.base.window[left]
     apart = head.life[right] - base.life[left]
+    # What one run alone allocates while the block is live is no time for the other, but the block lives as long.
+    own = head.own_life[right] - base.own_life[left]
     long = np.minimum(np.minimum(base.life[left], head.life[right]), limits.pairs[window] // _LONG_SHARE)
-    late[left[(apart >= limits.head[window]) & (apart >= long)]] = 1
-    late[left[(-apart >= limits.base[window]) & (-apart >= long)]] = -1
+    late[left[(np.minimum(apart, own) >= limits.head[window]) & (apart >= long)]] = 1
+    late[left[(np.minimum(-apart, -own) >= limits.base[window]) & (-apart >= long)]] = -1
     return late
 
 
