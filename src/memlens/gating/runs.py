@@ -12,6 +12,7 @@ from memlens.gating.figures import RESERVED_DOUBTS, RunFigures, figures_of
 from memlens.parsing.inputs import check_alike, several_devices, without_cpu
 from memlens.reading import ReadAs, Reading, input_name
 from memlens.slicing import suspect_anchors
+from memlens.trust.report import PEAK_MAY_BE_EARLIER
 
 if TYPE_CHECKING:
     from memlens.cut import Cut
@@ -56,6 +57,8 @@ class Run:
         """What to know of it."""
         for what in self.left_out:
             yield f"{self.name}: {what}"
+        if self.log.trust.peak_may_be_earlier:
+            yield f"{self.name}: {PEAK_MAY_BE_EARLIER}"
         for note in self.log.trust.notes:
             if note.code == "traceback":
                 yield f"{self.name}: {note.message}"

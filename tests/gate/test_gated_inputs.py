@@ -1,11 +1,13 @@
-"""A trace with memory of the CPU beside that of GPUs: the GPU is judged, and never held against a CPU."""
+"""Inputs that tell of a part: the GPU of a trace with the CPU too, and a snapshot of the last entries of a run."""
 
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
+from snapshots import Allocator, pickled, snapshot
 
 import memlens
 from memlens.errors import InputError, UsageError
@@ -57,3 +59,14 @@ def test_a_gpu_is_not_held_against_the_cpu(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"gpu\.json has memory of a GPU and .*cpu\.json of the CPU"):
             memlens.gate(head, base_log=base)
     assert memlens.gate(gpu, base_log=cpu, device=-1).verdict == "pass"
+
+
+def test_where_the_peak_may_lie_before_the_input_a_budget_says_so(tmp_path: Path) -> None:
+    made = [Allocator(random.Random(3)).run(200)]
+    whole, last, none = tmp_path / "whole.pickle", tmp_path / "last.pickle", tmp_path / "none.pickle"
+    for path, kept in ((whole, None), (last, 20), (none, 0)):
+        path.write_bytes(pickled(snapshot(made, last=kept)))
+    said = "The peak may lie before the first recorded event: what came before is not in the input."
+    assert memlens.gate(whole, budgets="peak=1TiB").notes == ()
+    for path in (last, none):
+        assert memlens.gate(path, budgets="peak=1TiB").notes == (f"{path}: {said}",)
