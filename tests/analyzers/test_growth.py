@@ -31,6 +31,9 @@ def series(*values: int) -> np.ndarray:
         ([4, 3, 2, 1], "shrinking"),
         ([1, 2, 2, 3], "flat"),
         ([0, 500, 750, 875, 937], "flat"),  # fills up ever more slowly
+        ([0, 900, 1000, 1090], "growing"),  # of two rises the later one is nine tenths of the earlier one
+        ([0, 900, 1000, 1089], "flat"),
+        ([0, 900, 1000, 1050, 1140], "growing"),  # the rise in the middle counts for neither half
         ([100, 200, 300, 400, 500, 600, 500], "swinging"),
         ([7] * 30, "flat"),
         (list(range(0, 512 * 30, 512)), "growing"),
@@ -81,6 +84,20 @@ def test_over_all_kinds_95_of_100_leaks_are_found_and_at_most_2_of_100_alarms_ar
     alarms = [grown(kind, n, 6, seed=5) for kind in NO_LEAKS for n in (20, 50)]
     assert sum(found) >= 0.95 * 6 * len(found)
     assert sum(alarms) <= 0.02 * 6 * len(alarms)
+
+
+@pytest.mark.parametrize("windows", range(4, 31))
+@pytest.mark.parametrize("soon", [0.5, 1.0])
+def test_a_cache_that_fills_like_a_logarithm_is_no_leak_however_few_windows_there_are(
+    windows: int, soon: float
+) -> None:
+    assert judge(np.round(1e9 * np.log(np.arange(windows) + soon)).astype(np.int64)).verdict == "flat"
+
+
+@pytest.mark.parametrize("name", ["jumps_in_noise", "jumps_beside_a_swing"])
+def test_two_jumps_of_the_level_are_no_growth_beside_noise_or_a_swing(name: str) -> None:
+    kind = next(kind for kind in NO_LEAKS if kind.__name__ == name)
+    assert sum(grown(kind, 500, 40, seed) for seed in range(3)) <= 4
 
 
 @pytest.mark.parametrize("windows", LENGTHS)

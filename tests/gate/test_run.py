@@ -527,3 +527,24 @@ def test_memlens_gate_is_the_function_whatever_was_imported_before(first: str) -
         [sys.executable, "-c", code], env={"PYTHONPATH": ":".join(filter(None, sys.path))}, check=False
     )
     assert ran.returncode == 0
+
+
+def test_a_window_that_an_end_closes_in_the_base_only_was_cut_short_and_is_not_judged(tmp_path: Path) -> None:
+    # GIVEN a run that leaves 1 KiB behind between its anchors, and one that was killed while 100 MiB were live
+    lines = ["START TRAIN", f"+{100 * MIB}@a", "+1024@b", f"-{100 * MIB}@a"]
+    whole = log(tmp_path, "whole.log", *lines, "START DONE", "+512@c")
+    killed = log(tmp_path, "killed.log", *lines[:-1])
+    memlens.accept(whole, tmp_path / "memory.json", start="START TRAIN", end="START DONE")
+    # THEN what it had not freed yet is no regression, and what it did not reach is no pass
+    cut_short = memlens.gate(killed, baseline=tmp_path / "memory.json")
+    assert (cut_short.verdict, cut_short.failing) == ("unjudged", ())
+    assert any("no end anchor closes it" in note for note in cut_short.notes)
+    # AND a peak over the limit is one all the same
+    worse = log(tmp_path, "worse.log", *lines[:-1], f"+{9 * MIB}@d")
+    assert found(memlens.gate(worse, baseline=tmp_path / "memory.json")) == [(WHOLE, "peak")]
+    # AND so the other way round, where the base was cut short; two that no end closes are judged by each other
+    cut = {"start": "START TRAIN", "end": "START DONE"}
+    assert memlens.gate(whole, base_log=killed, **cut).verdict == "unjudged"
+    assert {("START TRAIN", "rise"), ("START TRAIN", "remaining")} < set(
+        found(memlens.gate(worse, base_log=killed, **cut))
+    )

@@ -277,6 +277,16 @@ def jump_in_noise(chance: Chance, n: int) -> tuple[Floats, int | None]:
     return _wide(chance, 1, 100) * (np.arange(n) >= chance.integers(1, n)) + _noise(chance, n), None
 
 
+def jumps_in_noise(chance: Chance, n: int) -> tuple[Floats, int | None]:
+    at, size = chance.integers(1, n, 2), [_wide(chance, 0.3, 20), _wide(chance, 0.3, 20)]
+    return ((np.arange(n)[:, None] >= at) * size).sum(1) + _noise(chance, n), None
+
+
+def jumps_beside_a_swing(chance: Chance, n: int) -> tuple[Floats, int | None]:
+    at, size = chance.integers(1, n, 2), chance.uniform(0.1, 5, 2)
+    return ((np.arange(n)[:, None] >= at) * size).sum(1) + _swing(chance, n, 4), None
+
+
 def late_plateau(chance: Chance, n: int) -> tuple[Floats, int | None]:
     return 5.0 * (np.arange(n) >= n - chance.integers(1, max(2, n // 4))) + 0.1 * _noise(chance, n), None
 
@@ -402,8 +412,17 @@ def widening(chance: Chance, n: int) -> tuple[Floats, int | None]:
 
 
 NO_LEAKS: tuple[Maker, ...] = (
-    *(flat, noise, one_jump, two_jumps, jump_in_noise, late_plateau, saturating, saturating_in_noise),
-    *(staircase_that_ends, cache_that_fills, logarithmic, cache_by_chance, swinging, swinging_in_noise),
+    *(flat, noise, one_jump, two_jumps, jump_in_noise, jumps_in_noise, jumps_beside_a_swing, late_plateau),
+    *(
+        saturating,
+        saturating_in_noise,
+        staircase_that_ends,
+        cache_that_fills,
+        logarithmic,
+        cache_by_chance,
+        swinging,
+        swinging_in_noise,
+    ),
     *(swinging_unevenly, two_levels, random_walk, lazy_walk, reverting_walk, sawteeth, uneven_sawteeth),
     *(cut_in_mid_tooth, sawteeth_in_noise, alternating, every_kth, heavy_tails, one_outlier, shrinking),
     *(freed_and_back, widening),

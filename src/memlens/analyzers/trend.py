@@ -205,13 +205,17 @@ def _grows(live: Ints, lowest: Ints, floor: Ints, start: int, width: int, beyond
         return False
     slowing = _slowing(steps, gain)
     before = (floor[start] - floor[max(0, start - length)]) / max(1, min(start, length)) * (length - 1) / gain
+    # Memory that fills up ever more slowly looks like a leak that slows down, too.
     if before < 0.5:
-        return slowing + 0.25 * doubt <= _SLOWING
-    # More was gained before: memory that fills up ever more slowly looks like this, too.  A logarithm would slow down by so much.
-    at = max(start, 0.5) / m
+        return slowing + 0.25 * doubt <= min(_SLOWING, 0.6 * _logarithm(0.5 / length))
+    at = max(start, 0.5) / m  # more was gained before
+    return at <= 0.5 and slowing + doubt <= 0.6 * _logarithm(at)
+
+
+def _logarithm(at: float) -> float:
+    """How much slower a logarithm gains in the later half of what follows ``at``, a share of its course, than in the earlier one."""
     middle = (at + 1) / 2
-    logarithm = float(np.log(middle / at) + np.log(middle)) / -float(np.log(at))
-    return at <= 0.5 and slowing + doubt <= 0.6 * logarithm
+    return float(np.log(middle / at) + np.log(middle)) / -float(np.log(at))
 
 
 def _jumps(steps: Floats, stretch: int) -> bool:

@@ -16,6 +16,7 @@ from memlens.events import EventLog, Kind
 from memlens.parsing.inputs import device_label, without_cpu
 from memlens.parsing.urls import is_url
 from memlens.reading import ReadAs, Reading, input_name
+from memlens.trust.report import PEAK_MAY_BE_EARLIER
 
 if TYPE_CHECKING:
     from memlens.facts import OutOfMemory
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from memlens.slicing import Window
 
 __all__ = ["Order", "record"]
-
-_EARLIER = "The peak may lie before the first recorded event: what came before is not in the input."
 
 #: A run ended in an out-of-memory failure where at most one in so many of its allocations comes after the message: what the
 #: process still allocates while it goes down.  A run that caught the failure and went on allocates far more.
@@ -107,7 +106,10 @@ def _recorded(order: Order, log: EventLog) -> Run:
         run,
         windows=_figures(windows, run.oom),
         notes=() if doubt is None else (doubt,),
-        remarks=(*filter(None, [open_window(windows)]), *((_EARLIER,) if log.trust.peak_may_be_earlier else ())),
+        remarks=(
+            *filter(None, [open_window(windows)]),
+            *((PEAK_MAY_BE_EARLIER,) if log.trust.peak_may_be_earlier else ()),
+        ),
     )
 
 

@@ -85,7 +85,8 @@ def pair_runs(base: Sequence[RunFigures], head: RunFigures, *, series: bool) -> 
         return PairedRuns(new=head.windows)
     if not series:
         figures = tuple(run.windows[0] for run in base)
-        return PairedRuns(((BaseWindow(figures[0].name, figures), head.windows[0]),), take_open=True)
+        window = BaseWindow(figures[0].name, figures)
+        return PairedRuns(((window, head.windows[0]),), take_open=head.windows[0].open_end and not window.closed)
     windows = _joined(base)
     found = _by_name(windows, head.windows)
     partner = {id(old): new for old, new in found}

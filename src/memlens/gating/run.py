@@ -109,7 +109,7 @@ def gate(
     doubtful = bool(reasons)
     windows = [window for window, _ in paired.judged if window.name != BEFORE]
     if not failing:
-        reasons += _nothing_judged(rows, bool(windows) or not base or not cut.series)
+        reasons += _nothing_judged(rows, bool(windows) or not base)
     found = Verdict(
         "unjudged" if reasons else "regression" if failing else "pass",
         head.name,

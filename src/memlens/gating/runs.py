@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memlens.errors import InputError
 from memlens.gating.figures import RESERVED_DOUBTS, RunFigures, figures_of
-from memlens.parsing.inputs import check_alike
+from memlens.parsing.inputs import check_alike, several_devices, without_cpu
 from memlens.reading import ReadAs, Reading, input_name
 from memlens.slicing import open_window, suspect_anchors
 from memlens.trust.case import place_word
+from memlens.trust.report import PEAK_MAY_BE_EARLIER
 
 if TYPE_CHECKING:
     from memlens.cut import Cut
@@ -35,6 +37,7 @@ class Run:
         cut: Where it was cut.
         windows: Its windows.
         figures: Its figures, with an entry for each window.
+        left_out: What of the input is not looked at, in words.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Run:
     cut: Cut
     windows: tuple[Window, ...]
     figures: RunFigures
+    left_out: tuple[str, ...] = ()
 
     def doubts(self) -> Iterator[str]:
         """Why its figures may be wrong."""
@@ -52,6 +56,10 @@ class Run:
 
     def notes(self) -> Iterator[str]:
         """What to know of it."""
+        for what in self.left_out:
+            yield f"{self.name}: {what}"
+        if self.log.trust.peak_may_be_earlier:
+            yield f"{self.name}: {PEAK_MAY_BE_EARLIER}"
         for note in self.log.trust.notes:
             if note.code == "traceback":
                 yield f"{self.name}: {note.message}"
@@ -72,7 +80,10 @@ def read_runs(
 ) -> list[Run]:
     """Read and cut logs of one kind; one that is given twice is read once.
 
+    Of an input with the CPU and one GPU it is the GPU.
+
     Raises:
+        UsageError: One has several GPUs, and none was named.
         InputError: One of them cannot be read, or is of another kind than the first.
         AnchorError: An anchor marks no line of one.
     """
@@ -81,13 +92,28 @@ def read_runs(
     for place, given in enumerate(logs):
         same = next((run for run, earlier in zip(runs, logs[:place], strict=True) if _same(given, earlier)), None)
         if same is None:
-            log = reading.read(given)
+            devices, left_out = without_cpu(reading.read_all(given))
+            log = devices[0]
+            if len(devices) > 1:
+                raise several_devices(input_name(given), devices)
             if runs:
                 check_alike(log, runs[0].log)
+                _check_device(log, runs[0])
             windows = cut.windows(log)
-            same = Run(input_name(given), log, cut, windows, figures_of(windows, trust=trust))
+            same = Run(input_name(given), log, cut, windows, figures_of(windows, trust=trust), left_out)
         runs.append(same)
     return runs
+
+
+def _check_device(log: EventLog, first: Run) -> None:
+    """Refuse to hold memory of a GPU against memory of the CPU."""
+    if None in (log.device, first.log.device) or (log.device == -1) == (first.log.device == -1):
+        return
+    gpu, cpu = (first.name, log.source.name) if log.device == -1 else (log.source.name, first.name)
+    raise InputError(
+        f"{gpu} has memory of a GPU and {cpu} of the CPU: these cannot be compared",
+        "Record both runs in the same way, or take the CPU of both (--device cpu).",
+    )
 
 
 def _same(one: Input, other: Input) -> bool:

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.facts import LineSample, OutOfMemory
 
-__all__ = ["Trust", "judge"]
+__all__ = ["PEAK_MAY_BE_EARLIER", "Trust", "judge"]
+
+#: What to say beside a peak where :attr:`Trust.peak_may_be_earlier`.
+PEAK_MAY_BE_EARLIER = "The peak may lie before the first recorded event: what came before is not in the input."
 
 
 @dataclass(frozen=True)
