@@ -86,6 +86,12 @@ def test_an_input_without_chunks_has_no_moments() -> None:
     assert segments_of(made([(A, 300, 5000)])).moments == ()
 
 
+def test_chunks_alone_do_not_say_that_they_are_free() -> None:
+    assert segments_of(made([(R, 300, 5000)])).moments == ()
+    # Unless the input says what was there before its first event: no block.
+    assert segments_of(made([(R, 300, 5000)], opening=1)).moments[1].free_bytes == 300
+
+
 def test_a_failure_is_a_moment_of_its_own_with_what_was_asked_for() -> None:
     oom = OutOfMemory(4, 5, "GPU 0", 4096, None, "oom")
     _, _, failed = segments_of(made(TWO_CHUNKS, ooms=(oom,))).moments
@@ -125,7 +131,7 @@ def test_a_chunk_reserved_again_at_its_old_address_is_another_one() -> None:
 
 
 def test_a_release_of_no_known_chunk_leaves_gaps_unknown() -> None:
-    assert segments_of(made([(R, 100, 1000), (X, 300, 0)])).moments[1].gaps is None
+    assert segments_of(made([(R, 100, 1000), (A, 10, 1000), (X, 300, 0)])).moments[1].gaps is None
     # The only chunk of that size is still in use.
     assert segments_of(made([(R, 100, 1000), (A, 10, 1000), (X, 100, 0)])).moments[1].gaps is None
 

@@ -162,11 +162,34 @@ def test_what_is_held_cannot_be_told_where_lines_have_no_addresses(memlens: Any,
         'samples = ["mem +1"]\n'
     )
     log = tmp_path / "run.log"
-    log.write_text("mem +1000\nmem +500\nmem -1000\n")
+    log.write_text("mem +1000\nmem +500\nmem -1000\nEXIT\nmem -500\n")
     ran = memlens("analyze", log, "--formats", formats, columns=120)
-    assert figures(ran.out)["Remaining"] == "500 B"
+    assert figures(ran.out)["Remaining"] == "0 B"
     assert "Live at the peak: cannot be told" in ran.out
     assert "Held at the end: cannot be told" in ran.out
+    # Nor is it in a window that takes nothing: 500 B are carried in, none of them is left.
+    ran = memlens("analyze", log, "--formats", formats, "--start", "EXIT", columns=120)
+    assert (figures(ran.out)["Peak"], figures(ran.out)["Live"]) == ("500 B", "0 B")
+    assert "Live at the peak: cannot be told" in ran.out
+    assert "Held (allocated here, not freed here): cannot be told" in ran.out
+
+
+def test_chunk_lines_alone_say_nothing_of_blocks(memlens: Any, tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(
+        "I0712 10:54:13.000001  1120 auto_growth_best_fit_allocator.cc:120] Not found and reallocate 1024(0x10), and remaining 0\n"
+    )
+    ran = memlens("analyze", log, columns=120)
+    assert "Held at the end: cannot be told" in ran.out
+    assert "free inside" not in ran.out
+
+
+def test_a_level_that_no_block_accounts_for_is_explained(memlens: Any, tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    line = "I0712 10:54:13.000001  1120 auto_growth_best_fit_allocator.cc:169] {} bytes, ptr = 0x10\n"
+    log.write_text(line.format("Alloc 1024") + line.format("Free 512") + "LATER\n" + line.format("Free 256"))
+    ran = memlens("analyze", log, "--start", "LATER", columns=120)
+    assert "Live at the peak: nothing.\n\nThe level is 512 B: FREEs that have no ALLOC in the log" in ran.out
 
 
 # --- windows of a snapshot ---

@@ -19,7 +19,6 @@ from memlens.analyzers.levels import profile
 from memlens.analyzers.pairing import live_events
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Later, Lazy, Result, Row
-from memlens.events import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,7 +105,7 @@ class Segments(Result):
     """Chunks and the gaps in them, at the peak, at the end, and at each out-of-memory failure of a window.
 
     Attributes:
-        moments: The peak, the end, and then failures in order; none where the input tells nothing of chunks.
+        moments: The peak, the end, and then failures in order; none where the input tells nothing of chunks, or of blocks.
         histogram: The gaps of each moment by size.
         pools: The same figures by memory pool and stream, where the input has them: the largest reserved first.
     """
@@ -158,7 +157,7 @@ class _Survey:
         rows: list[Moment] = []
         bins: list[GapBin] = []
         pools: list[Pool] = []
-        at_moments = list(self._moments()) if (log.kind > Kind.FREE).any() else []
+        at_moments = list(self._moments()) if log.tells_of_chunks and log.tells_of_blocks else []
         events = [stop - 1 if stop > log.facts.opening else None for _, stop, _, _ in at_moments]
         lines = Lines(log, events)
         for number, ((at, stop, message, requested), event) in enumerate(zip(at_moments, events, strict=True)):
