@@ -351,3 +351,15 @@ def test_a_chunk_that_a_torn_line_makes_too_long_ends_with_the_address_space() -
         (np.array([begin], np.uint64), np.array([1 << 40])), (np.array([begin + 2], np.uint64), np.array([3]))
     )
     assert list(zip(addr.tolist(), size.tolist(), strict=True)) == [(begin, 2), (begin + 5, 4)]
+
+
+def test_a_failure_that_is_printed_twice_is_one_moment_that_says_what_was_asked_for() -> None:
+    printed = [(4, None), (4, 4096), (5, 4096), (6, 4096), (6, 8192)]  # after the ALLOC at offset 4 it is another one
+    ooms = tuple(OutOfMemory(at, at + 1, "", size, None, "oom") for at, size in printed)
+    moments = segments_of(made(TWO_CHUNKS, ooms=ooms)).moments[2:]
+    assert [(moment.line, moment.requested_bytes) for moment in moments] == [(5, 4096), (6, 4096), (7, 8192)]
+
+
+def test_a_window_before_the_first_event_has_moments() -> None:
+    (found,) = segments([Window(made(TWO_CHUNKS), "w", 0, 0, 0, 0, 1, 0)])
+    assert [(moment.event, moment.reserved_bytes, moment.gaps) for moment in found.moments] == [(None, 0, 0)] * 2

@@ -296,3 +296,22 @@ def test_a_snapshot_whose_peak_may_lie_before_it_is_named_in_a_comparison(memlen
         "In 2 of 3 runs: The peak may lie before the first recorded event: what came before is not in the input."
         in text
     )
+
+
+def test_of_many_failures_the_first_ones_are_shown_beside_the_peak_and_the_end(memlens: Any, tmp_path: Path) -> None:
+    said = "I0712 10:54:13.000001  1120 auto_growth_best_fit_allocator.cc:120] {}\n"
+    alloc, free = (said.format(f"{what} 512 bytes, ptr = 0x1000") for what in ("Alloc", "Free"))
+    failed = "Out of memory error on GPU 0. Cannot allocate 32.000000GB memory on GPU 0, available memory is only 1.000000GB.\n"
+    log = tmp_path / "run.log"
+    log.write_text(
+        said.format("Not found and reallocate 1024(0x1000), and remaining 0") + (alloc + free + failed * 2) * 9
+    )
+    ran = memlens("analyze", log, columns=120)
+    assert "the run met 9 out-of-memory failures" in ran.out
+    table = ran.out[ran.out.index("Free inside chunks\n") :].splitlines()[2:]
+    assert [line[:14].rstrip() for line in table[:6]] == [
+        "the peak",
+        *["out of memory"] * 3,
+        "the end",
+        "… and 6 more f",
+    ]

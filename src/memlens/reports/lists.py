@@ -105,11 +105,13 @@ def _chunks(segments: Any, asked: Asked) -> Iterator[Table]:
         return
     asks = any(moment.requested_bytes is not None for moment in moments)
     columns = [column for column in _MOMENTS if asks or column.key != "requested_bytes"]
+    # The peak and the end, which come first, are always shown.
+    shown = sorted(moments[: max(asked.top, 3)], key=lambda moment: -1 if moment.event is None else moment.event)
     rows = [
         [_AT[moment.at] if column.key == "at" else getattr(moment, column.key) for column in columns]
-        for moment in sorted(moments, key=lambda moment: -1 if moment.event is None else moment.event)
+        for moment in shown
     ]
-    yield take(f"Free inside {many_chunks()}", columns, rows, len(rows), max(asked.top, 2), "failure")
+    yield take(f"Free inside {many_chunks()}", columns, rows, len(moments), len(rows), "failure")
     if asked.full and segments.pools:
         private = any(pool.pool is not None for pool in segments.pools)
         columns = [column for column in _POOLS if private or column.key != "pool"]
