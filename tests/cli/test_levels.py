@@ -315,3 +315,14 @@ def test_of_many_failures_the_first_ones_are_shown_beside_the_peak_and_the_end(m
         "the end",
         "… and 6 more f",
     ]
+
+
+def test_a_later_window_of_a_snapshot_does_not_hold_what_was_there_before_the_input(
+    memlens: Any, tmp_path: Path
+) -> None:
+    made = falling()
+    made["device_traces"][0][2]["user_metadata"] = "late"
+    ran = memlens("analyze", write(tmp_path, made), "--start", "START late", columns=120)
+    # Three of the seven MiB from before the input are live; the window takes one.
+    assert (figures(ran.out)["Rise"], figures(ran.out)["Live"]) == ("1.00 MiB", "4.00 MiB")
+    assert "Held (allocated here, not freed here): 1.00 MiB in 1 block\n" in ran.out
