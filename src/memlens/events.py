@@ -156,6 +156,16 @@ class EventLog:
         return sums[Kind.ALLOC] - sums[Kind.FREE], sums[Kind.RESERVE] - sums[Kind.RELEASE]
 
     @cached_property
+    def tells_of_blocks(self) -> bool:
+        """Whether allocated bytes are known: an event is of a block, or the input says what was there before its first event."""
+        return bool(self.facts.opening) or bool((self.kind <= Kind.FREE).any())
+
+    @cached_property
+    def tells_of_chunks(self) -> bool:
+        """Whether reserved bytes are known."""
+        return bool((self.kind > Kind.FREE).any())
+
+    @cached_property
     def lifetimes(self) -> Lifetimes:
         """ALLOC and FREE events paired by address, computed once."""
         from memlens.lifetimes import pair

@@ -214,3 +214,15 @@ class TestResults:
         pytest.importorskip("pandas")
         with pytest.raises(UsageError, match="no table 'held'"):
             self.peak.to_pandas("held")
+
+
+def test_groups_of_one_total_have_the_larger_blocks_first_and_then_the_earlier_ones() -> None:
+    # 200 bytes each: two blocks of 100 and one of 200; of the two that come to 300 one is freed later.
+    rows = [(A, 100, 1), (A, 100, 2), (A, 200, 3), (A, 300, 4), (A, 300, 5), (F, 300, 4)]
+    window = part(log_of(rows), 0, 5)
+    # At the peak the two blocks of 300 are one group, larger than the others.
+    assert [(row.size_bytes, row.count) for row in get("peak")(window).live] == [(300, 2), (200, 1), (100, 2)]
+    held = get("unmatched")(window).held
+    assert [(row.size_bytes, row.freed, row.first_event) for row in held] == [
+        (300, "later", 3), (300, "never", 4), (100, "never", 0), (200, "never", 2),
+    ]  # fmt: skip

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import memlens
 from memlens.analyzers import Segments, get
 from memlens.analyzers.chunks import gaps_between
+from memlens.analyzers.segments import segments
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts, OutOfMemory
 from memlens.reading import Reading
@@ -86,6 +87,12 @@ def test_an_input_without_chunks_has_no_moments() -> None:
     assert segments_of(made([(A, 300, 5000)])).moments == ()
 
 
+def test_chunks_alone_do_not_say_that_they_are_free() -> None:
+    assert segments_of(made([(R, 300, 5000)])).moments == ()
+    # Unless the input says what was there before its first event: no block.
+    assert segments_of(made([(R, 300, 5000)], opening=1)).moments[1].free_bytes == 300
+
+
 def test_a_failure_is_a_moment_of_its_own_with_what_was_asked_for() -> None:
     oom = OutOfMemory(4, 5, "GPU 0", 4096, None, "oom")
     _, _, failed = segments_of(made(TWO_CHUNKS, ooms=(oom,))).moments
@@ -125,7 +132,7 @@ def test_a_chunk_reserved_again_at_its_old_address_is_another_one() -> None:
 
 
 def test_a_release_of_no_known_chunk_leaves_gaps_unknown() -> None:
-    assert segments_of(made([(R, 100, 1000), (X, 300, 0)])).moments[1].gaps is None
+    assert segments_of(made([(R, 100, 1000), (A, 10, 1000), (F, 10, 1000), (X, 300, 0)])).moments[1].gaps is None
     # The only chunk of that size is still in use.
     assert segments_of(made([(R, 100, 1000), (A, 10, 1000), (X, 100, 0)])).moments[1].gaps is None
 
@@ -288,3 +295,71 @@ def test_chunks_that_are_mapped_and_unmapped_in_parts_are_those_of_a_model_page_
         assert (end.reserved_bytes, end.gaps, end.gap_bytes) == (len(mapped) * page, gaps, sum(free)), seed
         assert sum(row.reserved_bytes for row in pools) == len(mapped) * page
         assert (end.outside_bytes, sum(row.allocated_bytes for row in pools)) == (0, 60 * len(chosen))
+
+
+def test_a_window_that_never_rises_has_its_peak_where_it_starts() -> None:
+    # Two blocks of 1,000 bytes from the second and third event on, of which the window frees one after the other.
+    rows: Rows = [(R, 2000, 1000), (A, 1000, 1000), (A, 1000, 2000), (F, 1000, 1000), (A, 500, 1000), (F, 1000, 2000)]
+    (found,) = segments([Window(made(rows), "w", 3, 6, 0, 1 << 40, 1, 1)])
+    peak = found.moments[0]
+    assert (peak.event, peak.allocated_bytes, peak.gaps) == (2, 2000, 0)
+
+
+def test_before_the_first_recorded_event_there_is_no_event_to_name() -> None:
+    log = EventLog.from_rows([(R, 1000, 1000), (A, 400, 1000), (F, 400, 1000)], facts=Facts(opening=2))
+    peak, end = segments_of(log).moments
+    assert (peak.event, peak.line, peak.allocated_bytes, peak.largest_gap_bytes) == (None, None, 400, 600)
+    assert (end.event, end.allocated_bytes) == (2, 0)
+
+
+def test_where_blocks_hold_more_than_chunks_nothing_is_said_to_be_free() -> None:
+    end = segments_of(made([(R, 100, 0), (A, 300, 5000)])).moments[1]
+    assert (end.reserved_bytes, end.allocated_bytes, end.free_bytes) == (100, 300, None)
+
+
+def test_a_failure_belongs_to_the_window_that_holds_its_line() -> None:
+    log = made(TWO_CHUNKS, ooms=(OutOfMemory(4, 5, "GPU 0", 4096, None, "oom"),))
+    # Offsets [0, 4), [4, 5) and [5, 6).
+    cut = [Window(log, "w", lo, hi, lo, hi, lo + 1, hi) for lo, hi in ((0, 4), (4, 5), (5, 6))]
+    assert [sum(moment.at == "oom" for moment in one.moments) for one in segments(cut)] == [0, 1, 0]
+
+
+def test_what_is_unmapped_after_a_moment_is_there_at_that_moment() -> None:
+    log = made([(R, 1000, 1000), (A, 100, 1000), (X, 400, 1600)], chunks_join=True)
+    assert [segments_of(log, hi).moments[1].gap_bytes for hi in (2, 3)] == [900, 500]
+
+
+def test_a_gap_right_below_a_power_of_two_is_in_the_row_below() -> None:
+    """2 ** 54 - 1 is no floating-point number; the nearest one is 2 ** 54."""
+    log = made([(R, 1 << 54, 1 << 20), (A, 1, 1 << 20)])
+    (row,) = [row for row in segments_of(log).histogram if row.moment == 1]
+    assert (row.low_bytes, row.gap_bytes) == (1 << 53, (1 << 54) - 1)
+
+
+def test_a_block_that_begins_where_a_chunk_ends_is_outside() -> None:
+    assert segments_of(made([(R, 1000, 1000), (A, 10, 2000)])).moments[1].outside_bytes == 10
+
+
+def test_releases_of_which_only_some_have_an_address_leave_gaps_unknown() -> None:
+    rows: Rows = [(R, 100, 1000), (R, 100, 2000), (A, 10, 1000), (F, 10, 1000), (X, 100, 0), (X, 100, 2000)]
+    assert segments_of(made(rows)).moments[1].gaps is None
+
+
+def test_a_chunk_that_a_torn_line_makes_too_long_ends_with_the_address_space() -> None:
+    begin = (1 << 64) - 10
+    addr, size = gaps_between(
+        (np.array([begin], np.uint64), np.array([1 << 40])), (np.array([begin + 2], np.uint64), np.array([3]))
+    )
+    assert list(zip(addr.tolist(), size.tolist(), strict=True)) == [(begin, 2), (begin + 5, 4)]
+
+
+def test_a_failure_that_is_printed_twice_is_one_moment_that_says_what_was_asked_for() -> None:
+    printed = [(4, None), (4, 4096), (5, 4096), (6, 4096), (6, 8192)]  # after the ALLOC at offset 4 it is another one
+    ooms = tuple(OutOfMemory(at, at + 1, "", size, None, "oom") for at, size in printed)
+    moments = segments_of(made(TWO_CHUNKS, ooms=ooms)).moments[2:]
+    assert [(moment.line, moment.requested_bytes) for moment in moments] == [(5, 4096), (6, 4096), (7, 8192)]
+
+
+def test_a_window_before_the_first_event_has_moments() -> None:
+    (found,) = segments([Window(made(TWO_CHUNKS), "w", 0, 0, 0, 0, 1, 0)])
+    assert [(moment.event, moment.reserved_bytes, moment.gaps) for moment in found.moments] == [(None, 0, 0)] * 2

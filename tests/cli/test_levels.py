@@ -162,11 +162,34 @@ def test_what_is_held_cannot_be_told_where_lines_have_no_addresses(memlens: Any,
         'samples = ["mem +1"]\n'
     )
     log = tmp_path / "run.log"
-    log.write_text("mem +1000\nmem +500\nmem -1000\n")
+    log.write_text("mem +1000\nmem +500\nmem -1000\nEXIT\nmem -500\n")
     ran = memlens("analyze", log, "--formats", formats, columns=120)
-    assert figures(ran.out)["Remaining"] == "500 B"
+    assert figures(ran.out)["Remaining"] == "0 B"
     assert "Live at the peak: cannot be told" in ran.out
     assert "Held at the end: cannot be told" in ran.out
+    # Nor is it in a window that takes nothing: 500 B are carried in, none of them is left.
+    ran = memlens("analyze", log, "--formats", formats, "--start", "EXIT", columns=120)
+    assert (figures(ran.out)["Peak"], figures(ran.out)["Live"]) == ("500 B", "0 B")
+    assert "Live at the peak: cannot be told" in ran.out
+    assert "Held (allocated here, not freed here): cannot be told" in ran.out
+
+
+def test_chunk_lines_alone_say_nothing_of_blocks(memlens: Any, tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(
+        "I0712 10:54:13.000001  1120 auto_growth_best_fit_allocator.cc:120] Not found and reallocate 1024(0x10), and remaining 0\n"
+    )
+    ran = memlens("analyze", log, columns=120)
+    assert "Held at the end: cannot be told" in ran.out
+    assert "free inside" not in ran.out
+
+
+def test_a_level_that_no_block_accounts_for_is_explained(memlens: Any, tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    line = "I0712 10:54:13.000001  1120 auto_growth_best_fit_allocator.cc:169] {} bytes, ptr = 0x10\n"
+    log.write_text(line.format("Alloc 1024") + line.format("Free 512") + "LATER\n" + line.format("Free 256"))
+    ran = memlens("analyze", log, "--start", "LATER", columns=120)
+    assert "Live at the peak: nothing.\n\nThe level is 512 B: FREEs that have no ALLOC in the log" in ran.out
 
 
 # --- windows of a snapshot ---
@@ -273,3 +296,33 @@ def test_a_snapshot_whose_peak_may_lie_before_it_is_named_in_a_comparison(memlen
         "In 2 of 3 runs: The peak may lie before the first recorded event: what came before is not in the input."
         in text
     )
+
+
+def test_of_many_failures_the_first_ones_are_shown_beside_the_peak_and_the_end(memlens: Any, tmp_path: Path) -> None:
+    said = "I0712 10:54:13.000001  1120 auto_growth_best_fit_allocator.cc:120] {}\n"
+    alloc, free = (said.format(f"{what} 512 bytes, ptr = 0x1000") for what in ("Alloc", "Free"))
+    failed = "Out of memory error on GPU 0. Cannot allocate 32.000000GB memory on GPU 0, available memory is only 1.000000GB.\n"
+    log = tmp_path / "run.log"
+    log.write_text(
+        said.format("Not found and reallocate 1024(0x1000), and remaining 0") + (alloc + free + failed * 2) * 9
+    )
+    ran = memlens("analyze", log, columns=120)
+    assert "the run met 9 out-of-memory failures" in ran.out
+    table = ran.out[ran.out.index("Free inside chunks\n") :].splitlines()[2:]
+    assert [line[:14].rstrip() for line in table[:6]] == [
+        "the peak",
+        *["out of memory"] * 3,
+        "the end",
+        "… and 6 more f",
+    ]
+
+
+def test_a_later_window_of_a_snapshot_does_not_hold_what_was_there_before_the_input(
+    memlens: Any, tmp_path: Path
+) -> None:
+    made = falling()
+    made["device_traces"][0][2]["user_metadata"] = "late"
+    ran = memlens("analyze", write(tmp_path, made), "--start", "START late", columns=120)
+    # Three of the seven MiB from before the input are live; the window takes one.
+    assert (figures(ran.out)["Rise"], figures(ran.out)["Live"]) == ("1.00 MiB", "4.00 MiB")
+    assert "Held (allocated here, not freed here): 1.00 MiB in 1 block\n" in ran.out

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import made_runs as made
 import pytest
+from snapshots import pickled, segment
 
 from memlens.comparing.records import Order, record
 from memlens.comparing.result import Run
@@ -35,6 +36,13 @@ def test_the_figures_of_a_whole_log(tmp_path: Path) -> None:
     assert (window.alloc_bytes, window.allocs, window.free_bytes, window.frees) == (10 * MIB, 4, 10 * MIB, 4)
     assert (window.remaining_bytes, window.events) == (0, 9)
     assert window.duration_us == 8 * 1000  # nine events, a millisecond apart
+
+
+def test_a_snapshot_of_a_device_that_holds_nothing_needs_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "idle.pickle"
+    path.write_bytes(pickled({"segments": [segment(MIB, 2 * MIB)], "device_traces": [[]]}))
+    (window,) = record(Order(str(path), Cut())).windows
+    assert (window.peak_bytes, window.live_bytes, window.reserved_peak_bytes) == (0, 0, 2 * MIB)
 
 
 def test_the_figures_of_a_window_and_of_a_series(tmp_path: Path) -> None:

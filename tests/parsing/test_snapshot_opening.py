@@ -86,3 +86,14 @@ def test_a_block_that_is_freed_has_the_pool_that_its_entry_names() -> None:
     assert log.pool is not None
     assert log.pool_names == ("private pool (0, 1)",)
     assert log.pool.tolist() == [0] * 4  # the segment and the block from before, and what ends them
+
+
+@pytest.mark.parametrize(
+    ("action", "join"),
+    [("segment_map", True), ("segment_unmap", True), ("segment_alloc", False), ("segment_free", False)],
+)
+def test_segments_that_are_mapped_or_unmapped_are_expandable(action: str, join: bool) -> None:
+    held = [] if action in ("segment_unmap", "segment_free") else [segment(MIB, MIB)]
+    trace = [entry(action, MIB, MIB), entry("alloc", 9 * MIB, 1)]
+    (log,) = read({"segments": held, "device_traces": [trace]})
+    assert log.facts.chunks_join is join

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,9 +15,9 @@ from hypothesis import strategies as st
 
 from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import EventLog, Kind
-from memlens.facts import Facts
+from memlens.facts import Facts, Mark
 from memlens.parsing.reader import read
-from memlens.slicing import Anchor, Pattern, Window, suspect_anchors, whole, window, windows
+from memlens.slicing import Anchor, Pattern, Window, open_window, suspect_anchors, whole, window, windows
 from memlens.source import MemorySource
 
 LOG = """\
@@ -355,3 +356,35 @@ def test_of_the_real_logs_only_the_one_with_buffered_anchors_is_doubted(shared: 
                 if len(anchor):
                     said = suspect_anchors(windows(log, anchor.pattern.text))
                     assert (said is not None) == (path.name == late), (path.name, anchor.pattern)
+
+
+# --- marks of inputs without lines ---
+
+
+def marked(*marks: tuple[int, str]) -> EventLog:
+    """Four ALLOCs, and marks before the event that they name."""
+    return EventLog.from_rows(
+        [(Kind.ALLOC, 1, at) for at in range(4)],
+        marks=tuple(Mark(at, at + 1, text) for at, text in marks),
+        facts=Facts(bytes=4, lines=4),
+    )
+
+
+def spans(cut: Sequence[Window]) -> list[tuple[str, int, int, bool]]:
+    return [(w.name, w.lo, w.hi, w.open_end) for w in cut]
+
+
+def test_a_match_that_is_an_end_as_well_does_not_end_its_own_window() -> None:
+    cut = windows(marked((0, "START a"), (2, "START b")), r"START (\w)", end="START")
+    assert spans(cut) == [("a", 0, 2, False), ("b", 2, 4, True)]
+
+
+def test_an_end_right_after_the_last_event_closes_the_last_window() -> None:
+    cut = windows(marked((0, "START a"), (2, "START b"), (4, "END b")), r"START (\w)", end_regex="END")
+    assert spans(cut) == [("a", 0, 2, False), ("b", 2, 4, False)]
+
+
+def test_where_all_closed_windows_are_empty_nothing_else_is_judged_and_the_note_does_not_say_so() -> None:
+    cut = windows(marked((2, "START a"), (2, "START b")), r"START (\w)")
+    assert spans(cut) == [("(before)", 0, 2, False), ("a", 2, 2, False), ("b", 2, 4, True)]
+    assert open_window(cut) == "b runs to the end of the log: no end anchor closes it."

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["BATCH", "SUMS", "Figures", "Tally", "bounds", "profile", "tally", "walk"]
+__all__ = ["BATCH", "SUMS", "Figures", "Tally", "bounds", "levels_before", "profile", "tally", "walk"]
 
 #: Events in one batch: at 64 Ki a batch and its temporaries stay in the second-level cache.
 BATCH = 1 << 16
@@ -165,6 +165,15 @@ def profile(windows: Sequence[Window]) -> Figures:
     figures = tally(log, cuts).over(lo, hi)
     _LAST[log] = key, figures
     return figures
+
+
+def levels_before(log: EventLog, events: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Allocated and reserved bytes right before each of some events, from one pass over the log."""
+    if not events:
+        return {}
+    places = np.unique(np.array(events, np.int64))
+    allocated, reserved = tally(log, np.unique(np.append(places, 0))).over(places, places).levels.tolist()
+    return dict(zip(places.tolist(), zip(allocated, reserved, strict=True), strict=True))
 
 
 def walk(lo: int, hi: int, wide: int = 1) -> Iterator[tuple[int, int]]:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from memlens.analyzers.chunks import chunks_of, gaps_between, inside, what_is_left
-from memlens.analyzers.levels import profile
+from memlens.analyzers.levels import levels_before, profile
 from memlens.analyzers.pairing import live_events
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Later, Lazy, Result, Row
-from memlens.events import Kind
+from memlens.failures import failures_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,7 +106,7 @@ class Segments(Result):
     """Chunks and the gaps in them, at the peak, at the end, and at each out-of-memory failure of a window.
 
     Attributes:
-        moments: The peak, the end, and then failures in order; none where the input tells nothing of chunks.
+        moments: The peak, the end, and then failures in order; none where the input tells nothing of chunks, or of blocks.
         histogram: The gaps of each moment by size.
         pools: The same figures by memory pool and stream, where the input has them: the largest reserved first.
     """
@@ -158,11 +158,11 @@ class _Survey:
         rows: list[Moment] = []
         bins: list[GapBin] = []
         pools: list[Pool] = []
-        at_moments = list(self._moments()) if (log.kind > Kind.FREE).any() else []
+        at_moments = list(self._moments()) if log.tells_of_chunks and log.tells_of_blocks else []
         events = [stop - 1 if stop > log.facts.opening else None for _, stop, _, _ in at_moments]
-        lines = Lines(log, events)
+        lines, levels = Lines(log, events), levels_before(log, [stop for _, stop, _, _ in at_moments])
         for number, ((at, stop, message, requested), event) in enumerate(zip(at_moments, events, strict=True)):
-            allocated, reserved = log.level_before(stop)
+            allocated, reserved = levels[stop]
             found = _layout(log, stop)
             chunks, gaps, gap_bytes, largest, outside = (None,) * 5 if found is None else found.figures()
             free = None if outside or reserved < allocated else reserved - allocated
@@ -180,7 +180,7 @@ class _Survey:
         window = self._window
         yield "peak", self._peak, None, None
         yield "end", window.hi, None, None
-        for oom in window.log.facts.ooms:
+        for oom in failures_of(window.log):
             if window.start_offset <= oom.offset < window.end_offset:
                 stop = int(np.searchsorted(window.log.offset, oom.offset))
                 yield "oom", stop, oom.line, oom.requested_bytes

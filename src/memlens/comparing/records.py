@@ -161,8 +161,7 @@ def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...
     if not windows:
         return ()
     found = profile(windows)
-    kind = windows[0].log.kind
-    blocks, chunks = bool((kind <= Kind.FREE).any()), bool((kind > Kind.FREE).any())
+    blocks, chunks = windows[0].log.tells_of_blocks, windows[0].log.tells_of_chunks
     rise, reserved = found.rise[0].tolist(), (found.levels[1] + found.rise[1]).tolist()
     carried = found.levels[0].tolist()
     sums = {name: found[name].tolist() for name in ("alloc_bytes", "allocs", "free_bytes", "frees")}

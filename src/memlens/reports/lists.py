@@ -61,12 +61,17 @@ _CANNOT = "cannot be told, for no line says which block it is about."
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked of the lists of a window: rows, the smallest block, everything or one screen, and of what window."""
+    """What was asked of the lists of a window: rows, the smallest block, everything or one screen, and of what window.
+
+    Attributes:
+        paired: Lines say which block they are about, so that it can be told which blocks are live.
+    """
 
     top: int
     min_size: int
     full: bool
     window: WindowAnalysis
+    paired: bool = True
 
     def large(self, groups: Sequence[Any]) -> list[Any]:
         """Those groups whose blocks are not too small to be listed."""
@@ -100,11 +105,13 @@ def _chunks(segments: Any, asked: Asked) -> Iterator[Table]:
         return
     asks = any(moment.requested_bytes is not None for moment in moments)
     columns = [column for column in _MOMENTS if asks or column.key != "requested_bytes"]
+    # The peak and the end, which come first, are always shown.
+    shown = sorted(moments[: max(asked.top, 3)], key=lambda moment: -1 if moment.event is None else moment.event)
     rows = [
         [_AT[moment.at] if column.key == "at" else getattr(moment, column.key) for column in columns]
-        for moment in sorted(moments, key=lambda moment: -1 if moment.event is None else moment.event)
+        for moment in shown
     ]
-    yield take(f"Free inside {many_chunks()}", columns, rows, len(rows), max(asked.top, 2), "failure")
+    yield take(f"Free inside {many_chunks()}", columns, rows, len(moments), len(rows), "failure")
     if asked.full and segments.pools:
         private = any(pool.pool is not None for pool in segments.pools)
         columns = [column for column in _POOLS if private or column.key != "pool"]
@@ -119,10 +126,12 @@ def _chunks(segments: Any, asked: Asked) -> Iterator[Table]:
 def _live(peak: Any, asked: Asked) -> Iterator[Table | Line]:
     groups = peak.live
     total = sum(group.total_bytes for group in groups)
+    if not asked.paired:
+        yield Line(f"Live at the peak: {_CANNOT}", "doubt")
+        return
     if not groups:
-        # An ALLOC reaches the peak: where not even that block is known, no line says which block it is about.
-        unknown = peak.event is not None
-        yield Line(f"Live at the peak: {_CANNOT if unknown else 'nothing.'}", "doubt" if unknown else "quiet")
+        yield Line("Live at the peak: nothing.", "quiet")
+        yield from _off_level(0, peak.peak_bytes)
         return
     title = f"Live at the peak: {format_bytes(total)} in {plural(sum(group.count for group in groups), 'block')}"
     owners = any(group.owner for group in groups)
@@ -157,15 +166,16 @@ def _held(unmatched: Any, asked: Asked) -> Iterator[Table | Line | Figures]:
     opening = unmatched.opening if first else ()
     size = unmatched.held_bytes + sum(group.total_bytes for group in opening)
     place = "Held at the end" if whole else "Held at its end" if opening else "Held (allocated here, not freed here)"
-    if unmatched.held_allocs and not unmatched.held:
+    if not asked.paired:
         yield Line(f"{place}: {_CANNOT}", "doubt")
-    elif unmatched.held or opening:
+        return
+    if unmatched.held or opening:
         yield _held_table(place, unmatched, opening, size, asked)
     elif carried := unmatched.opening_bytes + unmatched.earlier_bytes:
         yield Line(f"{place}: nothing; {format_bytes(carried)} carried in is still live at its end.")
     else:
         yield Line(f"{place}: nothing; every block allocated here is freed here.", "good")
-    if first and (unmatched.held or not unmatched.held_allocs):
+    if first:
         yield from _off_level(size, size - unmatched.unknown_free_bytes + unmatched.mismatch_bytes)
     if asked.full and (rest := _other_fates(unmatched)):
         yield Figures(tuple(rest))

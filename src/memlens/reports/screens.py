@@ -76,12 +76,13 @@ def _one_window(analysis: Analysis, log: LogAnalysis, top: int | None, full: boo
     rows = _TOP_OF_LISTS if top is None else top
     yield _heading(log, window)
     yield from trust_lines(log)
+    paired = not {"no_lifetimes", "no_tensor_events"} & {doubt.code for doubt in log.trust.doubts}
     results = window.results
     if figures := tuple(_key_figures(window)):
         yield None
         yield Figures(figures)
     for name, result in results.items():
-        for block in lists_of(name, result, Asked(rows, analysis.min_size, full, window)):
+        for block in lists_of(name, result, Asked(rows, analysis.min_size, full, window, paired)):
             if not isinstance(block, Figures):  # they stand right below their heading
                 yield None
             yield block
@@ -102,7 +103,7 @@ def _key_figures(window: WindowAnalysis) -> Iterator[Figure]:
         yield Figure("Peak", format_bytes(peak.peak_bytes), "allocated" + _place(peak, window))
         yield Figure("", format_bytes(peak.reserved_peak_bytes), "reserved" + ("" if stats is None else _chunks(stats)))
         if (segments := results.get("segments")) is not None and segments.moments:
-            yield from _free_inside(segments.moments[0])
+            yield from _free_inside(segments.moments[0], peak.reserved_peak_bytes)
         if peak.carried_in_bytes:
             carried = format_bytes(peak.carried_in_bytes)
             yield Figure("Rise", format_bytes(peak.rise_bytes), f"above the {carried} carried in")
@@ -116,11 +117,15 @@ def _key_figures(window: WindowAnalysis) -> Iterator[Figure]:
         yield Figure("Freed", format_bytes(stats.free_bytes), plural(stats.frees, "free") + largest)
 
 
-def _free_inside(peak: Any) -> Iterator[Figure]:
-    """What is free inside {many_chunks()} at the peak."""
-    if peak.free_bytes is not None:
-        gaps = f", {plural(peak.gaps, 'gap')}, largest {format_bytes(peak.largest_gap_bytes)}" if peak.gaps else ""
-        yield Figure("", format_bytes(peak.free_bytes), f"free inside {many_chunks()} at the peak{gaps}")
+def _free_inside(moment: Any, reserved_peak_bytes: int) -> Iterator[Figure]:
+    """What is free inside chunks at the peak, and of how much where less is reserved there than in the line above."""
+    if moment.free_bytes is not None:
+        words = f"free inside {many_chunks()} at the peak"
+        if moment.reserved_bytes < reserved_peak_bytes:
+            words += f", of {format_bytes(moment.reserved_bytes)} reserved there"
+        if moment.gaps:
+            words += f", {plural(moment.gaps, 'gap')}, largest {format_bytes(moment.largest_gap_bytes)}"
+        yield Figure("", format_bytes(moment.free_bytes), words)
 
 
 def _place(peak: Any, window: WindowAnalysis) -> str:

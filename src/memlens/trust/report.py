@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.events import Kind
+from memlens.failures import failures_of
 from memlens.trust.agreement import Disagreement, compare
 from memlens.trust.case import OF_ENTRIES, Case, Doubt, Note, Pairs, counted
 from memlens.trust.doubts import doubts_of
@@ -150,7 +151,7 @@ def judge(log: EventLog) -> Trust:
         agreement=agreement,
         writers=found,
         above_reserved=above,
-        distinct_ooms=_distinct_ooms(log),
+        distinct_ooms=len(failures_of(log)),
         line=_line_numbers(log, [event for event in (*pairs.first, above[0] if above else None) if event is not None]),
     )
     doubts = doubts_of(case)
@@ -240,26 +241,6 @@ def _allocated_above_reserved(log: EventLog) -> tuple[int, int] | None:
             first = batch.lo + int((over > 0).argmax()) if first is None else first
             most = max(most, highest)
     return None if first is None else (first, most)
-
-
-def _distinct_ooms(log: EventLog) -> int:
-    """Failures told of: messages with no ALLOC between them that name the same size and device, or none, are one."""
-    ooms = log.facts.ooms
-    if not ooms:
-        return 0
-    places = np.searchsorted(log.offset, [oom.offset for oom in ooms]).tolist()
-    distinct, previous, since = 1, ooms[0], places[0]
-    for oom, place in zip(ooms[1:], places[1:], strict=True):
-        same_device = not oom.device or not previous.device or oom.device == previous.device
-        asked, before = oom.requested_bytes, previous.requested_bytes
-        # A size printed in GB with six decimals is known to about a KiB.
-        same_size = asked is None or before is None or abs(asked - before) <= 1024
-        if same_device and same_size and not (log.kind[since:place] == Kind.ALLOC).any():
-            previous = oom if before is None else previous
-        else:
-            distinct, previous = distinct + 1, oom
-        since = place
-    return distinct
 
 
 def _line_numbers(log: EventLog, events: list[int]) -> dict[int, int | None]:
