@@ -127,7 +127,8 @@ def gate_command(
         raise UsageError("one log is judged at a time", "Give one. --accept takes a baseline of several.")
     if log == base_log == "-":
         raise UsageError("stdin (-) can be read only once", "Give - for one of the two logs.")
-    _refuse_files([output, junit, markdown], force, log, baseline, base_log, formats)
+    summary = os.environ.get(_SUMMARY) if github else None
+    _refuse_files([output, junit, markdown], summary, force, log, baseline, base_log, formats)
     from memlens.cli.progress import progress_bar
     from memlens.gating.run import gate
 
@@ -177,9 +178,13 @@ def _write(
         _add_to_summary(comment(verdict))
 
 
+#: The variable in which GitHub names the file for the summary of a job.
+_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
 def _add_to_summary(text: str) -> None:
     """Add the verdict to the summary of the job; where that fails the verdict stands all the same."""
-    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    path = os.environ.get(_SUMMARY)
     if not path:
         return
     try:
@@ -241,7 +246,13 @@ def _refuse_with_accept(baseline: str | None, base_log: str | None, **outputs: s
 
 
 def _refuse_files(
-    outputs: list[str | None], force: bool, log: str, baseline: str | None, base_log: str | None, formats: str | None
+    outputs: list[str | None],
+    summary: str | None,
+    force: bool,
+    log: str,
+    baseline: str | None,
+    base_log: str | None,
+    formats: str | None,
 ) -> None:
     """Say early that an output cannot be written, or is another one or an input.
 
@@ -255,7 +266,8 @@ def _refuse_files(
         raise UsageError("--junit and --markdown write to a file", "--format markdown writes Markdown to stdout.")
     events = None if baseline is None else str(events_path(baseline))
     inputs = [path for path in (log, baseline, events, base_log) if path is not None]
-    refuse_outputs(outputs[0], force, inputs, formats=formats, others=outputs[1:])
-    files = [path for path in outputs if path is not None]
+    appended = [summary or None]
+    refuse_outputs(outputs[0], force, inputs, formats=formats, others=outputs[1:], appended=appended)
+    files = [path for path in (*outputs, *appended) if path is not None]
     if len({os.path.realpath(path) for path in files}) < len(files):
         raise UsageError("two outputs go to one file", "Name another file for one of them.")
