@@ -39,8 +39,8 @@ Examples:
     "analyzers",
     metavar="NAME",
     multiple=True,
-    help="Run this analyzer, and show all it says. May be given several times. Built in: remaining, peak, stats, unmatched, "
-    "lifetimes, and growth (with --by); installed packages may add more.",
+    help="Run this analyzer, and show all it says. May be given several times. Built in: remaining, peak, segments, stats, "
+    "unmatched, lifetimes, and growth (with --by); installed packages may add more.",
 )
 @click.option(
     "--top",

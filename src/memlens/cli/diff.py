@@ -48,11 +48,14 @@ Examples:
   memlens diff good.log bad.log
   memlens diff good.log bad.log --by "START (SOT_CALL_\\d+)"
   memlens diff good.log bad.log --by "^STEP (\\d+)" --open
-  memlens diff good.log bad.log --start "START SOT_CALL_4" --end "END SOT_CALL_4"
-  memlens diff good.log bad.log --start "STEP 1 START" --context 10 --min-size 1MiB
+  memlens diff good.log bad.log --start "START SOT_CALL_4" \\
+                                --end "END SOT_CALL_4"
+  memlens diff good.log bad.log --start "STEP 1 START" \\
+                                --context 10 --min-size 1MiB
   memlens diff v1.log v2.log --base-start "EPOCH START" --head-start "Epoch 0"
   memlens diff run.log run.log --start-regex "STEP \\d+ START" \\
-                               --end-regex "STEP \\d+ END" --base-nth 2 --head-nth 9
+                               --end-regex "STEP \\d+ END" \\
+                               --base-nth 2 --head-nth 9
   memlens diff good.log bad.log --format markdown -o for-the-pull-request.md""",
 )
 @click.argument("base", metavar="BASE")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
@@ -26,10 +25,13 @@ __all__ = ["gate_command"]
     epilog="""\b
 Examples:
   memlens gate run.log --baseline memory.json --by "STEP (\\d+) START" --accept
-  memlens gate run1.log run2.log run3.log --baseline memory.json --by "STEP (\\d+) START" --accept
+  memlens gate run1.log run2.log run3.log --baseline memory.json \\
+                                          --by "STEP (\\d+) START" --accept
   memlens gate run.log --baseline memory.json
-  memlens gate run.log --baseline memory.json --limit peak=5%,64MiB --limit growth=0
-  memlens gate run.log --baseline memory.json --base-log main.log --markdown comment.md
+  memlens gate run.log --baseline memory.json \\
+                       --limit peak=5%,64MiB --limit growth=0
+  memlens gate run.log --baseline memory.json \\
+                       --base-log main.log --markdown comment.md
   memlens gate run.log --base-log main.log --by "START (SOT_CALL_\\d+)"
   memlens gate run.log --budget peak=12GiB --budget reserved=15GiB
   memlens gate run.log --baseline memory.json --github --junit memory.xml""",
@@ -223,9 +225,8 @@ def _accept(
     beside = "" if taken.events_sha256 is None else f"; its events are in {events_path(baseline)}"
     windows = plural(len(taken.runs[0].windows), "window")
     what = f"memlens: {baseline}: {windows} of {', '.join(logs)} accepted{beside}"
-    with suppress(BrokenPipeError):
+    with suppress(OSError):
         click.echo(visible(what), err=True)
-    sys.stderr.flush()
     return 0
 
 
