@@ -21,7 +21,7 @@ try:
 except ImportError:  # Windows, which removes no file that is open
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["open_output", "refuse_inputs", "refuse_overwrite", "silence_stdout"]
+__all__ = ["open_output", "refuse_inputs", "refuse_overwrite", "silence_stdout", "stdout_failed"]
 
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 #: How the name of a file ends that is being written: eight hexadecimal digits, so that two writers take two names.
@@ -142,10 +142,20 @@ def _stdout() -> Iterator[BinaryIO]:
     except BrokenPipeError:
         silence_stdout()
     except OSError as error:
-        if error.errno not in _DISK_ERRORS:
+        if (failed := stdout_failed(error)) is None:
             raise
-        silence_stdout()
-        raise OutputError(f"cannot write to stdout: {error.strerror}") from error
+        raise failed from error
+
+
+def stdout_failed(error: Exception) -> OutputError | None:
+    """What to say where stdout takes no more, for the disk below it is full or it was closed; ``None`` of any other error.
+
+    What it still holds goes nowhere then.
+    """
+    if not isinstance(error, OSError) or error.filename is not None or error.errno not in _DISK_ERRORS | {errno.EBADF}:
+        return None
+    silence_stdout()
+    return OutputError(f"cannot write to stdout: {error.strerror}")
 
 
 def silence_stdout() -> None:

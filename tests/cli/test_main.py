@@ -33,8 +33,9 @@ def test_help_lists_every_verb_with_what_it_does(memlens: Any, option: str) -> N
 @pytest.mark.parametrize("verb", cli.VERBS)
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help_of_each_verb_has_examples(memlens: Any, verb: str, option: str) -> None:
-    ran = memlens(verb, option)
+    ran = memlens(verb, option, columns=80)
     assert ran.code == 0
+    assert max(map(len, ran.out.splitlines())) <= 80
     assert "Examples:" in ran.out
     assert f"  memlens {verb} " in ran.out
 
@@ -104,6 +105,17 @@ def test_who_names_no_verb_is_told_which_one_was_meant(memlens: Any, arguments: 
     ran = memlens(*arguments)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.endswith(f"Did you mean: {meant}\n")
+
+
+def test_an_option_that_comes_before_the_verb_is_told_where_it_belongs(memlens: Any) -> None:
+    ran = memlens("-o", "my report.txt", "run.log")
+    assert (ran.code, ran.out) == (2, "")
+    assert "No such option '-o' before a command" in ran.err
+    assert "memlens analyze -o 'my report.txt' run.log" in " ".join(ran.err.split())
+    assert "memlens diff --by x a b" in memlens("--by", "x", "diff", "a", "b").err
+    ran = memlens("--versoin")
+    assert "--version" in ran.err
+    assert "analyze" not in ran.err
 
 
 def test_a_file_is_a_log_whatever_it_is_called(memlens: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,14 +229,45 @@ def test_a_closed_pipe_ends_quietly(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [["analyze", "{log}"], ["formats"], ["gate", "--help"]], ids=" ".join)
 def test_a_full_disk_is_said_in_words(
-    process: Callable[..., subprocess.CompletedProcess[str]], small_log: Path
+    process: Callable[..., subprocess.CompletedProcess[str]], small_log: Path, arguments: list[str]
 ) -> None:
+    given = [argument.format(log=small_log) for argument in arguments]
     with Path("/dev/full").open("w") as full:
-        ran = process("analyze", small_log, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+        ran = process(*given, capture_output=False, stdout=full, stderr=subprocess.PIPE)
     assert ran.returncode == 1
     assert ran.stderr.startswith("memlens: error: cannot write to stdout")
     assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("analyze {log} >&-", 1, "memlens: error: cannot write to stdout"),
+        ("formats >&-", 1, "memlens: error: cannot write to stdout"),
+        ("analyze - <&-", 1, "memlens: error: -: cannot be read"),
+        ("slice - <&-", 1, "memlens: error: -: cannot be read"),
+        ("analyze no.log 2>&-", 1, ""),
+        ("analyze {log} -o report.txt <&- >&- 2>&-", 0, ""),
+    ],
+)
+def test_a_stream_that_the_shell_closed_is_no_reason_for_a_traceback(
+    small_log: Path, tmp_path: Path, command: str, code: int, said: str
+) -> None:
+    ran = subprocess.run(
+        ["sh", "-c", f'exec "$0" -m memlens {command.format(log=small_log)}', sys.executable],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == code
+    assert ran.stderr.startswith(said)
+    assert "Traceback" not in ran.stderr
+    assert (tmp_path / "report.txt").exists() == ("-o" in command)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")

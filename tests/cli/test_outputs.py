@@ -106,6 +106,26 @@ def test_the_file_that_formats_are_looked_for_in_is_an_input(memlens: Any, run_l
     assert Path("pyproject.toml").read_text() == "[tool.other]\n"
 
 
+@pytest.mark.parametrize("name", [plain, dotted, symbolic, hard])
+def test_the_summary_of_a_job_is_no_input_either(
+    memlens: Any, run_log: Path, monkeypatch: pytest.MonkeyPatch, name: Callable[[Path], str]
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", name(run_log))
+    ran = memlens("gate", "run.log", "--budget", "peak=1GiB", "--github")
+    assert (ran.code, ran.out) == (2, "")
+    assert "an input of this command" in ran.err
+    assert run_log.read_bytes() == TEXT
+    assert memlens("gate", "run.log", "--budget", "peak=1GiB", "--no-trust").code == 0  # nothing is written there
+
+
+def test_the_summary_of_a_job_is_no_other_output(memlens: Any, run_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "./comment.md")
+    ran = memlens("gate", run_log, "--budget", "peak=1GiB", "--github", "--markdown", "comment.md")
+    assert ran.code == 2
+    assert "two outputs go to one file" in ran.err
+    assert not Path("comment.md").exists()
+
+
 def test_a_log_named_by_a_url_of_this_machine_is_not_written_over(memlens: Any, run_log: Path) -> None:
     assert memlens("analyze", f"file://{run_log}", "-o", run_log, "-f").code == 2
     assert run_log.read_bytes() == TEXT

@@ -185,9 +185,9 @@ def test_what_is_not_known_is_not_judged_and_leaves_the_rest_judged() -> None:
     rules = Rules(parse_limits("reserved=0"))
     known, unknown = run(window("w"), reserved=5), run(window("w"), reserved=None)
     rows = judged(known, unknown, rules)
-    assert (the(rows, "reserved").unjudged, the(rows, "reserved").ok) == ("no chunks in the log", True)
+    assert (the(rows, "reserved").unjudged, the(rows, "reserved").ok) == ("not told by the log", True)
     assert the(rows, "peak").limit_bytes == MIB
-    assert the(judged(unknown, known, rules), "reserved").unjudged == "no chunks in the base"
+    assert the(judged(unknown, known, rules), "reserved").unjudged == "not told by the base"
     # A budget asks for no base.
     budget = the(judged(unknown, known, Rules(rules.limits, {"reserved": 4})), "reserved")
     assert (budget.unjudged, budget.over_bytes) == (None, 1)

@@ -209,6 +209,19 @@ def test_diff_pairs_devices_by_number(tmp_path: Path) -> None:
     assert one.same
 
 
+def test_diff_pairs_the_one_gpu_of_two_ranks_whatever_its_number(tmp_path: Path) -> None:
+    ranks = []
+    for rank, size in ((0, 512), (1, 2048)):
+        events = [memory_event(1.0, 64, 0x10, 64, -1), memory_event(2.0, size, 0x20, size, rank)]
+        ranks.append(write(tmp_path, trace(*events), f"rank{rank}"))
+    found = memlens.diff(*ranks)
+    assert [(window.base.name, window.head.name, window.d_remaining_bytes) for window in found.windows] == [
+        ("(whole log) [CPU]", "(whole log) [CPU]", 0),
+        ("(whole log) [device 0]", "(whole log) [device 1]", 1536),
+    ]
+    assert not found.notes
+
+
 def test_diff_refuses_runs_without_a_common_device(tmp_path: Path) -> None:
     base = write(tmp_path, TWO_DEVICES, "base")
     head = trace(*(memory_event(1.0, 512, 0x10, 512, device) for device in (4, 5)))

@@ -210,6 +210,14 @@ def test_a_log_without_events_says_how_to_switch_them_on(tmp_path: Path) -> None
     assert "GLOG_vmodule='auto_g*=10'" in str(caught.value)
 
 
+@pytest.mark.parametrize("before", [0, 1, 40])
+def test_nul_bytes_are_told_by_the_line_that_they_are_in(tmp_path: Path, before: int) -> None:
+    path = tmp_path / "holes.log"
+    path.write_bytes(b"epoch 1\n" * before + bytes(3000) + b"\nAlloc 1024 bytes, ptr = 0x100\n")
+    (doubt,) = [doubt for doubt in read(path).trust.doubts if doubt.code == "nul_bytes"]
+    assert doubt.line == before + 1
+
+
 def test_a_binary_file_is_no_log(tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(bytes(range(256)) * 4000)
     with pytest.raises(NoEventsError, match=r"binary|zero bytes"):

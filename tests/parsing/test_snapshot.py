@@ -219,6 +219,12 @@ def test_a_trace_that_does_not_fit_its_segments_is_doubted() -> None:
     assert {doubt.code for doubt in log.trust.doubts} >= {"double_allocs", "figures_disagree"}
 
 
+def test_a_trace_that_holds_what_its_segments_lack_is_doubted() -> None:
+    trace = [entry("segment_alloc", 0, 1 << 20), entry("alloc", 0, 100)]
+    (log,) = read({"segments": [segment(0, 1 << 20, [(1 << 20, "inactive")])], "device_traces": [trace]})
+    assert {doubt.code for doubt in log.trust.doubts} == {"figures_disagree"}
+
+
 def test_a_bare_list_of_segments_is_a_snapshot() -> None:
     (log,) = read([segment(0, 512, [(9, "active_allocated")])])
     assert rows(log) == [("RESERVE", 512, 0, -1), ("ALLOC", 9, 0, -1)]

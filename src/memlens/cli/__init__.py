@@ -9,8 +9,10 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 import click
@@ -70,6 +72,19 @@ class _LazyGroup(click.Group):
         command = getattr(importlib.import_module(module), attribute)
         return cast("click.Command", command)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        verb = next((word for word in args if word in VERBS), "analyze")
+        meant = shlex.join(["memlens", verb, *(word for word in args if word != verb)])
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.possibilities or ctx.resilient_parsing:
+                raise
+            from memlens.reports.text import visible
+
+            option = visible(repr(error.option_name))
+            ctx.fail(f"No such option {option} before a command. Did you mean: {visible(meant)}")
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -90,7 +105,6 @@ class _LazyGroup(click.Group):
 def _meant(args: Sequence[str]) -> str:
     """What somebody may have meant who named no verb: one that is spelt alike, or the verb for a log; ``""`` where neither."""
     import difflib
-    import shlex
 
     from memlens.parsing.urls import is_url
 
@@ -121,6 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: What follows the program's name; ``sys.argv`` by default.
     """
+    _open_closed_streams()
     try:
         return _run(list(sys.argv[1:] if arguments is None else arguments))
     except MemlensError as error:
@@ -144,14 +159,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         )
         return 1
-    except Exception:  # noqa: BLE001  what nobody thought of must still say what it is
+    except Exception as error:  # noqa: BLE001  what nobody thought of must still say what it is
         import traceback
+
+        from memlens.output import stdout_failed
+
+        if (failed := stdout_failed(error)) is not None:
+            report_error(failed)
+            return failed.exit_code
 
         traceback.print_exc()
         click.echo(
             f"memlens {memlens.__version__}: this is a bug in memlens; please report it with the lines above", err=True
         )
         return 1
+
+
+def _open_closed_streams() -> None:
+    """Give the streams that the shell closed (``>&-``) something that fails as a closed file does, and not as ``None``."""
+    for name, flags, mode in (("stdin", os.O_WRONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")):
+        if getattr(sys, name) is None:
+            # Not what the stream asks for, so that reading it, or writing to it, is an error; of messages only nothing is said.
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
 
 
 def _run(arguments: list[str]) -> int:
@@ -179,9 +208,10 @@ def report_error(error: MemlensError) -> None:
     from memlens.reports.text import visible
 
     message, *rest = error.message.splitlines() or [""]
-    click.echo(f"memlens: error: {visible(message)}", err=True)
-    for line in (*rest, *error.hint.splitlines()):
-        click.echo(f"  {visible(line)}", err=True)
+    with suppress(OSError):  # the exit code stands where stderr takes nothing
+        click.echo(f"memlens: error: {visible(message)}", err=True)
+        for line in (*rest, *error.hint.splitlines()):
+            click.echo(f"  {visible(line)}", err=True)
 
 
 def _flush_stdout() -> None:

@@ -27,8 +27,10 @@ _MOST_ERRORS = 5
     epilog="""\b
 Examples:
   memlens compare pt.log pir.log pir_fixed.log
-  memlens compare before.log after.log --start "STEP 3 START" --end "STEP 4 START"
-  memlens compare before.log after.log --by "STEP (\\d+) START" -m peak -m duration
+  memlens compare before.log after.log --start "STEP 3 START" \\
+                                       --end "STEP 4 START"
+  memlens compare before.log after.log --by "STEP (\\d+) START" \\
+                                       -m peak -m duration
   memlens compare --template "runs/gbs{gbs}/{branch}/workerlog.{rank}" \\
                   --rows gbs,rank --cols branch --base branch=develop
   memlens compare --template "logs/workerlog.{rank}"

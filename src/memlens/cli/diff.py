@@ -48,11 +48,14 @@ Examples:
   memlens diff good.log bad.log
   memlens diff good.log bad.log --by "START (SOT_CALL_\\d+)"
   memlens diff good.log bad.log --by "^STEP (\\d+)" --open
-  memlens diff good.log bad.log --start "START SOT_CALL_4" --end "END SOT_CALL_4"
-  memlens diff good.log bad.log --start "STEP 1 START" --context 10 --min-size 1MiB
+  memlens diff good.log bad.log --start "START SOT_CALL_4" \\
+                                --end "END SOT_CALL_4"
+  memlens diff good.log bad.log --start "STEP 1 START" \\
+                                --context 10 --min-size 1MiB
   memlens diff v1.log v2.log --base-start "EPOCH START" --head-start "Epoch 0"
   memlens diff run.log run.log --start-regex "STEP \\d+ START" \\
-                               --end-regex "STEP \\d+ END" --base-nth 2 --head-nth 9
+                               --end-regex "STEP \\d+ END" \\
+                               --base-nth 2 --head-nth 9
   memlens diff good.log bad.log --format markdown -o for-the-pull-request.md""",
 )
 @click.argument("base", metavar="BASE")
@@ -148,7 +151,7 @@ def diff_command(
 
     BASE is the run to compare against, HEAD the one to judge; each is a file (plain, .gz, .zst, .xz, .bz2) or a
     URL, and one of them may be - for stdin. Both are of one kind: two logs of Paddle, two PyTorch snapshots, two traces. Of inputs
-    with several devices each device is compared with the one of its number. Both may be the same log, to compare two windows of it.
+    with several devices each device is compared with the one of its number, and the only GPU of one with the only GPU of the other. Both may be the same log, to compare two windows of it.
 
     With a start or an end, one window of each run is compared. With --by, or without any anchor where both logs have the same
     family of anchor lines, windows are paired by name, or by what they do where numbers were inserted or lost or start elsewhere:

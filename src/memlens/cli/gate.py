@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
@@ -26,10 +25,13 @@ __all__ = ["gate_command"]
     epilog="""\b
 Examples:
   memlens gate run.log --baseline memory.json --by "STEP (\\d+) START" --accept
-  memlens gate run1.log run2.log run3.log --baseline memory.json --by "STEP (\\d+) START" --accept
+  memlens gate run1.log run2.log run3.log --baseline memory.json \\
+                                          --by "STEP (\\d+) START" --accept
   memlens gate run.log --baseline memory.json
-  memlens gate run.log --baseline memory.json --limit peak=5%,64MiB --limit growth=0
-  memlens gate run.log --baseline memory.json --base-log main.log --markdown comment.md
+  memlens gate run.log --baseline memory.json \\
+                       --limit peak=5%,64MiB --limit growth=0
+  memlens gate run.log --baseline memory.json \\
+                       --base-log main.log --markdown comment.md
   memlens gate run.log --base-log main.log --by "START (SOT_CALL_\\d+)"
   memlens gate run.log --budget peak=12GiB --budget reserved=15GiB
   memlens gate run.log --baseline memory.json --github --junit memory.xml""",
@@ -127,7 +129,8 @@ def gate_command(
         raise UsageError("one log is judged at a time", "Give one. --accept takes a baseline of several.")
     if log == base_log == "-":
         raise UsageError("stdin (-) can be read only once", "Give - for one of the two logs.")
-    _refuse_files([output, junit, markdown], force, log, baseline, base_log, formats)
+    summary = os.environ.get(_SUMMARY) if github else None
+    _refuse_files([output, junit, markdown], summary, force, log, baseline, base_log, formats)
     from memlens.cli.progress import progress_bar
     from memlens.gating.run import gate
 
@@ -177,9 +180,13 @@ def _write(
         _add_to_summary(comment(verdict))
 
 
+#: The variable in which GitHub names the file for the summary of a job.
+_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
 def _add_to_summary(text: str) -> None:
     """Add the verdict to the summary of the job; where that fails the verdict stands all the same."""
-    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    path = os.environ.get(_SUMMARY)
     if not path:
         return
     try:
@@ -218,9 +225,8 @@ def _accept(
     beside = "" if taken.events_sha256 is None else f"; its events are in {events_path(baseline)}"
     windows = plural(len(taken.runs[0].windows), "window")
     what = f"memlens: {baseline}: {windows} of {', '.join(logs)} accepted{beside}"
-    with suppress(BrokenPipeError):
+    with suppress(OSError):
         click.echo(visible(what), err=True)
-    sys.stderr.flush()
     return 0
 
 
@@ -241,7 +247,13 @@ def _refuse_with_accept(baseline: str | None, base_log: str | None, **outputs: s
 
 
 def _refuse_files(
-    outputs: list[str | None], force: bool, log: str, baseline: str | None, base_log: str | None, formats: str | None
+    outputs: list[str | None],
+    summary: str | None,
+    force: bool,
+    log: str,
+    baseline: str | None,
+    base_log: str | None,
+    formats: str | None,
 ) -> None:
     """Say early that an output cannot be written, or is another one or an input.
 
@@ -255,7 +267,8 @@ def _refuse_files(
         raise UsageError("--junit and --markdown write to a file", "--format markdown writes Markdown to stdout.")
     events = None if baseline is None else str(events_path(baseline))
     inputs = [path for path in (log, baseline, events, base_log) if path is not None]
-    refuse_outputs(outputs[0], force, inputs, formats=formats, others=outputs[1:])
-    files = [path for path in outputs if path is not None]
+    appended = [summary or None]
+    refuse_outputs(outputs[0], force, inputs, formats=formats, others=outputs[1:], appended=appended)
+    files = [path for path in (*outputs, *appended) if path is not None]
     if len({os.path.realpath(path) for path in files}) < len(files):
         raise UsageError("two outputs go to one file", "Name another file for one of them.")

@@ -50,7 +50,7 @@ A pipe that is closed early (`memlens analyze run.log | head -3`) ends memlens q
 - A file that exists is written over with `-f` only; `gate --accept` writes over a baseline, and over nothing else.
 - No output may be an input of the same command: a log, also one that a template finds or that comes through stdin, a baseline or the events beside it, the file of
   formats or the nearest `pyproject.toml`. Files are compared and not names, so `./run.log`, a link and a hard link are the log too. That is wrong usage (2), said before
-  anything is read. `slice` writes while it reads, so its stdout must not be the log either (`>> run.log`).
+  anything is read. It holds for the summary of a job (`--github`) too. `slice` writes while it reads, so its stdout must not be the log either (`>> run.log`).
 - A file appears whole or not at all: it is written beside its place, as `.NAME.xxxxxxxx.part`, and renamed. Ctrl-C and errors leave nothing. What `kill -9` leaves is removed by the next run
   that writes the same file; what another running process is writing is locked, and stays.
 

@@ -46,6 +46,7 @@ def refuse_outputs(
     *,
     formats: str | None = None,
     others: Iterable[str | None] = (),
+    appended: Iterable[str | None] = (),
 ) -> None:
     """Say early, before any work, that an output cannot be written: it exists, or it is something that is read.
 
@@ -55,6 +56,7 @@ def refuse_outputs(
         logs: What is read.
         formats: The file of formats that was named; without one the nearest ``pyproject.toml`` is read.
         others: Further outputs, all of them files.
+        appended: Files that may exist, for they are written to at their end.
 
     Raises:
         OutputError: See :func:`memlens.output.refuse_overwrite`.
@@ -64,7 +66,7 @@ def refuse_outputs(
     from memlens.parsing.user_formats import formats_file
 
     outputs = [None if output == "-" else output, *others]
-    refuse_inputs(outputs, [*logs, formats_file(formats)])
+    refuse_inputs([*outputs, *appended], [*logs, formats_file(formats)])
     for path in outputs:
         refuse_overwrite(path, force)
 

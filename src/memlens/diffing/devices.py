@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from memlens.analyzers.result import Later
 from memlens.diffing.result import Diff, Repeated, RunSide
 from memlens.errors import UsageError
-from memlens.parsing.inputs import device_label
+from memlens.parsing.inputs import device_label, without_cpu
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
@@ -28,7 +28,7 @@ _SUMS = (
 def pair_devices(
     base: Sequence[EventLog], head: Sequence[EventLog]
 ) -> tuple[list[tuple[EventLog, EventLog]], list[str]]:
-    """Pair the logs of two inputs by the number of their device; two single ones pair whatever theirs are.
+    """Pair the logs of two inputs by the number of their device; two single ones pair whatever theirs are, and so do two single GPUs.
 
     Returns:
         The pairs, by rising number, and what is left out, in words.
@@ -40,6 +40,9 @@ def pair_devices(
         return [(base[0], head[0])], []
     ours, theirs = ({log.device: log for log in logs} for logs in (base, head))
     pairs = [(log, theirs[number]) for number, log in ours.items() if number in theirs]
+    (gpu, *more), (other, *others) = (without_cpu(logs)[0] for logs in (base, head))
+    if not more and not others and gpu.device != other.device and -1 not in (gpu.device, other.device):
+        pairs.append((gpu, other))  # of two ranks, say
     if not pairs:
         listed = [f"{logs[0].source.name} has {', '.join(map(device_label, logs))}" for logs in (base, head)]
         raise UsageError(
@@ -48,9 +51,9 @@ def pair_devices(
         )
     notes = [
         f"{log.source.name}: {device_label(log)} has no partner in the other run, and is left out"
-        for logs, others in ((base, theirs), (head, ours))
+        for side, logs in enumerate((base, head))
         for log in logs
-        if log.device not in others
+        if all(pair[side] is not log for pair in pairs)
     ]
     return pairs, notes
 

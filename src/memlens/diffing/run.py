@@ -66,7 +66,7 @@ def diff(
     Args:
         base: The run that is compared against: a window, or a log as :func:`memlens.analyze` takes it.
         head: The run that is judged, likewise.  The two may be one log.  Of two inputs with several devices each device is compared
-            with the one of its number.
+            with the one of its number, and the only GPU of one with the only GPU of the other.
         start: Compare from the line that contains this text as whole words.
         end: … to before the next line that contains this text, or one of several.
         start_regex: The start as a regular expression.

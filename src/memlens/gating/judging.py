@@ -25,7 +25,7 @@ Origin: TypeAlias = Literal["base", "spread", "budget"]
 #: What is judged of windows; the other metrics are of the run.
 _OF_WINDOWS: tuple[Metric, ...] = ("rise", "remaining")
 _NO_BLOCKS = "no block in the log", "no block in the base"
-_NO_CHUNKS = "no chunks in the log", "no chunks in the base"
+_NOT_TOLD = "not told by the log", "not told by the base"
 _OPEN = "open: no end anchor", "open in the base"
 
 
@@ -119,7 +119,7 @@ def judge(
         rows.append(_growth(base, head, rules))
     if head.reserved_peak_bytes is not None or rules.gated("reserved"):
         chunks = [run.reserved_peak_bytes for run in base]
-        rows.append(_of_run("reserved", chunks, head.reserved_peak_bytes, rules, _NO_CHUNKS))
+        rows.append(_of_run("reserved", chunks, head.reserved_peak_bytes, rules, _NOT_TOLD))
     for base_window, window in [*paired.pairs, *((None, new) for new in paired.new)]:
         is_open = window.open_end if base_window is None else paired.is_open((base_window, window))
         rows += _window(base_window, window, rules, lines.get(window.name), is_open, known)

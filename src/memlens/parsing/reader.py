@@ -189,8 +189,8 @@ def _hints(block: Block, decoded: Decoded) -> Iterator[tuple[str, int]]:
     ):
         if offset is not None:
             yield name, offset - block.offset + block.begin
-    if block.offset == 0 and (block.text[: 1 << 16] == 0).any():
-        yield "binary", block.begin
+    if block.offset == 0 and (nul := block.text[: 1 << 16] == 0).any():
+        yield "binary", block.begin + int(nul.argmax())
     if block.cut:
         yield "long_line", block.begin
 
