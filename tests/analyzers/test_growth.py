@@ -62,6 +62,72 @@ def test_verdicts(values: list[int], says: str) -> None:
     assert judge(series(*values)).verdict == says
 
 
+Pieces = tuple[tuple[int, int], ...]
+
+
+def _every(windows: int, step: int, times: int) -> Pieces:
+    """A step, then windows without one, so many times."""
+    return ((1, step), (windows - 1, 0)) * times
+
+
+@pytest.mark.parametrize(
+    ("pieces", "says", "since"),
+    [
+        # A tail has seven windows, that before the first rise included.
+        (((30, 0), (5, 512)), "flat", None),
+        (((30, 0), (6, 512)), "growing", 31),
+        # A jump is no growth, and growth beside a jump is: a fifth of all that is gained comes in other steps.
+        (((1, 1000), (6, 100)), "growing", 2),
+        (((1, 3000), (6, 100)), "flat", None),
+        # The jump does not count as the faster half.
+        (((1, 800), (6, 100)), "growing", 2),
+        # The later half gains less by a part of their mean at most, the less the less the level follows a line.
+        (((4, 100), (4, 40)), "growing", 1),
+        (((4, 100), (4, 30)), "flat", None),
+        (((4, 200), (6, 70)), "flat", None),
+        # What gained more before the tail may slow down less than a logarithm does, …
+        (((3, 100), (15, 60), (20, 40)), "growing", 1),
+        (((3, 100), (8, 10), (5, 5)), "flat", None),
+        # … and the tail is half of the series at least.
+        (((4, 100), (8, 20)), "growing", 5),
+        (((10, 100), (8, 20)), "flat", None),
+        # The longest tail is taken where a wider look adds few windows.
+        (((20, 10), (4, 50)), "growing", 1),
+        # Few steps must come evenly; six and more need not.
+        (_every(11, 100, 1) + _every(2, 100, 3), "flat", None),
+        (_every(7, 50, 1) + _every(2, 100, 3), "flat", None),
+        (((3, 100), (5, 10), (5, 30)), "growing", 1),
+        # Steps wander as far as chance does only where they do not come back.
+        (_every(3, 100, 1) + _every(4, 100, 3), "growing", 1),
+        # A first rise above all later ones by more than a quarter is warm-up.
+        (((5, 0), (1, 125), (12, 100)), "growing", 6),
+        (((5, 0), (1, 126), (12, 100)), "growing", 7),
+    ],
+)  # fmt: skip
+def test_each_rule_of_growth_at_its_border(pieces: Pieces, says: str, since: int | None) -> None:
+    # A piece is so many windows that each gain so much.
+    found = judge(np.cumsum([0, *(gain for windows, gain in pieces for _ in range(windows))]))
+    assert (found.verdict, found.since) == (says, since)
+
+
+def test_the_floor_rises_by_five_times_what_came_back() -> None:
+    # Nine windows gain 100 each, and the fifth has more for itself: all but the largest step is 700.
+    for more, says in ((200, "growing"), (270, "swinging")):  # 100 and 170 come back
+        assert judge(np.arange(9) * 100 + more * (np.arange(9) == 4)).verdict == says
+
+
+def test_of_several_windows_the_lowest_level_rises_by_four_times_what_came_back() -> None:
+    # Two windows stand alone above their neighbours, which a look at pairs does not see, and two together, which it does.
+    alone, together = np.isin(np.arange(14), (2, 9)), np.isin(np.arange(14), (5, 6))
+    for more, says in ((380, "growing"), (460, "swinging")):
+        assert judge(np.arange(14) * 100 + 50_000 * alone + more * together).verdict == says
+
+
+def test_a_swing_of_a_hundredth_is_flat() -> None:
+    assert judge(series(*[10_000, 10_100] * 15)).verdict == "flat"
+    assert judge(series(*[10_000, 10_110] * 15)).verdict == "swinging"
+
+
 @pytest.mark.parametrize("kind", LEAKS, ids=lambda kind: kind.__name__)
 def test_leaks_of_every_kind_are_found(kind: Maker) -> None:
     # The rates over all kinds and lengths stand in docs/analyzers.md; large noise and few windows are what is missed.

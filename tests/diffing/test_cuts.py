@@ -7,6 +7,7 @@ from memlens.diffing import corridor
 from memlens.diffing.align import align
 from memlens.diffing.cuts import cut
 from memlens.diffing.lanes import Problem, Symbols
+from memlens.diffing.seams import around_cuts
 
 SIZES = np.random.default_rng(7).integers(1, 4000, 60) * 256
 
@@ -107,3 +108,14 @@ def test_pieces_cover_both_sides_in_order_and_none_is_too_large(seed: int) -> No
     for places in ([piece.rows for piece in found.pieces], [piece.columns for piece in found.pieces]):
         assert (np.diff(np.concatenate(places)) > 0).all()
     assert all(0 < piece.cells <= 1 << 21 for piece in found.pieces)
+
+
+def test_around_a_cut_256_rows_on_each_side_are_aligned_again_with_all_columns_between_their_partners() -> None:
+    # Each row pairs with the column of its number, 100 more columns stand before row 1,000, and there the problem was cut.
+    rows, columns = np.arange(2000), np.arange(2100)
+    partner = np.where(rows < 1000, rows, rows + 100)
+    pieces = [Problem(rows[:1000], columns[:1050]), Problem(rows[1000:], columns[1050:])]
+    (stretch,) = around_cuts(Problem(rows, columns), pieces, partner, 1 << 20)
+    assert stretch.rows.tolist() == list(range(744, 1256))
+    assert stretch.columns.tolist() == list(range(744, 1356))
+    assert around_cuts(Problem(rows, columns), pieces, partner, stretch.cells - 1) == []

@@ -100,38 +100,59 @@ def test_a_free_that_comes_a_little_later_is_not_named() -> None:
     assert compared(base, head).late_frees == 0
 
 
-@pytest.mark.parametrize(("later", "late"), [(12, 0), (18, 0), (30, 1)])
-def test_in_a_long_window_a_hundredth_of_its_allocations_is_little(later: int, late: int) -> None:
-    rest = pulses(2000)
-    base, head = ([(A, 64, 1), *rest[: 2 * n], (F, 64, 1), *rest[2 * n :]] for n in (0, later))
-    assert compared(whole(base), whole(head)).late_frees == late
+def _temporaries(count: int) -> list[tuple[Kind, int, int]]:
+    """Allocations that are freed at once, each of a size of its own."""
+    return [row for k in range(1, count + 1) for row in ((A, 10 * k, 5000 + k), (F, 10 * k, 5000 + k))]
 
 
-@pytest.mark.parametrize(("later", "late"), [(25, 0), (60, 1)])
-def test_much_later_is_four_times_what_is_usual_in_the_window(later: int, late: int) -> None:
-    # Every fourth block is freed ten allocations later, in head and in base by turns; one is freed much later in head, or not so much.
-    runs = []
-    for head in (False, True):
-        due: dict[int, list[tuple[Kind, int, int]]] = {}
+@pytest.mark.parametrize(
+    ("allocs", "life", "later"),
+    [
+        (400, 0, 8),  # eight allocations …
+        (2000, 0, 20),  # … and a hundredth of them
+        (400, 12, 12),  # twice the life …
+        (400, 100, 40),  # … or a tenth of them
+    ],
+)
+def test_what_is_much_later_in_a_window_of_that_length(allocs: int, life: int, later: int) -> None:
+    rows = _temporaries(allocs)
+
+    def run(born_until: int) -> Window:
+        return whole([(A, 64, 1), *rows[: 2 * born_until], (F, 64, 1), *rows[2 * born_until :]])
+
+    assert [compared(run(life), run(life + by)).late_frees for by in (later - 1, later)] == [0, 1]
+
+
+@pytest.mark.parametrize(("each", "later"), [(8, 24), (15, 20)])
+def test_much_later_is_four_times_what_a_tenth_of_the_pairs_are_apart(each: int, later: int) -> None:
+    # Blocks live for 20 allocations, but one in so many, in head, for six more or six fewer; one more is freed late.  Where fewer than a
+    # tenth are apart it is late from twice its life on.
+    def run(of_head: int, by: int = 0) -> Window:
         rows: list[tuple[Kind, int, int]] = []
-        for n in range(400):
-            rows += [(A, 16 * (n + 1), n), *due.pop(n, [])]
-            life = 2 + later * head if n == 201 else 12 + 10 * (n % 8 == (0 if head else 4))
-            due.setdefault(n + life, []).append((F, 16 * (n + 1), n))
-        rows += [row for n in sorted(due) for row in due[n]]
-        runs.append(whole(rows))
-    found = compared(*runs)
-    assert [f.size_bytes for f in found.findings if f.kind == "late_free" and f.late_by_allocs == later] == [
-        16 * 202
-    ] * late
-    assert found.late_frees == late
+        due: dict[int, list[tuple[int, int]]] = {}
+        for k in range(400):
+            rows += [(F, *block) for block in due.pop(k, ())]
+            life = 20 + of_head * ((6 if k // each % 2 else -6) if k % each == 0 else by if k == 201 else 0)
+            rows.append((A, 16 * (k + 1), 1000 + k))
+            due.setdefault(k + 1 + life, []).append((16 * (k + 1), 1000 + k))
+        return whole([*rows, *((F, *block) for k in sorted(due) for block in due[k])])
+
+    assert [compared(run(0), run(1, by)).late_frees for by in (later - 1, later)] == [0, 1]
 
 
-@pytest.mark.parametrize(("life", "late"), [(300, 0), (50, 1), (20, 1)])
-def test_a_block_that_lives_long_in_both_runs_is_not_late_by_a_little_more(life: int, late: int) -> None:
-    rest = pulses(1000)
-    base, head = ([(A, 64, 1), *rest[: 2 * n], (F, 64, 1), *rest[2 * n :]] for n in (life, life + 60))
-    assert compared(whole(base), whole(head)).late_frees == late
+@pytest.mark.parametrize(("distance", "named"), [(0, 1), (1, 0), (2, 0), (3, 1)])
+def test_of_two_blocks_alike_one_is_late_where_its_neighbours_tell_which(distance: int, named: int) -> None:
+    # Base frees one of two blocks of 64 bytes late, and so does head, which lacks the other Free: which one it lacks, only the
+    # two allocations on each side of a block tell.  Head allocates one more, so many places before it (0: it does not).
+    rows = _temporaries(60)
+    at = 2 * (21 - distance)
+    more = [*rows[:at], (A, 7, 9), (F, 7, 9), *rows[at:]] if distance else rows
+    begin = 40 + len(more) - len(rows)
+    base = whole([(A, 64, 2), *rows[:40], (A, 64, 1), (F, 64, 1), *rows[40:80], (F, 64, 2), *rows[80:]])
+    head = whole([(A, 64, 2), *more[:begin], (A, 64, 1), *more[begin : begin + 60], (F, 64, 1), *more[begin + 60 :]])
+    found = compared(base, head)
+    assert found.late_frees == named
+    check_accounts(base, head, found)
 
 
 @pytest.mark.parametrize("seed", [56, 58, 63, 65])

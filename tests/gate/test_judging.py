@@ -14,6 +14,7 @@ from memlens.gating.figures import RunFigures, WindowFigures
 from memlens.gating.judging import WHOLE, Judged, Rules, judge
 from memlens.gating.limits import BUDGETED, METRICS, Limit, Metric, parse_budgets, parse_limits
 from memlens.gating.pairs import BaseWindow, pair_runs
+from memlens.gating.slips import slipped
 
 DEFAULT = Rules(parse_limits(()))
 
@@ -287,3 +288,10 @@ def test_every_gated_figure_has_its_row_and_the_worst_one_stands_first(
     over = [row.over_bytes for row in rows]
     assert over == sorted(over, reverse=True)
     assert all((row.over_bytes > 0) == (not row.ok) for row in rows)
+
+
+def test_two_events_on_each_side_of_an_anchor_may_have_slipped_over_it() -> None:
+    # The last two events before the anchor, and the first two after it: an ALLOC is above 0.
+    base, head = (7, 9, 100, -40), (100, -40, 300, 400)
+    assert (slipped(base, head), slipped(head, base)) == (60, -60)
+    assert slipped(base, base) == 0

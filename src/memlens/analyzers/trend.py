@@ -136,6 +136,7 @@ def _growing_tail(live: Ints) -> _Tail | None:
         more, before = width - before, width
         lowest = np.minimum(lowest[: len(lowest) - more], lowest[more:])
         start = _start_of_growth(live, lowest, width)
+        # A wider look costs precision about the start, so it must show a good deal more.
         if start is not None and (best is None or n - start > 1.25 * (n - best.start)):
             best = _Tail(width, start, lowest)
         if best is not None and n <= 1.25 * (n - best.start):
@@ -170,7 +171,7 @@ def _start_of_growth(live: Ints, lowest: Ints, width: int) -> int | None:
 
     def grows(first: int) -> bool:
         gain = int(floor[-1] - floor[first])
-        # Windows that stand on the first floor do not belong to the rise.
+        # Windows that stand on the first floor, or hardly above it, do not belong to the rise.
         start = int(np.searchsorted(floor, floor[first] + gain // 20, "right")) - 1
         enough = m - start >= max(_TAIL, _SPANS * width) - width + 1
         return enough and gain > beyond and _grows(live, lowest, floor, start, width, beyond)
@@ -193,6 +194,7 @@ def _grows(live: Ints, lowest: Ints, floor: Ints, start: int, width: int, beyond
     steps = np.diff(floor[start:]).astype(np.float64)
     gain, largest = float(steps.sum()), float(steps.max())
     rest = gain - largest
+    # A jump that is nearly all of the gain is no growth, whatever steps stand beside it.
     if rest <= 0 or rest < 0.2 * gain or rest < beyond:
         return False
     worth = _worth(steps)
@@ -200,6 +202,7 @@ def _grows(live: Ints, lowest: Ints, floor: Ints, start: int, width: int, beyond
         return False
     if width > 1 and _wander(live, lowest, start, width) > _WANDER / width**0.5:
         return False
+    # Noise makes the two halves differ, too, by about so large a part of what they gain.
     doubt = 4 * _off_line(lowest[start:]) / gain
     if worth < _MANY and doubt * worth > _EVEN:
         return False

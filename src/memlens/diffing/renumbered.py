@@ -37,13 +37,9 @@ _GAIN = 1.5
 _GAIN_ELSEWHERE = 0.5
 #: … for each change of the numbering …
 _EACH_CHANGE = 1
-#: … as a share of all that differs by name …
-_SHARE = 0.5
-#: (that is how much more alike windows of one name could be, if all were as alike as the best quarter of the pairs by work)
-_MOST = 0.75
-#: … and so many times what is lost.
-_TIMES_LOST = 3
-#: … and so much may differ all the same, on average: steps that come in another order by chance can be paired this way and that.
+#: … and as a share of what windows of one name lack in being as alike as this quantile of the pairs by work.
+_SHARE, _MOST = 0.5, 0.75
+#: So much may the pairs by work lack of that, on average: steps that come in another order by chance can be paired this way and that.
 _LEFT = 0.2
 #: Two runs without a name in common are one program where so many windows are so much alike, on average.
 _FEWEST, _ALIKE = 2, 0.4
@@ -191,8 +187,6 @@ def _better(base: _Side, head: _Side, named: Pairs) -> Pairs | None:
     differs = float(np.maximum(reached - by_name.alike, 0).sum())
     least = (_GAIN_ELSEWHERE if elsewhere else _GAIN) * reached
     if gain < max(least, _SHARE * differs, _EACH_CHANGE * _changes(pairs)):
-        return None
-    if gain < _TIMES_LOST * by_name.better_than(by_work, np.ones(len(base), np.bool_)):
         return None
     if np.maximum(reached - by_work.alike, 0).mean() > _LEFT:
         return None
