@@ -543,7 +543,7 @@ def test_a_window_that_an_end_closes_in_the_base_only_was_cut_short_and_is_not_j
     worse = log(tmp_path, "worse.log", *lines[:-1], f"+{9 * MIB}@d")
     assert found(memlens.gate(worse, baseline=tmp_path / "memory.json")) == [(WHOLE, "peak")]
     # AND so the other way round, where the base was cut short; two that no end closes are judged by each other
-    cut = {"start": "START TRAIN", "end": "START DONE"}
+    cut: dict[str, Any] = {"start": "START TRAIN", "end": "START DONE"}
     assert memlens.gate(whole, base_log=killed, **cut).verdict == "unjudged"
     assert {("START TRAIN", "rise"), ("START TRAIN", "remaining")} < set(
         found(memlens.gate(worse, base_log=killed, **cut))
