@@ -363,3 +363,15 @@ def test_a_failure_that_is_printed_twice_is_one_moment_that_says_what_was_asked_
 def test_a_window_before_the_first_event_has_moments() -> None:
     (found,) = segments([Window(made(TWO_CHUNKS), "w", 0, 0, 0, 0, 1, 0)])
     assert [(moment.event, moment.reserved_bytes, moment.gaps) for moment in found.moments] == [(None, 0, 0)] * 2
+
+
+def test_chunks_over_each_other_leave_gaps_unknown() -> None:
+    """As two processes in one log write them: [1000, 2000) and [1500, 1800)."""
+    rows: Rows = [(R, 1000, 1000), (A, 100, 1000), (R, 300, 1500), (X, 300, 1500), (R, 500, 2000)]
+    ends = [segments_of(made(rows), hi).moments[1] for hi in (2, 3, 4, 5)]
+    assert [(end.reserved_bytes, end.chunks, end.gap_bytes) for end in ends] == [
+        (1000, 1, 900),
+        (1300, None, None),
+        (1000, 1, 900),
+        (1500, 2, 1400),
+    ]

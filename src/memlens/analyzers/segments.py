@@ -243,7 +243,7 @@ class _Layout:
 
 
 def _layout(log: EventLog, stop: int) -> _Layout | None:
-    """What lies where right before an event; ``None`` where the input does not tell all addresses."""
+    """What lies where right before an event; ``None`` where the input does not tell all addresses, or has chunks over each other."""
     chunks = chunks_of(log)
     if chunks is None:
         return None
@@ -254,6 +254,8 @@ def _layout(log: EventLog, stop: int) -> _Layout | None:
     if away.any():  # of a chunk that is given back in parts the rest is what counts
         left, size = what_is_left((addr, size), (chunks.unmapped_addr[away], chunks.unmapped_size[away]))
         live, addr = live[addr.searchsorted(left, "right") - 1], left
+    if (np.diff(addr) < size[:-1].astype(np.uint64)).any():
+        return None  # chunks of several processes, or a line that stands twice
     blocks = live_events(log, stop)
     block_addr, block_size = log.addr[blocks], log.size[blocks]
     granule = log.facts.block_granularity
