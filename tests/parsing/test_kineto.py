@@ -208,6 +208,15 @@ def test_a_trace_of_all_threads_has_no_memory_events_and_says_what_to_do(shared:
         read(shared, "threads_profile_all_threads.json")
 
 
+def test_memory_events_that_cannot_be_read_are_told_where_there_are_no_others(tmp_path: Path) -> None:
+    events = [{"ph": "X", "name": "step"}, {"name": "[memory]", "ph": "i", "ts": 1, "args": {"Bytes": "x", "Addr": 1}}]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    said = "no .memory. event among 2 events of a Kineto trace; 1 of them cannot be read, first event 2"
+    with pytest.raises(NoEventsError, match=said):
+        read_kineto(open_source(path))
+
+
 def test_a_trace_cut_short_gives_what_there_is(shared: Path) -> None:
     text = read_packed(shared / FOLDER / "cnn.json.gz")
     (whole,) = read_bytes(text)

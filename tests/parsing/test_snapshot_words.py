@@ -192,7 +192,7 @@ def test_owner_names_are_of_bounded_length_and_whole_stacks_can_be_looked_up() -
     [
         ({"segments": [], "device_traces": []}, "snapshot is empty"),
         ({"segments": [], "device_traces": [[], []]}, "snapshot is empty"),
-        ({"segments": [], "device_traces": [[entry("snapshot", 0, 5)]]}, "none of 1 entries is an event"),
+        ({"segments": [], "device_traces": [[entry("snapshot", 0, 5)]]}, "no event among 1 entry, and no segments"),
     ],
 )
 def test_a_snapshot_of_nothing_says_how_to_record_one(made: Any, says: str) -> None:

@@ -102,7 +102,9 @@ def read_kineto(
     changes = _join(Changes, reader.changes)
     if not len(changes.time):
         early = f" ({problem})" if problem else ""
-        raise NoEventsError(f"{source.name}: no [memory] event among {count:,} events of a Kineto trace{early}", _HINT)
+        events = f"{count:,} event{'' if count == 1 else 's'}"
+        odd = f"; {len(reader.malformed):,} of them cannot be read, first event {samples[0].line:,}" if samples else ""
+        raise NoEventsError(f"{source.name}: no [memory] event among {events} of a Kineto trace{early}{odd}", _HINT)
     spans = _settle(_join(Spans, reader.spans), reader.names.texts)
     owner, owner_names = owners_of(changes, spans, reader.names.texts)
     base = listed.found.get(_BASE, 0)

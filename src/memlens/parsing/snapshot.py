@@ -208,7 +208,8 @@ def _logs(snapshot: Any, name: str, runs: EntryRuns, stacks: Stacks) -> list[Eve
     ]
     if not any(map(len, logs)):
         counted = sum(map(len, entries.values()))
-        raise NoEventsError(f"{name}: none of {counted:,} entries is an event, and there are no segments", _RECORD)
+        among = "1 entry" if counted == 1 else f"{counted:,} entries"
+        raise NoEventsError(f"{name}: no event among {among}, and no segments", _RECORD)
     return logs
 
 
