@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import numpy as np
 import pytest
 from diff_judge import check
 from jitter import jittered
@@ -63,6 +65,34 @@ def test_of_two_blocks_that_changed_places_one_may_have_lost_its_free(between: i
     assert found_sizes(found, "missing_free") == found_sizes(back, "extra_free") == ({256: 1} if missing else {})
     # Farther away the one is a temporary that is gone, and the other one is new.
     assert found_sizes(found, "only_base", "only_head") == ({} if missing else {256: 2})
+
+
+def small_and_large(program: str, **columns: Any) -> Window:
+    """Blocks of 512 bytes (``s``) and larger ones (``L``), each freed at once."""
+    rows = [
+        (kind, {"s": 512, "L": 1 << 20}[block], 4096 * at)
+        for at, block in enumerate(program, 1)
+        for kind in (Kind.ALLOC, Kind.FREE)
+    ]
+    twice = {name: np.repeat(np.array(column), 2) for name, column in columns.items()}
+    names = {"owner_names": ("add", "mul")} if "owner" in columns else {}
+    return Window(EventLog.from_rows(rows, **twice, **names), "all", 0, len(rows), 0, len(rows), 1, len(rows))
+
+
+def test_blocks_of_one_size_that_asked_for_another_pair_as_moved() -> None:
+    base = small_and_large("sL", requested=np.array([500, 1 << 20], np.int64))
+    head = small_and_large("sL", requested=np.array([400, 1 << 20], np.int64))
+    (found,) = diff_windows([(base, head)])
+    assert (found.pairs, found.moved, found.findings) == (1, 1, ())
+
+
+def test_of_blocks_that_moved_those_of_one_owner_pair() -> None:
+    base = small_and_large("sL", owner=np.array([0, 0], np.int32))
+    head = small_and_large("Lss", owner=np.array([0, 1, 0], np.int32))
+    for pair in ((base, head), (head, base)):
+        (found,) = diff_windows([pair])
+        assert (found.pairs, found.moved) == (1, 1)
+        assert [(f.size_bytes, f.owner) for f in found.findings] == [(512, "mul")]
 
 
 @pytest.mark.parametrize("direction", [1, -1])
