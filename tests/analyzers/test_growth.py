@@ -30,6 +30,10 @@ def series(*values: int) -> np.ndarray:
         ([0, 900, 902, 904], "growing"),  # the first rise is the warm-up's
         ([4, 3, 2, 1], "shrinking"),
         ([1, 2, 2, 3], "flat"),
+        ([1000, 1009] * 15, "flat"),  # a swing of ± 4, not beyond half a percent
+        ([1000, 1014] * 15, "swinging"),  # ± 7
+        ([0, 10, 20, 30, 29, 40, 50, 60], "growing"),  # eight windows are judged by their floor …
+        ([0, 10, 20, 30, 29, 40, 50], "flat"),  # … and seven by whether each rises
         ([0, 500, 750, 875, 937], "flat"),  # fills up ever more slowly
         ([0, 900, 1000, 1090], "growing"),  # of two rises the later one is nine tenths of the earlier one
         ([0, 900, 1000, 1089], "flat"),
@@ -212,6 +216,11 @@ def test_what_is_gained_below_the_verdict_is_still_counted() -> None:
     assert found.verdict == "flat"
     # second half from 522 on, second quarter (windows 1 and 2) from 10 on
     assert (found.gained_bytes, found.gained_bytes_per_window) == (512, 256.0)
+
+
+def test_a_first_rise_by_far_more_than_the_later_ones_is_warm_up() -> None:
+    warm = judge(series(0, *(900 + 2 * k for k in range(20))))
+    assert (warm.since, warm.gained_bytes, warm.gained_bytes_per_window) == (2, 38, 2.0)
 
 
 def test_a_sawtooth_gains_what_its_floor_gains() -> None:

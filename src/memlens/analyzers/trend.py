@@ -52,8 +52,8 @@ _PARTS, _SHARE = 6, 0.7
 _LASTING = 9
 #: How far lowest levels may wander within a width, against a random walk of the same steps (1), times the root of the width.
 _WANDER = 0.5
-#: How much slower than the earlier half the later half of a tail may gain, as :func:`_slowing` counts it.
-_SLOWING = 0.5
+#: How much slower than the earlier half the later half of a tail may gain, as a share of how much slower a logarithm gains there.
+_SLOWING = 0.6
 #: A swing of at most this share of the highest level is flat.
 _FLAT = 100
 
@@ -210,9 +210,9 @@ def _grows(live: Ints, lowest: Ints, floor: Ints, start: int, width: int, beyond
     before = (floor[start] - floor[max(0, start - length)]) / max(1, min(start, length)) * (length - 1) / gain
     # Memory that fills up ever more slowly looks like a leak that slows down, too.
     if before < 0.5:
-        return slowing + 0.25 * doubt <= min(_SLOWING, 0.6 * _logarithm(0.5 / length))
+        return slowing + 0.25 * doubt <= _SLOWING * _logarithm(0.5 / length)
     at = max(start, 0.5) / m  # more was gained before
-    return at <= 0.5 and slowing + doubt <= 0.6 * _logarithm(at)
+    return at <= 0.5 and slowing + doubt <= _SLOWING * _logarithm(at)
 
 
 def _logarithm(at: float) -> float:
