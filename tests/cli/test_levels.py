@@ -326,3 +326,21 @@ def test_a_later_window_of_a_snapshot_does_not_hold_what_was_there_before_the_in
     # Three of the seven MiB from before the input are live; the window takes one.
     assert (figures(ran.out)["Rise"], figures(ran.out)["Live"]) == ("1.00 MiB", "4.00 MiB")
     assert "Held (allocated here, not freed here): 1.00 MiB in 1 block\n" in ran.out
+
+
+def test_segments_asked_for_show_pools_and_the_sizes_of_gaps(memlens: Any, tmp_path: Path) -> None:
+    made = segment(MIB, 8192, [(512, "active_allocated")], segment_pool_id=(0, 1))
+    other = segment(4 * MIB, 1024, segment_pool_id=(0, 0))
+    path = write(tmp_path, {"segments": [made, other], "device_traces": [[]]})
+    ran = memlens("analyze", path, "-A", "segments", columns=100)
+    assert table(ran.out, "By pool and stream")[0] == [
+        "the peak", "private pool (0, 1)", "0", "8.00 KiB", "512 B", "1", "7.50 KiB", "7.50 KiB",
+    ]  # fmt: skip
+    # [512, 8192) of the one, all of the other.
+    assert table(ran.out, "Gaps by size") == [
+        ["the peak", "1.00 KiB", "2.00 KiB", "1", "1.00 KiB"],
+        ["the peak", "4.00 KiB", "8.00 KiB", "1", "7.50 KiB"],
+        ["the end", "1.00 KiB", "2.00 KiB", "1", "1.00 KiB"],
+        ["the end", "4.00 KiB", "8.00 KiB", "1", "7.50 KiB"],
+    ]
+    assert "Gaps by size" not in memlens("analyze", path, columns=100).out

@@ -55,6 +55,13 @@ _POOLS = (
     Column("gap_bytes", "In gaps", "bytes", strong=True),
     Column("largest_gap_bytes", "Largest gap", "bytes"),
 )
+_GAPS = (
+    Column("at", "At", "word"),
+    Column("low_bytes", "From", "bytes"),
+    Column("below_bytes", "Below", "bytes"),
+    Column("gaps", "Gaps", "count"),
+    Column("gap_bytes", "In gaps", "bytes", strong=True),
+)
 _AT = {"peak": "the peak", "end": "the end", "oom": "out of memory"}
 _CANNOT = "cannot be told, for no line says which block it is about."
 
@@ -106,21 +113,33 @@ def _chunks(segments: Any, asked: Asked) -> Iterator[Table]:
     asks = any(moment.requested_bytes is not None for moment in moments)
     columns = [column for column in _MOMENTS if asks or column.key != "requested_bytes"]
     # The peak and the end, which come first, are always shown.
-    shown = sorted(moments[: max(asked.top, 3)], key=lambda moment: -1 if moment.event is None else moment.event)
+    most = max(asked.top, 3)
+    shown = sorted(moments[:most], key=lambda moment: -1 if moment.event is None else moment.event)
     rows = [
         [_AT[moment.at] if column.key == "at" else getattr(moment, column.key) for column in columns]
         for moment in shown
     ]
     yield take(f"Free inside {many_chunks()}", columns, rows, len(moments), len(rows), "failure")
-    if asked.full and segments.pools:
+    if not asked.full:
+        return
+    if segments.pools:
         private = any(pool.pool is not None for pool in segments.pools)
         columns = [column for column in _POOLS if private or column.key != "pool"]
         rows = [
             [_AT[moments[pool.moment].at] if column.key == "at" else getattr(pool, column.key) for column in columns]
             for pool in segments.pools
+            if pool.moment < most
         ]
-        title = "By pool and stream" if private else "By stream"
-        yield take(title, columns, rows, len(rows), len(rows), "pool" if private else "stream")
+        yield take(
+            "By pool and stream" if private else "By stream", columns, rows, len(segments.pools), len(rows), "row"
+        )
+    if segments.histogram:
+        rows = [
+            [_AT[moments[row.moment].at], row.low_bytes, row.high_bytes + 1, row.gaps, row.gap_bytes]
+            for row in segments.histogram
+            if row.moment < most
+        ]
+        yield take("Gaps by size", _GAPS, rows, len(segments.histogram), len(rows), "row")
 
 
 def _live(peak: Any, asked: Asked) -> Iterator[Table | Line]:
