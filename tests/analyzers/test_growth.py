@@ -86,8 +86,8 @@ def _every(windows: int, step: int, times: int) -> Pieces:
         # The jump does not count as the faster half.
         (((1, 800), (6, 100)), "growing", 2),
         # The later half gains less by a part of their mean at most, the less the less the level follows a line.
-        (((4, 100), (4, 40)), "growing", 1),
-        (((4, 100), (4, 30)), "flat", None),
+        (((4, 100), (4, 60)), "growing", 1),
+        (((4, 100), (4, 50)), "flat", None),
         (((4, 200), (6, 70)), "flat", None),
         # What gained more before the tail may slow down less than a logarithm does, …
         (((3, 100), (15, 60), (20, 40)), "growing", 1),
@@ -100,7 +100,7 @@ def _every(windows: int, step: int, times: int) -> Pieces:
         # Few steps must come evenly; six and more need not.
         (_every(11, 100, 1) + _every(2, 100, 3), "flat", None),
         (_every(7, 50, 1) + _every(2, 100, 3), "flat", None),
-        (((3, 100), (5, 10), (5, 30)), "growing", 1),
+        (((3, 30), (5, 10), (5, 30)), "growing", 1),
         # Steps wander as far as chance does only where they do not come back.
         (_every(3, 100, 1) + _every(4, 100, 3), "growing", 1),
         # A first rise above all later ones by more than a quarter is warm-up.
