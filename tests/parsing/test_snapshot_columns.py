@@ -87,7 +87,7 @@ def annotated(*entries: dict[str, Any]) -> EventLog:
     trace = [entry("alloc", 0, 10)]
     for k, one in enumerate(entries):
         trace += [{"action": "user_defined", **one}, entry("alloc", 512 * (k + 1), 10)]
-    blocks = [(10, "active_allocated"), (502, "inactive")] * (len(entries) + 1)
+    blocks = [(10, "active_allocated")] * (len(entries) + 1)
     (log,) = read({"segments": [segment(0, 1 << 20, blocks)], "device_traces": [trace]})
     return log
 
