@@ -19,6 +19,7 @@ from memlens.analyzers.levels import levels_before, profile
 from memlens.analyzers.pairing import live_events
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Later, Lazy, Result, Row
+from memlens.analyzers.stats import power_of_two
 from memlens.failures import failures_of
 
 if TYPE_CHECKING:
@@ -282,8 +283,7 @@ def _told(of_chunk: Ints, of_event: NDArray[Any] | None, blocks: Ints, block_chu
 
 def _bins(moment: int, sizes: Ints) -> Iterator[GapBin]:
     """Gaps by power of two of their size, the smallest first."""
-    power = np.frexp(sizes.astype(np.float64))[1] - 1
-    power -= (np.int64(1) << power) > sizes  # rounded up to the next power as a float
+    power = power_of_two(sizes)
     counts = np.bincount(power, minlength=1)
     for k in np.flatnonzero(counts).tolist():
-        yield GapBin(moment, 1 << k, (2 << k) - 1, int(counts[k]), int(sizes[power == k].sum()))
+        yield GapBin(moment, 1 << (k - 1), (1 << k) - 1, int(counts[k]), int(sizes[power == k].sum()))

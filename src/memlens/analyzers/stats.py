@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.slicing import Window
 
-__all__ = ["Bin", "Stats", "stats"]
+__all__ = ["Bin", "Stats", "power_of_two", "stats"]
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def histogram(log: EventLog, lo: int, hi: int) -> tuple[Bin, ...]:
         if kind.max() > Kind.FREE:
             blocks = np.flatnonzero(kind <= Kind.FREE)
             kind, size = kind[blocks], size[blocks]
-        code = 2 * _power(size) + kind
+        code = 2 * power_of_two(size) + kind
         counts += np.bincount(code, minlength=128)
         np.add.at(totals, code, size)
     rows = np.stack([counts, totals], axis=1).reshape(64, 4).tolist()  # ALLOCs, their bytes, FREEs, their bytes
@@ -134,7 +134,7 @@ def histogram(log: EventLog, lo: int, hi: int) -> tuple[Bin, ...]:
     )
 
 
-def _power(size: NDArray[np.int64]) -> NDArray[np.int64]:
+def power_of_two(size: NDArray[np.int64]) -> NDArray[np.int64]:
     """0 for 0, else 1 + the power of two that each size reaches, read from the exponent of the size as a float64.
 
     Clearing each bit below a set one keeps the highest bit and keeps large sizes from being rounded up to the next power.

@@ -73,8 +73,7 @@ class _LazyGroup(click.Group):
         return cast("click.Command", command)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        verb = next((word for word in args if word in VERBS), "analyze")
-        meant = shlex.join(["memlens", verb, *(word for word in args if word != verb)])
+        given = tuple(args)  # click takes words off the list
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -82,6 +81,8 @@ class _LazyGroup(click.Group):
                 raise
             from memlens.reports.text import visible
 
+            verb = next((word for word in given if word in VERBS), "analyze")
+            meant = shlex.join(["memlens", verb, *(word for word in given if word != verb)])
             option = visible(repr(error.option_name))
             ctx.fail(f"No such option {option} before a command. Did you mean: {visible(meant)}")
 

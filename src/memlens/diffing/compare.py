@@ -179,4 +179,4 @@ def _sides(windows: Sequence[Window], of: Levels) -> Iterator[WindowSide]:
     for window, row in zip(windows, zip(*(column.tolist() for column in columns), strict=True), strict=True):
         *counts, rise, end, reserved = row
         place = window.name, int(window.start_line), int(window.end_line), len(window)
-        yield make(*place, *counts, rise, end - 1 if rise else None, reserved, bool(window.open_end))
+        yield make(*place, *counts, rise, end - 1 if rise else None, reserved, window.open_end)

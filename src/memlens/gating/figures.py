@@ -88,7 +88,7 @@ def figures_of(windows: Sequence[Window], *, trust: bool = True) -> RunFigures:
     columns = (each.rise[0].tolist(), net.tolist(), (each.levels[0] + net).tolist(), near(log, lo), near(log, hi))
     peak, reserved = (run.levels[:, 0] + run.rise[:, 0]).tolist()
     doubted = trust and any(doubt.code in RESERVED_DOUBTS for doubt in log.trust.doubts)
-    blocks, chunks = (log.kind <= Kind.FREE).any(), (log.kind > Kind.FREE).any()
+    blocks, chunks = (log.kind <= Kind.FREE).any(), log.tells_of_chunks
     return RunFigures(
         peak if blocks else None,
         reserved if chunks and not doubted else None,
