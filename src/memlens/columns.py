@@ -25,7 +25,7 @@ __all__ = ["NOTHING", "SET", "TAKE", "USE", "Aligned", "Symbols", "align", "chai
 #: What a row does with its key: nothing; become the latest row that set it; ask for that row; ask for it and clear the key.
 NOTHING, SET, USE, TAKE = 0, 1, 2, 3
 
-_native = load("_columns")
+_native = load("memlens._columns")
 #: Where keys fall in the compiled hash tables is chance, so that no log can be made up to make them slow.
 _SEED = int.from_bytes(os.urandom(8), "little")
 
