@@ -16,7 +16,7 @@ from memlens.analyzers import get
 from memlens.cli import group
 from memlens.errors import MemlensError
 from memlens.events import EventLog, Kind
-from memlens.parsing.reader import read
+from memlens.inputs.paddle.reader import read
 
 #: Seconds that one log is damaged over and over.
 SECONDS = 4.0
