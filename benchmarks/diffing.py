@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.diffing.run import diff, diff_windows
-from memlens.parsing.reader import read
+from memlens.inputs.paddle.reader import read
 
 if TYPE_CHECKING:
     from memlens.diffing.result import WindowDiff
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
 ROOT = Path(__file__).resolve().parents[1]
 # The made-up logs and the exact program are what the tests use, too

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.diffing.run import diff_windows
-from memlens.parsing.reader import read
+from memlens.inputs.paddle.reader import read
 
 ROOT = Path(__file__).resolve().parents[1]
 # The generators are what the tests use, too
@@ -35,7 +35,7 @@ from made_threads import found_sizes, lose_frees, programs_of, run, threaded_pro
 from real_windows import real_windows  # noqa: E402
 
 if TYPE_CHECKING:
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
 THREADED = (
     "04_threads_30_ast_pt_transformer.log.gz",

@@ -28,6 +28,13 @@ def examples() -> Path:
     return ROOT / "examples" / "logs"
 
 
+@pytest.fixture(scope="session")
+def rounds() -> Callable[[int], range]:
+    """The rounds of a fuzz test: as many as it asks for, or ``MEMLENS_ROUNDS`` times as many in a night's run."""
+    factor = int(os.environ.get("MEMLENS_ROUNDS", "1"))
+    return lambda count: range(count * factor)
+
+
 @pytest.fixture
 def golden() -> Callable[[str, str], None]:
     """Compare a text with its golden copy in ``tests/golden``; ``MEMLENS_APPROVE=1`` writes the copy instead."""

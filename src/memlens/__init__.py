@@ -16,24 +16,24 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memlens.analysis import Analysis, LogAnalysis, WindowAnalysis, analyze
+    from memlens.analyzing.analyze import Analysis, LogAnalysis, WindowAnalysis, analyze
     from memlens.comparing.result import Comparison, Run, RunWindow
     from memlens.comparing.run import compare
-    from memlens.cutting import slice_log as slice  # noqa: A004  the verb is called slice
     from memlens.diffing.result import Diff, Finding, WindowDiff
     from memlens.diffing.run import diff
     from memlens.errors import AnchorError, InputError, MemlensError, NoEventsError, OutputError, UsageError
     from memlens.events import EventLog, Kind
+    from memlens.extract import slice_log as slice  # noqa: A004  the verb is called slice
     from memlens.gating.baseline import Baseline
     from memlens.gating.judging import Judged
     from memlens.gating.run import accept, gate
     from memlens.gating.verdict import Verdict
+    from memlens.inputs.listing import Formats, formats
+    from memlens.inputs.reading import read
     from memlens.lifetimes import Lifetimes
-    from memlens.parsing.inputs import read
-    from memlens.parsing.listing import Formats, formats
-    from memlens.slicing import Anchor, Pattern, Window
     from memlens.trust import Trust
     from memlens.units import format_bytes, parse_bytes
+    from memlens.windows.windows import Anchor, Pattern, Window
 
 __all__ = [
     "Analysis",
@@ -79,10 +79,10 @@ __version__ = "0.1.0"
 
 #: Where each public name lives; the imports above say the same to type checkers.
 _HOMES = {
-    "memlens.analysis": ("Analysis", "LogAnalysis", "WindowAnalysis", "analyze"),
+    "memlens.analyzing.analyze": ("Analysis", "LogAnalysis", "WindowAnalysis", "analyze"),
     "memlens.comparing.result": ("Comparison", "Run", "RunWindow"),
     "memlens.comparing.run": ("compare",),
-    "memlens.cutting": ("slice",),
+    "memlens.extract": ("slice",),
     "memlens.diffing.result": ("Diff", "Finding", "WindowDiff"),
     "memlens.diffing.run": ("diff",),
     "memlens.errors": ("AnchorError", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError"),
@@ -92,9 +92,9 @@ _HOMES = {
     "memlens.gating.run": ("accept", "gate"),
     "memlens.gating.verdict": ("Verdict",),
     "memlens.lifetimes": ("Lifetimes",),
-    "memlens.parsing.inputs": ("read",),
-    "memlens.parsing.listing": ("Formats", "formats"),
-    "memlens.slicing": ("Anchor", "Pattern", "Window"),
+    "memlens.inputs.reading": ("read",),
+    "memlens.inputs.listing": ("Formats", "formats"),
+    "memlens.windows.windows": ("Anchor", "Pattern", "Window"),
     "memlens.trust": ("Trust",),
     "memlens.units": ("format_bytes", "parse_bytes"),
 }

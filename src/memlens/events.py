@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.facts import Facts, Mark
+from memlens.facts import Facts, Kind, Mark
 from memlens.source import MemorySource, Source
 
 if TYPE_CHECKING:
@@ -24,23 +23,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.lifetimes import Lifetimes
-    from memlens.matching import Anchor
-    from memlens.slicing import Window
     from memlens.trust import Trust
+    from memlens.windows.patterns import Anchor
+    from memlens.windows.windows import Window
 
 __all__ = ["BATCH", "Batch", "EventLog", "Kind"]
 
 #: Events in one batch of :meth:`EventLog.batches`: its temporaries stay in the cache and below a few MB.
 BATCH = 1 << 17
-
-
-class Kind(IntEnum):
-    """What an event is: a block given out or taken back, a chunk taken from or given back to the device."""
-
-    ALLOC = 0
-    FREE = 1
-    RESERVE = 2
-    RELEASE = 3
 
 
 class Batch(NamedTuple):
@@ -182,7 +172,7 @@ class EventLog:
     @property
     def whole(self) -> Window:
         """The window that holds the whole log."""
-        from memlens.slicing import whole
+        from memlens.windows.windows import whole
 
         return whole(self)
 
@@ -197,9 +187,9 @@ class EventLog:
     ) -> Window:
         """Cut one window: from the ``nth`` line that matches the start to before the next line that matches any end.
 
-        See :func:`memlens.slicing.window`.
+        See :func:`memlens.windows.windows.window`.
         """
-        from memlens.slicing import window
+        from memlens.windows.windows import window
 
         return window(self, start, end, start_regex=start_regex, end_regex=end_regex, nth=nth)
 
@@ -208,9 +198,9 @@ class EventLog:
     ) -> tuple[Window, ...]:
         """Cut the log into consecutive windows, one from each line that matches the regular expression ``by``.
 
-        See :func:`memlens.slicing.windows`.
+        See :func:`memlens.windows.windows.windows`.
         """
-        from memlens.slicing import windows
+        from memlens.windows.windows import windows
 
         return windows(self, by, end=end, end_regex=end_regex)
 

@@ -6,16 +6,26 @@ Readers fill these; :mod:`memlens.trust` judges them.  Nothing here is computed 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["DEFAULT_POOL", "Facts", "Figure", "LineSample", "Mark", "OutOfMemory", "StatLines", "UnevenSegment"]
+__all__ = ["DEFAULT_POOL", "Facts", "Figure", "Kind", "LineSample", "Mark", "OutOfMemory", "StatLines", "UnevenSegment"]
 
 #: What the memory pool is called that is nobody's own.
 DEFAULT_POOL = "default pool"
+
+
+class Kind(IntEnum):
+    """What an event is: a block given out or taken back, a chunk taken from or given back to the device."""
+
+    ALLOC = 0
+    FREE = 1
+    RESERVE = 2
+    RELEASE = 3
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,7 @@ class Figure:
         metric: ``allocated``, ``allocated_peak``, ``reserved`` or ``reserved_peak``.
         low_bytes: The smallest number of bytes that prints as this figure.
         high_bytes: The largest one; equal to ``low_bytes`` where the figure is exact.
-        origin: The format that printed it (a name from ``memlens.parsing.wordings``).
+        origin: The format that printed it (a name from ``memlens.inputs.paddle.wordings``).
         device: Device id where the line has one, else -1.
     """
 

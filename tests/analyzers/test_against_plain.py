@@ -13,11 +13,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memlens.analyzers import get, levels, names, pairing
+from memlens.analyzers import fates, get, levels, names
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts
 from memlens.lifetimes import Lifetimes
-from memlens.slicing import Window
+from memlens.windows.windows import Window
 
 Rows = list[tuple[Kind, int, int]]
 Bounds = list[tuple[int, int]]
@@ -357,7 +357,7 @@ def test_tallies_of_a_split_log_join_to_the_tally_of_the_whole(rows: Rows, data:
 @given(cut_logs())
 def test_layers_hold_every_window_once_and_share_no_event(cut: tuple[Rows, Bounds, int]) -> None:
     lo, hi = np.array(cut[1]).T
-    layers = pairing.layers(lo, hi)
+    layers = fates.layers(lo, hi)
     assert sorted(np.concatenate([np.zeros(0, int), *layers]).tolist()) == np.flatnonzero(hi > lo).tolist()
     for layer in layers:
         assert (hi[layer][:-1] <= lo[layer][1:]).all()

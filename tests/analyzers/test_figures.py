@@ -12,8 +12,8 @@ from memlens.analyzers.places import YEAR_US, elapsed_us
 from memlens.errors import UsageError
 from memlens.events import EventLog, Kind
 from memlens.lifetimes import Lifetimes
-from memlens.slicing import Window
 from memlens.source import MemorySource
+from memlens.windows.windows import Window
 
 A, F, R, X = Kind.ALLOC, Kind.FREE, Kind.RESERVE, Kind.RELEASE
 

@@ -13,7 +13,7 @@ from made_series import LEAKS, LENGTHS, NO_LEAKS, Maker, grown, made
 from memlens.analyzers import growth
 from memlens.analyzers.trend import judge
 from memlens.events import EventLog, Kind
-from memlens.slicing import Window
+from memlens.windows.windows import Window
 
 
 def series(*values: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from memlens.analyzers.groups import by_size_and_owner
 from memlens.analyzers.growth import PILE_WINDOWS
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts
-from memlens.slicing import Window
+from memlens.windows.windows import Window
 
 NAMES = ("conv2d", "relu", "[red]<b>")
 Row = tuple[Kind, int, int, int]

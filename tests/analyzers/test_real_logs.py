@@ -11,7 +11,7 @@ import pytest
 from memlens import analyze
 from memlens.analyzers import get, growth, names
 from memlens.events import Kind
-from memlens.parsing.reader import read
+from memlens.inputs.paddle.reader import read
 
 #: Logs in which several threads allocate, and the peaks that an independent replay found.
 SEVERAL_THREADS = {

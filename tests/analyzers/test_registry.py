@@ -13,7 +13,7 @@ import pytest
 from memlens.analyzers import get, get_series, names, registry, series_names
 from memlens.errors import MemlensError, UsageError
 from memlens.events import EventLog, Kind
-from memlens.slicing import Window
+from memlens.windows.windows import Window
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "analyzers.md"
 

@@ -20,8 +20,8 @@ from memlens.analyzers.chunks import gaps_between
 from memlens.analyzers.segments import segments
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts, OutOfMemory
-from memlens.reading import Reading
-from memlens.slicing import Window
+from memlens.inputs.reading import Reading
+from memlens.windows.windows import Window
 
 A, F, R, X = Kind.ALLOC, Kind.FREE, Kind.RESERVE, Kind.RELEASE
 Rows = list[tuple[Kind, int, int]]

@@ -16,8 +16,8 @@ from memlens.comparing import parallel
 from memlens.comparing.parallel import record_all
 from memlens.comparing.records import Order
 from memlens.comparing.result import Run
-from memlens.cut import Cut
 from memlens.errors import MemlensError, UsageError
+from memlens.options import Cut
 
 MIB = made.MIB
 linux = pytest.mark.skipif(not parallel._may_fork(), reason="forks on Linux only")

@@ -14,8 +14,8 @@ from snapshots import pickled, segment
 
 from memlens.comparing.records import Order, record
 from memlens.comparing.result import Run
-from memlens.cut import Cut
 from memlens.errors import UsageError
+from memlens.options import Cut
 
 MIB = made.MIB
 

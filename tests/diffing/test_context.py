@@ -12,7 +12,7 @@ from memlens.diffing.context import context_lines
 from memlens.diffing.finding import ContextLine
 from memlens.events import EventLog
 from memlens.facts import Facts
-from memlens.parsing.reader import read
+from memlens.inputs.paddle.reader import read
 from memlens.source import MemorySource
 
 

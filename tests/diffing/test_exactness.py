@@ -24,8 +24,8 @@ from memlens.diffing.align import align
 from memlens.diffing.run import diff, diff_windows
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts
-from memlens.parsing.reader import read
-from memlens.slicing import Window
+from memlens.inputs.paddle.reader import read
+from memlens.windows.windows import Window
 
 # --- real logs -----------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from late_frees import whole
 from memlens.diffing.factor import common_factor
 from memlens.diffing.run import diff
 from memlens.events import Kind
-from memlens.slicing import Window
+from memlens.windows.windows import Window
 
 FACTORS = [Fraction(2), Fraction(1, 2), Fraction(4), Fraction(3, 2), Fraction(1, 4), Fraction(3), Fraction(2, 3)]
 

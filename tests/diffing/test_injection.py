@@ -16,7 +16,7 @@ from verdicts import Score, causes, score, story, verdict
 from injection import MIXES, Injected, Mix, Pair, inject
 from memlens.diffing.run import diff_windows
 from memlens.events import EventLog, Kind
-from memlens.slicing import Window
+from memlens.windows.windows import Window
 
 #: What the issue asks for; the relations beyond are measured by the benchmark.
 RELATIONS = ["same run", "two runs", "two versions"]

@@ -16,8 +16,8 @@ from real_windows import real_windows
 import memlens
 from memlens.diffing.run import diff_windows
 from memlens.events import EventLog, Kind
-from memlens.parsing.reader import read
-from memlens.slicing import Window
+from memlens.inputs.paddle.reader import read
+from memlens.windows.windows import Window
 
 
 @pytest.fixture(scope="module")

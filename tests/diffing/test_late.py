@@ -18,8 +18,8 @@ from late_frees import interleaved, jittered, leaking, rates, whole, with_late_f
 from memlens.diffing.result import WindowDiff
 from memlens.diffing.run import diff, diff_windows
 from memlens.events import Kind
-from memlens.parsing.reader import read
-from memlens.slicing import Window
+from memlens.inputs.paddle.reader import read
+from memlens.windows.windows import Window
 
 A, F = Kind.ALLOC, Kind.FREE
 

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.diffing.pairs import WindowPairs, longest_common, pair_windows
+from memlens.diffing.window_pairs import WindowPairs, longest_common, pair_windows
 from memlens.errors import AnchorError
 from memlens.events import EventLog
 from memlens.facts import Facts
-from memlens.parsing.reader import read
-from memlens.slicing import Window, numbered, windows
+from memlens.inputs.paddle.reader import read
 from memlens.source import MemorySource
+from memlens.windows.windows import Window, numbered, windows
 
 LOG = EventLog.from_rows([])
 
 
 def series(names: Sequence[str]) -> list[Window]:
-    """Windows as :func:`memlens.slicing.windows` names them; ``start_line`` tells which one it is."""
+    """Windows as :func:`memlens.windows.windows.windows` names them; ``start_line`` tells which one it is."""
     return [Window(LOG, name, 0, 0, 0, 0, k, k) for k, name in enumerate(numbered(names))]
 
 

@@ -22,13 +22,13 @@ import memlens
 from memlens.cli import main as cli
 from memlens.diffing import inorder
 from memlens.diffing.inorder import Series, in_order
-from memlens.diffing.pairs import WindowPairs
 from memlens.diffing.renumbered import pair_by_name_or_work
+from memlens.diffing.window_pairs import WindowPairs
 from memlens.diffing.work import Work, likeness
 from memlens.errors import AnchorError
 from memlens.events import EventLog, Kind
-from memlens.parsing.reader import read
-from memlens.slicing import Window
+from memlens.inputs.paddle.reader import read
+from memlens.windows.windows import Window
 
 # Four calls that have nothing to do with each other, and one more
 A, B, C, D, X = (tuple((256 * 7**n * k, k % 2) for k in range(1, 9)) for n in range(1, 6))

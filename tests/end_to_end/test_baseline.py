@@ -11,8 +11,8 @@ from texts import read_packed
 
 from memlens.analyzers import get
 from memlens.errors import NoEventsError
-from memlens.parsing.reader import read
-from memlens.slicing import Window
+from memlens.inputs.paddle.reader import read
+from memlens.windows.windows import Window
 
 #: Windows that the script and memlens cut alike: literals that no other anchor contains.
 ANCHORS: tuple[tuple[str, ...], ...] = (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from memlens.analysis import Analysis, Failure, LogAnalysis, WindowAnalysis
 from memlens.analyzers import Growth, HeldGroup, LiveGroup, Peak, Pile, Remaining, Stats, Unmatched
+from memlens.analyzing.analyze import Analysis, Failure, LogAnalysis, WindowAnalysis
 
 if TYPE_CHECKING:
     from memlens.trust import Trust

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.analysis import Failure
+from memlens.analyzing.analyze import Failure
 from memlens.reports import csv_report, json_report
 from memlens.reports.markdown import code, plain
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memlens.analysis import Failure
+from memlens.analyzing.analyze import Failure
 from memlens.errors import UsageError
 from memlens.reports.blocks import Table
 from memlens.reports.markdown import render as render_markdown

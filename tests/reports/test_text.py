@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.parsing.times import microseconds
+from memlens.inputs.paddle.times import microseconds
 from memlens.reports.text import (
     format_duration,
     format_moment,

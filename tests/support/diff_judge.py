@@ -14,7 +14,7 @@ from exact_alignment import both_born, cheapest_born, exact
 from memlens.diffing.finding import Finding, Member, Side
 from memlens.diffing.result import WindowDiff
 from memlens.events import EventLog, Kind
-from memlens.slicing import Window
+from memlens.windows.windows import Window
 
 __all__ = ["assert_mirrored", "check", "check_accounts", "of_kind", "total"]
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memlens.events import Kind
-from memlens.slicing import Window
+from memlens.windows.windows import Window
 
 __all__ = [
     "Alignment",

@@ -15,7 +15,7 @@ from exact_alignment import Alignment, Exact, cheapest_born, exact
 from real_windows import WindowPair
 
 from memlens.events import EventLog, Kind
-from memlens.slicing import Window
+from memlens.windows.windows import Window
 
 __all__ = [
     "MIXES",

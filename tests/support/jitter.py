@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from memlens.events import EventLog, Kind
-from memlens.slicing import Window
+from memlens.windows.windows import Window
 
 __all__ = ["jittered"]
 

@@ -8,8 +8,8 @@ import numpy as np
 from plain_kineto import Event, PlainLog, read_plain
 
 from memlens.events import EventLog, Kind
-from memlens.parsing.file_source import open_source
-from memlens.parsing.kineto import read_kineto
+from memlens.inputs.file_source import open_source
+from memlens.inputs.kineto.reader import read_kineto
 
 __all__ = ["assert_as_plain", "read_bytes"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from memlens.diffing.result import WindowDiff
 from memlens.diffing.run import diff_windows
 from memlens.events import EventLog, Kind
-from memlens.slicing import Window
+from memlens.windows.windows import Window
 
 __all__ = ["Late", "Rates", "interleaved", "jittered", "leaking", "named", "rates", "with_late_frees"]
 

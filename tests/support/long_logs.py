@@ -10,7 +10,7 @@ from exact_alignment import Born, exact_cost
 from numpy.typing import NDArray
 
 from memlens.events import EventLog, Kind
-from memlens.slicing import Window
+from memlens.windows.windows import Window
 
 __all__ = [
     "NAMES",

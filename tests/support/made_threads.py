@@ -12,7 +12,7 @@ import numpy as np
 
 from memlens.diffing.result import WindowDiff
 from memlens.events import EventLog, Kind
-from memlens.slicing import Window
+from memlens.windows.windows import Window
 
 __all__ = ["Step", "found_sizes", "lose_frees", "programs_of", "run", "threaded_program"]
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 
-from memlens.diffing.pairs import WindowPairs, named_pairs
+from memlens.diffing.window_pairs import WindowPairs, named_pairs
 from memlens.events import EventLog, Kind
-from memlens.slicing import BEFORE, Window
+from memlens.windows.windows import BEFORE, Window
 
 __all__ = ["EDITS", "KINDS", "REGRESSIONS", "Made", "Verdict", "judged", "made", "series_of"]
 

@@ -12,8 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from memlens.matching import Pattern
-from memlens.parsing import reader, stripes
+from memlens.inputs.paddle import reader, stripes
+from memlens.windows.patterns import Pattern
 
 _COLUMNS = ("kind", "size", "addr", "offset", "thread", "time_us", "requested", "owner", "owner_names")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from memlens.errors import AnchorError
 from memlens.events import EventLog
-from memlens.parsing.reader import read
-from memlens.slicing import Window
+from memlens.inputs.paddle.reader import read
+from memlens.windows.windows import Window
 
 __all__ = ["RELATIONS", "WindowPair", "real_windows"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memlens.events import EventLog, Kind
-from memlens.parsing.snapshot import read_snapshot
+from memlens.inputs.torch_snapshot.reader import read_snapshot
 
 #: Shapes of snapshots by the year in which they were first written.
 ERAS = ("2023-04", "2023-12", "2024", "2025", "2026", "newest")

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import zstandard
 
-from memlens.parsing.decode import PAD, Decoded, decode
-from memlens.parsing.headers import HeaderReader
-from memlens.parsing.layers import Layer
+from memlens.inputs.paddle.decode import PAD, Decoded, decode
+from memlens.inputs.paddle.headers import HeaderReader
+from memlens.inputs.paddle.layers import Layer
 
 __all__ = ["decode_text", "mutate", "read_packed"]
 

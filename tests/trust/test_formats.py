@@ -7,14 +7,14 @@ import pkgutil
 
 import pytest
 
-import memlens.parsing
+import memlens.inputs
 from memlens.events import Kind
-from memlens.parsing.formats import LineFormat, Sample
+from memlens.scanner.formats import LineFormat, Sample
 
 
 def all_formats() -> list[LineFormat]:
-    """The formats of every module of the parsing package."""
-    names = [f"memlens.parsing.{module.name}" for module in pkgutil.iter_modules(memlens.parsing.__path__)]
+    """The formats of every module that reads an input."""
+    names = [module.name for module in pkgutil.walk_packages(memlens.inputs.__path__, "memlens.inputs.")]
     return [line for name in names for line in getattr(importlib.import_module(name), "FORMATS", ())]
 
 

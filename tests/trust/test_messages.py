@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memlens.facts import Figure
-from memlens.parsing.messages import LITERALS, read_message
-from memlens.parsing.wordings import FORMATS, OUT_OF_MEMORY
+from memlens.inputs.paddle.messages import LITERALS, read_message
+from memlens.inputs.paddle.wordings import FORMATS, OUT_OF_MEMORY
 
 MIB = 1 << 20
 GIB = 1 << 30

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memlens.errors import NoEventsError
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts, Figure, LineSample, OutOfMemory, StatLines
-from memlens.parsing.reader import read
+from memlens.inputs.paddle.reader import read
 from memlens.source import MemorySource
 from memlens.trust import Trust, judge, no_events_error
 

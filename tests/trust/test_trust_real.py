@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memlens.errors import NoEventsError
-from memlens.parsing.reader import read
+from memlens.inputs.paddle.reader import read
 
 if TYPE_CHECKING:
     from memlens.trust import Trust

@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from memlens.analyzers.pairing import until
-from memlens.events import Kind
+from memlens.analyzers.fates import until
+from memlens.facts import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

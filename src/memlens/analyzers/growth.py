@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from memlens.analyzers.fates import held_events, joined
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
-from memlens.analyzers.pairing import held_events, joined
 from memlens.analyzers.remaining import remaining
 from memlens.analyzers.result import Later, Lazy, Result, Row
 from memlens.analyzers.trend import Verdict, judge
 
 if TYPE_CHECKING:
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
 __all__ = ["PILE_WINDOWS", "Growth", "Pile", "growth"]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from memlens.analyzers.fates import held_events, pairing, until
 from memlens.analyzers.levels import walk
 from memlens.analyzers.meanwhile import allocated_before, freed_inside
-from memlens.analyzers.pairing import held_events, pairing, until
 from memlens.analyzers.places import Lines, elapsed_us, time_of
 from memlens.analyzers.result import Later, Lazy, Result, Row
-from memlens.events import Kind
+from memlens.facts import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
 

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from memlens.analyzers.levels import walk
-from memlens.events import Kind
+from memlens.facts import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

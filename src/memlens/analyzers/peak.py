@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import by_size_and_owner
 from memlens.analyzers.levels import profile
-from memlens.analyzers.pairing import live_events
 from memlens.analyzers.places import Lines, time_of
 from memlens.analyzers.result import Later, Lazy, Result, Row
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
 __all__ = ["LiveGroup", "Peak", "peak"]
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Lines", "elapsed_us", "time_of"]
 
-#: A year of stamps without a year, which has a 29th of February (see :mod:`memlens.parsing.times`).
+#: A year of stamps without a year, which has a 29th of February (see :mod:`memlens.inputs.paddle.times`).
 YEAR_US = 366 * 24 * 3600 * 10**6
 
 

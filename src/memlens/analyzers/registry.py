@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from importlib import metadata
     from typing import Any
 
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
 __all__ = ["GROUP", "Analyzed", "Analyzer", "SeriesAnalyzer", "get", "get_series", "names", "series_names", "shadowed"]
 

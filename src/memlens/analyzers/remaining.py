@@ -10,7 +10,7 @@ from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Result
 
 if TYPE_CHECKING:
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
 __all__ = ["Remaining", "remaining"]
 

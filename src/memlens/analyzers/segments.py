@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from memlens.analyzers.chunks import chunks_of, gaps_between, inside, what_is_left
+from memlens.analyzers.fates import live_events
 from memlens.analyzers.levels import levels_before, profile
-from memlens.analyzers.pairing import live_events
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Later, Lazy, Result, Row
 from memlens.analyzers.stats import power_of_two
-from memlens.failures import failures_of
+from memlens.trust.failures import failures_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
 

@@ -11,13 +11,13 @@ import numpy as np
 from memlens.analyzers.levels import SUMS, profile, walk
 from memlens.analyzers.places import elapsed_us
 from memlens.analyzers.result import Later, Lazy, Result, Row
-from memlens.events import Kind
+from memlens.facts import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
 __all__ = ["Bin", "Stats", "power_of_two", "stats"]
 

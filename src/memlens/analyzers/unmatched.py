@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from memlens.analyzers.fates import held_events, oddities, opening_events, pairing, released_events
 from memlens.analyzers.groups import by_size_and_owner
-from memlens.analyzers.pairing import held_events, oddities, opening_events, pairing, released_events
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Later, Lazy, Result, Row
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
 

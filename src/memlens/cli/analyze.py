@@ -96,7 +96,7 @@ def analyze_command(
 
     A log that cannot be analyzed does not lose the others; the exit code is then 1.
     """
-    from memlens.analysis import analyze
+    from memlens.analyzing.analyze import analyze
     from memlens.cli.progress import progress_bar
     from memlens.output import open_output
     from memlens.reports.screens import analysis_blocks

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from memlens.cut import Cut
 from memlens.errors import UsageError
+from memlens.options import Cut
 
 __all__ = ["Cut", "anchor_options", "input_options", "output_options", "owner_options"]
 

@@ -48,10 +48,10 @@ def _total(paths: Sequence[str]) -> int | None:
 
 
 def _size(path: str) -> int:
-    from memlens.parsing.urls import is_url, local_path
+    from memlens.inputs.urls import is_url, local_path
 
     if is_url(given := local_path(path)):
-        from memlens.parsing.remote import remote_size
+        from memlens.inputs.remote import remote_size
 
         size = remote_size(path)
         if size is None:

@@ -14,8 +14,8 @@ from memlens.errors import UsageError
 from memlens.units import parse_bytes
 
 if TYPE_CHECKING:
-    from memlens.analysis import Analysis
-    from memlens.analyzed import Failure
+    from memlens.analyzing.analyze import Analysis
+    from memlens.analyzing.result import Failure
     from memlens.comparing.result import Comparison
     from memlens.diffing.result import Diff
     from memlens.reports.blocks import Block
@@ -62,8 +62,8 @@ def refuse_outputs(
         OutputError: See :func:`memlens.output.refuse_overwrite`.
         UsageError: It is an input; see :func:`memlens.output.refuse_inputs`.
     """
+    from memlens.inputs.custom.formats import formats_file
     from memlens.output import refuse_inputs, refuse_overwrite
-    from memlens.parsing.user_formats import formats_file
 
     outputs = [None if output == "-" else output, *others]
     refuse_inputs([*outputs, *appended], [*logs, formats_file(formats)])

@@ -11,7 +11,7 @@ from memlens.cli.options import Cut, anchor_options, output_options
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memlens.cutting import Piece
+    from memlens.extract import Piece
 
 __all__ = ["slice_command"]
 
@@ -51,7 +51,7 @@ def slice_command(log: str, cut: Cut, events_only: bool, renumber: bool, output:
     before the first later line that matches any end; without a start it begins with the log.
     """
     from memlens.cli.progress import progress_bar
-    from memlens.cutting import slice_log
+    from memlens.extract import slice_log
 
     with progress_bar([log] if output not in (None, "-") else []) as progress:
         piece = slice_log(

@@ -1,6 +1,6 @@
 """Many logs read by several processes, each log by one of them; only their few figures come back.
 
-A large plain log of Paddle is different: the reader itself shares it out among all processors (:mod:`memlens.parsing.stripes`).  Such logs
+A large plain log of Paddle is different: the reader itself shares it out among all processors (:mod:`memlens.inputs.paddle.stripes`).  Such logs
 are read one after the other by this process, so that neither processes nor logs in memory multiply.  Where forking is not
 safe, all logs are read by this process.
 """
@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.comparing.records import Order, record
 from memlens.errors import MemlensError
-from memlens.parsing.stripes import processors, worth_forking
+from memlens.inputs.paddle.stripes import processors, worth_forking
 
 if TYPE_CHECKING:
     from memlens.comparing.result import Run
-    from memlens.reading import ReadAs
+    from memlens.options import ReadAs
 
 __all__ = ["record_all"]
 
@@ -89,9 +89,9 @@ def _for_a_worker(order: Order) -> bool:
 
 def _shared_out(path: str, how: ReadAs) -> bool:
     """Whether the reader shares a large file out: plain text of Paddle."""
-    from memlens.parsing.file_source import open_source
-    from memlens.parsing.input_formats import PADDLE
-    from memlens.parsing.inputs import recognise
+    from memlens.inputs.file_source import open_source
+    from memlens.inputs.reading import recognise
+    from memlens.inputs.registry import PADDLE
 
     try:
         with closing(open_source(path)) as source, closing(source.open()) as stream:

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.comparing.result import Oom, Run, RunWindow, Status
-from memlens.cut import Cut
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.events import EventLog, Kind
-from memlens.parsing.inputs import device_label, without_cpu
-from memlens.parsing.urls import is_url
-from memlens.reading import ReadAs, Reading, input_name
+from memlens.inputs.reading import Reading, device_label, input_name, without_cpu
+from memlens.inputs.urls import is_url
+from memlens.options import Cut, ReadAs
 from memlens.trust.report import PEAK_MAY_BE_EARLIER
 
 if TYPE_CHECKING:
     from memlens.facts import OutOfMemory
-    from memlens.reading import Input
-    from memlens.slicing import Window
+    from memlens.inputs.reading import Input
+    from memlens.windows.windows import Window
 
 __all__ = ["Order", "record"]
 
@@ -93,7 +92,7 @@ def record(order: Order, progress: Callable[[int], None] | None = None) -> Run:
 
 def _recorded(order: Order, log: EventLog) -> Run:
     """The figures of one device's log."""
-    from memlens.slicing import open_window, suspect_anchors
+    from memlens.windows.windows import open_window, suspect_anchors
 
     cut, run = order.cut, _judged(order, log)
     try:
@@ -195,7 +194,7 @@ def _durations(windows: Sequence[Window]) -> list[int | None]:
     """From the first event of each window to its last, in microseconds."""
     from memlens.analyzers.places import elapsed_us
     from memlens.analyzers.stats import duration_us
-    from memlens.moments import times_of
+    from memlens.inputs.paddle.event_times import times_of
 
     log = windows[0].log
     if log.time_us is not None:

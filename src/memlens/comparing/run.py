@@ -17,13 +17,12 @@ from memlens.comparing.records import Order
 from memlens.comparing.result import Comparison, Run, RunWindow
 from memlens.comparing.scaling import slopes
 from memlens.comparing.templates import Template, natural
-from memlens.cut import Cut, as_list
 from memlens.errors import UsageError
-from memlens.reading import ReadAs
-from memlens.slicing import BEFORE
+from memlens.options import Cut, ReadAs, as_list
+from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
-    from memlens.reading import Input
+    from memlens.inputs.reading import Input
 
 __all__ = ["compare"]
 
@@ -106,7 +105,7 @@ def _check(cut: Cut, jobs: int | None) -> None:
     Raises:
         UsageError: The cut makes no sense, or a pattern is no regular expression.
     """
-    from memlens.matching import Matcher
+    from memlens.windows.patterns import Matcher
 
     if cut.start is not None and cut.start_regex is not None:
         raise UsageError("start and start_regex exclude each other", "Give one of them.")

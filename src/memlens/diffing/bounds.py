@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.diffing.lanes import Problem, Symbols
-    from memlens.diffing.matching import Match
+    from memlens.diffing.pairing import Match
     from memlens.diffing.sequences import Blocks, Keys
 
     Ints = NDArray[np.int64]

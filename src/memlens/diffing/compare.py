@@ -10,13 +10,13 @@ import numpy as np
 
 from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
-from memlens.diffing.accounts import Levels, PairsAtPeaks, levels, peak_terms, remaining_terms
+from memlens.diffing.attribution import Levels, PairsAtPeaks, levels, peak_terms, remaining_terms
 from memlens.diffing.bounds import approximation, in_bytes
+from memlens.diffing.differences import Items, collect
 from memlens.diffing.findings import Runs, findings_of
-from memlens.diffing.items import Items, collect
 from memlens.diffing.late import Frees, judge_frees
-from memlens.diffing.matching import Match, match
 from memlens.diffing.opening import match_opening
+from memlens.diffing.pairing import Match, match
 from memlens.diffing.result import PeakAccount, RemainingAccount, WindowDiff, WindowSide
 from memlens.diffing.sequences import gather_windows, owner_names, tell_threads_apart
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from memlens.diffing.factor import Factor
     from memlens.diffing.finding import Finding
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from memlens.analyzers.result import Later
 from memlens.diffing.result import Diff, Repeated, RunSide
 from memlens.errors import UsageError
-from memlens.parsing.inputs import device_label, without_cpu
+from memlens.inputs.reading import device_label, without_cpu
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
-    from memlens.slicing import Window
     from memlens.trust import Trust
+    from memlens.windows.windows import Window
 
 __all__ = ["joined", "pair_devices", "with_device"]
 

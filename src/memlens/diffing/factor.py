@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.diffing.lanes import mix
-from memlens.events import Kind
+from memlens.facts import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
 

@@ -12,8 +12,8 @@ from memlens.analyzers.groups import owner_labels, owners_of
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Later
 from memlens.diffing.context import context_lines
+from memlens.diffing.differences import FATES, KIND_NAMES, Items, group
 from memlens.diffing.finding import ContextLine, Finding, Kind, Member, Side
-from memlens.diffing.items import FATES, KIND_NAMES, Items, group
 from memlens.diffing.result import Repeated
 
 if TYPE_CHECKING:

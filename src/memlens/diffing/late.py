@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.diffing.matching import unpaired
+from memlens.diffing.pairing import unpaired
 from memlens.diffing.sequences import nth_with_nth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.diffing.matching import Match
+    from memlens.diffing.pairing import Match
     from memlens.diffing.sequences import Blocks
 
     Ints = NDArray[np.int64]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.analyzers.pairing import opening_allocs
-from memlens.diffing.matching import Match, match_unordered
+from memlens.analyzers.fates import opening_allocs
+from memlens.diffing.pairing import Match, match_unordered
 from memlens.diffing.sequences import Blocks
 
 if TYPE_CHECKING:
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
 __all__ = ["match_opening"]
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.diffing.inorder import Series, in_order
-from memlens.diffing.pairs import WindowPairs, named_pairs, names_of, nothing_in_common
+from memlens.diffing.window_pairs import WindowPairs, named_pairs, names_of, nothing_in_common
 from memlens.diffing.work import Work, likeness
-from memlens.slicing import BEFORE, kind_of
+from memlens.windows.windows import BEFORE, kind_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
     Floats = NDArray[np.float32]
     Ints = NDArray[np.int64]
@@ -48,7 +48,7 @@ _FEWEST, _ALIKE = 2, 0.4
 def pair_by_name_or_work(base: Sequence[Window], head: Sequence[Window]) -> WindowPairs:
     """Pair the windows of two series: by name, or by what they do where the numbers in the names mislead.
 
-    The windows pair by name (see :func:`memlens.diffing.pairs.pair_windows`), unless the best alignment in order by what they do (which
+    The windows pair by name (see :func:`memlens.diffing.window_pairs.pair_windows`), unless the best alignment in order by what they do (which
     sizes they allocate and free, and how often) explains substantially more.  What counts for it are pairs of windows that do
     the same, both of which are paired by name with a window that does something else; steps that are all alike are no reason
     to leave the names, nor is a window that changed.  Where fewer than half of the windows have a partner by name, it

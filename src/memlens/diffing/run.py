@@ -8,24 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlens.analyzers.result import Later
-from memlens.cut import Cut, as_list
+from memlens.diffing.anchor_discovery import common_family
 from memlens.diffing.compare import compare
 from memlens.diffing.devices import joined, pair_devices, with_device
 from memlens.diffing.factor import common_factor
-from memlens.diffing.families import common_family
 from memlens.diffing.findings import repeated_in
-from memlens.diffing.pairs import WindowPairs
 from memlens.diffing.renumbered import pair_by_name_or_work
 from memlens.diffing.result import Diff, RunSide, WindowDiff
+from memlens.diffing.window_pairs import WindowPairs
 from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import Kind as EventKind
-from memlens.parsing.inputs import check_alike
-from memlens.reading import ReadAs, Reading
-from memlens.slicing import BEFORE, Window, suspect_anchors
+from memlens.inputs.reading import Reading, check_alike
+from memlens.options import Cut, ReadAs, as_list
+from memlens.windows.windows import BEFORE, Window, suspect_anchors
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
-    from memlens.reading import Input
+    from memlens.inputs.reading import Input
 
 __all__ = ["diff", "diff_windows"]
 
@@ -72,7 +71,7 @@ def diff(
         start_regex: The start as a regular expression.
         end_regex: Further ends as regular expressions.
         nth: Which of the lines that match the start.
-        by: Cut both runs into a series of windows (see :func:`memlens.slicing.windows`), which pair by name, or by what they do
+        by: Cut both runs into a series of windows (see :func:`memlens.windows.windows.windows`), which pair by name, or by what they do
             where the numbers in the names mislead.
         base_start: The start in base, where it is not the one in head.
         head_start: The start in head.
@@ -241,7 +240,7 @@ def _read_both(
     how: ReadAs,
 ) -> tuple[list[tuple[EventLog, EventLog]], list[str]]:
     """Read the two inputs, a pair of logs for each device, and what is left out; a file that is both is read once."""
-    from memlens.slicing import as_patterns
+    from memlens.windows.windows import as_patterns
 
     patterns = tuple(dict.fromkeys(pattern for cut in cuts for pattern in cut.patterns))
     reading = Reading(

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.analyzers.pairing import until
+from memlens.analyzers.fates import until
 from memlens.diffing.lanes import Symbols, mix
-from memlens.events import Kind
+from memlens.facts import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
 

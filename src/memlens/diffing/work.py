@@ -13,7 +13,7 @@ from memlens.events import BATCH, Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
     Floats = NDArray[np.float32]
     Ints = NDArray[np.int64]

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from memlens import __version__
-from memlens.cut import Cut
 from memlens.errors import InputError
 from memlens.gating.figures import RunFigures, WindowFigures
 from memlens.gating.slips import NEAR
+from memlens.options import Cut
 
 __all__ = ["SCHEMA", "Baseline", "anchor_options", "parse_baseline", "read_baseline"]
 

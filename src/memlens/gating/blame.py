@@ -12,10 +12,10 @@ import numpy as np
 
 from memlens.analyzers.levels import profile
 from memlens.errors import InputError
-from memlens.events import Kind
+from memlens.facts import Kind
 from memlens.gating.judging import WHOLE
 from memlens.gating.verdict import Blame
-from memlens.slicing import BEFORE
+from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
     from memlens.gating.baseline import Baseline
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from memlens.gating.pairs import PairedRuns
     from memlens.gating.runs import Run
     from memlens.gating.verdict import Verdict
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
 __all__ = ["explain"]
 

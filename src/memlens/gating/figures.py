@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from memlens.analyzers.levels import bounds, profile
 from memlens.analyzers.result import Row
-from memlens.events import Kind
+from memlens.facts import Kind
 from memlens.gating.slips import NEAR, Near, near
-from memlens.slicing import BEFORE
+from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
     from memlens.gating.limits import Metric
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
 __all__ = ["RESERVED_DOUBTS", "RunFigures", "WindowFigures", "figures_of"]
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from memlens.errors import AnchorError
-from memlens.slicing import BEFORE, kind_of, numbered
+from memlens.windows.windows import BEFORE, kind_of, numbered
 
 if TYPE_CHECKING:
     from memlens.gating.figures import RunFigures, WindowFigures
-    from memlens.slicing import Window
+    from memlens.windows.windows import Window
 
 __all__ = ["BaseWindow", "PairedRuns", "pair_runs"]
 
@@ -119,7 +119,7 @@ def _joined(runs: Sequence[RunFigures]) -> list[BaseWindow]:
 
 
 def _by_name(base: Sequence[BaseWindow], head: Sequence[WindowFigures]) -> list[Pair]:
-    from memlens.diffing.pairs import pair_windows
+    from memlens.diffing.window_pairs import pair_windows
 
     try:
         # It looks at names only.

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from memlens.cut import Cut, as_list
 from memlens.errors import InputError, OutputError, UsageError
 from memlens.gating.baseline import Baseline, anchor_options, read_baseline
 from memlens.gating.blame import explain
@@ -18,13 +17,13 @@ from memlens.gating.limits import parse_budgets, parse_limits
 from memlens.gating.pairs import pair_runs
 from memlens.gating.runs import read_runs
 from memlens.gating.verdict import Verdict
-from memlens.reading import ReadAs
-from memlens.slicing import BEFORE
+from memlens.options import Cut, ReadAs, as_list
+from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
     from memlens.gating.judging import Judged
     from memlens.gating.pairs import PairedRuns
-    from memlens.reading import Input
+    from memlens.inputs.reading import Input
 
 __all__ = ["accept", "gate"]
 
@@ -236,8 +235,8 @@ def accept(
         AnchorError: An anchor marks no line.
     """
     from memlens.gating import stored
+    from memlens.inputs.custom.formats import formats_file
     from memlens.output import open_output, refuse_inputs, refuse_overwrite
-    from memlens.parsing.user_formats import formats_file
 
     if os.fspath(baseline) == "-":
         raise UsageError("a baseline is a file, to be read again", "Name a file: --baseline memory.json.")

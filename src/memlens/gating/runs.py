@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 
 from memlens.errors import InputError
 from memlens.gating.figures import RESERVED_DOUBTS, RunFigures, figures_of
-from memlens.parsing.inputs import check_alike, several_devices, without_cpu
-from memlens.reading import ReadAs, Reading, input_name
-from memlens.slicing import open_window, suspect_anchors
+from memlens.inputs.reading import Reading, check_alike, input_name, several_devices, without_cpu
 from memlens.trust.case import place_word
 from memlens.trust.report import PEAK_MAY_BE_EARLIER
+from memlens.windows.windows import open_window, suspect_anchors
 
 if TYPE_CHECKING:
-    from memlens.cut import Cut
     from memlens.events import EventLog
-    from memlens.reading import Input
-    from memlens.slicing import Window
+    from memlens.inputs.reading import Input
+    from memlens.options import Cut, ReadAs
+    from memlens.windows.windows import Window
 
 __all__ = ["Run", "read_runs"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from memlens.events import Kind
+from memlens.facts import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -24,7 +24,7 @@ import numpy as np
 from memlens.errors import InputError
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts
-from memlens.slicing import Window
+from memlens.windows.windows import Window
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.analyzers.growth import Pile
-    from memlens.cut import Cut
     from memlens.diffing.result import WindowDiff
     from memlens.gating.growth import SeriesGrowth
     from memlens.gating.judging import Judged
     from memlens.gating.limits import Limit, Metric
+    from memlens.options import Cut
     from memlens.trust import Trust
 
 __all__ = ["SCHEMA", "Blame", "Verdict"]

@@ -15,7 +15,7 @@ from memlens.reports.tables import sorted_analysis
 from memlens.reports.text import visible
 
 if TYPE_CHECKING:
-    from memlens.analysis import Analysis
+    from memlens.analyzing.analyze import Analysis
     from memlens.comparing.result import Comparison
     from memlens.diffing.result import Diff
 

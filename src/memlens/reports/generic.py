@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memlens.analyzed import plain
+from memlens.analyzing.result import plain
 from memlens.reports.blocks import Column, Figure, Figures, Line, Table, Value, take
 from memlens.reports.text import format_count, format_duration
 from memlens.units import format_bytes

@@ -14,7 +14,7 @@ import numpy as np
 from memlens.reports.tables import sorted_analysis
 
 if TYPE_CHECKING:
-    from memlens.analysis import Analysis
+    from memlens.analyzing.analyze import Analysis
     from memlens.comparing.result import Comparison
     from memlens.diffing.result import Diff
 

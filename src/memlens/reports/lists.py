@@ -14,7 +14,7 @@ from memlens.reports.text import format_share, plural
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
-    from memlens.analyzed import WindowAnalysis
+    from memlens.analyzing.result import WindowAnalysis
 
 __all__ = ["Asked", "growth_blocks", "lists_of"]
 

@@ -22,7 +22,7 @@ from memlens.reports.trust_lines import trust_lines
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
-    from memlens.analysis import Analysis, Failure, LogAnalysis, WindowAnalysis
+    from memlens.analyzing.analyze import Analysis, Failure, LogAnalysis, WindowAnalysis
 
 __all__ = ["analysis_blocks"]
 

@@ -35,7 +35,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 _DAY_US = 86_400 * 1_000_000
-#: Days of each month; 29 in February, since a stamp without a year may come from a leap year (see memlens.parsing.times).
+#: Days of each month; 29 in February, since a stamp without a year may come from a leap year (see memlens.inputs.paddle.times).
 _MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 

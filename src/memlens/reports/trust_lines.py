@@ -9,7 +9,7 @@ from memlens.reports.blocks import Line
 from memlens.reports.text import plural
 
 if TYPE_CHECKING:
-    from memlens.analysis import LogAnalysis
+    from memlens.analyzing.analyze import LogAnalysis
     from memlens.trust import Doubt, Note, Trust
 
 __all__ = ["doubt_lines", "trust_lines"]

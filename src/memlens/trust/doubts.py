@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from memlens.events import Kind
+from memlens.facts import Kind
 from memlens.trust import entries
 from memlens.trust.case import WITHOUT_CHUNKS, Case, Doubt, counted, first_in
 from memlens.units import format_bytes

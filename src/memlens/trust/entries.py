@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from memlens.events import Kind
-from memlens.facts import DEFAULT_POOL
+from memlens.facts import DEFAULT_POOL, Kind
 from memlens.trust.case import Case, Doubt, Note, counted, first_in
 from memlens.units import format_bytes
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from memlens.events import Kind
-from memlens.parsing.layers import SIZELESS
+from memlens.facts import Kind
+from memlens.inputs.paddle.layers import SIZELESS
 from memlens.trust import entries
 from memlens.trust.case import WITHOUT_CHUNKS, Case, Note, counted, first_in
 from memlens.units import format_bytes

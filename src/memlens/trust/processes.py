@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.events import Kind
+from memlens.facts import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.events import Kind
-from memlens.failures import failures_of
+from memlens.facts import Kind
 from memlens.trust.agreement import Disagreement, compare
 from memlens.trust.case import OF_ENTRIES, Case, Doubt, Note, Pairs, counted
 from memlens.trust.doubts import doubts_of
+from memlens.trust.failures import failures_of
 from memlens.trust.notes import notes_of
 from memlens.trust.processes import writers
 from memlens.units import format_bytes

@@ -1,0 +1,282 @@
+"""Held, temporary and released blocks of many windows, from the pairs of ALLOC and FREE.
+
+All follow from one question asked of each ALLOC: does its FREE come before the window's end?  Windows that share no event
+are asked about in one pass; windows that overlap are first dealt out into *layers* of such, a pass over its own events each.
+What needs no window to be told (a FREE that nothing was allocated for, two sizes that differ) is rare in a sound log:
+it is gathered once for the log, as positions.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from memlens.analyzers import levels
+from memlens.analyzers.levels import bounds, profile, walk
+from memlens.facts import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.events import EventLog
+    from memlens.windows.windows import Window
+
+    Ints = NDArray[np.int64]
+
+__all__ = [
+    "Oddities",
+    "Pairing",
+    "held_events",
+    "joined",
+    "layers",
+    "live_events",
+    "oddities",
+    "opening_allocs",
+    "opening_events",
+    "pairing",
+    "released_events",
+    "until",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Oddities:
+    """The FREE events of a log that do not simply end one ALLOC of their own size, positions rising, int64.
+
+    Attributes:
+        unknown: FREEs without an earlier ALLOC.
+        mismatched: FREEs whose ALLOC has another size.
+        excess: ALLOC size - FREE size of each of ``mismatched``.
+    """
+
+    unknown: Ints
+    mismatched: Ints
+    excess: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Pairing:
+    """What happened to the blocks of windows, one int64 entry a window.
+
+    Held, temporary and released blocks are sized by their ALLOC, and so are those born before the window that it does not free either:
+    the opening blocks, and the earlier ones, which the log allocates before it.  Unknown frees are sized by the FREE;
+    ``mismatch_bytes`` is Σ (ALLOC - FREE) over the pairs whose FREE is in the window and has another size.
+    """
+
+    held_allocs: Ints
+    held_bytes: Ints
+    opening_blocks: Ints
+    opening_bytes: Ints
+    earlier_bytes: Ints
+    temporary_allocs: Ints
+    temporary_bytes: Ints
+    released_frees: Ints
+    released_bytes: Ints
+    unknown_frees: Ints
+    unknown_free_bytes: Ints
+    double_allocs: Ints
+    size_mismatches: Ints
+    mismatch_bytes: Ints
+
+
+_ODD: WeakKeyDictionary[EventLog, Oddities] = WeakKeyDictionary()
+_OUTLIVE: WeakKeyDictionary[EventLog, Ints] = WeakKeyDictionary()
+_LAST: WeakKeyDictionary[EventLog, tuple[bytes, Pairing]] = WeakKeyDictionary()
+
+
+def until(partner: NDArray[np.signedinteger]) -> NDArray[np.unsignedinteger]:
+    """Partners read as unsigned, without a copy: -1, no partner, becomes the farthest index there is."""
+    return partner.view(np.uint32 if partner.dtype.itemsize == 4 else np.uint64)
+
+
+def oddities(log: EventLog) -> Oddities:
+    """The FREEs of a log that stand out, gathered once."""
+    known = _ODD.get(log)
+    if known is None:
+        known = _ODD[log] = _find_oddities(log)
+    return known
+
+
+def _find_oddities(log: EventLog) -> Oddities:
+    partner = log.lifetimes.partner
+    unknown, mismatched, excess = [], [], []
+    for start, stop in walk(0, len(log)):
+        frees = np.flatnonzero(log.kind[start:stop] == Kind.FREE) + start
+        alloc = partner[frees]
+        if len(alloc) and alloc.min() < 0:
+            unknown.append(frees[alloc < 0])
+            frees, alloc = frees[alloc >= 0], alloc[alloc >= 0]
+        difference = log.size[alloc] - log.size[frees]
+        if difference.any():
+            mismatched.append(frees[difference != 0])
+            excess.append(difference[difference != 0])
+    return Oddities(joined(unknown), joined(mismatched), joined(excess))
+
+
+def pairing(windows: Sequence[Window]) -> Pairing:
+    """What happened to the blocks of each window; the last answer is kept for each log."""
+    log, lo, hi = bounds(windows)
+    key = lo.tobytes() + hi.tobytes()
+    known = _LAST.get(log)
+    if known is not None and known[0] == key:
+        return known[1]
+    figures, odd = profile(windows), oddities(log)
+    held_allocs, held_bytes = np.zeros(len(lo), np.int64), np.zeros(len(lo), np.int64)
+    for layer in layers(lo, hi):
+        _count_held(log, lo[layer], hi[layer], layer, held_allocs, held_bytes)
+    unknown_frees, unknown_bytes = _inside(odd.unknown, log.size[odd.unknown], lo, hi)
+    mismatches, mismatch_bytes = _inside(odd.mismatched, odd.excess, lo, hi)
+    doubles, _ = _inside(log.lifetimes.double_allocs, np.zeros(0, np.int64), lo, hi)
+    temporary_allocs = figures["allocs"] - held_allocs
+    temporary_bytes = figures["alloc_bytes"] - held_bytes
+    # Each FREE of the window ends a temporary block, or a block born before it, or nothing known.
+    released_bytes = figures["free_bytes"] - unknown_bytes + mismatch_bytes - temporary_bytes
+    opening_blocks, opening_bytes = _opening_left(log, hi)
+    # The level before the window, less what odd FREEs took off it, is the bytes of the blocks that were live there.
+    start = np.zeros(len(lo), np.int64)
+    carried_bytes = (
+        figures.levels[0]
+        + _inside(odd.unknown, log.size[odd.unknown], start, lo)[1]
+        - _inside(odd.mismatched, odd.excess, start, lo)[1]
+    )
+    found = Pairing(
+        held_allocs,
+        held_bytes,
+        opening_blocks,
+        opening_bytes,
+        carried_bytes - released_bytes - opening_bytes,
+        temporary_allocs,
+        temporary_bytes,
+        figures["frees"] - unknown_frees - temporary_allocs,
+        released_bytes,
+        unknown_frees,
+        unknown_bytes,
+        doubles,
+        mismatches,
+        mismatch_bytes,
+    )
+    _LAST[log] = key, found
+    return found
+
+
+def layers(lo: Ints, hi: Ints) -> list[Ints]:
+    """Deal windows out into as few groups as can be, so that windows of one group share no event, in order of position.
+
+    Empty windows are in none.
+    """
+    order = np.lexsort((hi, lo))
+    order = order[hi[order] > lo[order]]
+    if not len(order):
+        return []
+    if bool((hi[order[:-1]] <= lo[order[1:]]).all()):
+        return [order]
+    groups: list[list[int]] = []
+    ending: list[tuple[int, int]] = []  # where each group's last window ends, and the group
+    for window in order.tolist():
+        if ending and ending[0][0] <= lo[window]:
+            _, group = heapq.heappop(ending)
+            groups[group].append(window)
+        else:
+            group = len(groups)
+            groups.append([window])
+        heapq.heappush(ending, (int(hi[window]), group))
+    return [np.array(group, np.int64) for group in groups]
+
+
+def _count_held(log: EventLog, lo: Ints, hi: Ints, into: Ints, allocs: Ints, size: Ints) -> None:
+    """Count the held blocks of windows that rise and share no event, and add them to the entries ``into``."""
+    partner = until(log.lifetimes.partner)
+    for start, stop in walk(int(lo[0]), int(hi[-1])):
+        a, b = int(np.searchsorted(hi, start, side="right")), int(np.searchsorted(lo, stop))
+        begins, ends = np.maximum(lo[a:b], start), np.minimum(hi[a:b], stop)
+        if b - a == 1:  # the rest of the batch lies in no window
+            begin, end = int(begins[0]), int(ends[0])
+            held = (partner[begin:end] >= int(hi[a])) & (log.kind[begin:end] == Kind.ALLOC)
+            allocs[into[a]] += np.count_nonzero(held)
+            size[into[a]] += (log.size[begin:end] * held).sum()
+        elif b > a:
+            # One limit an event: the end of its window; what lies between windows gets any, and is counted nowhere.
+            edges = np.append(begins, stop)
+            edges[0] = start
+            held = partner[start:stop] >= np.repeat(hi[a:b].astype(partner.dtype), np.diff(edges))
+            held &= log.kind[start:stop] == Kind.ALLOC
+            for weight, sums in ((1, allocs), (log.size[start:stop], size)):
+                before = np.concatenate([[0], np.cumsum(held * weight, dtype=np.int64)])
+                sums[into[a:b]] += before[ends - start] - before[begins - start]
+
+
+def opening_allocs(log: EventLog) -> Ints:
+    """The ALLOCs of the opening blocks, rising, int64."""
+    return np.flatnonzero(log.kind[: log.facts.opening] == Kind.ALLOC)
+
+
+def opening_events(log: EventLog, end: int) -> Ints:
+    """The opening blocks that no FREE before event ``end`` ends, as their ALLOCs, rising, int64."""
+    return held_events(log, 0, log.facts.opening, end)
+
+
+def _opening_left(log: EventLog, hi: Ints) -> tuple[Ints, Ints]:
+    """How many opening blocks are not freed before each of some events, and their bytes."""
+    blocks = opening_allocs(log)
+    freed = until(log.lifetimes.partner[blocks])
+    order = np.argsort(freed, kind="stable")
+    gone = np.searchsorted(freed[order], hi.astype(freed.dtype))
+    left = np.concatenate([[0], np.cumsum(log.size[blocks][order])])
+    return len(blocks) - gone, left[-1] - left[gone]
+
+
+def _inside(places: Ints, amounts: Ints, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
+    """How many of the rising ``places`` lie in each window, and the sum of their amounts."""
+    first, last = np.searchsorted(places, lo), np.searchsorted(places, hi)
+    if not len(amounts):
+        return last - first, np.zeros(len(lo), np.int64)
+    before = np.concatenate([[0], np.cumsum(amounts)])
+    return last - first, before[last] - before[first]
+
+
+def held_events(log: EventLog, lo: int, hi: int, end: int) -> Ints:
+    """The ALLOCs among events ``lo … hi-1`` that no FREE before event ``end`` ends, rising, int64.
+
+    None where blocks have no addresses: which ones are live is not known there, only how many bytes they hold.
+    """
+    if not log.facts.addresses:
+        return np.zeros(0, np.int64)
+    partner = until(log.lifetimes.partner)
+    return joined(
+        np.flatnonzero((partner[start:stop] >= end) & (log.kind[start:stop] == Kind.ALLOC)) + start
+        for start, stop in walk(lo, hi)
+    )
+
+
+def live_events(log: EventLog, event: int) -> Ints:
+    """The ALLOCs before an event that no FREE before it ends, rising, int64.
+
+    Blocks that outlive a batch of the log are gathered once for the log; only the last batch is walked through.
+    """
+    outlive = _OUTLIVE.get(log)
+    if outlive is None:
+        outlive = joined(held_events(log, start, stop, stop) for start, stop in walk(0, len(log)))
+        _OUTLIVE[log] = outlive
+    batch = event - event % levels.BATCH
+    earlier = outlive[: np.searchsorted(outlive, batch)]
+    earlier = earlier[until(log.lifetimes.partner)[earlier] >= event]
+    return joined([earlier, held_events(log, batch, event, event)])
+
+
+def released_events(log: EventLog, lo: int, hi: int) -> Ints:
+    """The FREEs among events ``lo … hi-1`` of blocks born before event ``lo``, rising, int64."""
+    partner = until(log.lifetimes.partner)
+    return joined(
+        np.flatnonzero((partner[start:stop] < lo) & (log.kind[start:stop] == Kind.FREE)) + start
+        for start, stop in walk(lo, hi)
+    )
+
+
+def joined(parts: Iterable[Ints]) -> Ints:
+    """Arrays of positions put one after the other; none give an empty one."""
+    return np.concatenate([np.zeros(0, np.int64), *parts])

@@ -1,0 +1,1 @@
+"""``memlens.analyze``: logs in, results out."""

@@ -1,0 +1,201 @@
+"""What an analysis of logs consists of: a log, its windows, their results, and all of it in plain types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from memlens.analyzers.result import Lazy, Result
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from memlens.analyzers import Growth
+    from memlens.analyzers.registry import Analyzed
+    from memlens.trust import Trust
+
+__all__ = ["SCHEMA", "Analysis", "Failure", "LogAnalysis", "WindowAnalysis", "plain"]
+
+SCHEMA = "memlens.analyze/2"
+
+
+@dataclass(frozen=True, eq=False)
+class WindowAnalysis:
+    """What the analyzers say of one window.
+
+    Attributes:
+        name: The window's name; text from the log.
+        start_line: 1-based number of its first line.
+        end_line: 1-based number of its last line (included).
+        events: Events in it.
+        results: Results by analyzer, in report order.
+        open_end: It is an open window: it runs to the end of the log, for no end line closes it (:class:`memlens.windows.windows.Window`).
+        whole: It is the whole log.
+        peak_time_us: The time of the peak, ``None`` where unknown; looked up in the log where its times were not read.
+        duration_us: From the first event to the last, likewise.
+    """
+
+    name: str
+    start_line: int
+    end_line: int
+    events: int
+    results: Mapping[str, Any]
+    open_end: bool = False
+    whole: bool = False
+    peak_time_us: Lazy[int | None] = field(default=Lazy(None), repr=False)
+    duration_us: Lazy[int | None] = field(default=Lazy(None), repr=False)
+
+    @property
+    def starts_input(self) -> bool:
+        """Whether nothing but opening blocks is carried in: it starts where the input starts."""
+        return self.start_line <= 1
+
+    def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
+        """The window as it stands in the machine output.
+
+        Args:
+            top: Rows of each list; ``None`` keeps all, ``0`` leaves the lists out.
+            min_size: Leave rows of smaller blocks (bytes) out of lists.
+        """
+        head = {"name": self.name, "start_line": self.start_line, "end_line": self.end_line, "events": self.events}
+        return {**head, "open_end": self.open_end} | {
+            name: plain(result, top, min_size) for name, result in self.results.items()
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class LogAnalysis:
+    """What the analyzers say of one log.
+
+    Attributes:
+        path: The input as it was named.
+        trust: What to believe of it.
+        windows: Its windows, in file order; exactly one unless it was cut into a series.
+        growth: How memory develops over a series, or ``None``.
+        by: The regular expression that cut the series, or ``None``.
+        notes: What to doubt of the windows themselves (anchors that came late), in words.
+        remarks: What to know of them (which one is open), in words.
+    """
+
+    path: str
+    trust: Trust
+    windows: tuple[WindowAnalysis, ...]
+    growth: Growth | None = None
+    by: str | None = None
+    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def series(self) -> bool:
+        """Whether the log was cut into a series of windows."""
+        return self.by is not None
+
+    def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
+        """The log as it stands in the machine output; arguments as for :meth:`WindowAnalysis.to_dict`."""
+        return {
+            "path": self.path,
+            "trust": self.trust.to_dict(),
+            "windows": [window.to_dict(top, min_size) for window in self.windows],
+            "growth": None if self.growth is None else plain(self.growth, top, min_size),
+            "notes": [*self.notes, *self.remarks],
+        }
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One of several logs that could not be analyzed.
+
+    Attributes:
+        path: The input as it was named.
+        message: What is wrong.
+        hint: What to do next, or ``""``.
+    """
+
+    path: str
+    message: str
+    hint: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name."""
+        return {"path": self.path, "message": self.message, "hint": self.hint}
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """What :func:`analyze` found.
+
+    Attributes:
+        logs: One entry a log that could be analyzed, in the order given.
+        failures: The others; empty when a single log was given, whose error is raised instead.
+        top: Rows of each list in :meth:`to_dict`; ``None`` is all.
+        min_size: Blocks smaller than this, in bytes, are left out of lists (not of figures).
+    """
+
+    logs: tuple[LogAnalysis, ...]
+    failures: tuple[Failure, ...] = ()
+    top: int | None = 10
+    min_size: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, in plain JSON types, by the contract ``memlens.analyze/2``: exact bytes, 1-based lines."""
+        return {
+            "schema": SCHEMA,
+            "logs": [log.to_dict(self.top, self.min_size) for log in self.logs],
+            **({"failures": [failure.to_dict() for failure in self.failures]} if self.failures else {}),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A flat row a window: its log, its name and lines, and every single figure of its results.
+
+        A figure keeps its name; where two analyzers have a figure of one name, the later one gets its analyzer's name in
+        front (``lifetimes_held_bytes``), and so do places and times (``peak_line``, ``peak_event``, ``peak_time_us``).
+        """
+        return [row for log in self.logs for row in _log_rows(log)]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """:meth:`rows` as a DataFrame, a row a window."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+
+def plain(result: Analyzed, top: int | None, min_size: int) -> dict[str, Any]:
+    """A result in plain JSON types, its lists without small blocks and cut to ``top`` rows."""
+    if not isinstance(result, Result):  # of another package, whose to_dict() knows no rows
+        return result.to_dict()
+    if top == 0:
+        return result.to_dict(0)
+    if top is None and min_size <= 0:
+        return result.to_dict()
+    values = result.to_dict(top if min_size <= 0 else None)
+    for table in result.tables:
+        if table == "histogram":  # a scale, and not a list with the most important first
+            values[table] = [row.to_dict() for row in getattr(result, table)]
+            values.pop(f"{table}_left_out", None)
+            continue
+        if min_size <= 0:
+            continue
+        rows = values[table]
+        kept = [row for row in rows if row.get("size_bytes", min_size) >= min_size][:top]
+        values[table] = kept
+        if len(kept) < len(rows):
+            values[f"{table}_left_out"] = len(rows) - len(kept)
+    return values
+
+
+#: Figures whose bare name says too little in a flat row.
+_PREFIXED = frozenset({"line", "event", "time_us"})
+
+
+def _log_rows(log: LogAnalysis) -> list[dict[str, Any]]:
+    rows = []
+    for window in log.windows:
+        row: dict[str, Any] = {"path": log.path, "name": window.name, "start_line": window.start_line}
+        row |= {"end_line": window.end_line, "events": window.events, "open_end": window.open_end}
+        for name, result in window.results.items():
+            for key, value in plain(result, 0, 0).items():
+                if value is None or isinstance(value, (int, float, str)):
+                    row[f"{name}_{key}" if key in _PREFIXED or key in row else key] = value
+        rows.append(row)
+    return rows

@@ -1,0 +1,323 @@
+"""Find the anchor lines that two logs share, so that a comparison can cut both without being told how.
+
+A *family* is a set of lines that differ in one counting number only: ``START SOT_CALL_0`` … ``START SOT_CALL_429``.  Both logs are
+gone through as a whole, but only lines that begin at the margin and carry no header of the framework are looked at one by one.
+What a family must hold, and which of several is taken, is said at :func:`common_family`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memlens.diffing.anchor_templates import WORDS, Place, Template, may_mark, skeleton, templates
+from memlens.scanner.bytesearch import Plan, marks, pieces
+from memlens.windows.patterns import Anchor, Pattern, clean_line, find_anchors
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.events import EventLog
+
+__all__ = ["Family", "common_family"]
+
+#: Lines of one log that are looked at one by one, from its beginning: done in about a second.
+_MOST_LINES = 400_000
+#: With more lines to look at in a piece of the text (512 KiB), only those with a word of anchors are looked at, so many at most.
+_CROWDED = 2000
+#: Kinds of lines that are told apart in one log; a log with more of them is full of something else.
+_MOST_KINDS = 20_000
+_LONGEST_LINE = 400
+#: Families that are looked for in the text of both logs before there is none.
+_MOST_TRIED = 6
+#: Numbers are short: longer ones are addresses, process ids, times.
+_MOST_DIGITS = 9
+#: Lines that a family without a word like START or STEP has at least; it counts on by one, from 0 or 1.
+_FEWEST_UNNAMED = 3
+_EXAMPLE = 160
+
+Numbers = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Anchor lines that two logs share.
+
+    Attributes:
+        by: A regular expression to cut both logs by (:meth:`EventLog.windows`), whose first group names the window.
+        example: One such line of base; text from the log.
+        lines: How many lines base and head have.
+        anchors: The lines themselves, of base and of head; put into :attr:`EventLog.anchors` they spare a pass over the text.
+    """
+
+    by: str
+    example: str
+    lines: tuple[int, int]
+    anchors: tuple[Anchor, Anchor] = field(repr=False, compare=False)
+
+
+class _Line(NamedTuple):
+    """A line that could be an anchor: where it begins, and its clean text."""
+
+    offset: int
+    text: bytes
+
+
+class _Seen(NamedTuple):
+    """The lines of one log that fit a template: where they begin, and their numbers."""
+
+    template: Template
+    example: str
+    offsets: list[int]
+    numbers: list[Numbers]
+
+
+class _Side(NamedTuple):
+    """The lines of one family in one log, and the events of the log up to where they were looked for."""
+
+    log: EventLog
+    events: int
+    offsets: Sequence[int]
+    numbers: Sequence[Numbers]
+
+
+def common_family(base: EventLog, head: EventLog) -> Family | None:
+    """The family of anchor lines to cut two logs by.
+
+    It must count, in each log: at least two lines, whose numbers rise; they may start again where a step or an epoch does.
+    Where the line has no word like START or STEP, it must count on by one, from 0 or 1.  The logs must share at least two of its
+    windows, and most of the windows of one of them; where they share fewer, because the numbers start elsewhere in one of them (a
+    resumed run), the numbers are taken from the first ones on.  In one log at least most windows must hold an event, and they must share
+    the events out: no more than half of them before the first window, no more than nine in ten in any window.
+
+    Of several families one of lines that say START, of ``STEP 3`` alone, or of lines that print figures on the way goes before
+    one of lines that say END, and that before one without such words; then the one that cuts both logs into the most windows
+    with events; then the same numbers before others; then START before the others; then the one that comes first.  Which log is called base makes no difference.
+
+    Args:
+        base: A log whose text can be read again.
+        head: Another one.
+
+    Returns:
+        The family, or ``None`` where there is none, or where a text cannot be read again.
+
+    Raises:
+        InputError: The text of a log is no longer there.
+    """
+    if not (base.source.rereadable and head.source.rereadable):
+        return None
+    ours, our_events = _candidates(base)
+    theirs, their_events = _candidates(head) if ours else ({}, 0)
+    ranked = []
+    for by in ours.keys() & theirs.keys():
+        seen, other = ours[by], theirs[by]
+        worth, same = _worth(
+            _Side(base, our_events, seen.offsets, seen.numbers), _Side(head, their_events, other.offsets, other.numbers)
+        )
+        if worth:
+            ranked.append((_rank(seen.template, worth, same), seen.offsets[0] + other.offsets[0], by))
+    tried: set[str] = set()
+    for _, _, by in sorted(ranked):
+        template = ours[by].template
+        for expression in (template.by, template.strict):
+            if expression in tried or len(tried) == _MOST_TRIED:
+                continue
+            tried.add(expression)
+            found = _found(expression, template, base, head)
+            if found is not None:
+                return Family(expression, ours[by].example, (len(found[0]), len(found[1])), found)
+    return None
+
+
+def _found(by: str, template: Template, base: EventLog, head: EventLog) -> tuple[Anchor, Anchor] | None:
+    """The lines that an expression finds in both logs, if they still are a family: the expression may find more than was looked at."""
+    sides, anchors = [], []
+    for log in (base, head):
+        anchor = find_anchors(log, [Pattern(by, regex=True)])[0]
+        numbers = [tuple(int(digits) for digits in re.findall("[0-9]+", name)) for name in anchor.names]
+        if not _counts(template, numbers):
+            return None
+        sides.append(_Side(log, len(log), anchor.offsets, numbers))
+        anchors.append(anchor)
+    return (anchors[0], anchors[1]) if _worth(*sides)[0] else None
+
+
+def _rank(template: Template, worth: int, same: bool) -> tuple[int, int, bool, int]:
+    return max(template.place, Place.PROGRESS), -worth, not same, template.place
+
+
+# -- what a log holds ------------------------------------------------------------------------------------------------------
+
+
+def _candidates(log: EventLog) -> tuple[dict[str, _Seen], int]:
+    """Lines of a log that count, by the expression that finds them; and the events up to where they were looked for."""
+    seen: dict[str, _Seen] = {}
+    known: dict[bytes, tuple[Template, ...]] = {}
+    looked_at, events = 0, len(log)
+    for offset, lines, looks in _marginal_lines(log):
+        looked_at += looks
+        if looked_at > _MOST_LINES:
+            events = int(log.offset.searchsorted(offset))
+            break
+        for line in lines:
+            _sort_in(line, seen, known)
+    return {by: entry for by, entry in seen.items() if _counts(entry.template, entry.numbers)}, events
+
+
+def _sort_in(line: _Line, seen: dict[str, _Seen], known: dict[bytes, tuple[Template, ...]]) -> None:
+    """Put a line to those of its kind; ``known`` says what lines are by their skeletons."""
+    bones = skeleton(line.text)
+    kinds = known.get(bones)
+    if kinds is None:
+        kinds = known[bones] = templates(bones) if len(known) < _MOST_KINDS else ()
+    if not kinds:
+        return
+    digits = re.findall(rb"[0-9]+", line.text)
+    if max(map(len, digits)) > _MOST_DIGITS:
+        return
+    for template in kinds:
+        entry = seen.get(template.by)
+        if entry is None:
+            entry = seen[template.by] = _Seen(template, _shown(line.text), [], [])
+        entry.offsets.append(line.offset)
+        entry.numbers.append(tuple(int(digits[n]) for n in template.numbers))
+
+
+def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[_Line], int]]:
+    """The lines of a log that could be anchors: those at the margin, without a header of the framework, that hold a number.
+
+    Yields:
+        For each piece of the text its byte offset, such lines of it, and how many lines were looked at one by one.
+    """
+    end = log.facts.bytes or None
+    for offset, text in log.source.blocks(0, end):
+        # What was written to the log after it was read is no part of it.
+        block = np.frombuffer(text, np.uint8)[: None if end is None else end - offset]
+        plan: Plan | None = None
+        for low, high in pieces(block):
+            piece = block[low:high]
+            starts, stops = _at_margin(piece)
+            looks = len(starts)
+            if looks > _CROWDED:
+                plan = plan or Plan.of(WORDS, block)
+                held = np.unique(starts.searchsorted(plan.positions(piece), "right") - 1)
+                held = held[held >= 0][:_CROWDED]
+                starts, stops, looks = starts[held], stops[held], _CROWDED
+            lines = piece.tobytes() if len(starts) else b""
+            found = [
+                _Line(offset + low + start, clean_line(line))
+                for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+                if may_mark(line := lines[start:stop].rstrip(b"\r"))
+            ]
+            yield offset + low, found, looks
+
+
+def _margins() -> NDArray[np.bool_]:
+    """Which two bytes a line may begin with, bool, 65,536 entries by the first byte times 256 plus the second."""
+    first = np.zeros(256, np.bool_)
+    first[list(b"[(#=*-<>_+~|\x1b")] = True
+    for byte in range(128):
+        first[byte] |= chr(byte).isalnum()
+    first[128:] = True  # letters of other scripts
+    table = np.repeat(first, 256).reshape(256, 256)
+    table[[[byte] for byte in b"IWEF"], list(b"0123456789")] = False  # glog
+    return table.reshape(-1)
+
+
+_MARGINS = _margins()
+
+
+def _at_margin(piece: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Starts and ends (int64) of the lines that begin like an anchor and are no longer than one."""
+    ends = marks(piece, 0x0A).nonzero()[0]
+    if not len(ends) or ends[-1] < len(piece) - 1:
+        ends = np.append(ends, len(piece))
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    two = piece[starts].astype(np.uint16) << 8 | piece[np.minimum(starts + 1, len(piece) - 1)]
+    length = ends - starts
+    fits = _MARGINS[two] & (length > 2) & (length <= _LONGEST_LINE)
+    return starts[fits], ends[fits]
+
+
+# -- what counts -----------------------------------------------------------------------------------------------------------
+
+
+def _counts(template: Template, numbers: Sequence[Numbers]) -> bool:
+    """Whether the numbers of such lines, in file order, are a count."""
+    if len(numbers) < 2:
+        return False
+    steps = list(pairwise(numbers))
+    back = [after for before, after in steps if after <= before]
+    if any(after == before for before, after in steps):
+        return False  # two processes in one log, or no count at all
+    again = sum(after == numbers[0] for after in back)  # the count of each step starts at its first number
+    if len(back) * 2 > len(numbers) or (len(back) - again) * 10 > len(numbers):
+        return False
+    if template.place is not Place.UNNAMED:
+        return True
+    by_one = sum(after[-1] == before[-1] + 1 for before, after in steps)
+    return len(numbers) >= _FEWEST_UNNAMED and numbers[0][-1] <= 1 and by_one + again == len(steps)
+
+
+def _worth(base: _Side, head: _Side) -> tuple[int, bool]:
+    """Into how many windows with events a family cuts both logs, 0 where it is no family of both; and whether by the same numbers.
+
+    Where the logs share too few numbers, the counts may start elsewhere (a resumed run): they are taken from their first ones on.
+    """
+    events = [_events(side) for side in (base, head)]
+    if not any(_cuts(side, counts) for side, counts in zip((base, head), events, strict=True)):
+        return 0, True
+    for same, sides in ((True, (base.numbers, head.numbers)), (False, (_from_first(base), _from_first(head)))):
+        shared = Counter(sides[0]) & Counter(sides[1])
+        if len(shared) < 2 or sum(shared.values()) * 2 <= min(len(base.numbers), len(head.numbers)):
+            continue
+        names = [_times(numbers) for numbers in sides]
+        with_events = {
+            name
+            for side, counts in zip(names, events, strict=True)
+            for name, count in zip(side, counts.tolist(), strict=True)
+            if count
+        }
+        return len(set(names[0]) & set(names[1]) & with_events), same
+    return 0, True
+
+
+def _from_first(side: _Side) -> list[Numbers]:
+    """The numbers less those of the first line."""
+    return [
+        tuple(number - first for number, first in zip(numbers, side.numbers[0], strict=True))
+        for numbers in side.numbers
+    ]
+
+
+def _events(side: _Side) -> NDArray[np.int64]:
+    """Events in each of the windows that begin with the lines, int64."""
+    first = side.log.offset.searchsorted(np.array(side.offsets, np.int64), "left")
+    return np.diff(np.append(first, side.events))
+
+
+def _cuts(side: _Side, events: NDArray[np.int64]) -> bool:
+    """Whether windows share the events of a log out among them."""
+    if np.count_nonzero(events) * 2 <= len(events):
+        return False
+    return int(events.sum()) * 2 >= side.events and int(events.max()) * 10 <= side.events * 9
+
+
+def _times(numbers: Sequence[Numbers]) -> list[tuple[Numbers, int]]:
+    """Each name with how many times it came before."""
+    times: Counter[Numbers] = Counter()
+    named = []
+    for name in numbers:
+        named.append((name, times[name]))
+        times[name] += 1
+    return named
+
+
+def _shown(line: bytes) -> str:
+    return line.decode("utf-8", "replace").strip()[:_EXAMPLE]

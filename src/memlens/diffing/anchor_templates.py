@@ -1,0 +1,268 @@
+r"""Which lines could be anchors: texts that stay the same but for a number that counts.
+
+People who hunt memory print lines like ``START SOT_CALL_12``, ``STEP 3 START`` or ``== iteration 7 ==``; trainers print
+``Epoch: [0] [ 110/3125] …``.  :func:`templates` tells these from the rest of a log (events, messages of the framework, JSON,
+warnings, progress bars) by the look of one line; whether the numbers really count is judged over the whole log, in
+:mod:`memlens.diffing.anchor_discovery`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+__all__ = ["WORDS", "Place", "Template", "may_mark", "skeleton", "templates"]
+
+
+class Place(IntEnum):
+    """Where a line stands in the work that it names, the best one to cut at first."""
+
+    OPENING = 0  # it says so: START, BEGIN
+    BARE = 1  # it says nothing but what is counted (a step, an epoch, a call, …), and the number
+    PROGRESS = 2  # figures follow, so it is printed when the work is done, but before the next work begins
+    CLOSING = 3  # it says so: END, DONE
+    UNNAMED = 4  # some words and a number
+
+
+class Template(NamedTuple):
+    """A kind of lines that differ in counting numbers only.
+
+    Attributes:
+        by: A regular expression that finds them; its first group is what to call the window.
+        strict: The same for lines that hold nothing before it, nor behind it where that is the rule.
+        place: Where such lines stand.
+        numbers: Which of the numbers of the line, from 0, are in the group.
+    """
+
+    by: str
+    strict: str
+    place: Place
+    numbers: tuple[int, ...]
+
+
+#: Texts that an anchor holds most often; for lines that are too many to be looked at one by one.
+WORDS = tuple(
+    form.encode()
+    for word in ("start", "begin", "step", "epoch", "iter")
+    for form in (word, word.upper(), word.capitalize())
+)
+
+#: What no anchor holds: an address, JSON, an arrow, a progress bar, a header of glog.
+_NO_ANCHOR = re.compile(rb'0x|\{|"|->|\r|%\||[IWEF][0-9]{4,8} [0-9][0-9]:')
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_OPENING = _set("start starts started starting begin begins beginning enter entering")
+_CLOSING = _set(
+    "end ends ended ending stop stops stopped finish finishes finished finishing done exit leave leaving close closed "
+    "complete completed completes after"
+)
+_UNITS = _set(
+    "step steps iter iters iteration iterations epoch epochs batch batches microbatch microbatches call calls subgraph subgraphs "
+    "graph block blocks layer layers stage stages round rounds phase phases pass passes loop loops segment segments sample samples "
+    "request requests forward backward fwd bwd train eval validate validation update updates partition part section"
+)
+#: What a number after such a word says: whose line it is, or how much; it does not count the work.
+_FIGURES = _set(
+    "worker workers rank ranks process processes proc pid tid thread threads gpu gpus device devices dev card cards port node "
+    "host server trainer trainers seed size sizes len length lr loss acc accuracy time eta ips version code num nums number count "
+    "total attempt retry signal dim dims shape id uid slot level year month day hour"
+)
+_ORDINALS = _set("id num number count")
+#: A line that holds such a word is about something else.
+_STRANGE = _set(
+    "warning warn warnings error errors exception traceback file line bytes byte kb mb gb kib mib gib alloc allocate allocated "
+    "allocation free freed memory mem malloc ptr addr address chunk tensor place dtype kernel op api download downloading"
+)
+
+#: Lines of trainers whose number is not the first one, or stands behind much else; as found in Paddle's model suites.
+_PROGRESS = tuple(
+    re.compile(expression)
+    for expression in (
+        r"([Ee]poch: ?\[\d+\] ?\[ *\d+/\d+\])",  # PaddleDetection, torchvision: Epoch: [0] [ 110/3125] …
+        r"(epoch: ?\[\d+/\d+\], (?:global_step|iter): \d+)",  # PaddleOCR: epoch: [34/200], global_step: 12960, …
+        r"(\[Train\]\[Epoch \d+/\d+\]\[Iter: ?\d+/\d+\])",  # PaddleClas: [Train][Epoch 1/20][Iter: 0/1251]…
+        r"(global step \d+) ?/ ?\d+",  # PaddleMIX, PaddleNLP: global step 95 / 22140, …
+        r"(global_step: \d+)",  # PaddleNLP's trainer: loss: 2.1, …, global_step: 10, …
+        r"(step_idx: \d+)",  # PaddleNLP's benchmarks: step_idx: 600, …
+    )
+)
+
+#: Stamps and levels that a logger, a container or a launcher puts before a line (numbers as they stand in a skeleton).
+_HEADER = re.compile(
+    r"(?:\[0,0\]<std(?:out|err)>:|\[?(?:0[-/])?0[-/]0[ T]0:0:0(?:[.,]0)?(?:Z|[+-]0:?0?)?\]?[ \t]*)+"
+    r"(?:(?:[-\w.]+ )?\[? *(?:INFO|DEBUG)\]?:?[ \t]*(?:- )?)?|(?:\[? *(?:INFO|DEBUG)\]|INFO:|DEBUG:)[ \t]*(?:- )?"
+)
+_NUMBER = re.compile(r"0")
+_WORD = re.compile(r"[^\W\d_]+")
+#: An identifier that ends right before a number, with what may stand between: ``step_idx: ``, ``SOT_CALL_``, ``Epoch [``.
+_BEFORE = re.compile(r"([^\W\d]+)[\s:=#\[(_-]*\Z")
+_TOTAL = re.compile(r"\s?/\s?0")
+_IS_TOTAL = re.compile(r"0\s?/\s?\Z")
+_STRANGE_CHARACTERS = re.compile(r"[^\w\s:\[\]()/#*=.,<>~+!|-]")
+_LONGEST = 100
+_MOST_NUMBERS = 3
+_DIGITS = re.compile(rb"[0-9]+")
+#: Characters with a meaning in an expression.
+_SPECIAL = re.compile(r"([\\.^$*+?{}\[\]|()])")
+
+
+def may_mark(line: bytes) -> bool:
+    """A quick first look at a line: it holds a number, and nothing that an anchor does not hold."""
+    return _DIGITS.search(line) is not None and _NO_ANCHOR.search(line) is None
+
+
+def skeleton(line: bytes) -> bytes:
+    """A line with ``0`` for each of its numbers."""
+    return _DIGITS.sub(b"0", line)
+
+
+def templates(bones: bytes) -> tuple[Template, ...]:
+    """What a line could be one of.
+
+    Args:
+        bones: The :func:`skeleton` of a clean line.
+
+    Returns:
+        Templates with different expressions; none for a line that is no anchor by its looks.
+    """
+    try:
+        text = bones.decode().rstrip()
+    except UnicodeDecodeError:
+        return ()
+    header = _HEADER.match(text)
+    begin = header.end() if header else 0
+    found = {template.by: template for template in (*_progress(text), *_heads(text, begin))}
+    return tuple(found.values())
+
+
+def _progress(text: str) -> Iterator[Template]:
+    for expression in _PROGRESS:
+        if match := expression.search(text):
+            first = text.count("0", 0, match.start(1))
+            numbers = tuple(range(first, first + match[1].count("0")))
+            by = expression.pattern
+            yield Template(by, by, Place.PROGRESS, numbers)
+            return
+
+
+def _heads(text: str, begin: int) -> Iterator[Template]:
+    """The beginnings of a line, up to its first, second, third counting number and the words behind it."""
+    numbers = [
+        match.start() for match in _NUMBER.finditer(text, begin) if not _IS_TOTAL.search(text, begin, match.start())
+    ]
+    counting: list[int] = []
+    unit = False
+    for place in numbers:
+        kind = _kind(text, begin, place)
+        if kind == "figure" or (kind == "count" and len(counting) == _MOST_NUMBERS):
+            return
+        if kind == "word":
+            continue
+        counting.append(place)
+        unit = unit or not _UNITS.isdisjoint(_words_before(text, begin, place))
+        end, bare = _head_end(text, place, numbers)
+        template = _template(text, begin, end, counting, bare=bare, unit=unit)
+        if template is not None:
+            yield template
+
+
+def _kind(text: str, begin: int, place: int) -> str:
+    """Whether a number may count, is a figure (after which no anchor goes on), or is part of a word (``fp16``)."""
+    before, after = text[place - 1 : place] if place > begin else "", text[place + 1 : place + 2]
+    two_after = text[place + 1 : place + 3]
+    if re.match(r"[.,:]0", two_after) or re.search(r"0[.,:]\Z", text[begin:place]) or before == "." or after == "%":
+        return "figure"
+    if after.isalpha():
+        return "word"
+    words = _words_before(text, begin, place)
+    if before.isalpha():
+        return "count" if words[-1] in _UNITS else "word"
+    if words and words[-1] in _FIGURES and not (words[-1] in _ORDINALS and words[-2:-1] and words[-2] in _UNITS):
+        return "figure"
+    return "figure" if before in ("-", "+") and place - 1 > begin and text[place - 2].isspace() else "count"
+
+
+def _words_before(text: str, begin: int, place: int) -> list[str]:
+    """The words of the identifier that a number follows."""
+    identifier = _BEFORE.search(text, begin, place)
+    return [word.lower() for word in _WORD.findall(identifier[1])] if identifier else []
+
+
+def _head_end(text: str, place: int, numbers: list[int]) -> tuple[int, bool]:
+    """Where the words behind a number end: before what holds the next number or a value; and whether the line ends there."""
+    total = _TOTAL.match(text, place + 1)
+    after = total.end() if total else place + 1
+    next_number = next((n for n in numbers if n >= after), len(text))
+    equals = text.find("=", after)
+    # "=" between figures gives a value; a row of them is decoration
+    value = equals if equals >= 0 and text[equals : equals + 2] != "==" and text[equals - 1] not in " =" else len(text)
+    stop = min(next_number, value)
+    if stop == len(text):
+        return stop, True
+    cut = max(text.rfind(" ", after, stop), text.rfind("\t", after, stop), text.rfind("]", after, stop - 1) + 1, after)
+    return after + len(text[after:cut].rstrip()), False
+
+
+def _template(text: str, begin: int, end: int, counting: list[int], *, bare: bool, unit: bool) -> Template | None:
+    """What a line that begins so is one of, or ``None`` where it does not look like an anchor."""
+    head = text[begin:end]
+    words = [word.lower() for word in _WORD.findall(head)]
+    if not words or max(map(len, words)) < 2 or len(head) > _LONGEST:
+        return None
+    if _STRANGE_CHARACTERS.search(head) or not _STRANGE.isdisjoint(words):
+        return None
+    opens, closes = not _OPENING.isdisjoint(words), not _CLOSING.isdisjoint(words)
+    if closes:
+        place = Place.CLOSING
+    elif opens:
+        place = Place.OPENING
+    elif bare:
+        place = Place.BARE if unit else Place.UNNAMED
+    elif unit:
+        place = Place.PROGRESS
+    else:
+        return None
+    first, last = _name(
+        text, begin, end if bare or closes else _number_end(text, begin, counting[-1]), counting[-1], place
+    )
+    by = f"{_escaped(text[begin:first])}({_escaped(text[first:last])}){_escaped(text[last:end])}"
+    behind = r"\s*$" if bare else ""
+    strict = f"^{by}{behind}" if begin == 0 else by + behind
+    numbers = tuple(text.count("0", 0, number) for number in range(first, last) if text[number] == "0")
+    return Template(by, strict, place, numbers)
+
+
+def _number_end(text: str, begin: int, number: int) -> int:
+    """Where a number ends, with its total and bracket where it stands in one: ``[34/200]``."""
+    end = number + 1
+    if text.count("[", begin, end) > text.count("]", begin, end):
+        total = _TOTAL.match(text, end)
+        close = total.end() if total else end
+        end = close + 1 if text[close : close + 1] == "]" else end
+    return end
+
+
+def _name(text: str, begin: int, end: int, number: int, place: Place) -> tuple[int, int]:
+    """What to call the window: the text without decoration, and without the word that says START."""
+    first, last = begin, end
+    while first < last and not (text[first].isalnum() or text[first] == "["):
+        first += 1
+    while last > number + 1 and not (text[last - 1].isalnum() or text[last - 1] in "])"):
+        last -= 1
+    if place is Place.OPENING:
+        if (word := re.match(r"([^\W\d_]+)[\s:]+", text[first:last])) and word[1].lower() in _OPENING:
+            first += word.end() if first + word.end() <= number else 0
+        if (word := re.search(r"[\s:,]+([^\W\d_]+)\Z", text[first:last])) and word[1].lower() in _OPENING:
+            last = max(first + word.start(), number + 1)
+    return first, last
+
+
+def _escaped(text: str) -> str:
+    """Text of a skeleton as a regular expression that people can read; ``re.escape`` would escape each blank."""
+    return _SPECIAL.sub(r"\\\1", text).replace("\t", r"\t").replace("0", r"\d+")

@@ -1,0 +1,196 @@
+"""Inputs whose text can be looked up again by byte offset."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from memlens.errors import InputError
+from memlens.inputs.blocks import Blocks
+from memlens.inputs.streams import ByteStream, open_bytes
+from memlens.inputs.urls import is_url, local_path
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["FileSource", "open_source"]
+
+
+class FileSource:
+    """One input: a file, compressed or not, or a stream that can be read only once.
+
+    Args:
+        where: A path, ``-`` for standard input, a URL, or an open binary file.
+    """
+
+    def __init__(self, where: str | Path | BinaryIO) -> None:
+        self._where = local_path(where)
+        self._remote = is_url(self._where)
+        self._peeked: ByteStream | None = None
+        if self._remote:
+            self._name, self._rereadable = str(where), True
+        elif isinstance(where, (str, Path)):
+            self._name = "<stdin>" if str(where) == "-" else str(where)
+            path = str(self._where)
+            self._rereadable = path != "-" and not (os.path.exists(path) and not os.path.isfile(path))
+        else:
+            self._name = str(getattr(where, "name", "<stream>"))
+            self._rereadable = False
+        self._opened: ByteStream | None = None
+        self._offsets = np.zeros(1, np.int64)
+        self._lines = np.zeros(1, np.int64)
+
+    def __repr__(self) -> str:
+        return f"<FileSource {self._name!r}>"
+
+    @property
+    def name(self) -> str:
+        """The path as given, or ``<stdin>``."""
+        return self._name
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether the text can be read a second time."""
+        return self._rereadable
+
+    @property
+    def path(self) -> str | None:
+        """The file on this machine, or ``None`` for a stream and for what comes over the network."""
+        return str(self._where) if self._rereadable and not self._remote else None
+
+    def open(self) -> ByteStream:
+        """The uncompressed bytes from the first one on.
+
+        Raises:
+            InputError: It cannot be read, or was read before and is no file.
+        """
+        if self._peeked is not None:
+            stream, self._peeked = self._peeked, None
+            return stream
+        if self._opened is not None and not self._rereadable:
+            raise InputError(
+                f"{self._name}: can be read only once", "Save it to a file first, or name all anchors when reading it."
+            )
+        self._opened = open_bytes(self._where)
+        return self._opened
+
+    def head(self, size: int) -> bytes:
+        """The first bytes, uncompressed, fewer only where the input is shorter; :meth:`open` gives them again.
+
+        Raises:
+            InputError: It cannot be read, or was read before and is no file.
+        """
+        self._peeked = self.open()
+        return self._peeked.peek(size)
+
+    def close(self) -> None:
+        """Let go of what :meth:`head` opened, where nothing has read it."""
+        if self._peeked is not None:
+            self._peeked.close()
+            self._peeked = None
+
+    def index(self, offsets: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
+        """Keep where some lines begin (``offsets``, rising) and how many lines stand before each, to count from there."""
+        if len(offsets):
+            self._offsets, self._lines = offsets, lines
+
+    def blocks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """The text as ``(offset, bytes)`` pieces of whole lines, from the indexed line start at or before ``start``.
+
+        The first piece may begin before ``start`` and the last one end after ``end``.
+        """
+        with self.open() as stream:
+            first = 0
+            if start > 0 and not stream.compression and self.path is not None:
+                first = int(self._offsets[self._offsets.searchsorted(start, "right") - 1])
+            blocks = Blocks(stream.part(first, None) if first else stream, first)
+            for block in blocks:
+                if end is not None and block.offset >= end:
+                    return
+                if block.offset + block.end - block.begin > start:
+                    yield block.offset, block.text.tobytes()
+                blocks.pool.give_back(block)
+
+    def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
+        """The 1-based number of the line that holds each offset; ``None`` where the input cannot be read again."""
+        numbers: dict[int, int | None] = dict.fromkeys(offsets)
+        if not self._rereadable:
+            return [None] * len(offsets)
+        for group in self._groups(offsets):
+            before = int(self._lines[self._offsets.searchsorted(group[0], "right") - 1])
+            base = int(self._offsets[self._offsets.searchsorted(group[0], "right") - 1])
+            waiting = iter(group)
+            wanted = next(waiting, None)
+            for offset, text in self.blocks(group[0], group[-1] + 1):
+                if offset < base:  # a compressed input is read from its start
+                    continue
+                at = 0
+                while wanted is not None and wanted < offset + len(text):
+                    before += text.count(b"\n", at, wanted - offset)
+                    at = wanted - offset
+                    numbers[wanted] = before + 1
+                    wanted = next(waiting, None)
+                if wanted is None:
+                    break
+                before += text.count(b"\n", at)
+        return [numbers[offset] for offset in offsets]
+
+    def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
+        """The text of the line that holds each offset, without its line end; ``None`` where it cannot be read again."""
+        texts: dict[int, bytes | None] = dict.fromkeys(offsets)
+        if not self._rereadable:
+            return [None] * len(offsets)
+        for group in self._groups(offsets):
+            waiting = iter(group)
+            wanted = next(waiting, None)
+            for offset, text in self.blocks(group[0], group[-1] + 1):
+                while wanted is not None and wanted < offset + len(text):
+                    if wanted >= offset:
+                        begin = text.rfind(b"\n", 0, wanted - offset) + 1
+                        end = text.find(b"\n", wanted - offset)
+                        texts[wanted] = text[begin : len(text) if end < 0 else end].rstrip(b"\r")
+                    wanted = next(waiting, None)
+                if wanted is None:
+                    break
+        return [texts[offset] for offset in offsets]
+
+    def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes of each span of offsets, ``(first, after the last)``; none where it cannot be read again."""
+        if not self._rereadable or not spans:
+            return [b""] * len(spans)
+        with self.open() as stream:
+            if not stream.compression and self.path is not None:
+                return [stream.part(begin, end).readall() if begin < end else b"" for begin, end in spans]
+        found = [bytearray() for _ in spans]
+        order = sorted(range(len(spans)), key=spans.__getitem__)
+        reach = max(end for _, end in spans)
+        for offset, text in self.blocks(spans[order[0]][0], reach):
+            for k in list(order):
+                begin, end = spans[k]
+                if begin >= offset + len(text):
+                    break
+                found[k] += text[max(begin - offset, 0) : max(end - offset, 0)]
+                if end <= offset + len(text):
+                    order.remove(k)
+        return [bytes(part) for part in found]
+
+    def _groups(self, offsets: Sequence[int]) -> Iterator[list[int]]:
+        """Sorted offsets, those of one indexed stretch together; all together where the input is read from its start."""
+        ordered = np.unique(np.asarray([offset for offset in offsets if offset >= 0], np.int64))
+        if not len(ordered):
+            return
+        if self._remote or (self._opened is not None and self._opened.compression):
+            yield ordered.tolist()
+            return
+        stretch = self._offsets.searchsorted(ordered, "right")
+        for part in np.split(ordered, np.flatnonzero(np.diff(stretch)) + 1):
+            yield part.tolist()
+
+
+def open_source(where: str | Path | BinaryIO) -> FileSource:
+    """Name an input; nothing is read yet."""
+    return FileSource(where)

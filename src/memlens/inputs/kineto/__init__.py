@@ -1,0 +1,1 @@
+"""Kineto traces, the JSON files that ``torch.profiler`` writes."""

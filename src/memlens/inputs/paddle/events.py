@@ -1,0 +1,158 @@
+"""Paddle's auto-growth allocator, as line formats.  These regular expressions are the definition of what is read.
+
+Seen in Paddle 2.3 to 3.3 (``auto_growth_best_fit_allocator.cc`` and ``…_v2.cc``); 2.2 and older print no addresses.  The
+source line in the header changes with every release and is never looked at.
+"""
+
+from __future__ import annotations
+
+import re
+
+from memlens.facts import Kind
+from memlens.scanner.formats import LineFormat, Sample
+
+__all__ = [
+    "BLOCK",
+    "CHUNK_BACK",
+    "CHUNK_NEW",
+    "EVENT_LINE",
+    "FORMATS",
+    "HEADER",
+    "LOOK_ALIKE",
+    "MAX_SIZE",
+    "REQUEST",
+    "TRAP",
+]
+
+#: The largest size that is believed: 128 TiB, the address space of one process.  A larger one is a damaged line.
+MAX_SIZE = 1 << 47
+
+_GLOG = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "
+
+BLOCK = LineFormat(
+    name="block",
+    layer="auto_growth",
+    literal=b" bytes, ptr = 0x",
+    regex=r"(?P<kind>Alloc|Free) (?P<size>[0-9]{1,15}) bytes, ptr = (?P<addr>0x[0-9a-f]{1,16})(?![0-9a-f])",
+    means={"kind": "the event", "size": "bytes of the block, aligned", "addr": "its address"},
+    kinds={"Alloc": Kind.ALLOC, "Free": Kind.FREE},
+    samples=(
+        Sample(
+            f"{_GLOG}Alloc 256 bytes, ptr = 0x5606f8aeb000", {"kind": "Alloc", "size": "256", "addr": "0x5606f8aeb000"}
+        ),
+        Sample(
+            "I1120 10:22:33.002323 13292 auto_growth_best_fit_allocator.cc:177] Free 256 bytes, ptr = 0x5606f8aeb000",
+            {"kind": "Free", "size": "256"},
+        ),
+        Sample("Alloc 3538944 bytes, ptr = 0x7f2b4c000000", {"size": "3538944"}),
+        Sample(
+            "STEPI1120 10:54:13.799247 13318 auto_growth_best_fit_allocator.cc:279] Free 768 bytes, ptr = 0x56434f47ac00",
+            {"kind": "Free", "size": "768"},
+        ),
+        Sample("Free 512 bytes, ptr = 0x7f01Free 256 bytes, ptr = 0x7f02", {"size": "512", "addr": "0x7f01"}),
+    ),
+    traps=(
+        f"{_GLOG}Allocate 16 bytes, aligned to 256, extra size 0",
+        f"{_GLOG}Allocate 1792 bytes from chunk size 4194304, remaining 4192512",
+        f"{_GLOG}Free chunk with size 110592",
+        "retry_allocator.cc:45] Free 256 bytes and notify all waited threads, where waited_allocate_size_ = 0",
+        "naive_best_fit_allocator.cc:500] Free 256 bytes on Place(gpu_pinned)",
+        "buddy_allocator.cc:300] Release 2 chunks, Free 512 bytes.",
+        "stream_safe_cuda_allocator.cc:172] Thread 139 Allocate 256 bytes at address 0x7f01  , stream: 0x55",
+        "op_info_impl.cc:76] Malloc 256 Bytes at 0x5606f8aeb000",
+        "memcpy.cc:74] memory::Copy 64 Bytes from Place(cpu) to Place(gpu:0), stream=0",
+        "Alloc 256 bytes, ptr = 0x",
+        "Alloc 12345678901234567890 bytes, ptr = 0x7f01",
+        "Alloc 256 bytes, ptr = 0x12345678901234567",
+    ),
+)
+
+CHUNK_NEW = LineFormat(
+    name="chunk_new",
+    layer="auto_growth",
+    literal=b"Not found and reallocate ",
+    regex=r"Not found and reallocate (?P<size>[0-9]{1,15})(?:\((?P<addr>0x[0-9a-f]{1,16})\)|, and remaining)",
+    means={"size": "bytes of the chunk taken from the device", "addr": "its base address; missing up to Paddle 2.2"},
+    kinds={"": Kind.RESERVE},
+    samples=(
+        Sample(
+            f"{_GLOG}Not found and reallocate 256(0x5606f8aeb000), and remaining 0",
+            {"size": "256", "addr": "0x5606f8aeb000"},
+        ),
+        Sample(f"{_GLOG}Not found and reallocate 4194304, and remaining 4192512", {"size": "4194304", "addr": None}),
+        Sample(
+            "auto_growth_best_fit_allocator_v2.cc:90] Not found and reallocate 512(0x7f01) by strict_matching_state.",
+            {"size": "512", "addr": "0x7f01"},
+        ),
+    ),
+    traps=(f"{_GLOG}Not found and reallocate ", f"{_GLOG}Not found and reallocate 25"),
+)
+
+CHUNK_BACK = LineFormat(
+    name="chunk_back",
+    layer="auto_growth",
+    literal=b"Free chunk with size ",
+    regex=r"Free chunk with size (?P<size>[0-9]{1,15})(?![0-9])",
+    means={"size": "bytes of the chunk given back to the device"},
+    kinds={"": Kind.RELEASE},
+    samples=(Sample(f"{_GLOG}Free chunk with size 110592", {"size": "110592"}),),
+    traps=(f"{_GLOG}Free chunk with size ", "Free chunk with size 1234567890123456"),
+)
+
+REQUEST = LineFormat(
+    name="request",
+    layer="auto_growth",
+    literal=b" bytes, aligned to ",
+    regex=r"Allocate (?P<requested>[0-9]{1,15}) bytes, aligned to (?P<aligned>[0-9]{1,15})(?![0-9])",
+    means={"requested": "bytes that the tensor asked for", "aligned": "bytes of the block that it will get"},
+    samples=(
+        Sample(f"{_GLOG}Allocate 16 bytes, aligned to 256, extra size 0", {"requested": "16", "aligned": "256"}),
+        Sample("auto_growth_best_fit_allocator.cc:70] Allocate 1728 bytes, aligned to 1792", {"requested": "1728"}),
+    ),
+    traps=(f"{_GLOG}Allocate 1792 bytes from chunk size 4194304, remaining 4192512",),
+)
+
+HEADER = LineFormat(
+    name="glog_header",
+    layer="glog",
+    literal=b"] ",
+    # glog 0.4 stamps month and day, later ones the year too; the thread id is padded to a width of five.
+    regex=(
+        r"(?P<level>[IWEF])(?P<date>[0-9]{8}|[0-9]{4}) (?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}) +"
+        r"(?P<thread>[0-9]{1,15}) (?P<file>[^\s:\]]+):(?P<line>[0-9]+)\][ \t]*"
+    ),
+    means={
+        "level": "INFO, WARNING, ERROR or FATAL",
+        "date": "mmdd or yyyymmdd",
+        "time": "hh:mm:ss.uuuuuu, local time",
+        "thread": "id of the thread in the operating system",
+        "file": "name of the source file",
+        "line": "line of the source file",
+    },
+    samples=(
+        Sample(f"{_GLOG}Alloc", {"date": "1120", "time": "10:22:32.856307", "thread": "13292", "line": "270"}),
+        Sample("I0910 10:19:39.953390  7128 dygraph_functions.cc:94539]  xxxx", {"thread": "7128"}),
+        Sample("I1207 23:45:28.132959 2778380 auto_growth_best_fit_allocator.cc:258] x", {"thread": "2778380"}),
+        Sample(
+            "I20220507 18:09:32.480209 1870746 nn_graph.cpp:286] Graph name", {"date": "20220507", "thread": "1870746"}
+        ),
+        Sample("69: I0712 20:44:41.779470 2569728960 buddy_allocator.cc:55] x", {"thread": "2569728960"}),
+    ),
+    traps=("2024-10-10 23:55:07] ppocr INFO: epoch", "I1120 10:22:32 13292 a.cc:1] x"),
+)
+
+#: Everything read of the auto-growth layer.
+FORMATS = (BLOCK, CHUNK_NEW, CHUNK_BACK, REQUEST, HEADER)
+
+#: Text that looks like an event: it counts as malformed unless a format matches right there, or it is a :data:`TRAP`.
+LOOK_ALIKE = re.compile(
+    rb"(?P<word>(?:Alloc|Free) [0-9])|(?P<tail> bytes, ptr = 0x)|(?P<chunk>Not found and reallocate |Free chunk with size )"
+)
+
+#: Lines of other allocators that begin like an event and are none: retries, pinned memory, the buddy allocator.
+TRAP = re.compile(rb"(?:Alloc|Free) [0-9]{1,15} bytes(?: a| o|\.)")
+
+#: Finds an event line; for tools that filter lines without reading them.
+EVENT_LINE = re.compile(
+    b"|".join(re.sub(rb"\(\?P<\w+>", b"(?:", f.regex.encode()) for f in (BLOCK, CHUNK_NEW, CHUNK_BACK))
+)

@@ -1,0 +1,145 @@
+"""Inputs that lie elsewhere, read through fsspec: object stores, HDFS, web servers, the memory of this process.
+
+fsspec and its drivers are not needed for anything else and are imported here only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any
+
+from memlens.errors import InputError
+from memlens.inputs.urls import scheme_of
+
+__all__ = ["open_remote", "remote_size"]
+
+#: What to install for a scheme, where the name does not say it.
+_DRIVERS = {
+    "s3": "s3fs",
+    "s3a": "s3fs",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "hdfs": "pyarrow",
+    "http": "aiohttp",
+    "https": "aiohttp",
+    "abfs": "adlfs",
+    "abfss": "adlfs",
+    "az": "adlfs",
+    "oss": "ossfs",
+    "oci": "ocifs",
+    "sftp": "paramiko",
+    "ssh": "paramiko",
+}
+_STATUS_REFUSED = frozenset({401, 403})
+
+
+class RemoteFile(io.RawIOBase):
+    """A remote file, to be read from front to back; what its driver raises becomes an :class:`InputError`."""
+
+    def __init__(self, file: Any, url: str) -> None:
+        super().__init__()
+        self._file, self._url = file, url
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        view = memoryview(buffer).cast("B")
+        try:
+            data = self._file.read(len(view))
+        except Exception as error:  # drivers raise whatever their transport does
+            raise _unreadable(self._url, error) from error
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            with contextlib.suppress(Exception):  # it was read; nothing is lost
+                self._file.close()
+        super().close()
+
+
+def open_remote(url: str) -> RemoteFile:
+    """Open what a URL names, for reading.
+
+    Raises:
+        InputError: fsspec or its driver is not installed, there is no such object, it is a directory, or access is refused.
+    """
+    try:
+        files, path = _files(url)
+        try:
+            return RemoteFile(files.open(path, "rb", cache_type="readahead"), url)
+        except FileNotFoundError:
+            _look_closer(files, path)
+            raise
+    except InputError:
+        raise
+    except Exception as error:
+        raise _unreadable(url, error) from error
+
+
+def _look_closer(files: Any, path: str) -> None:
+    """Web servers: fsspec calls everything that is refused "not found"; ask for the first byte, whose error tells more."""
+    if path.startswith(("http://", "https://")):
+        files.cat_file(path, start=0, end=1)
+
+
+def remote_size(url: str) -> int | None:
+    """The bytes of what a URL names, as it lies there; ``None`` where nobody says."""
+    try:
+        files, path = _files(url)
+        size = files.size(path)
+    except Exception:  # noqa: BLE001  what is wrong is said when it is read
+        return None
+    return size if isinstance(size, int) and size > 0 else None
+
+
+def _files(url: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it."""
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise InputError(
+            f"{url}: reading URLs needs the package fsspec",
+            "Install it with: pip install 'memlens[remote]'.",
+        ) from None
+    try:
+        files, path = url_to_fs(url)
+    except ImportError as error:
+        scheme = scheme_of(url)
+        driver = _DRIVERS.get(scheme)
+        what = f"pip install {driver}" if driver else f"the fsspec driver for {scheme}://"
+        raise InputError(
+            f"{url}: reading {scheme}:// needs a driver that is not installed: {_first_line(error)}",
+            f"Install it with: {what}." if driver else f"Install {what}.",
+        ) from None
+    except ValueError as error:
+        raise InputError(
+            f"{url}: cannot be read: {_first_line(error)}",
+            "Give a path, or a URL of a scheme that fsspec knows, like s3://, gs://, hdfs:// or https://.",
+        ) from None
+    return files, path
+
+
+def _unreadable(url: str, error: Exception) -> InputError:
+    """What a driver raised, in words."""
+    status = getattr(error, "status", None)
+    if isinstance(error, FileNotFoundError) or status == 404:
+        return InputError(f"{url}: no such file", "Check the URL; for an object store also the bucket and the region.")
+    if isinstance(error, PermissionError) or status in _STATUS_REFUSED or "credentials" in type(error).__name__.lower():
+        return InputError(
+            f"{url}: access is refused: {_first_line(error)}",
+            "Log in as for the store's own tools: its driver takes their credentials (environment, profile, key file).",
+        )
+    if isinstance(error, IsADirectoryError):
+        return InputError(f"{url}: is a directory", "Name a log in it.")
+    if isinstance(error, ImportError):
+        return InputError(f"{url}: a package is missing: {_first_line(error)}", "Install what it names.")
+    return InputError(
+        f"{url}: cannot be read: {type(error).__name__}: {_first_line(error)}", "Try again, or copy it here first."
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -1,0 +1,245 @@
+"""Inputs as streams of uncompressed bytes: files, pipes, standard input; gzip, zstd, xz and bzip2 known by their first bytes."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from memlens.errors import InputError
+from memlens.inputs.urls import is_url
+
+__all__ = ["ByteStream", "open_bytes"]
+
+#: Compressed bytes handed to a decompressor at once.  Small, because a hostile file may expand a thousandfold.
+_CHUNK = 1 << 16
+_MOST_AT_ONCE = 1 << 22
+
+
+class ByteStream(io.RawIOBase):
+    """Uncompressed bytes of one input, to be read once from front to back.
+
+    Attributes:
+        compression: ``gzip``, ``zstd``, ``xz``, ``bzip2`` or ``""``.
+        problem: Why the stream ended early, in words; ``""`` as long as nothing is wrong.  What was readable has been given.
+        consumed: Bytes read so far of the input as it lies on disk, for progress.
+    """
+
+    def __init__(self, file: BinaryIO | io.RawIOBase, head: bytes, compression: str) -> None:
+        super().__init__()
+        self._file = file
+        self.compression = compression
+        self.problem = ""
+        self.consumed = 0
+        self._chunks = self._decompressed(head) if compression else iter((head,) if head else ())
+        self._rest = memoryview(b"")
+        self._left = sys.maxsize
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        if self._file is not sys.stdin.buffer:
+            self._file.close()
+        super().close()
+
+    def readinto(self, buffer: Any, /) -> int:
+        target = memoryview(buffer).cast("B")
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0 if self.compression else self._read_plain(target)
+            self._rest = memoryview(chunk)
+        count = min(len(target), len(self._rest))
+        target[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        if not self.compression:
+            self.consumed += count
+        return count
+
+    def peek(self, size: int) -> bytes:
+        """The next ``size`` bytes, fewer only where the input ends; they are read again by what reads next."""
+        before, buffer = self.consumed, bytearray(size)
+        view, have = memoryview(buffer), 0
+        while have < size and (count := self.readinto(view[have:])):
+            have += count
+        if not self.compression:
+            self.consumed = before
+        ahead = bytes(buffer[:have])
+        self._rest = memoryview(ahead + bytes(self._rest))
+        return ahead
+
+    def part(self, start: int, end: int | None) -> ByteStream:
+        """The bytes from ``start`` to before ``end``, of an uncompressed file that can be read anywhere.
+
+        The part shares the file and its place in it with this stream, so only one of them may be in use.
+        """
+        self._file.seek(start)
+        part = ByteStream(io.FileIO(self._file.fileno(), closefd=False), b"", "")
+        part._left = sys.maxsize if end is None else end - start
+        return part
+
+    def _read_plain(self, target: memoryview) -> int:
+        count = self._file.readinto(target[: self._left]) or 0  # type: ignore[union-attr]
+        self.consumed += count
+        self._left -= count
+        return count
+
+    def _decompressed(self, head: bytes) -> Iterator[bytes]:
+        """Decompress member after member; a damaged or missing end becomes :attr:`problem` and ends the stream."""
+        make = _DECOMPRESSORS[self.compression]
+        decompressor = None
+        chunk = head
+        try:
+            while chunk:
+                self.consumed += len(chunk)
+                while chunk:
+                    if decompressor is None:
+                        if not chunk.strip(b"\0"):
+                            break  # tape-style zero padding after the last member
+                        decompressor = make()
+                    yield from decompressor.feed(chunk)
+                    if not decompressor.eof:
+                        break
+                    chunk, decompressor = decompressor.unused, None
+                chunk = self._file.read(_CHUNK) or b""
+            if decompressor is not None:
+                self.problem = f"the {self.compression} stream ends in the middle"
+        except _damages() as error:
+            self.problem = f"the {self.compression} stream is damaged: {error}"
+
+
+class _Decompressor:
+    """One member of a compressed file: any of the standard library's decompressor objects, output in bounded pieces."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._inner.eof)
+
+    @property
+    def unused(self) -> bytes:
+        return bytes(self._inner.unused_data)
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        yield self._inner.decompress(data, _MOST_AT_ONCE)
+        while not self._inner.eof and not self._inner.needs_input:
+            yield self._inner.decompress(b"", _MOST_AT_ONCE)
+
+
+class _Gzip(_Decompressor):
+    def __init__(self) -> None:
+        super().__init__(zlib.decompressobj(wbits=31))
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            yield self._inner.decompress(data, _MOST_AT_ONCE)
+            if self._inner.eof:
+                return
+            data = self._inner.unconsumed_tail
+
+
+class _Xz(_Decompressor):
+    def __init__(self) -> None:
+        import lzma
+
+        super().__init__(lzma.LZMADecompressor(lzma.FORMAT_XZ))
+
+
+class _Bzip2(_Decompressor):
+    def __init__(self) -> None:
+        import bz2
+
+        super().__init__(bz2.BZ2Decompressor())
+
+
+class _Zstd(_Decompressor):
+    def __init__(self) -> None:
+        import zstandard
+
+        super().__init__(zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj())
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        # This library has no bound on the output; feeding little at a time bounds it instead.
+        for start in range(0, len(data), 1 << 12):
+            if not self._inner.eof:
+                yield self._inner.decompress(data[start : start + (1 << 12)])
+                self._tail = data[start + (1 << 12) :]
+
+    @property
+    def unused(self) -> bytes:
+        return bytes(self._inner.unused_data) + self._tail
+
+
+def _damages() -> tuple[type[Exception], ...]:
+    """What decompressors raise on damaged input."""
+    modules = (("lzma", "LZMAError"), ("zstandard", "ZstdError"))
+    # One that is just being imported has not got its error yet: a stream may be let go of at any moment.
+    others = [getattr(sys.modules[module], name, OSError) for module, name in modules if module in sys.modules]
+    return (OSError, EOFError, zlib.error, *others)
+
+
+_DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {
+    "gzip": _Gzip,
+    "zstd": _Zstd,
+    "xz": _Xz,
+    "bzip2": _Bzip2,
+}
+_MAGIC = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"))
+
+
+def open_bytes(where: str | Path | BinaryIO) -> ByteStream:
+    """Open an input for reading its uncompressed bytes.
+
+    Args:
+        where: A path, ``-`` for standard input, a URL, or an open binary file.
+
+    Raises:
+        InputError: It does not exist, is a directory, or may not be read.
+    """
+    if is_url(where):
+        from memlens.inputs.remote import open_remote
+
+        file: BinaryIO | io.RawIOBase = open_remote(str(where))
+    elif isinstance(where, (str, Path)):
+        file = sys.stdin.buffer if str(where) == "-" else _open_file(Path(where))
+    else:
+        file = where
+    head = b""
+    try:
+        while len(head) < 6 and (more := file.read(6 - len(head))):
+            head += more
+    except OSError as error:
+        raise InputError(f"{where}: cannot be read: {error.strerror or error}") from error
+    compression = next((name for magic, name in _MAGIC if head.startswith(magic)), "")
+    return ByteStream(file, head, compression)
+
+
+def _open_file(path: Path) -> io.FileIO:
+    try:
+        if stat.S_ISDIR(os.stat(path).st_mode):
+            inside = sorted(entry.name for entry in os.scandir(path) if entry.is_file())[:3]
+            hint = f"Name a log in it, like {path / inside[0]}." if inside else "Name a log file."
+            raise InputError(f"{path}: is a directory", hint)
+        return io.FileIO(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file", _similar(path)) from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _similar(path: Path) -> str:
+    import difflib
+
+    folder = path.parent
+    if not folder.is_dir():
+        return f"There is no directory {folder} either."
+    close = difflib.get_close_matches(path.name, [entry.name for entry in os.scandir(folder)], 3, 0.7)
+    return f"Did you mean {' or '.join(str(folder / name) for name in close)}?" if close else "Check the path."

@@ -1,0 +1,257 @@
+"""What a pickle writes as a call: read by hand where it is a plain value all the same, and refused by name where it is not.
+
+NumPy's numbers, ``OrderedDict`` and (in protocol 2) ``bytes`` are written as the name of a function and its arguments.  Nothing is imported
+or called here: a name is looked up in :data:`_KNOWN`, and what the call would give is made from its arguments: a number, a dict, a text.
+Every other name ends the reading before anything else is looked at.
+
+Bytes become texts, as UTF-8; what is no UTF-8 in them is kept as lone surrogates, so that the bytes can be had back.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from memlens.inputs.torch_snapshot.pickle_codes import UINT4, UINT8, BadPickle
+
+if TYPE_CHECKING:
+    from memlens.inputs.torch_snapshot.pickles import Machine
+
+__all__ = ["CALLS", "refused"]
+
+_LONGEST_NAME = 256
+_ESCAPE = "surrogateescape"
+_AS_VALUES = "Write it again with torch.cuda.memory._dump_snapshot(path), or turn such objects into numbers, texts, lists and dicts before it is pickled."
+
+
+class _Function(Enum):
+    """A function that a pickle may name, for what it gives is a plain value."""
+
+    SCALAR = "numpy scalar"
+    DTYPE = "numpy dtype"
+    ORDERED_DICT = "OrderedDict"
+    ENCODE = "encode"
+    BYTES = "bytes"
+
+
+_KNOWN: Final = {
+    ("numpy.core.multiarray", "scalar"): _Function.SCALAR,
+    ("numpy._core.multiarray", "scalar"): _Function.SCALAR,
+    ("numpy", "dtype"): _Function.DTYPE,
+    ("collections", "OrderedDict"): _Function.ORDERED_DICT,
+    ("_codecs", "encode"): _Function.ENCODE,
+    ("builtins", "bytes"): _Function.BYTES,
+    ("__builtin__", "bytes"): _Function.BYTES,
+}
+#: Objects that people put into files of their own, and what they are.  Whoever does so means no harm.
+_OBJECTS: Final = {
+    ("numpy.core.multiarray", "_reconstruct"): "a NumPy array",
+    ("numpy._core.multiarray", "_reconstruct"): "a NumPy array",
+    ("numpy._core.numeric", "_frombuffer"): "a NumPy array",
+    ("numpy.core.numeric", "_frombuffer"): "a NumPy array",
+    ("collections", "defaultdict"): "a defaultdict",
+    ("collections", "deque"): "a deque",
+    ("collections", "Counter"): "a Counter",
+    ("builtins", "set"): "a set",
+    ("__builtin__", "set"): "a set",
+    ("builtins", "frozenset"): "a frozenset",
+    ("builtins", "bytearray"): "a bytearray",
+    ("builtins", "complex"): "a complex number",
+    ("torch", "Size"): "a torch.Size",
+    ("torch", "device"): "a torch.device",
+    ("torch._utils", "_rebuild_tensor_v2"): "a tensor",
+    ("torch._utils", "_rebuild_parameter"): "a tensor",
+    ("pathlib", "PosixPath"): "a path",
+    ("pathlib._local", "PosixPath"): "a path",
+    ("datetime", "datetime"): "a datetime",
+    ("decimal", "Decimal"): "a Decimal",
+}
+#: The same, where an instruction of their own writes them.
+_OWN_INSTRUCTIONS: Final = {0x8F: "a set", 0x91: "a frozenset", 0x96: "a bytearray", 0x97: "a buffer beside the file"}
+#: Instructions that call or look up, and that no plain value is written with.
+_NOT_DATA: Final = {
+    0x69: "INST",
+    0x6F: "OBJ",
+    0x81: "NEWOBJ",
+    0x92: "NEWOBJ_EX",
+    0x82: "EXT1",
+    0x83: "EXT2",
+    0x84: "EXT4",
+    0x50: "PERSID",
+    0x51: "BINPERSID",
+}
+#: NumPy's types of numbers, as :mod:`struct` writes them.
+_NUMBERS: Final = dict(
+    zip(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"], "?bhiqBHIQefd", strict=True)
+)
+_ORDERS: Final = {"<": "<", ">": ">", "|": "<", "=": "<"}
+
+
+class _Dtype:
+    """A type of NumPy's numbers: its code, and the order of its bytes, which the pickle tells later."""
+
+    __slots__ = ("code", "order")
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self.order = "<"
+
+
+def refused(code: int, where: int) -> BadPickle:
+    """Why an instruction that the machine does not have, at a byte of the input, ends the reading."""
+    if code in _NOT_DATA:
+        return BadPickle(
+            f"it is more than data: instruction {_NOT_DATA[code]} at byte {where:,} runs code", hostile=True
+        )
+    if what := _OWN_INSTRUCTIONS.get(code):
+        return _no_value(what, where)
+    return BadPickle(f"instruction 0x{code:02x} at byte {where:,} is none that a memory snapshot has")
+
+
+def _no_value(what: str, where: int) -> BadPickle:
+    return BadPickle(f"it holds {what}, at byte {where:,}, and only plain values are read", hint=_AS_VALUES)
+
+
+def _look_up(machine: Machine, pos: int, instruction: str, module: str, name: str) -> None:
+    """Put what a name stands for on the stack."""
+    known, where = _KNOWN.get((module, name)), machine.base + pos
+    if known is not None:
+        machine.stack.append(known)
+    elif what := _OBJECTS.get((module, name)):
+        raise _no_value(f"{what} ({module}.{name})", where)
+    else:
+        asked = ascii(f"{module}.{name}")[1:80].rstrip("'\"")
+        raise BadPickle(
+            f"it is more than data: instruction {instruction} at byte {where:,} asks for {asked}, which runs code",
+            hostile=True,
+        )
+
+
+def _two(machine: Machine) -> list[Any]:
+    """The two values on top of the stack."""
+    if len(machine.stack) < 2:
+        raise BadPickle("it is damaged: a call in it has no arguments")
+    return machine.stack[-2:]
+
+
+def _global(machine: Machine, pos: int) -> int:
+    names, start = [], pos + 1
+    for _ in range(2):
+        end = machine.window.find(b"\n", start, start + _LONGEST_NAME)
+        if end < 0:
+            raise BadPickle("it is damaged: a name in it does not end")
+        names.append(machine.window[start:end].decode("utf-8", "replace"))
+        start = end + 1
+    _look_up(machine, pos, "GLOBAL", *names)
+    return start
+
+
+def _stack_global(machine: Machine, pos: int) -> int:
+    module, name = _two(machine)
+    if type(module) is not str or type(name) is not str:
+        raise BadPickle("it is damaged: a name in it is no text")
+    del machine.stack[-2:]
+    _look_up(machine, pos, "STACK_GLOBAL", module, name)
+    return pos + 1
+
+
+def _reduce(machine: Machine, pos: int) -> int:
+    """What a call gives: of a function that stands on the stack, with the arguments above it."""
+    function, arguments = _two(machine)
+    if type(function) is not _Function or type(arguments) is not tuple:
+        raise BadPickle(
+            f"it is more than data: instruction REDUCE at byte {machine.base + pos:,} runs code", hostile=True
+        )
+    made = _made(function, arguments, machine, pos)
+    if made is _NOTHING:
+        what = f"{function.value} at byte {machine.base + pos:,}"
+        raise BadPickle(f"it is damaged: {what} has arguments that it cannot have")
+    machine.stack[-2:] = [made]
+    return pos + 1
+
+
+#: No call gives it.
+_NOTHING: Final = object()
+
+
+def _made(function: _Function, arguments: tuple[Any, ...], machine: Machine, pos: int) -> Any:
+    """The value that a call stands for; :data:`_NOTHING` where there is none."""
+    kinds = tuple(map(type, arguments))
+    if function is _Function.ORDERED_DICT and not arguments:
+        machine.containers += 1
+        return {}
+    if function is _Function.BYTES and not arguments:
+        return ""
+    if function is _Function.DTYPE and kinds == (str, bool, bool):
+        if arguments[0] not in _NUMBERS:
+            raise _no_value(f"a NumPy value of type {ascii(arguments[0][:20])[1:-1]}", machine.base + pos)
+        return _Dtype(arguments[0])
+    if function is _Function.SCALAR and kinds == (_Dtype, str):
+        return _number(*arguments)
+    if function is _Function.ENCODE and kinds == (str, str) and arguments[1] == "latin1":
+        machine.encoded += len(arguments[0])
+        if machine.encoded > machine.base + pos:  # the same long text again and again
+            raise BadPickle("it makes more bytes than it has", hostile=True)
+        try:
+            return arguments[0].encode("latin1").decode("utf-8", _ESCAPE)
+        except UnicodeError:
+            return _NOTHING
+    return _NOTHING
+
+
+def _number(dtype: _Dtype, text: str) -> Any:
+    """The number that bytes, here as text, are in a type of NumPy's."""
+    number = struct.Struct(dtype.order + _NUMBERS[dtype.code])
+    if len(text) > number.size:
+        return _NOTHING
+    try:
+        raw = text.encode("utf-8", _ESCAPE)
+    except UnicodeError:
+        return _NOTHING
+    return number.unpack(raw)[0] if len(raw) == number.size else _NOTHING
+
+
+def _build(machine: Machine, pos: int) -> int:
+    """The state of an object: that of a NumPy type tells the order of its bytes."""
+    dtype, state = _two(machine)
+    if type(dtype) is not _Dtype or type(state) is not tuple:
+        raise BadPickle(
+            f"it is more than data: instruction BUILD at byte {machine.base + pos:,} runs code", hostile=True
+        )
+    if len(state) < 2 or type(state[1]) is not str or state[1] not in _ORDERS:
+        raise BadPickle("it is damaged: a NumPy type in it has no order of bytes")
+    dtype.order = _ORDERS[state[1]]
+    machine.stack.pop()
+    return pos + 1
+
+
+def _bytes1(machine: Machine, pos: int) -> int:
+    return _bytes(machine, pos + 2, machine.window[pos + 1])
+
+
+def _bytes4(machine: Machine, pos: int) -> int:
+    return _bytes(machine, pos + 5, UINT4(machine.window, pos + 1)[0])
+
+
+def _bytes8(machine: Machine, pos: int) -> int:
+    return _bytes(machine, pos + 9, UINT8(machine.window, pos + 1)[0])
+
+
+def _bytes(machine: Machine, pos: int, size: int) -> int:
+    pos = machine.hold(pos, size)
+    machine.stack.append(machine.window[pos : pos + size].decode("utf-8", _ESCAPE))
+    return pos + size
+
+
+#: By code: GLOBAL, STACK_GLOBAL, REDUCE, BUILD, SHORT_BINBYTES, BINBYTES, BINBYTES8.
+CALLS: Final[dict[int, Callable[[Machine, int], int]]] = {
+    0x63: _global,
+    0x93: _stack_global,
+    0x52: _reduce,
+    0x62: _build,
+    0x43: _bytes1,
+    0x42: _bytes4,
+    0x8E: _bytes8,
+}

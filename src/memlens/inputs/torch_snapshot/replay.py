@@ -1,0 +1,258 @@
+"""Events of one device of a memory snapshot, with exact levels from the first one on.
+
+A snapshot says what the device holds when it is taken, and what happened before, back to where the recording began or the ring buffer
+was cut.  What the device held at that point follows from the two, address by address: a block whose first event is its FREE was there, and so was
+a block that holds something at the end and has no event.  Such blocks, and the segments that they lie in, become *opening* events, so that
+running sums that start from 0 are right.
+
+**When a block is given back.**  torch writes two entries: ``free_requested``, when the tensor lets go of the block and
+``torch.cuda.memory_allocated()`` drops, and ``free_completed``, when the block can be used again.  As a rule the second follows at once, and the FREE stands there.
+Where a block was used on another stream (``record_stream``) it comes later, in the middle of an unrelated allocation; the FREE then stands at the
+request, and :attr:`DeviceEvents.deferred` tells of it.  So allocated bytes are those that torch counts, at all times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.facts import Kind
+from memlens.inputs.torch_snapshot.entries import Action, Entries
+from memlens.inputs.torch_snapshot.pickles import BadPickle
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.inputs.torch_snapshot.segments import Final
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["DeviceEvents", "events_of"]
+
+_GIVING_BACK = (Action.FREE_REQUESTED, Action.FREE_COMPLETED, Action.SEGMENT_FREE, Action.SEGMENT_UNMAP)
+#: Sums beyond 4 EiB would leave the range of the columns.
+_MOST_TOTAL = float(1 << 62)
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceEvents:
+    """Events of one device as columns, the opening ones first.
+
+    Attributes:
+        kind: :class:`~memlens.events.Kind`, int8.
+        size: Bytes, int64: what the tensor asked for, and whole segments.
+        addr: Address, uint64.
+        entry: Index of the event's entry in the trace, int64, -1 for opening events.
+        stack: Number of the call stack, int32, -1 where there is none.
+        stream: Stream, int64, -1 where unknown.
+        pool: Number of the memory pool that the trace or the segments name, int32, -1 where neither does.
+        opening: How many opening events there are.
+        deferred: Index of the first entry that gives back a block which can be used again only later; ``None`` where none does.
+        allocated: Bytes that the blocks hold at the end, by the segments and not by the events.
+        reserved: Bytes of the segments at the end.
+    """
+
+    kind: NDArray[np.int8]
+    size: Ints
+    addr: NDArray[np.uint64]
+    entry: Ints
+    stack: NDArray[np.int32]
+    stream: Ints
+    pool: NDArray[np.int32]
+    opening: int
+    deferred: int | None
+    allocated: int
+    reserved: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Opening:
+    """Blocks, or segments, that were there before the trace begins, by rising address."""
+
+    addr: NDArray[np.uint64]
+    size: Ints
+    stack: NDArray[np.int32]
+    stream: Ints
+    pool: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.addr)
+
+
+def events_of(entries: Entries, final: Final) -> DeviceEvents:
+    """Events of one device.
+
+    Args:
+        entries: Its trace.
+        final: What it holds at the end.
+
+    Raises:
+        BadPickle: Its sizes add up to more than 4 EiB.
+    """
+    total = sum(float(sizes.sum(dtype=np.float64)) for sizes in (entries.size, final.size, final.segment_size))
+    if total > _MOST_TOTAL:
+        raise BadPickle("its sizes add up to more than 4 EiB")
+    if len(entries) == 1 and entries.action[0] in _GIVING_BACK:  # no history: the segments alone say what is held
+        entries = replace(entries, action=np.array([Action.OTHER], np.int8))
+    blocks_found = _block_entries(entries)
+    allocs, frees = blocks_found.allocs, blocks_found.frees
+    held = ~final.waiting | (not blocks_found.requests)
+    index = np.concatenate((allocs, frees))
+    kind = np.concatenate((np.full(len(allocs), Kind.ALLOC, np.int8), np.full(len(frees), Kind.FREE, np.int8)))
+    blocks = _opening_blocks(entries, index, kind, final, held)
+    action = entries.action
+    reserves = np.flatnonzero((action == Action.SEGMENT_ALLOC) | (action == Action.SEGMENT_MAP))
+    releases = np.flatnonzero((action == Action.SEGMENT_FREE) | (action == Action.SEGMENT_UNMAP))
+    segments = _opening_segments(entries, reserves, releases, final)
+
+    index = np.concatenate((index, reserves, releases))
+    kinds = ((reserves, Kind.RESERVE), (releases, Kind.RELEASE))
+    kind = np.concatenate((kind, *(np.full(len(which), value, np.int8) for which, value in kinds)))
+    order = np.argsort(index, kind="stable")
+    index, kind = index[order], kind[order]
+    opening = len(segments) + len(blocks)
+    return DeviceEvents(
+        kind=np.concatenate(
+            (
+                np.full(len(segments), Kind.RESERVE, np.int8),
+                np.full(len(blocks), Kind.ALLOC, np.int8),
+                kind,
+            )
+        ),
+        size=np.concatenate((segments.size, blocks.size, entries.size[index])),
+        addr=np.concatenate((segments.addr, blocks.addr, entries.addr[index])),
+        entry=np.concatenate((np.full(opening, -1, np.int64), index)),
+        stack=np.concatenate((segments.stack, blocks.stack, entries.stack[index])),
+        stream=np.concatenate((segments.stream, blocks.stream, entries.stream[index])),
+        pool=np.concatenate((segments.pool, blocks.pool, entries.pool[index])),
+        opening=opening,
+        deferred=blocks_found.deferred,
+        allocated=int(final.size[held].sum()),
+        reserved=int(final.segment_size.sum()),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """What the trace tells of blocks.
+
+    Attributes:
+        allocs: The entries that are an ALLOC, rising.
+        frees: The entries that are a FREE, rising.
+        requests: Requests are recorded; without them a block is held until its free is completed.
+        deferred: The first request that is completed only later, ``None`` where none is.
+    """
+
+    allocs: Ints
+    frees: Ints
+    requests: bool
+    deferred: int | None
+
+
+def _block_entries(entries: Entries) -> _Blocks:
+    """Which entries are an ALLOC or a FREE."""
+    action = entries.action
+    index = np.flatnonzero(action <= Action.FREE_COMPLETED)
+    if not len(index):
+        return _Blocks(index, index, True, None)
+    order = index[np.argsort(entries.addr[index], kind="stable")]  # by address, and within one in order
+    kind, addr = action[order], entries.addr[order]
+    request, complete = kind == Action.FREE_REQUESTED, kind == Action.FREE_COMPLETED
+    # The entry of the same address before: whether there is one, and what it is.
+    after_any = np.append(False, addr[1:] == addr[:-1])
+    after_request = after_any & np.append(False, request[:-1])
+    after_alloc = after_any & np.append(False, kind[:-1] == Action.ALLOC)
+    completed = complete & after_request
+    at_once = completed & np.append(False, order[1:] == order[:-1] + 1)
+    # A recording may leave requests out; then the completion is all there is.
+    without = bool((complete & after_alloc).any()) and not request.any()
+    free = at_once | (request & ~np.append(at_once[1:], False)) | (complete & ~after_request)
+    if not without:
+        # The first thing heard of a block is that it can be used again: it was given back before the trace begins.
+        free &= ~(complete & ~after_any)
+    later = order[np.append((completed & ~at_once)[1:], False)]
+    return _Blocks(
+        np.sort(order[kind == Action.ALLOC]),
+        np.sort(order[free]),
+        not without,
+        int(later.min()) if len(later) else None,
+    )
+
+
+def _opening_blocks(
+    entries: Entries, index: Ints, kind: NDArray[np.int8], final: Final, held: NDArray[np.bool_]
+) -> _Opening:
+    """The blocks that were allocated before the trace begins.
+
+    Args:
+        entries: The trace.
+        index: Its ALLOCs and FREEs.
+        kind: Which of the two each is.
+        final: The state at the end.
+        held: Which of its blocks are held then.
+    """
+    order = np.lexsort((index, entries.addr[index]))
+    index, kind = index[order], kind[order]
+    addr = entries.addr[index]
+    is_first = np.append(True, addr[1:] != addr[:-1])[: len(addr)]
+    freed = index[is_first & (kind == Kind.FREE)]
+    # What was allocated last and has no event since was there all the time.
+    untouched = np.flatnonzero(held & ~np.isin(final.addr, addr))
+    addr = np.concatenate((entries.addr[freed], final.addr[untouched]))
+    by_address = np.argsort(addr, kind="stable")
+    size = np.concatenate((entries.size[freed], final.size[untouched]))
+    # What asked for a block that is freed is not known: its FREE has the stack that freed it, or so it may be.
+    stack = np.concatenate((np.full(len(freed), -1, np.int32), final.stack[untouched]))
+    stream = np.concatenate((entries.stream[freed], final.stream[untouched]))
+    pool = np.concatenate((entries.pool[freed], np.full(len(untouched), -1, np.int32)))
+    return _Opening(addr[by_address], size[by_address], stack[by_address], stream[by_address], pool[by_address])
+
+
+def _opening_segments(entries: Entries, reserves: Ints, releases: Ints, final: Final) -> _Opening:
+    """The stretches of memory that were reserved before the trace begins.
+
+    Each address counts how often it is reserved: once more for a segment at the end, once less for an entry that reserved it, once more for one that
+    released it.  Where that leaves a 1, the address was reserved at the start.  Parts of a segment may be mapped and unmapped, so
+    stretches and not segments are counted.
+    """
+    begins = np.concatenate((final.segment_addr, entries.addr[reserves], entries.addr[releases]))
+    sizes = np.concatenate((final.segment_size, entries.size[reserves], entries.size[releases]))
+    counts = np.ones(len(begins), np.int64)
+    counts[len(final.segment_addr) : len(final.segment_addr) + len(reserves)] = -1
+    fits = sizes.astype(np.uint64) <= ~begins  # what would go beyond the last address
+    begins, sizes, counts = begins[fits], sizes[fits], counts[fits]
+    edges = np.concatenate((begins, begins + sizes.astype(np.uint64)))
+    places, place = np.unique(edges, return_inverse=True)
+    change = np.zeros(len(places), np.int64)
+    np.add.at(change, place, np.concatenate((counts, -counts)))
+    level = np.cumsum(change)
+    # Two segments side by side stay two.
+    kept = np.zeros(len(places), np.bool_)
+    kept[place[: len(begins)][counts > 0]] = True
+    kept |= change != 0
+    places, level = places[kept], level[kept]
+    length = np.diff(places).astype(np.int64)
+    held = np.flatnonzero((level[:-1] > 0) & (length > 0))
+    size, addr = length[held] * level[:-1][held], places[:-1][held]
+    stack = np.full(len(held), -1, np.int32)
+    stream, pool = np.full(len(held), -1, np.int64), np.full(len(held), -1, np.int32)
+    # What ends a stretch is of its segment: the first entry that releases it, or else the segment that is there at the end.
+    for begins, sizes, of_stream, of_pool in (
+        (final.segment_addr, final.segment_size, final.segment_stream, final.segment_pool),
+        (entries.addr[releases], entries.size[releases], entries.stream[releases], entries.pool[releases]),
+    ):
+        told, number = _covering(addr, begins, sizes)
+        stream[told], pool[told] = of_stream[number], of_pool[number]
+    return _Opening(addr, size, stack, stream, pool)
+
+
+def _covering(addr: NDArray[np.uint64], begin: NDArray[np.uint64], size: Ints) -> tuple[Ints, Ints]:
+    """Which addresses lie in a stretch, and in which one: of those that begin nearest before it the first."""
+    order = np.argsort(begin, kind="stable")
+    found = begin[order].searchsorted(addr, "right") - 1
+    asked = np.flatnonzero(found >= 0)
+    number = order[begin[order].searchsorted(begin[order][found[asked]])]
+    holds = addr[asked] - begin[number] < size[number].astype(np.uint64)
+    return asked[holds], number[holds]

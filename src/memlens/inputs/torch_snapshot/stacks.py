@@ -1,0 +1,198 @@
+"""Call stacks of a memory snapshot: numbered once each, and named by what says most of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from memlens.inputs.generated_code import GENERATED, is_compiler, is_generated
+
+__all__ = ["FRAMES_IN_NAME", "LONGEST_NAME", "Stacks"]
+
+#: Frames in the name of an owner, and characters of a name and of each frame in it, at most.
+FRAMES_IN_NAME = 6
+LONGEST_NAME = 240
+_LONGEST_FRAME = 80
+#: Characters of one text of a frame, and frames of one stack, that are looked at.
+_LONGEST_TEXT = 2000
+_MOST_FRAMES = 512
+
+#: Python frames that stand in every stack and tell nothing: they only call what is above them.
+_PASSING_ON = frozenset(
+    {
+        ("module.py", "_call_impl"),
+        ("module.py", "_wrapped_call_impl"),
+        ("_contextlib.py", "decorate_context"),
+        ("optimizer.py", "wrapper"),
+        ("optimizer.py", "_use_grad"),
+        ("lr_scheduler.py", "wrapper"),
+        ("_tensor.py", "__torch_function__"),
+        ("graph.py", "_engine_run_backward"),
+    }
+)
+_OPERATOR = re.compile(r"\bat::_ops::(\w+)::(?:call|redispatch)\b")
+_BACKWARD = re.compile(r"\b(?:torch::autograd::)(?:generated::)?(\w+)::apply\(")
+#: Operators that only make the memory for the one that is meant.
+_MAKING = frozenset({"empty", "empty_memory_format", "empty_strided", "empty_like", "new_empty", "resize_", "set_"})
+#: C++ functions between the allocator and whoever called it, and around the program.
+_PLUMBING = re.compile(
+    r"torch::unwind|CapturedTraceback|gather_with_cpp|CUDACachingAllocator|CachingAllocator|at::detail::empty|^_?_?libc_start|^_?_?clone"
+    r"|^pthread|^_start\b|^std::|^c10::impl::wrap_kernel|^Py|^_Py|^cfunction|^method_vectorcall|::create_out\("
+)
+
+Frame = tuple[str, int, str]
+
+
+class _Labels(NamedTuple):
+    """What a frame is called.
+
+    Attributes:
+        python: As a Python frame; empty where it only passes a call on, ``None`` where it is no Python frame.
+        operator: The operator or autograd node that a C++ frame is of, or nothing.
+        function: A C++ function that tells something, or nothing.
+    """
+
+    python: str | None = None
+    operator: str = ""
+    function: str = ""
+
+
+class Stacks:
+    """The distinct call stacks of a snapshot.
+
+    Attributes:
+        stacks: Each as numbers of :attr:`frames`, innermost first; at most 512 of them.
+        frames: The distinct frames: file name, line, function.
+    """
+
+    def __init__(self) -> None:
+        self.stacks: list[tuple[int, ...]] = []
+        self.frames: list[Frame] = []
+        self._stack_numbers: dict[tuple[int, ...], int] = {}
+        self._frame_numbers: dict[Frame, int] = {}
+        # Kept with their objects, so that no other object gets the same id.
+        self._known_lists: dict[int, tuple[int, Sequence[Any]]] = {}
+        self._known_frames: dict[int, tuple[int, Any]] = {}
+        self._known_labels: dict[int, _Labels] = {}
+        self._texts: dict[str, str] = {}
+
+    def number(self, frames: Sequence[Any]) -> int:
+        """The number of a stack; -1 for one without frames.
+
+        Args:
+            frames: Frames as the snapshot has them, dicts with ``filename``, ``line`` and ``name``, innermost first.
+        """
+        known = self._known_lists.get(id(frames))
+        if known is not None:
+            return known[0]
+        seen, new = self._known_frames.get, self._frame
+        stack = tuple(
+            [new(frame) if (found := seen(id(frame))) is None else found[0] for frame in frames[:_MOST_FRAMES]]
+        )
+        number = -1
+        if stack:
+            number = self._stack_numbers.setdefault(stack, len(self.stacks))
+            if number == len(self.stacks):
+                self.stacks.append(stack)
+        self._known_lists[id(frames)] = number, frames
+        return number
+
+    def forget_objects(self) -> None:
+        """Let go of the lists and dicts that were numbered; none may be numbered again."""
+        self._known_lists.clear()
+        self._known_frames.clear()
+        self._texts.clear()
+
+    def whole(self, number: int) -> tuple[str, ...]:
+        """All frames of a stack as text, innermost first."""
+        return tuple(f"{file}:{line} {function}" for file, line, function in self._frames_of(number))
+
+    def name(self, number: int) -> str:
+        """The name of a stack as an owner: what called for the memory, then its callers, in at most :data:`LONGEST_NAME` characters.
+
+        Python frames as ``file.py:line function``, without those that only pass a call on; generated code by one name.  A stack without Python frames (the backward
+        pass runs on a thread of its own) is named by its operators and autograd nodes, or else by its functions.
+        """
+        frames = self.stacks[number]
+        python = [frame for frame in frames if self._labels(frame).python is not None]
+        names = (
+            [label for frame in python if (label := self._labels(frame).python)]
+            or [_cut(self.frames[frame][2]) for frame in python]
+            or [label for frame in frames if (label := self._labels(frame).operator)]
+            or [label for frame in frames if (label := self._labels(frame).function)]
+            or [_plain(self.frames[frame][2]) for frame in frames]
+        )
+        name, count = "", 0
+        for label in dict.fromkeys(names):
+            longer = f"{name} < {label}" if name else label
+            if len(longer) > LONGEST_NAME or count == FRAMES_IN_NAME:
+                break
+            name, count = longer, count + 1
+        return name or "(no name)"
+
+    def _labels(self, frame: int) -> _Labels:
+        known = self._known_labels.get(frame)
+        if known is None:
+            known = self._known_labels[frame] = _labels_of(self.frames[frame])
+        return known
+
+    def _frames_of(self, number: int) -> list[Frame]:
+        return [self.frames[frame] for frame in self.stacks[number]]
+
+    def _frame(self, frame: Any) -> int:
+        """The number of a frame that was not seen yet."""
+        content = self._content(frame)
+        number = self._frame_numbers.setdefault(content, len(self.frames))
+        if number == len(self.frames):
+            self.frames.append(content)
+        self._known_frames[id(frame)] = number, frame
+        return number
+
+    def _content(self, frame: Any) -> Frame:
+        if type(frame) is not dict:
+            return "?", 0, "?"
+        line = frame.get("line")
+        return (
+            self._text(frame.get("filename")),
+            line if type(line) is int and 0 <= line < 1 << 31 else 0,
+            self._text(frame.get("name")),
+        )
+
+    def _text(self, text: Any) -> str:
+        if type(text) is not str:
+            return "?"
+        if len(text) <= _LONGEST_TEXT:
+            return text
+        # One long text may be that of many frames: it is cut once.
+        return self._texts.setdefault(text, f"{text[: _LONGEST_TEXT // 2]}…{text[-_LONGEST_TEXT // 2 :]}")
+
+
+def _labels_of(frame: Frame) -> _Labels:
+    file, line, function = frame
+    base = file.replace("\\", "/").rpartition("/")[2]
+    # torch.profiler's own converter writes the whole frame into the name.
+    if file == "none" and ".py(" in function:
+        return _Labels(_cut(function))
+    if is_generated(file):
+        return _Labels(GENERATED)
+    if is_compiler(file):
+        return _Labels("")
+    if file.endswith((".py", ">")):
+        return _Labels("" if (base, function) in _PASSING_ON else _cut(f"{base}:{line} {function}"))
+    match = _OPERATOR.search(function) or _BACKWARD.search(function)
+    operator = _cut(match[1]) if match and match[1] not in _MAKING and match[1] != "Node" else ""
+    plain = _plain(function)
+    if _PLUMBING.search(plain):
+        return _Labels(None, operator)
+    return _Labels(None, operator, _cut(plain if file in ("", "?", "??") else f"{base}:{line} {plain}"))
+
+
+def _plain(function: str) -> str:
+    """A C++ function without its arguments and template parameters."""
+    head = function.replace("(anonymous namespace)", "{anonymous}").partition("(")[0]
+    return _cut(head.partition("<")[0] or function)
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= _LONGEST_FRAME else f"{label[: _LONGEST_FRAME - 1]}…"

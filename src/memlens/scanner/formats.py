@@ -1,0 +1,97 @@
+"""A line format as data: what a log line looks like, what its parts mean, and lines that prove it.
+
+The regular expression is the definition.  Where a format is hot a vectorised decoder may do its work; a test holds the two
+equal.  A new kind of line is one more :class:`LineFormat` in the ``FORMATS`` of a module of this package, and its samples
+and traps are its tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from memlens.facts import Kind
+
+__all__ = ["LineFormat", "Sample"]
+
+
+class Sample(NamedTuple):
+    """A line that a format must match, and the text of its groups; groups left out of ``values`` are not checked."""
+
+    line: str
+    values: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class LineFormat:
+    r"""What one kind of log line looks like.
+
+    Attributes:
+        name: What reports and tests call the format; lower case, no spaces.
+        layer: The part of the framework that writes it (``auto_growth``, ``stats``, ``trainer``, …).
+        literal: Text that stands in every line of the format: a cheap first look before the regular expression.
+        regex: Its definition: a pattern over bytes with named groups.  It is searched for and not anchored, because a log
+            line may begin in the middle of another one, or after prefixes that a launcher put there.
+        means: What each named group is, in words.
+        kinds: The event that a match is, by the text of its group ``kind``; by ``""`` where all matches are alike; empty
+            for formats that are no event.
+        samples: Lines that must match, with the values expected.
+        traps: Lines that look alike and must not match.
+
+    >>> from memlens.events import Kind
+    >>> line = LineFormat("chunk_back", "auto_growth", b"Free chunk with size ", r"Free chunk with size (?P<size>\d+)",
+    ...                   {"size": "bytes of the chunk"}, {"": Kind.RELEASE}, (Sample("Free chunk with size 512", {"size": "512"}),))
+    >>> line.problems()
+    []
+    >>> line.search(b"I1120 auto_growth.cc:1] Free chunk with size 512")["size"]
+    b'512'
+    """
+
+    name: str
+    layer: str
+    literal: bytes
+    regex: str
+    means: Mapping[str, str]
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    samples: tuple[Sample, ...] = ()
+    traps: tuple[str, ...] = ()
+
+    @cached_property
+    def pattern(self) -> re.Pattern[bytes]:
+        """The regular expression, compiled over bytes: case matters, digits and word characters are those of ASCII."""
+        return re.compile(self.regex.encode())
+
+    def search(self, line: bytes) -> re.Match[bytes] | None:
+        """The first match in a line, or ``None``."""
+        return self.pattern.search(line) if self.literal in line else None
+
+    def find_all(self, line: bytes) -> Iterator[re.Match[bytes]]:
+        """All matches in a line, left to right (two events may stand in one torn line)."""
+        return self.pattern.finditer(line) if self.literal in line else iter(())
+
+    def problems(self) -> list[str]:
+        """What is wrong with the format by its own samples and traps, in words; empty when it is sound."""
+        found = []
+        if set(self.means) != set(self.pattern.groupindex):
+            found.append(
+                f"{self.name}: the groups {sorted(self.pattern.groupindex)} are not those explained, {sorted(self.means)}"
+            )
+        if not self.samples:
+            found.append(f"{self.name}: no sample")
+        for sample in self.samples:
+            match = self.search(sample.line.encode())
+            if match is None:
+                found.append(f"{self.name}: does not match its sample {sample.line!r}")
+                continue
+            for group, value in sample.values.items():
+                text = match[group]
+                if (None if text is None else text.decode()) != value:
+                    found.append(f"{self.name}: {group} is {text!r} and not {value!r} in {sample.line!r}")
+            if self.kinds and "" not in self.kinds and match["kind"].decode() not in self.kinds:
+                found.append(f"{self.name}: no event kind for {match['kind']!r}")
+        found += [f"{self.name}: matches its trap {line!r}" for line in self.traps if self.search(line.encode())]
+        return found

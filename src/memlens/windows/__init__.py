@@ -1,0 +1,1 @@
+"""Anchors cut a log into windows."""

@@ -1,0 +1,189 @@
+"""The lines that come nearest to an anchor that matches nothing, for the message that says so."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.errors import AnchorError, UsageError
+from memlens.scanner.bytesearch import count_lines
+from memlens.windows.patterns import Matcher, Pattern, anchors_in_block, clean_line
+
+if TYPE_CHECKING:
+    from memlens.facts import Mark
+
+__all__ = ["missing_anchor", "missing_mark"]
+
+#: Text searched for lines that a looser pattern marks: read in a few seconds.
+_MOST_BYTES = 4 << 30
+#: Text at the beginning whose lines are compared one by one: enough for the first steps of a run.
+_KEPT_BYTES = 32 << 20
+#: Lines of one way of being similar that are compared in earnest.
+_MOST_LINES = 2000
+_SHOWN = 3
+_LONGEST_LINE = 160
+_GLOG = re.compile(rb"[IWEF]\d{4}(?:\d{4})? \d\d:\d\d:\d\d\.\d")
+_EVENT = re.compile(rb"(?:Alloc|Free|Allocate) \d+ bytes|Not found and reallocate|Free chunk with size")
+#: Characters that a person writes in an expression and seldom in a literal.
+_META = re.compile(r"\\[dwsSDWbB.(\[]|[\[(^$|]|\.[*+?]")
+
+#: A line as ``(1-based number, clean text)``.
+Line = tuple[int, bytes]
+
+
+def missing_mark(name: str, pattern: Pattern, marks: Sequence[Mark]) -> AnchorError:
+    """The same for an input whose anchors are its annotations."""
+    text = b"".join(mark.text.replace("\n", " ").encode("utf-8", "surrogatepass") + b"\n" for mark in marks)
+    error = missing_anchor(name, pattern, [(0, text)] if marks else [], [mark.line for mark in marks])
+    if marks:
+        return error
+    return AnchorError(f"{error.message}: it has no annotations at all", _MARK)
+
+
+_MARK = "Mark the run with torch.profiler.record_function(name), or, in a snapshot, torch.cuda.memory._set_memory_metadata(text), and record it again."
+
+
+def missing_anchor(
+    name: str, pattern: Pattern, blocks: Iterable[tuple[int, bytes]], entries: Sequence[int] | None = None
+) -> AnchorError:
+    """The error for a start that marks no line.
+
+    Args:
+        name: The input as the user gave it.
+        pattern: What was looked for.
+        blocks: The text again, ``(offset, bytes)`` pieces from the beginning; nothing where it cannot be read again.
+        entries: Where the lines are annotations of an input of entries, the number of the entry that each stands before.
+    """
+    what = "line" if entries is None else "annotation"
+    how = "where this regular expression is found" if pattern.regex else "that contains it as whole words"
+    message = f"{_shown(name)}: no {what} matches the start {_shown(str(pattern))} (none {how})"
+    beginning: list[bytes] = []
+    nearest = _looked_for(_looser(pattern), _kept(blocks, beginning)) or _similar(pattern, beginning)
+    if not beginning:
+        return AnchorError(message, _advice(pattern))
+    if not nearest:
+        return AnchorError(message, f"{_advice(pattern)} No {what} comes near to it.".strip())
+    listed = "\n".join(
+        f"  {f'line {number}' if entries is None else f'entry {entries[number - 1]:,}'}: {_shown(line.decode('utf-8', 'replace'))[:_LONGEST_LINE]}"
+        for number, line in nearest
+    )
+    advice = _advice(pattern, [line for _, line in nearest])
+    return AnchorError(
+        message, f"{what.capitalize()}s that come near to it:\n{listed}" + (f"\n{advice}" if advice else "")
+    )
+
+
+def _advice(pattern: Pattern, nearest: Iterable[bytes] = ()) -> str:
+    if pattern.regex:
+        return ""
+    expression = _as_expression(pattern.text)
+    if expression is not None and (any(map(expression.search, nearest)) or not nearest):
+        return "It looks like a regular expression: give it with --start-regex."
+    return ""
+
+
+def _as_expression(text: str) -> re.Pattern[bytes] | None:
+    expression = Pattern(text, regex=True)
+    return expression.compiled if _META.search(text) and _compiles(expression) else None
+
+
+def _kept(blocks: Iterable[tuple[int, bytes]], beginning: list[bytes]) -> Iterator[bytes]:
+    """The text block by block, as much of it as is looked through; keeps the beginning of it."""
+    size = 0
+    for _, block in blocks:
+        if size < _KEPT_BYTES:
+            left = _KEPT_BYTES - size
+            beginning.append(block if len(block) <= left else block[: block.rfind(b"\n", 0, left) + 1])
+        size += len(block)
+        yield block
+        if size >= _MOST_BYTES:
+            return
+
+
+def _looser(pattern: Pattern) -> list[Pattern]:
+    """Patterns that mark more: what looks like an expression as one; without regard to case, whole words, how many blanks."""
+    looser = []
+    if pattern.regex:
+        looser.append(Pattern(f"(?i:{pattern.text})", regex=True))
+    else:
+        if _as_expression(pattern.text) is not None:
+            looser.append(Pattern(pattern.text, regex=True))
+        if words := pattern.text.split():
+            looser.append(Pattern("(?i)" + r"[ \t]+".join(map(re.escape, words)), regex=True))
+    return [p for p in looser if _compiles(p)]
+
+
+def _compiles(pattern: Pattern) -> bool:
+    try:
+        return pattern.compiled is not None
+    except UsageError:
+        return False
+
+
+def _looked_for(patterns: list[Pattern], blocks: Iterable[bytes]) -> list[Line]:
+    """At most three lines of different text that the first of the patterns marks that marks any."""
+    found: list[dict[bytes, int]] = [{} for _ in patterns]
+    matchers = [Matcher(pattern) for pattern in patterns]
+    first_line = 1
+    for text in blocks:
+        block = np.frombuffer(text, np.uint8)
+        for matcher, lines in zip(matchers, found, strict=True):
+            starts, numbers, _ = anchors_in_block(matcher, block, 0, first_line)
+            for start, number in islice(zip(starts, numbers, strict=True), _MOST_LINES):
+                lines.setdefault(clean_line(text[start : text.find(b"\n", start) + 1 or None]), number)
+        if any(len(lines) >= _SHOWN for lines in found):
+            break
+        first_line += count_lines(block)
+    best = next(filter(None, found), {})
+    return [(number, line) for line, number in islice(best.items(), _SHOWN)]
+
+
+def _similar(pattern: Pattern, text: list[bytes]) -> list[Line]:
+    """Lines that look like anchors (short, neither a message of the framework nor an event) and read like the pattern."""
+    words = re.findall(r"[^\W\d_]{3,}", re.sub(r"\\[a-zA-Z]", " ", pattern.text))
+    wanted = re.sub(r"\\[a-zA-Z]|[\\^$()\[\]{}?*+|]", "", pattern.text) if pattern.regex else pattern.text
+    sharing = re.compile(b"|".join(re.escape(w.encode("utf-8", "replace")) for w in words) or rb"(?!)", re.IGNORECASE)
+    for lines in (_lines_with(sharing, text), _lines_with(re.compile(rb"\w"), text)):
+        candidates = _distinct(islice((line for line in lines if _like_anchor(line[1])), _MOST_LINES))
+        scored = [(_likeness(wanted, line), -number, line) for number, line in candidates]
+        best = sorted((s for s in scored if s[0] >= 0.5), reverse=True)[:_SHOWN]
+        if best:
+            return [(-number, line) for _, number, line in best]
+    return []
+
+
+def _likeness(wanted: str, line: bytes) -> float:
+    matcher = difflib.SequenceMatcher(None, wanted.lower(), line.decode("utf-8", "replace").lower(), autojunk=False)
+    return matcher.ratio() if matcher.quick_ratio() >= 0.5 else 0.0
+
+
+def _like_anchor(line: bytes) -> bool:
+    return 0 < len(line) <= _LONGEST_LINE and not _GLOG.search(line) and not _EVENT.search(line)
+
+
+def _lines_with(expression: re.Pattern[bytes], text: Iterable[bytes]) -> Iterator[Line]:
+    number = 1
+    for block in text:
+        for line in block.splitlines():
+            clean = clean_line(line)
+            if expression.search(clean):
+                yield number, clean
+            number += 1
+
+
+def _distinct(lines: Iterable[Line]) -> list[Line]:
+    """The lines in order, each text once."""
+    first: dict[bytes, int] = {}
+    for number, line in lines:
+        first.setdefault(line, number)
+    return [(number, line) for line, number in first.items()]
+
+
+def _shown(text: str) -> str:
+    """Text of a log or a command line without characters that a terminal would obey."""
+    return text if text.isprintable() else repr(text)[1:-1]

@@ -1,0 +1,334 @@
+"""Anchors cut a log into windows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.errors import AnchorError, UsageError
+from memlens.facts import Kind
+from memlens.windows.patterns import Anchor, Matcher, Pattern, anchors_in_block, find_anchor, find_anchors
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.events import EventLog
+
+__all__ = [
+    "BEFORE",
+    "Anchor",
+    "Matcher",
+    "Pattern",
+    "Window",
+    "anchors_in_block",
+    "as_patterns",
+    "find_anchor",
+    "kind_of",
+    "no_such_anchor",
+    "numbered",
+    "open_window",
+    "suspect_anchors",
+    "too_few_anchors",
+    "whole",
+    "window",
+    "windows",
+]
+
+#: The name of the window that holds what precedes a series.
+BEFORE = "(before)"
+#: So many windows of one kind in a row without an event between them, before their anchors are doubted.
+_IDLE_RUN = 3
+#: … and so many times fewer lines in them than in windows on average.
+_CROWDED = 3
+#: Bytes before and after an anchor where others like it are looked for.
+_NEAR = 64 << 10
+_LATE = (
+    "{}, while the log has events elsewhere: the anchors were probably printed through a buffered stdout and came late, so the "
+    "windows do not hold what belongs to them. Record again with PYTHONUNBUFFERED=1, or print the anchors with flush=True."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """The events of the lines between two anchors.
+
+    Attributes:
+        log: The log it is cut from.
+        name: ``SOT_CALL_0``; ``(whole log)``; ``(start)`` where only an end was asked for; ``(before)`` for what precedes a series.
+        lo: Index of its first event.
+        hi: Index after its last event.
+        start_offset: Byte offset of its first line.
+        end_offset: Byte offset after its last line.
+        start_line: 1-based number of its first line.
+        end_line: 1-based number of its last line (included); ``start_line - 1`` where it has no line.
+        open_end: It is an open window: it runs to the end of the log though an end was asked for and never came, or it is the last
+            one of a series and no end line closed it, where the others are closed by the next start.  It holds what comes after
+            the last unit of work, or is cut short.
+    """
+
+    log: EventLog
+    name: str
+    lo: int
+    hi: int
+    start_offset: int
+    end_offset: int
+    start_line: int
+    end_line: int
+    open_end: bool = False
+
+    def __len__(self) -> int:
+        return self.hi - self.lo
+
+    def __repr__(self) -> str:
+        return f"<Window {self.name!r}: lines {self.start_line:,}-{self.end_line:,}, {len(self):,} events>"
+
+
+def as_patterns(texts: str | Iterable[str], *, regex: bool) -> tuple[Pattern, ...]:
+    """Patterns of one kind from one text or several."""
+    return tuple(Pattern(text, regex) for text in ([texts] if isinstance(texts, str) else texts))
+
+
+def whole(log: EventLog) -> Window:
+    """The window that holds the whole log, named ``(whole log)``."""
+    return Window(log, "(whole log)", log.facts.opening, len(log), 0, log.facts.bytes, 1, max(log.facts.lines, 1))
+
+
+def window(
+    log: EventLog,
+    start: str | None = None,
+    end: str | Sequence[str] = (),
+    *,
+    start_regex: str | None = None,
+    end_regex: str | Sequence[str] = (),
+    nth: int = 1,
+) -> Window:
+    """Cut one window: from the ``nth`` line that matches the start to before the next line that matches any end.
+
+    Args:
+        log: What to cut.
+        start: Text that the first line contains, as whole words; ``None`` starts at the beginning of the log.
+        end: Text, or several, of the line before which the window ends; where none comes it ends with the log, and
+            ``open_end`` says so.
+        start_regex: The start as a regular expression, instead of ``start``.
+        end_regex: Further ends, as regular expressions.
+        nth: Which of the lines that match the start, from 1.
+
+    Raises:
+        AnchorError: No line, or fewer than ``nth`` lines, match the start.
+        InputError: The log cannot be searched again, and the anchors were not named when it was read.
+        UsageError: A pattern is empty or is no regular expression, or ``start`` and ``start_regex`` are both given.
+    """
+    if start is not None and start_regex is not None:
+        raise UsageError("start and start_regex exclude each other", "Give one of them.")
+    if nth < 1:
+        raise UsageError(f"there is no match number {nth}", "The first one is number 1.")
+    starts = as_patterns([start] if start is not None else [], regex=False) or as_patterns(
+        [start_regex] if start_regex is not None else [], regex=True
+    )
+    ends = (*as_patterns(end, regex=False), *as_patterns(end_regex, regex=True))
+    if not starts and not ends:
+        return whole(log)
+    found = find_anchors(log, (*starts, *ends))
+    end_offsets, end_lines = _merged(found[len(starts) :])
+    offset, line, name, after = 0, 1, "(start)", -1
+    if starts:
+        anchor = found[0]
+        if not len(anchor):
+            raise no_such_anchor(log, anchor.pattern)
+        if len(anchor) < nth:
+            raise too_few_anchors(
+                log.source.name, anchor.pattern, len(anchor), nth, "line" if log.marks is None else "annotation"
+            )
+        offset, line, name = anchor.offsets[nth - 1], anchor.lines[nth - 1], numbered(anchor.names[:nth])[-1]
+        after = offset
+    first_end = int(np.searchsorted(end_offsets, after, "right"))
+    is_open = first_end == len(end_offsets)
+    stop, next_line = _log_end(log) if is_open else (int(end_offsets[first_end]), int(end_lines[first_end]))
+    lo, hi = _event_index(log, offset), len(log) if is_open else _event_index(log, stop)
+    return Window(log, name, lo, hi, offset, stop, line, next_line - 1, is_open and bool(ends))
+
+
+def windows(
+    log: EventLog, by: str, *, end: str | Sequence[str] = (), end_regex: str | Sequence[str] = ()
+) -> tuple[Window, ...]:
+    """Cut consecutive windows, one from each line that matches ``by`` to the next, or to before the next end.
+
+    Args:
+        log: What to cut.
+        by: A regular expression; its first group, or else what it matched, names the window.  Names that come again get
+            ``#2``, ``#3``.
+        end: Text, or several, of lines that end a window before the next one starts; what follows up to that is in none.
+        end_regex: Further ends, as regular expressions.
+
+    Returns:
+        The windows in file order; first ``(before)``, what precedes the first match, where that has any line.  The last one is
+        open where no end line closes it: see :attr:`Window.open_end`.
+
+    Raises:
+        AnchorError: No line matches.
+        InputError: The log cannot be searched again, and the anchors were not named when it was read.
+        UsageError: A pattern is empty or is no regular expression.
+    """
+    ends = (*as_patterns(end, regex=False), *as_patterns(end_regex, regex=True))
+    anchor, *end_anchors = find_anchors(log, (Pattern(by, regex=True), *ends))
+    if not len(anchor):
+        raise no_such_anchor(log, anchor.pattern)
+    end_offsets, end_lines = _merged(end_anchors)
+    last_offset, last_line = _log_end(log)
+    # int64, one entry a window: where it starts, and where the next one does
+    starts = np.array(anchor.offsets, np.int64)
+    stops = np.append(starts[1:], last_offset)
+    next_lines = np.append(np.array(anchor.lines[1:], np.int64), last_line)
+    first_end = np.searchsorted(end_offsets, starts, "right")
+    to_end = np.append(end_offsets, np.iinfo(np.int64).max)[first_end]
+    ended = to_end < stops
+    ended[-1] |= first_end[-1] < len(end_offsets)
+    stops = np.where(ended, to_end, stops)
+    next_lines = np.where(ended, np.append(end_lines, 0)[first_end], next_lines)
+    lo = np.searchsorted(log.offset, starts, "left").tolist()
+    hi = np.searchsorted(log.offset, stops, "left").tolist()
+    if not ended[-1]:
+        hi[-1] = len(log)
+    names = numbered(anchor.names)
+    cut = [
+        Window(log, *columns)
+        for columns in zip(
+            names, lo, hi, anchor.offsets, stops.tolist(), anchor.lines, (next_lines - 1).tolist(), strict=True
+        )
+    ]
+    if not ended[-1]:
+        cut[-1] = replace(cut[-1], open_end=True)
+    if anchor.offsets[0] > 0:
+        cut.insert(0, Window(log, BEFORE, log.facts.opening, lo[0], 0, anchor.offsets[0], 1, anchor.lines[0] - 1))
+    return tuple(cut)
+
+
+def no_such_anchor(log: EventLog, pattern: Pattern) -> AnchorError:
+    """The error for a start that marks no line, with the lines that come nearest to it."""
+    from memlens.windows.suggestions import missing_anchor, missing_mark
+
+    if log.marks is not None:
+        return missing_mark(log.source.name, pattern, log.marks)
+    blocks = log.source.blocks(0, log.facts.bytes or None) if log.source.rereadable else ()
+    return missing_anchor(log.source.name, pattern, blocks)
+
+
+def too_few_anchors(name: str, pattern: Pattern, found: int, nth: int, what: str = "line") -> AnchorError:
+    """The error for a start that marks fewer lines than asked for."""
+    lines = f"1 {what}" if found == 1 else f"{found:,} {what}s"
+    return AnchorError(f"{name}: {pattern} matches {lines}; there is no number {nth}", f"Take --nth {found} or less.")
+
+
+def suspect_anchors(windows: Sequence[Window]) -> str | None:
+    """Say that anchors are probably not where they belong: they were printed through a buffered stdout.
+
+    Such anchors come late and in bursts, so whole cycles of them pass without one event: one kind of window (names that
+    differ only in digits) comes three times or more with no event between them and hardly any other line, while the log has
+    events elsewhere, and most windows of that kind are empty.  In a sound log a window may well be empty, but not every one of
+    several cycles: a cycle in which nothing was allocated would be a step without work.
+
+    Args:
+        windows: Windows of one log in file order.
+
+    Returns:
+        What is wrong and what to do about it, or ``None``.
+    """
+    if not windows or not len(windows[0].log):
+        return None
+    empty = [w for w in windows if w.lo == w.hi]
+    if len(windows) < _IDLE_RUN:
+        return _LATE.format(f"{empty[0].name} holds no event") if empty and _in_burst(empty[0]) else None
+    # No event between two windows: the same event comes next.
+    runs: dict[tuple[str, int], list[Window]] = {}
+    for w in empty:
+        runs.setdefault((kind_of(w.name), w.lo), []).append(w)
+    run = max(runs.values(), key=len, default=[])
+    if len(run) < _IDLE_RUN:
+        return None
+    log, kind = windows[0].log, kind_of(run[0].name)
+    # Steps that allocate nothing, or a log that has chunk lines only, still write all other lines of a step.
+    lines = (run[-1].end_line - run[0].start_line + 1) / len(run)
+    if _CROWDED * lines > log.facts.lines / len(windows) or not (log.kind <= Kind.FREE).any():
+        return None
+    if 2 * sum(kind_of(w.name) == kind for w in empty) <= sum(kind_of(w.name) == kind for w in windows):
+        return None
+    return _LATE.format(
+        f"{len(empty):,} of {len(windows):,} windows hold no event, {len(run):,} of them in one run ({run[0].name} … {run[-1].name})"
+    )
+
+
+def open_window(windows: Sequence[Window]) -> str | None:
+    """Say that the last window is open, and that it is therefore not judged where other windows of its series are closed.
+
+    Args:
+        windows: Windows of one log in file order.
+
+    Returns:
+        Which one it is and why, or ``None``.
+    """
+    if not windows or not windows[-1].open_end:
+        return None
+    name = windows[-1].name
+    if any(len(w) and not w.open_end and w.name != BEFORE for w in windows):
+        return (
+            f"{name} is open: no end anchor closes it, so it holds what comes after the last unit of work too, or is cut short. It is"
+            " shown, but not judged."
+        )
+    return f"{name} runs to the end of the log: no end anchor closes it."
+
+
+def _in_burst(window: Window) -> bool:
+    """Whether lines like the first one of a window come several times, around it, without an event between them."""
+    log, lo = window.log, window.lo
+    first = log.source.lines([window.start_offset])[0] if log.source.rereadable else None
+    if not first:
+        return False
+    kind = re.sub(rb"[0-9]+", b"", first)
+    begin = max(int(log.offset[lo - 1]) if lo else 0, window.start_offset - _NEAR)
+    end = min(int(log.offset[lo]) if lo < len(log) else log.facts.bytes, window.start_offset + _NEAR)
+    # A source gives whole blocks: cut off what lies beyond the two events.
+    text = b"".join(text[max(begin - at, 0) : end - at] for at, text in log.source.blocks(begin, end) if at < end)
+    return sum(re.sub(rb"[0-9]+", b"", line) == kind for line in text.splitlines()) >= _IDLE_RUN
+
+
+def kind_of(name: str) -> str:
+    """A name without its numbers: ``STEP 3 START`` and ``STEP 4 START``, ``LOSS`` and ``LOSS #2`` are of one kind."""
+    return re.sub(r"[0-9]+", "", re.sub(r" #[0-9]+\Z", "", name))
+
+
+def _merged(anchors: Sequence[Anchor]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The lines of several anchors together: offsets, rising, and line numbers, int64."""
+    offsets = np.array([offset for anchor in anchors for offset in anchor.offsets], np.int64)
+    lines = np.array([line for anchor in anchors for line in anchor.lines], np.int64)
+    order = np.argsort(offsets, kind="stable")
+    return offsets[order], lines[order]
+
+
+def _event_index(log: EventLog, offset: int) -> int:
+    return int(np.searchsorted(log.offset, offset, "left"))
+
+
+def _log_end(log: EventLog) -> tuple[int, int]:
+    """Where the log ends: the offset after its last line, and the number of the line that would come next."""
+    return log.facts.bytes, max(log.facts.lines, 1) + 1
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """The names, those that come again with ``#2``, ``#3``; no two alike."""
+    taken = set(names)
+    times: dict[str, int] = {}
+    unlike = []
+    for name in names:
+        times[name] = times.get(name, 0) + 1
+        if times[name] == 1:
+            unlike.append(name)
+            continue
+        while (new := f"{name} #{times[name]}") in taken:  # a log may well have a name that ends so
+            times[name] += 1
+        taken.add(new)
+        unlike.append(new)
+    return unlike

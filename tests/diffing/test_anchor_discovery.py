@@ -1,0 +1,339 @@
+"""Anchor lines that two logs share are found without being told; what only looks like them is not."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from memlens.diffing import anchor_discovery as families
+from memlens.diffing.anchor_discovery import Family, common_family
+from memlens.diffing.anchor_templates import may_mark, skeleton, templates
+from memlens.errors import MemlensError
+from memlens.events import EventLog
+from memlens.inputs.paddle.reader import read
+from memlens.source import MemorySource
+from memlens.windows.patterns import Pattern, find_anchors
+
+ALLOC = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] Alloc 256 bytes, ptr = 0x5606f8aeb000"
+
+
+@pytest.fixture
+def log(tmp_path: Path):  # type: ignore[no-untyped-def]
+    """Reads lines as a log; ``*`` stands for three events."""
+    numbers = itertools.count()
+
+    def written(lines: Sequence[str]) -> EventLog:
+        path = tmp_path / f"run{next(numbers)}.log"
+        path.write_text("".join("\n".join([ALLOC] * 3 if line == "*" else [line]) + "\n" for line in lines))
+        return read(path)
+
+    return written
+
+
+def steps(*anchors: str, count: int = 5) -> list[str]:
+    """A run: before it and after each anchor line some events; ``{}`` is the number of the step."""
+    return ["*", *(line for k in range(count) for anchor in anchors for line in (anchor.replace("{}", str(k)), "*"))]
+
+
+def found(log, lines: Sequence[str], other: Sequence[str] | None = None) -> Family | None:  # type: ignore[no-untyped-def]
+    return common_family(log(lines), log(lines if other is None else other))
+
+
+# -- what is found ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("anchor", "name"),
+    [
+        ("START SOT_CALL_{}", "SOT_CALL_{}"),
+        ("STEP {} START", "STEP {}"),
+        ("STEP {} START\r", "STEP {}"),
+        ("\x1b[32mSTEP {} START\x1b[0m", "STEP {}"),
+        ("===== START CALL_{} =====", "CALL_{}"),
+        ("== iteration {} ==", "iteration {}"),
+        ("--- micro batch {} begins ---", "micro batch {}"),
+        ("BEGIN subgraph_{} (fwd)", "subgraph_{} (fwd)"),
+        ("SOT_CALL_{} forward", "SOT_CALL_{} forward"),
+        ("Step {}/100 START", "Step {}/100"),
+        ("START fp16 CALL_{}", "fp16 CALL_{}"),
+        ("[rank0] STEP {} START", "[rank0] STEP {}"),
+        ("step={} begin", "step={}"),
+        ("step_id: {} begin", "step_id: {}"),
+        ("Start training epoch {} with lr 0.1", "training epoch {}"),
+        ("2024-07-10T09:56:31.123Z START SOT_CALL_{}", "SOT_CALL_{}"),
+        ("[1,0]<stdout>:START SOT_CALL_{}", "SOT_CALL_{}"),
+        ("INFO: step {} begin", "step {}"),
+        ("iter {}: loss 2.5123, time 100.23ms, mfu 3.2%", "iter {}"),
+        ("epoch 1, batch {}, loss: 1.23", "epoch 1, batch {}"),
+        ("Epoch [1/5], Step [{}/600], Loss: 0.1", "Epoch [1/5], Step [{}/600]"),
+        ("STEP {} END loss=3.615504", "STEP {} END"),
+        ("hello {}", "hello {}"),
+        # Lines of trainers as people pasted them
+        ("Epoch: [0] [   {}/6250] mem_allocated: 1021 MB mem_reserved: 3496 MB", "Epoch: [0] [   {}/6250]"),
+        ("[03/03 10:20:46] ppdet.engine.callbacks INFO: Epoch: [0] [{}/827] learning_rate: 0.1 ips: 4.1807 images/s", "Epoch: [0] [{}/827]"),
+        ("[2024/10/10 23:55:07] ppocr INFO: epoch: [34/200], global_step: {}, lr: 0.000950", "epoch: [34/200], global_step: {}"),
+        ("[2023-11-21 13:28:00,207] [    INFO] - step_idx: {}, ips: 31763.60242 words/sec", "step_idx: {}"),
+        ("[2023-11-21 13:28:00,207] [    INFO] - global step {} / 22140, loss: 1.780640", "global step {}"),
+        ("[2024/07/10 09:56:31] ppcls INFO: [Train][Epoch 1/1][Iter: {}/9]lr(AdamW): 0.001", "[Train][Epoch 1/1][Iter: {}/9]"),
+    ],
+)  # fmt: skip
+def test_lines_that_count_the_work_are_a_family(log, anchor: str, name: str) -> None:  # type: ignore[no-untyped-def]
+    family = found(log, steps(anchor, "START LOSS"))
+    assert family is not None
+    windows = log(steps(anchor, "START LOSS")).windows(family.by)
+    assert [window.name for window in windows] == ["(before)", *(name.replace("{}", str(k)) for k in range(5))]
+    assert family.lines == (5, 5)
+
+
+def test_the_example_is_the_first_line_as_it_stands_in_base(log) -> None:  # type: ignore[no-untyped-def]
+    family = found(log, steps("STEP {} START"), steps("STEP {} START", count=9))
+    assert family is not None
+    assert (family.by, family.example, family.lines) == (r"(STEP \d+) START", "STEP 0 START", (5, 9))
+
+
+def test_the_lines_found_spare_another_pass(log) -> None:  # type: ignore[no-untyped-def]
+    base, head = log(steps("STEP {} START")), log(steps("STEP {} START", count=7))
+    family = common_family(base, head)
+    assert family is not None
+    for one, anchor in zip((base, head), family.anchors, strict=True):
+        assert (anchor,) == find_anchors(one, [Pattern(family.by, regex=True)])
+
+
+# -- which one -------------------------------------------------------------------------------------------------------------
+
+
+def by(family: Family | None) -> str | None:
+    return None if family is None else family.by
+
+
+def test_the_one_that_cuts_into_the_most_windows_with_events_is_taken(log) -> None:  # type: ignore[no-untyped-def]
+    lines = [line for step in range(3) for line in (f"STEP {step} START", *(line for k in range(4) for line in (f"START CALL_{4 * step + k}", "*")))]  # fmt: skip
+    assert by(found(log, lines)) == r"START (CALL_\d+)"
+    idle = [line for step in range(9) for line in (f"STEP {step} START", "*", *(f"START CALL_{4 * step + k}" for k in range(4)))]  # fmt: skip
+    assert by(found(log, idle)) == r"(STEP \d+) START"
+
+
+def test_lines_that_say_start_go_before_lines_that_say_end(log) -> None:  # type: ignore[no-untyped-def]
+    lines = [line for k in range(4) for line in (f"STEP {k} START", "*", f"END PART_{2 * k}", "*", f"END PART_{2 * k + 1}", "*")]  # fmt: skip
+    assert by(found(log, lines)) == r"(STEP \d+) START"
+    assert by(found(log, [line for line in lines if "START" not in line])) == r"(END PART_\d+)"
+
+
+def test_of_two_alike_the_first_is_taken_and_base_and_head_may_change_places(log) -> None:  # type: ignore[no-untyped-def]
+    lines = steps("BEGIN part_{}", "START step {}")
+    assert by(found(log, lines)) == r"BEGIN (part_\d+)"
+    base, head = log(lines), log(steps("START step {}", "BEGIN part_{}", count=9))
+    assert by(common_family(base, head)) == by(common_family(head, base))
+
+
+def test_an_expression_that_finds_other_lines_too_is_made_to_fit_the_whole_line(log) -> None:  # type: ignore[no-untyped-def]
+    lines = steps("step {}", "I1120 10:22:32.856307 13292 train.cc:3] profiled step {} twice: step {}")
+    assert by(found(log, lines)) == r"^(step \d+)\s*$"
+
+
+def test_numbers_may_start_again_with_each_step(log) -> None:  # type: ignore[no-untyped-def]
+    lines = [line for _ in range(4) for k in range(3) for line in (f"START BLOCK_{k}", "*")]
+    family = found(log, lines)
+    assert family is not None
+    assert (family.by, family.lines) == (r"START (BLOCK_\d+)", (12, 12))
+
+
+def test_a_log_cut_short_still_shares_the_family(log) -> None:  # type: ignore[no-untyped-def]
+    family = found(log, steps("STEP {} START", count=50), steps("STEP {} START", count=2))
+    assert family is not None
+    assert family.lines == (50, 2)
+
+
+# -- what is none ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "anchor",
+    [
+        "START OPT",  # no number
+        'MEMSTAT {"allocated": {}, "reserved": 9}',
+        "loss: {}",
+        "loss {}",
+        "worker {} started",
+        "[rank {}] start",
+        "rank {} step 3 start",
+        "UserWarning: retry {} of 10",
+        "warning: step {} is slow",
+        "Downloading shard {}",
+        "allocated {} MB",
+        "took {}ms",
+        "step 0.{} start",
+        "time 12:30:1{}",
+        "tensor {} of the call",
+        " 12%|###| {}/100 [00:01<00:10,  8.1it/s]",
+        "Epoch 1:  12%|###| {}/100",
+        "Epoch {}: 100%|###| 1/1\rEpoch 2: 100%|###| 1/1",
+        "Chunk\t{}\t256\t[(256,0x55d0)]",
+        "    step {}",  # not at the margin
+        "{}       ->                                     1",
+        "==========Running_C++_API: full_{}==========",
+        "I1120 10:22:32.856307 13292 train.cc:3] step {}",
+        "69: I1120 10:22:32.856307 13292 train.cc:3] START step {}",
+        "hello 1{}",  # counts, but from 10
+    ],
+)
+def test_lines_that_say_something_else_are_none(log, anchor: str) -> None:  # type: ignore[no-untyped-def]
+    assert found(log, steps(anchor)) is None
+
+
+def test_numbers_that_do_not_count_are_none(log) -> None:  # type: ignore[no-untyped-def]
+    for numbers in (
+        [3, 3, 3, 3],
+        [5, 4, 3, 2],
+        [0, 0, 1, 1, 2, 2],
+        [7, 3, 9, 1, 8, 2, 6],
+        [123456789012, 123456789013],
+    ):
+        assert found(log, ["*", *(line for k in numbers for line in (f"START STEP {k}", "*"))]) is None
+
+
+def test_one_line_is_none_and_two_are_enough_where_they_say_what_they_are(log) -> None:  # type: ignore[no-untyped-def]
+    assert found(log, steps("EPOCH {} START", count=1)) is None
+    assert by(found(log, steps("EPOCH {} START", count=2))) == r"(EPOCH \d+) START"
+    assert found(log, steps("hello {}", count=2)) is None
+
+
+def test_a_family_of_one_log_is_none(log) -> None:  # type: ignore[no-untyped-def]
+    assert found(log, steps("STEP {} START"), steps("PHASE {} START")) is None
+    assert found(log, steps("STEP {} START", count=5), ["*"]) is None
+
+
+def test_numbers_that_start_elsewhere_are_one_family(log) -> None:  # type: ignore[no-untyped-def]
+    family = found(log, steps("STEP {} START"), steps("STEP 10{} START"))
+    assert family is not None
+    assert (family.by, family.lines) == (r"(STEP \d+) START", (5, 5))
+    epochs = [line for e in range(2) for k in range(3) for line in (f"epoch {e + 5} step {k}", "*")]
+    assert found(log, [line.replace("epoch 5", "epoch 0").replace("epoch 6", "epoch 1") for line in epochs], epochs)
+    # not the same count: by twos, and by ones
+    assert found(log, steps("STEP {} START", count=4), ["STEP 7 START", "*", "STEP 90 START", "*"]) is None
+
+
+def test_the_family_of_the_same_numbers_goes_first(log) -> None:  # type: ignore[no-untyped-def]
+    def lines(first: int) -> list[str]:
+        return [line for k in range(4) for line in (f"START ROUND {first + k}", "*", f"START CALL {k}", "*")]
+
+    family = found(log, lines(0), lines(40))
+    assert family is not None
+    assert family.by == r"START (CALL \d+)"
+
+
+def test_windows_that_do_not_share_the_events_out_are_none(log) -> None:  # type: ignore[no-untyped-def]
+    idle = [f"START CALL_{k}" for k in range(5)]
+    assert found(log, [*["*"] * 9, *idle]) is None  # all events before
+    assert found(log, [*idle, *["*"] * 9]) is None  # all in the last window
+    evaluated = [line for k in range(5) for line in (f"eval batch {k} begin", "*")]
+    assert found(log, [*["*"] * 9, *evaluated]) is None  # most of the run before
+    assert found(log, ["*", *(line for k in range(5) for line in (f"eval batch {k} begin", "*")), *["*"] * 99]) is None
+
+
+def test_a_text_that_cannot_be_read_again_has_none(log) -> None:  # type: ignore[no-untyped-def]
+    class Piped(MemorySource):
+        @property
+        def rereadable(self) -> bool:
+            return False
+
+    base = log(steps("STEP {} START"))
+    piped = base.without_cache(source=Piped(b""))
+    assert common_family(base, piped) is None
+    assert common_family(piped, base) is None
+
+
+def test_what_was_written_after_the_reading_is_no_part_of_a_family(log) -> None:  # type: ignore[no-untyped-def]
+    base = log(["*", "STEP 0 START", "*"])
+    with Path(base.source.name).open("a") as file:
+        file.write(f"STEP 1 START\n{ALLOC}\n")
+    assert common_family(base, log(steps("STEP {} START"))) is None
+
+
+# -- hostile text ----------------------------------------------------------------------------------------------------------
+
+
+def test_any_line_is_looked_at_without_harm_and_its_template_finds_it() -> None:
+    texts = ["START", "STEP", "epoch", " ", "  ", "\t", "3", "17", "0", "/", "[", "]", "(", ")", "=", "==", ":", ".", "-", "#", "_", "|", "*", "\\", "^", "$", "END", "é", "\ufffd", "fp16", "x"]  # fmt: skip
+    chance = random.Random(0)
+    for _ in range(20_000):
+        line = "".join(chance.choices(texts, k=chance.randint(1, 12)))
+        for template in templates(skeleton(line.encode())) if may_mark(line.encode()) else ():
+            for expression in (template.by, template.strict):
+                name = Pattern(expression, regex=True).match_line(line.encode())
+                assert name, (line, expression)
+            digits = re.findall("[0-9]+", line)
+            # The numbers of the name are those that are said to be in it.
+            assert [digits[n] for n in template.numbers] == re.findall("[0-9]+", re.search(template.by, line)[1])  # type: ignore[index]
+    assert templates(b"\xff START 0") == ()
+
+
+def test_a_log_full_of_lines_at_the_margin_is_gone_through_in_a_moment(log, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    noise = [f"noise {chr(97 + k % 26)}{k * 7919 % 1000} of {k}" for k in range(3000)]
+    lines = [line for k in range(6) for line in (f"START CALL_{k}", "*", *noise)]
+    base, head = log(lines), log(lines)
+    begun = time.perf_counter()
+    assert by(common_family(base, head)) == r"START (CALL_\d+)"
+    assert time.perf_counter() - begun < 10
+    # Where not all lines are looked at, the family is still the one of the whole log.
+    monkeypatch.setattr(families, "_CROWDED", 100)
+    assert by(common_family(base, head)) == r"START (CALL_\d+)"
+    monkeypatch.setattr(families, "_MOST_LINES", 1500)
+    family = common_family(base, head)
+    assert family is None or family.lines == (6, 6)
+
+
+# -- real logs -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_case_that_it_is_for(examples: Path) -> None:
+    family = common_family(read(examples / "case1_pt.log"), read(examples / "case1_pir.log"))
+    assert family is not None
+    assert (family.by, family.lines) == (r"START (SOT_CALL_\d+)", (5, 5))
+
+
+def test_real_pairs_are_cut_by_what_their_script_printed(shared: Path) -> None:
+    """By the anchors that the data's README lists: the calls or blocks where both have them, else the steps, where both have two."""
+    logs: dict[str, EventLog] = {}
+    for path in sorted((shared / "data" / "paddle").glob("*.log*")):
+        try:
+            if not path.name.endswith(".zst"):
+                logs[path.name] = read(path)
+        except MemlensError:
+            continue  # logs without events
+    assert len(logs) > 30
+    texts = {name: b"".join(text for _, text in log.source.blocks()) for name, log in logs.items()}
+    unclear = {
+        name
+        for name in logs
+        # Several processes wrote each number; anchors came late, or there are chunk lines only, so that most windows are empty.
+        if re.search("procs|stdout_anchors|loader_workers", name)
+    }
+
+    def names(name: str, expression: bytes) -> set[bytes]:
+        return set() if "procs" in name else set(re.findall(expression, texts[name], re.MULTILINE))
+
+    order = list(logs)
+    for k, one in enumerate(order):
+        for other in order[k + 1 :: 15]:
+            if one in unclear and other in unclear:
+                continue
+            expected = None
+            for expression in (rb"^START (SOT_CALL_\d+)", rb"^START (BLOCK_\d+)", rb"^(STEP \d+) START"):
+                if len(names(one, expression) & names(other, expression)) >= 2:
+                    expected = expression.decode()[1:]
+                    break
+            assert by(common_family(logs[one], logs[other])) == expected, (one, other)
+
+
+def test_anchors_that_came_late_in_both_real_runs_are_none(shared: Path) -> None:
+    late = read(shared / "data" / "paddle" / "07_stdout_anchors_331.log.gz")
+    chunks_only = read(shared / "data" / "paddle" / "09_loader_workers_331.log.gz")
+    assert common_family(late, chunks_only) is None
+    assert common_family(late, late) is None

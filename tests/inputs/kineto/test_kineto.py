@@ -1,0 +1,392 @@
+"""Kineto traces: the real ones, and what each of them must give."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kineto_judge import assert_as_plain, read_bytes
+from texts import read_packed
+
+from memlens.analyzers import get
+from memlens.analyzers.registry import get_series
+from memlens.errors import InputError, NoEventsError, UsageError
+from memlens.events import EventLog, Kind
+from memlens.inputs.file_source import FileSource, open_source
+from memlens.inputs.kineto.reader import looks_like, read_kineto
+from memlens.units import format_bytes
+from memlens.windows.patterns import Pattern
+
+FOLDER = "data/torch/kineto"
+CPU_TRACES = (
+    "cnn.json.gz",
+    "cnn_leak.json.gz",
+    "cnn_noschedule.json.gz",
+    "cnn_nostack.json.gz",
+    "oom.json",
+    "threads_default.json",
+    "transformer.json.gz",
+    "transformer_6l_26steps.json.gz",
+    "window1.json",
+    "window2.json",
+)
+TRACES = (*CPU_TRACES, "gpu_2021_resnet50.json.gz", "gpu_2022_rank1.json.gz")
+LARGE = "transformer_6l_26steps.json.gz"
+
+
+@cache
+def read(shared: Path, name: str) -> list[EventLog]:
+    return read_kineto(open_source(shared / FOLDER / name))
+
+
+@cache
+def memory_events(shared: Path, name: str) -> list[dict[str, Any]]:
+    """What ``[memory]`` events say of themselves, in the order of time."""
+    events = json.loads(read_packed(shared / FOLDER / name))["traceEvents"]
+    return [e["args"] for e in sorted((e for e in events if e["name"] == "[memory]"), key=lambda e: e["ts"])]
+
+
+def memory(ts: float, size: int, addr: int, **args: object) -> dict[str, object]:
+    common = {"Device Type": 0, "Device Id": -1, "Addr": addr, "Bytes": size}
+    return {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": ts, "args": {**common, **args}}
+
+
+def trace(*events: object, **keys: object) -> bytes:
+    return json.dumps({"schemaVersion": 1, **keys, "traceEvents": events}).encode()
+
+
+@pytest.mark.parametrize("name", [name for name in TRACES if name != LARGE])
+def test_a_real_trace_is_read_as_its_plain_twin_reads_it(shared: Path, name: str) -> None:
+    assert_as_plain(read_packed(shared / FOLDER / name), read(shared, name))
+
+
+def test_the_large_trace_is_read_as_its_plain_twin_reads_it(shared: Path) -> None:
+    assert_as_plain(read_packed(shared / FOLDER / LARGE), read(shared, LARGE))
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_no_real_trace_has_an_unmatched_free_or_an_address_taken_twice(shared: Path, name: str) -> None:
+    for log in read(shared, name):
+        trust = log.trust
+        assert (trust.unknown_frees, trust.double_allocs, trust.size_mismatches, trust.malformed) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("name", CPU_TRACES)
+def test_the_running_sum_is_every_events_total(shared: Path, name: str) -> None:
+    (log,) = read(shared, name)
+    totals = np.array([args["Total Allocated"] for args in memory_events(shared, name)])
+    ours = np.concatenate([batch.allocated for batch in log.batches()])[log.facts.opening :]
+    # What the second recording of a process counts from the time between the two is the same all along.
+    assert np.unique(totals - ours).tolist() == ([2000] if name == "window2.json" else [0])
+    assert (log.trust.figures_checked, log.trust.figures_agreeing) == (len(totals), len(totals))
+
+
+def test_the_26_leaked_tensors_are_found_by_the_analyzers(shared: Path) -> None:
+    (log,) = read(shared, LARGE)
+    assert (log.trust.allocs, log.trust.frees) == (37_561, 37_310)
+    (unmatched,) = get("unmatched").many([log.whole])
+    leaked = [group for group in unmatched.held if group.size_bytes == 1_024_000]
+    assert sum(group.count for group in leaked) == 26
+    growth = get_series("growth")(log.windows(r"ProfilerStep#(\d+)"))
+    pile = next(pile for pile in growth.piling if pile.size_bytes == 1_024_000)
+    assert growth.verdict == "growing"
+    assert growth.since_window is not None
+    assert pile.count == pile.windows == growth.judged - growth.since_window
+
+
+def test_steps_and_annotations_are_anchors(shared: Path) -> None:
+    (log,) = read(shared, LARGE)
+    windows = log.windows(r"ProfilerStep#(\d+)")
+    assert [window.name for window in windows if window.name != "(before)"] == [str(step) for step in range(26)]
+    assert sum(len(window) for window in windows) == len(log)
+    window = log.window("ProfilerStep#3", "ProfilerStep#4")
+    named = next(one for one in windows if one.name == "3")
+    assert (window.lo, window.hi) == (named.lo, named.hi)
+    assert len(log.windows("## forward ##")) == 27
+
+
+def test_each_step_holds_one_leaked_tensor(shared: Path) -> None:
+    (log,) = read(shared, LARGE)
+    windows = [window for window in log.windows(r"ProfilerStep#(\d+)") if window.name != "(before)"]
+    held = get("unmatched").many(windows)
+    lost = log.lifetimes.partner < 0
+    for window, unmatched in zip(windows, held, strict=True):
+        mine = slice(window.lo, window.hi)
+        alone = lost[mine] & (log.kind[mine] == Kind.ALLOC) & (log.size[mine] == 1_024_000)
+        assert alone.sum() == 1
+        assert unmatched.held_bytes >= 1_024_000
+
+
+def test_owners_are_the_operator_and_the_frames_around_it(shared: Path) -> None:
+    (log,) = read(shared, "transformer.json.gz")
+    allocs = np.flatnonzero(log.kind == Kind.ALLOC)
+    owners = {log.owner_of(int(event)) for event in allocs}
+    assert None not in owners
+    assert any(
+        re.fullmatch(r"aten::\w+ < torch/nn/\S+\(\d+\): forward < gen_kineto\.py\(\d+\): \w+", o or "") for o in owners
+    )
+    assert not any("0x" in (owner or "") or "built-in" in (owner or "") for owner in owners)
+
+
+def span(category: str, name: str, start: float, end: float) -> dict[str, object]:
+    return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": start, "dur": end - start}
+
+
+@pytest.mark.parametrize(
+    "file", ["/tmp/torchinductor_me/{k:02}/c{k:02}w.py({k}): call", "<eval_with_key>.{k}(5): forward"]
+)
+def test_generated_code_neither_hides_the_users_frame_nor_makes_owners_of_its_own(file: str) -> None:
+    events = [span("python_function", "train.py(30): step", 0, 1000)]
+    for k in range(50):
+        events.append(span("python_function", file.format(k=k), 10 * k, 10 * k + 9))
+        events.append(span("cpu_op", "aten::empty", 10 * k + 1, 10 * k + 8))
+        events.append(memory(10 * k + 2, 512, 4096 * (k + 1)))
+    (log,) = read_bytes(trace(*events))
+    assert log.owner_names == ("aten::empty < (generated code) < train.py(30): step",)
+    assert len(log) == 50
+
+
+def test_a_gpu_level_includes_what_was_there_before(shared: Path) -> None:
+    cpu, gpu = read(shared, "gpu_2022_rank1.json.gz")
+    assert (cpu.device, gpu.device) == (-1, 1)
+    said = [args for args in memory_events(shared, "gpu_2022_rank1.json.gz") if args["Device Type"] == 1]
+    before = said[0]["Total Allocated"] - said[0]["Bytes"]
+    assert get("remaining").many([gpu.whole])[0].carried_in_bytes == before
+    (peak,) = get("peak").many([gpu.whole])
+    assert peak.peak_bytes == max(a["Total Allocated"] for a in said)
+    assert peak.reserved_peak_bytes == max(a["Total Reserved"] for a in said)
+    assert gpu.trust.ok
+
+
+def test_what_was_live_before_a_trace_began_is_said(shared: Path) -> None:
+    (gpu,) = (log for log in read(shared, "gpu_2022_rank1.json.gz") if log.device == 1)
+    events = memory_events(shared, "gpu_2022_rank1.json.gz")
+    first = next(args for args in events if args["Device Type"] == 1)
+    before = first["Total Allocated"] - first["Bytes"]
+    (said,) = [note.message for note in gpu.trust.notes if note.code == "starts_late"]
+    live, reserved = format_bytes(before), format_bytes(first["Total Reserved"])
+    assert said.startswith(
+        f"{live} were live, and {reserved} reserved, before the first entry: recording began late. Peaks"
+    )
+    for log in read(shared, "transformer.json.gz"):
+        assert "starts_late" not in [note.code for note in log.trust.notes]
+
+
+def test_a_trace_without_addresses_pairs_by_size(shared: Path) -> None:
+    cpu, gpu = read(shared, "gpu_2021_resnet50.json.gz")
+    assert (cpu.trust.allocs, cpu.trust.frees, gpu.trust.allocs, gpu.trust.frees) == (2310, 2308, 4110, 4110)
+    assert "no_addresses" in gpu.facts.hints
+    (unmatched,) = get("unmatched").many([gpu.whole])
+    assert (unmatched.held_bytes, unmatched.unknown_free_bytes) == (0, 0)
+    assert next(mark.text for mark in gpu.marks or () if mark.text.startswith("ProfilerStep")) == "ProfilerStep#5"
+    assert any("Call" not in name and "resnet50_profiler_api.py" in name for name in gpu.owner_names)
+
+
+def test_a_failed_allocation_is_no_event(shared: Path) -> None:
+    (log,) = read(shared, "oom.json")
+    (oom,) = log.facts.ooms
+    asked = next(
+        e
+        for e in json.loads((shared / FOLDER / "oom.json").read_bytes())["traceEvents"]
+        if e["name"] == "[OutOfMemory]"
+    )
+    assert (oom.device, oom.requested_bytes) == ("CPU", asked["args"]["Bytes"])
+    assert (log.kind == Kind.ALLOC).sum() + (log.kind == Kind.FREE).sum() == 6
+
+
+def test_a_trace_of_all_threads_has_no_memory_events_and_says_what_to_do(shared: Path) -> None:
+    with pytest.raises(NoEventsError, match="profile_all_threads"):
+        read(shared, "threads_profile_all_threads.json")
+
+
+def test_memory_events_that_cannot_be_read_are_told_where_there_are_no_others(tmp_path: Path) -> None:
+    events = [{"ph": "X", "name": "step"}, {"name": "[memory]", "ph": "i", "ts": 1, "args": {"Bytes": "x", "Addr": 1}}]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    said = "no .memory. event among 2 events of a Kineto trace; 1 of them cannot be read, first event 2"
+    with pytest.raises(NoEventsError, match=said):
+        read_kineto(open_source(path))
+
+
+def test_a_trace_cut_short_gives_what_there_is(shared: Path) -> None:
+    text = read_packed(shared / FOLDER / "cnn.json.gz")
+    (whole,) = read_bytes(text)
+    cut = text[: text.rindex(b'"[memory]"')]
+    (log,) = read_bytes(cut)
+    assert "ends in the middle" in log.facts.cut_short
+    assert log.size.tolist() == whole.size.tolist()[:-1]
+    with pytest.raises(InputError, match="ends in the middle"):
+        read_kineto(_source(cut), strict=True)
+
+
+def test_a_compressed_trace_cut_short_gives_what_there_is(shared: Path, tmp_path: Path) -> None:
+    packed = (shared / FOLDER / LARGE).read_bytes()
+    path = tmp_path / "cut.json.gz"
+    path.write_bytes(packed[: len(packed) * 9 // 10])
+    (log,) = read_kineto(open_source(path))
+    assert "gzip" in log.facts.cut_short
+
+
+def test_a_missing_quote_costs_what_follows_and_is_said(shared: Path) -> None:
+    text = read_packed(shared / FOLDER / "cnn.json.gz")
+    at = text.index(b'"[memory]"', len(text) * 6 // 10)
+    (log,) = read_bytes(text[:at] + text[at + 1 :])
+    assert "damaged" in log.facts.cut_short
+    assert 0 < len(log) < 1182
+
+
+def test_blocks_from_before_the_trace_come_before_its_first_place() -> None:
+    mark = {"ph": "X", "cat": "user_annotation", "name": "step", "pid": 1, "tid": 1, "ts": 1, "dur": 5}
+    (log,) = read_bytes(trace(mark, memory(2, -100, 16), memory(3, 50, 16), memory(4, -50, 16)))
+    assert log.facts.opening == 1
+    assert [Kind(kind).name for kind in log.kind] == ["ALLOC", "FREE", "ALLOC", "FREE"]
+    (window,) = log.windows("step")
+    assert (window.lo, window.hi) == (1, 4)
+    assert get("remaining").many([window])[0].carried_in_bytes == 100
+
+
+def test_two_kinds_of_devices_of_one_number_are_two_logs() -> None:
+    text = trace(
+        memory(1, 8, 16, **{"Device Type": 1, "Device Id": 0}), memory(2, 9, 16, **{"Device Type": 13, "Device Id": 0})
+    )
+    assert [(log.device, log.size.tolist()) for log in read_bytes(text)] == [(0, [8]), (13000, [9])]
+
+
+def test_times_are_since_1970() -> None:
+    (log,) = read_bytes(
+        trace(memory(1000.9995, 8, 16), memory(2000, -8, 16), baseTimeNanoseconds=1_700_000_000_000_000_500)
+    )
+    assert log.time_us is not None
+    assert log.time_us.tolist() == [1_700_000_000_001_001, 1_700_000_000_002_000]
+
+
+def test_a_list_of_events_alone_is_a_trace() -> None:
+    (log,) = read_bytes(json.dumps([memory(1, 8, 16)]).encode())
+    assert len(log) == 1
+
+
+def test_of_two_lists_of_events_the_last_one_counts() -> None:
+    one, two = (json.dumps([memory(1, size, 16)]).encode() for size in (8, 9))
+    (log,) = read_bytes(b'{"traceEvents": ' + one + b', "traceEvents": ' + two + b"}")
+    assert log.size.tolist() == [9]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"{}",
+        b'{"traceEvents": []}',
+        b'{"traceEvents": {"a": [1]}}',
+        b'{"traceEvents": 1}',
+        b"[]",
+        b"[" * 1_000_000,
+        b'{"a":' * 500_000 + b"1" + b"}" * 500_000,
+        b'{"traceEvents": [' + b"[" * 500_000 + b"]" * 500_000 + b"]}",
+        b'{"traceEvents": ["[memory]", 1, null, NaN, [{"name": "[memory]"}]]}',
+        b'{"traceEvents": [{"name": "[memory]", "ph": "i", "ts": 1, "args": {"Bytes": NaN}}]}',
+        b'{"x": "' + b"y" * 3_000_000,
+        b"",
+        b" \n\n",
+        b"]" * 100,
+        b"}{",
+    ],
+    ids=lambda text: text[:24].decode(),
+)
+def test_what_holds_no_memory_events_is_an_error_with_words(text: bytes) -> None:
+    with pytest.raises(InputError) as raised:
+        read_bytes(text)
+    assert raised.value.hint
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"Bytes": 10**25},
+        {"Bytes": True},
+        {"Bytes": "8"},
+        {"Bytes": None},
+        {"Bytes": 0},
+        {"Bytes": 8.5},
+        {"Addr": -1},
+        {"Addr": 1 << 64},
+        {"Device Type": "CPU"},
+        {"Device Id": 1 << 40},
+        {"Total Allocated": 10**400},
+    ],
+    ids=str,
+)
+def test_an_event_that_makes_no_sense_is_counted_and_shown(args: dict[str, object]) -> None:
+    (log,) = read_bytes(trace(memory(1, 8, 16), memory(2, 8, 32, **args)))
+    assert (len(log), log.facts.malformed) == (1, 1)
+    assert log.facts.malformed_samples[0].line == 2
+    assert "[memory]" in log.facts.malformed_samples[0].text
+
+
+def test_exponents_and_fractions_are_read_by_the_json_parser() -> None:
+    text = trace(memory(1, 8, 16)).replace(b'"Bytes": 8', b'"Bytes": 8.0e3').replace(b'"ts": 1', b'"ts": 12e-1')
+    (log,) = read_bytes(text)
+    assert log.size.tolist() == [8000]
+
+
+def test_an_exponent_beyond_all_bounds_costs_nothing() -> None:
+    text = trace(memory(1, 8, 16), memory(2, 9, 32)).replace(b'"Bytes": 9', b'"Bytes": 9e999999999999999999')
+    (log,) = read_bytes(text)
+    assert log.facts.malformed == 1
+
+
+def test_keys_spelled_with_escapes_are_seen() -> None:
+    text = trace(memory(1, 8, 16)).replace(b'"name"', b'"na\\u006de"').replace(b"[memory]", b"\\u005bmemory]")
+    (log,) = read_bytes(text)
+    assert log.size.tolist() == [8]
+
+
+def test_sizes_beyond_all_memory_are_an_error() -> None:
+    events = [memory(k, 1 << 46, 16 * k) for k in range(1, 70_000)]
+    with pytest.raises(InputError, match="4 EiB"):
+        read_bytes(trace(*events))
+
+
+def test_a_wrong_pattern_is_said_before_reading() -> None:
+    with pytest.raises(UsageError):
+        read_kineto(_source(b""), patterns=[Pattern("(", regex=True)])
+
+
+@pytest.mark.parametrize(
+    ("head", "like"),
+    [
+        (b' {\n  "schemaVersion": 1,', True),
+        (b'\xef\xbb\xbf{"traceEvents": [', True),
+        (b'[{"name": "x", "ph": "X"', True),
+        (b"[[1, 2], [3]]", False),
+        (b'{"a": 1}', False),
+        (b"Alloc 5 bytes", False),
+        (b"", False),
+    ],
+)
+def test_a_trace_is_known_by_its_beginning(head: bytes, like: bool) -> None:
+    assert looks_like(head) is like
+
+
+def test_the_large_trace_needs_little_memory(shared: Path, tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    path.write_bytes(gzip.decompress((shared / FOLDER / LARGE).read_bytes()))
+    script = (
+        "import sys; from memlens.inputs.kineto.reader import read_kineto; from memlens.inputs.file_source import open_source;"
+        "log, = read_kineto(open_source(sys.argv[1])); log.trust;"
+        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+    )
+    found = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, check=True, text=True)
+    assert int(found.stdout) < 300 << 10  # KiB; the file has 120 MiB
+
+
+def _source(text: bytes) -> FileSource:
+    return open_source(io.BytesIO(text))

@@ -1,0 +1,292 @@
+"""Owners: an event's owner is what the nearest earlier context line of its thread names, wherever blocks and stripes are cut."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import pickle
+import random
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import read_striped
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from texts import mutate, read_packed
+
+from memlens.errors import UsageError
+from memlens.events import EventLog, Kind
+from memlens.inputs import blocks
+from memlens.inputs.paddle.context import _intern
+from memlens.inputs.paddle.headers import HeaderReader, header_threads
+from memlens.inputs.paddle.plain import read_plain
+from memlens.inputs.paddle.reader import read
+from memlens.inputs.paddle.swar import gather
+from memlens.windows.patterns import Pattern
+
+BANNER = "=" * 26
+MARKS = (Pattern(r"LAYER (\w+)", regex=True), Pattern("MARK"))
+
+
+def header(thread: int = 13292, file: str = "auto_growth_best_fit_allocator.cc:270") -> str:
+    return f"I1120 10:22:32.856307 {thread:5d} {file}] "
+
+
+def alloc(thread: int = 13292, size: int = 256) -> str:
+    return f"{header(thread)}Alloc {size} bytes, ptr = 0x7f01\n"
+
+
+def banner(name: str, thread: int = 13292, what: str = "Running_AD_API") -> str:
+    """A call as 3.3 writes it: the message begins with a line break, so its header stands on the line above."""
+    return f"{header(thread, 'dygraph_functions.cc:17205')}\n{BANNER}{what}: {name}{BANNER}\n"
+
+
+def owners_of(log: EventLog) -> list[str | None]:
+    return [log.owner_of(event) for event in range(len(log))]
+
+
+def read_text(*parts: str, owners: tuple[Pattern, ...] = ()) -> EventLog:
+    return read(io.BytesIO("".join(parts).encode()), owners=owners)
+
+
+def test_an_event_belongs_to_the_call_before_it() -> None:
+    log = read_text(alloc(), banner("conv2d"), alloc(), alloc(), banner("relu"), alloc())
+    assert owners_of(log) == [None, "conv2d", "conv2d", "relu"]
+    assert log.owner_names == ("conv2d", "relu")
+    assert log.owner is not None
+    assert log.owner.dtype == np.int32
+    assert log.owner_of(None) is None
+
+
+def test_a_free_belongs_to_the_call_that_frees() -> None:
+    log = read_text(banner("conv2d"), alloc(), banner("relu_grad"), alloc().replace("Alloc", "Free"))
+    assert owners_of(log) == ["conv2d", "relu_grad"]
+
+
+def test_threads_do_not_own_what_others_allocate() -> None:
+    log = read_text(banner("conv2d", 11), alloc(22), alloc(11), banner("relu", 22), alloc(11), alloc(22), alloc(33))
+    assert owners_of(log) == [None, "conv2d", "conv2d", "relu", None]
+
+
+def test_a_log_that_names_no_owner_has_no_column() -> None:
+    log = read_text(alloc(11), alloc(22))
+    assert log.owner is None
+    assert log.owner_names == ()
+    assert log.owner_of(0) is None
+    assert "owner" not in log.to_pandas()
+
+
+def test_a_log_without_headers_is_one_thread() -> None:
+    text = f"{BANNER}Running_AD_API: conv2d{BANNER}\nAlloc 256 bytes, ptr = 0x7f01\nRunning AD API: relu\nAlloc 1 bytes, ptr = 0x7f02\n"
+    assert owners_of(read_text("Alloc 5 bytes, ptr = 0x1\n" + text)) == [None, "conv2d", "relu"]
+
+
+@pytest.mark.parametrize(
+    ("line", "owner"),
+    [
+        (f"{BANNER}Running_AD_API_GRAD: reshape_grad{BANNER}", "reshape_grad"),
+        (f"{BANNER}Running_AD_API_Grad: GradNodeAccumulation{BANNER}", "GradNodeAccumulation"),
+        (f"{header()}Running AD API: full_", "full_"),
+        (f"{header()}Running AD API GRAD: mean_all_grad", "mean_all_grad"),
+        (f"{header()}Running Eager Backward Node: GradNodeRunProgram", "GradNodeRunProgram"),
+        (f"{header()}RunInstruction OP id:12 name:conv2d type:kGpuAsync runs on MainThread", "conv2d"),
+        (f"{header()}\nbegin: RunInstructionBase OP id:3 name:pd_op.add type:kGpuAsync runs on MainThread", "pd_op.add"),
+        (f"{header()}Start run Place(hostdev:0) Op(matmul_v2_grad), inputs:{{}}", "matmul_v2_grad"),
+        (f"{header()}Running AD API: {'x' * 70}", "x" * 64),
+        (f"{header()}Running AD API: {'y' * 24}", "y" * 24),
+        (f"69: {header()}\r\n69: {BANNER}Running_AD_API: conv2d{BANNER}", "conv2d"),
+        (f"{BANNER}Finish_AD_API: conv2d{BANNER}", None),
+        (f"{header()}Running C++ API: conv2d", None),
+        (f"{header()}RunInstructionBase OP id:12 name:pd_op.add type:kGpuAsync runs on MainThread", None),
+        (f"{header()}\ndone: RunInstructionBase OP id:3 name:pd_op.add type:kGpuAsync runs on MainThread", None),
+        (f"{header()}End run Place(hostdev:0) Op(conv2d), inputs:{{}}", None),
+        (f"{header()}Running AD API: ", None),
+    ],
+)  # fmt: skip
+def test_lines_that_name_an_owner_and_lines_that_do_not(line: str, owner: str | None) -> None:
+    assert owners_of(read_text(alloc(), line + "\n", alloc()))[1] == owner
+
+
+def test_a_line_of_ones_own_names_an_owner_beside_the_built_in_ones() -> None:
+    text = alloc(), "LAYER 7 forward\n", alloc(), banner("conv2d"), alloc(), "LAYER 8\n", alloc(22), alloc()
+    assert owners_of(read_text(*text, owners=MARKS)) == [None, "7", "conv2d", None, "8"]
+    assert owners_of(read_text(*text)) == [None, None, "conv2d", None, "conv2d"]
+
+
+def test_a_line_of_ones_own_counts_for_what_comes_after_it_and_the_first_pattern_names_it() -> None:
+    log = read_text(alloc().replace("\n", " LAYER a MARK\n"), alloc(), alloc(), owners=MARKS)
+    assert owners_of(log) == [None, "a", "a"]
+    assert owners_of(read_text(alloc(), "MARK\n", alloc(), owners=MARKS)) == [None, "MARK"]
+
+
+def test_a_pattern_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="not a regular expression"):
+        read_text(alloc(), owners=(Pattern("(", regex=True),))
+
+
+threads = st.sampled_from([11, 22, 33333, 2569728960])
+names = st.sampled_from(
+    ["conv2d", "relu", "GradNodeAccumulation", "pd_op.add", "a<b>", "z" * 24, "z" * 64, "z" * 65, "", "-"]
+)
+files = st.sampled_from(
+    ["a.cc:1", "dygraph_functions.cc:17205", "x" * 70 + ".cc:5", "b.cc:", ":1", "a b.cc:1", "\x01.cc:7"]
+)
+heads = st.one_of(
+    st.builds(header, threads, files),
+    st.sampled_from(["", "", "69: ", "\x1b[32m" + header() + "\x1b[0m", header()[:-2] + "\x1b[0m] ", header() + "  ", header()[:-1], "x] ",
+                     "[1] ", "a.cc:1] "]),
+)  # fmt: skip
+calls = st.builds(
+    "{}Running{}: {}{}".format,
+    st.sampled_from([BANNER, "", "=" * 25, "=" * 60]),
+    st.sampled_from(["_AD_API", "_AD_API_GRAD", "_AD_API_Grad", " AD API", " AD API GRAD", " AD API Grad", "_AD API", " AD_API",
+                     "_C++_API", " AD API_GRAD"]),
+    names,
+    st.sampled_from([BANNER, ""]),
+)  # fmt: skip
+messages = st.one_of(
+    calls,
+    calls.map(lambda text: "\n" + text),
+    calls.map(lambda text: "\r\n" + text),
+    names.map("Running Eager Backward Node: {}".format),
+    st.builds("{} OP id:{} name:{} type".format, st.sampled_from(["RunInstruction", "begin: RunInstructionBase", "done: RunInstructionBase"]),
+              st.sampled_from(["0", "123456789012345", "1234567890123456", ""]), names),
+    st.builds("{} run Place({}) Op({}), inputs".format, st.sampled_from(["Start", "End"]), st.sampled_from(["cpu", "hostdev:0", "", "p" * 25]), names),
+    st.sampled_from(["Alloc 256 bytes, ptr = 0x7f01", "Free 256 bytes, ptr = 0x7f01", "Alloc 1 bytes, ptr = 0x1"]),
+    st.sampled_from(["Not found and reallocate 512(0x7f00), and remaining 0", "Finish_AD_API: relu", "LAYER 7", "xLAYER b MARK", "MARK", ""]),
+)  # fmt: skip
+lines = st.builds("{}{}{}".format, heads, messages, st.sampled_from(["\n", "\n", "\n", "\r\n", "", " ", "]\n"]))
+texts = st.lists(lines, max_size=25).map(lambda parts: "".join(parts).encode("latin-1"))
+marks = st.sampled_from([(), MARKS, (Pattern("^", regex=True),)])
+
+
+def assert_same(text: bytes, owners: tuple[Pattern, ...] = ()) -> None:
+    """The reader gives the owners that the plain twin gives; an event in front, so that there is a log."""
+    text = b"Alloc 7 bytes, ptr = 0x7\n" + text
+    assert owners_of(read(io.BytesIO(text), owners=owners)) == [
+        event.owner for event in read_plain(text, owners).events
+    ]
+
+
+@given(texts, marks, st.sampled_from([150, 400, 1 << 20]))
+@settings(max_examples=500, deadline=None)
+@example(f"{header(22)}\n{BANNER}Running_AD_API: relu{BANNER}\n{alloc(22)}".encode(), (), 150)
+@example(
+    f"Running AD API: Running AD API: relu\nAlloc 1 bytes, ptr = 0x1\n{alloc(22)}LAYER 7\n{alloc(22)}".encode(),
+    MARKS,
+    150,
+)
+def test_owners_are_those_of_the_plain_twin_wherever_blocks_are_cut(
+    text: bytes, owners: tuple[Pattern, ...], size: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "BLOCK_BYTES", size)
+        assert_same(text, owners)
+
+
+@pytest.mark.parametrize("owners", [(), MARKS], ids=["built in", "patterns"])
+def test_owners_with_hundreds_of_threads_are_those_of_the_plain_twin(owners: tuple[Pattern, ...]) -> None:
+    chance = random.Random(1)
+    parts = [
+        chance.choice([alloc(10_000 + k % 300), banner(f"op{k % 7}", 10_000 + k * 7 % 300), f"LAYER {k % 5}\n"])
+        for k in range(2000)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "BLOCK_BYTES", 30_000)
+        assert_same("".join(parts).encode(), owners)
+
+
+@given(st.lists(st.builds("{}{}".format, heads, st.sampled_from(["\n", "", "text\n"])), max_size=8))
+@settings(deadline=None)
+def test_threads_read_without_learning_are_those_of_the_reader_that_learns(parts: list[str]) -> None:
+    text = ("\n" * 128 + "".join(parts) + "\n" * 8).encode("latin-1")
+    block = np.frombuffer(text, np.uint8)
+    starts = np.arange(128, len(block) - 8)
+    assert header_threads(block, starts).tolist() == HeaderReader().read(block, starts).thread.tolist()
+
+
+def test_names_that_would_be_mixed_up_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "memlens.inputs.paddle.context._MIX", np.zeros(8, np.uint64)
+    )  # every name gives the same number
+    block = np.frombuffer(b"".join(name.ljust(24, b"\0") for name in (b"relu", b"add", b"relu")), np.uint8)
+    which, found = _intern(gather(block, np.array([0, 24, 48]), 24))
+    assert [found[number] for number in which.tolist()] == ["relu", "add", "relu"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only forks on Linux")
+@pytest.mark.parametrize("stripe", [1000, 33_333])
+def test_stripes_read_by_several_processes_give_the_same_owners(tmp_path: Path, stripe: int) -> None:
+    chance = random.Random(stripe)
+    parts = [alloc(k % 3 + 1) if chance.random() < 0.7 else banner(f"op{k % 9}", k % 3 + 1) for k in range(3000)]
+    path = tmp_path / "run.log"
+    path.write_text(alloc() * 50 + "".join(parts))
+    done = read_striped.run(path, str(stripe))
+    assert done.returncode == 0, done.stderr.decode()
+    log = EventLog(**pickle.loads(done.stdout)[0])
+    assert owners_of(log) == [event.owner for event in read_plain(path.read_bytes()).events]
+
+
+def slow_owners(text: str) -> list[str | None]:
+    """Another way to the same: go through a well-formed log line by line, as a person would."""
+    head = re.compile(r"^I\d{4} [\d:.]+ +(\d+) \S+:\d+\] ?(.*)$")
+    owner: dict[str, str] = {}
+    thread, found = "", []
+    for line in text.split("\n"):
+        match = head.match(line)
+        message = line
+        if match:
+            thread, message = match[1], match[2]
+        if call := re.match(r"=*Running[_ ]AD[_ ]API(?:[_ ]G(?:RAD|rad))?: (\w+)|RunInstruction OP id:\d+ name:(\w+)"
+                            r"|Running Eager Backward Node: (\w+)|Start run Place\(\S+\) Op\((\w+)\)", message):  # fmt: skip
+            owner[thread] = next(filter(None, call.groups()))
+        elif re.match(r"(?:Alloc|Free) \d+ bytes, ptr = |Not found and reallocate|Free chunk with size", message):
+            found.append(owner.get(thread))
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["10_v10_dygraph_331.log.gz", "10_v8_dygraph_331.log.gz", "10_v10_ast_pt_30.log.gz", "10_v10_ast_pir_262.log.gz"],
+)
+def test_owners_of_real_logs_are_those_of_a_slow_script(shared: Path, name: str) -> None:
+    path = shared / "data/paddle" / name
+    log = read(path, layer="auto_growth")
+    slow = slow_owners(gzip.decompress(path.read_bytes()).decode("utf-8", "replace"))
+    assert owners_of(log) == slow
+    assert {"conv2d", "conv2d_grad", "full_"} <= set(log.owner_names)
+
+
+def test_what_a_convolution_allocates_is_its_own(shared: Path) -> None:
+    log = read(shared / "data/paddle/10_v10_dygraph_331.log.gz")
+    outputs = (log.size == 524288) & (log.kind == Kind.ALLOC)
+    owners = {log.owner_of(event) for event in np.flatnonzero(outputs).tolist()}
+    assert "conv2d" in owners
+    # An output of the first convolution, or its gradient, is as large; so is what is computed from it element by element.
+    assert owners <= {"conv2d", "batch_norm", "relu", "conv2d_grad", "batch_norm_grad", "relu_grad", "add", "add_grad"}
+
+
+@pytest.mark.parametrize("name", ["10_v8_dygraph_331.log.gz", "10_v10_ast_pt_30.log.gz"])
+def test_mutations_of_real_logs_have_the_owners_of_the_plain_twin(shared: Path, name: str) -> None:
+    text = read_packed(shared / "data/paddle" / name)
+    chance = random.Random(name)
+    for _ in range(6):
+        at = chance.randrange(max(len(text) - 60_000, 1))
+        assert_same(mutate(text[at : at + 60_000], chance), (Pattern(r"START (\w+)", regex=True),))
+
+
+def test_owners_stand_in_a_data_frame() -> None:
+    frame = read_text(alloc(), banner("conv2d"), alloc()).to_pandas()
+    assert frame["owner"].dtype == "category"
+    assert frame["owner"].isna().tolist() == [True, False]
+    assert frame["owner"].tolist()[1] == "conv2d"
+
+
+def test_rows_take_owners() -> None:
+    log = EventLog.from_rows(
+        [(Kind.ALLOC, 1, 1), (Kind.FREE, 1, 1)], owner=np.array([0, -1], np.int32), owner_names=("relu",)
+    )
+    assert owners_of(log) == ["relu", None]

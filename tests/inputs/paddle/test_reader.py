@@ -1,0 +1,393 @@
+"""Reading whole inputs: any block size, any number of processes, any compression give the same log."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import pickle
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pytest
+import read_striped
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from texts import read_packed
+
+from memlens.errors import InputError, NoEventsError, UsageError
+from memlens.events import EventLog, Kind
+from memlens.inputs import blocks
+from memlens.inputs.paddle.plain import read_plain
+from memlens.inputs.paddle.reader import read
+
+HEADER = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "
+
+
+def log_text(steps: int = 50) -> bytes:
+    """A small sound log with anchors: each step allocates two blocks and frees one of them."""
+    lines = []
+    for step in range(steps):
+        lines.append(f"START STEP_{step}")
+        for which in (0, 1):
+            addr = 0x7F0000000000 + 4096 * (2 * step + which)
+            lines.append(f"{HEADER}Allocate {250 + step} bytes, aligned to {256 + 256 * which}, extra size 0")
+            lines.append(f"{HEADER}Not found and reallocate {256 + 256 * which}({addr:#x}), and remaining 0")
+            lines.append(f"{HEADER}Alloc {256 + 256 * which} bytes, ptr = {addr:#x}")
+        lines.append(f"{HEADER}Free 512 bytes, ptr = {addr:#x}")
+    return "\n".join(lines).encode() + b"\n"
+
+
+def rows(log: EventLog) -> list[tuple[int, ...]]:
+    requested = np.full(len(log), -1) if log.requested is None else log.requested
+    assert log.thread is not None
+    assert log.time_us is not None
+    columns = (log.kind, log.size, log.addr, log.offset, log.thread, log.time_us, requested)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def plain_rows(text: bytes) -> list[tuple[int, ...]]:
+    return [(e.kind, e.size, e.addr, e.line_start, e.thread, e.time_us, e.requested) for e in read_plain(text).events]
+
+
+def read_text(text: bytes) -> EventLog:
+    return read(io.BytesIO(text), columns=("thread", "time_us"))
+
+
+@given(st.integers(200, 9000), st.integers(0, 300), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_blocks_of_any_size_give_the_same_log(size: int, cut: int, long_line: bool) -> None:
+    text = (b"x" * 20_000 + HEADER.encode() + b"Alloc 1 bytes, ptr = 0x1\n" if long_line else b"") + log_text()
+    text = text[: len(text) - cut]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "BLOCK_BYTES", size)
+        log = read_text(text)
+    assert rows(log) == plain_rows(text)
+    assert log.facts.lines == text.count(b"\n") + (not text.endswith(b"\n"))
+    assert log.facts.bytes == len(text)
+    assert log.facts.malformed == len(read_plain(text).malformed)
+    # A stream cannot be read again, so the reader has numbered the lines: by hand, line ends before the event's line.
+    assert log.line is not None
+    assert log.line.tolist() == [text.count(b"\n", 0, offset) + 1 for offset in log.offset.tolist()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only forks on Linux")
+@pytest.mark.parametrize("stripe", [1000, 4096, 33_333])
+def test_stripes_read_by_several_processes_give_the_same_log(tmp_path: Path, stripe: int) -> None:
+    text = b"y" * 3000 + b"\n" + log_text(200) + b"Alloc 7 bytes, ptr = 0x7"
+    path = tmp_path / "run.log"
+    path.write_bytes(text)
+    done = read_striped.run(path, str(stripe))
+    assert done.returncode == 0, done.stderr.decode()
+    columns, facts, (one, every), offsets, numbers, lines = pickle.loads(done.stdout)
+    assert rows(EventLog(**columns)) == plain_rows(text)
+    assert facts.lines == text.count(b"\n") + 1
+    assert facts.ends_mid_line
+    assert one.offsets == (text.index(b"START STEP_3\n"),)
+    assert one.lines == (text[: one.offsets[0]].count(b"\n") + 1,)
+    assert every.names == tuple(str(step) for step in range(200))
+    assert numbers == [text.count(b"\n", 0, offset) + 1 for offset in offsets]
+    assert lines == [text[offset:].partition(b"\n")[0] for offset in offsets]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only forks on Linux")
+def test_a_worker_that_fails_fails_the_reading(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(log_text())
+    done = read_striped.run(path, "fail")
+    assert done.returncode == 1
+    assert b"ZeroDivisionError" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only forks on Linux")
+def test_a_worker_that_is_killed_is_a_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(log_text())
+    done = read_striped.run(path, "die")
+    assert done.returncode == 1
+    assert b"InputError" in done.stderr
+    assert b"was ended from outside" in done.stderr
+
+
+def pack_zstd(text: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(text)
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "zstd": pack_zstd,
+    "xz": lzma.compress,
+    "bzip2": bz2.compress,
+}
+
+
+@pytest.mark.parametrize("compression", PACKERS)
+@pytest.mark.parametrize("members", [1, 3])
+def test_compression_is_known_by_content_and_not_by_name(tmp_path: Path, compression: str, members: int) -> None:
+    text = log_text(900)
+    pack = PACKERS[compression]
+    third = len(text) // members
+    parts = [text[k * third : (k + 1) * third if k < members - 1 else None] for k in range(members)]
+    path = tmp_path / "run.txt"
+    path.write_bytes(b"".join(pack(part) for part in parts) + (b"\0" * 512 if compression == "gzip" else b""))
+    log = read(path, columns=("thread", "time_us"))
+    assert rows(log) == plain_rows(text)
+    assert log.facts.cut_short == ""
+    assert log.source.lines([int(log.offset[5])]) == [text[int(log.offset[5]) :].partition(b"\n")[0]]
+
+
+@pytest.mark.parametrize("compression", PACKERS)
+@pytest.mark.parametrize("share", [0.5, 0.98])
+def test_a_compressed_log_cut_short_is_read_as_far_as_it_goes_and_says_so(
+    tmp_path: Path, compression: str, share: float
+) -> None:
+    text = b"".join(log_text(30).replace(b"0x7f", b"0x%x" % k) for k in range(16, 200))
+    packed = PACKERS[compression](text)
+    path = tmp_path / "run.log.gz"
+    path.write_bytes(packed[: int(len(packed) * share)])
+    log = read(path, columns=("thread", "time_us"))
+    assert "ends in the middle" in log.facts.cut_short
+    assert rows(log) == plain_rows(text[: log.facts.bytes])
+    assert 0 < log.facts.bytes < len(text)
+    with pytest.raises(InputError, match="ends in the middle"):
+        read(path, strict=True)
+
+
+@pytest.mark.parametrize("compression", PACKERS)
+def test_a_damaged_compressed_log_is_no_traceback(tmp_path: Path, compression: str) -> None:
+    packed = bytearray(PACKERS[compression](log_text(2000)))
+    for k in range(len(packed) // 2, len(packed) // 2 + 40):
+        packed[k] ^= 0x5A
+    path = tmp_path / "run.log"
+    path.write_bytes(bytes(packed))
+    try:
+        log = read(path)
+    except NoEventsError:
+        return
+    assert log.facts.cut_short
+
+
+def test_an_empty_file_has_no_events(tmp_path: Path) -> None:
+    (tmp_path / "empty.log").write_bytes(b"")
+    with pytest.raises(NoEventsError, match=r"empty\.log"):
+        read(tmp_path / "empty.log")
+
+
+def test_a_directory_is_refused_and_a_log_in_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / "workerlog.0").write_bytes(log_text())
+    with pytest.raises(InputError, match="is a directory") as caught:
+        read(tmp_path)
+    assert "workerlog.0" in caught.value.hint
+
+
+def test_a_missing_file_is_named_with_what_lies_near(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_bytes(log_text())
+    with pytest.raises(InputError, match="no such file") as caught:
+        read(tmp_path / "runn.log")
+    assert "run.log" in caught.value.hint
+
+
+@pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(log_text())
+    path.chmod(0)
+    with pytest.raises(InputError, match="cannot be read"):
+        read(path)
+
+
+def test_a_log_without_events_says_how_to_switch_them_on(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("hello\nworld\n")
+    with pytest.raises(NoEventsError) as caught:
+        read(tmp_path / "run.log")
+    assert "GLOG_vmodule='auto_g*=10'" in str(caught.value)
+
+
+@pytest.mark.parametrize("before", [0, 1, 40])
+def test_nul_bytes_are_told_by_the_line_that_they_are_in(tmp_path: Path, before: int) -> None:
+    path = tmp_path / "holes.log"
+    path.write_bytes(b"epoch 1\n" * before + bytes(3000) + b"\nAlloc 1024 bytes, ptr = 0x100\n")
+    (doubt,) = [doubt for doubt in read(path).trust.doubts if doubt.code == "nul_bytes"]
+    assert doubt.line == before + 1
+
+
+def test_a_binary_file_is_no_log(tmp_path: Path) -> None:
+    (tmp_path / "model.bin").write_bytes(bytes(range(256)) * 4000)
+    with pytest.raises(NoEventsError, match=r"binary|zero bytes"):
+        read(tmp_path / "model.bin")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"\xff\xfe\x80 ", b""),
+        (b"\0\0", b""),
+        (b"", b"\r"),
+        (b"\x1b[31m", b"\x1b[0m"),
+        (b"69: ", b""),
+        (b"2024-11-20T10:22:32.1Z stderr F ", b""),
+        (b"    ", b""),
+        (b"\xf0\x9f\x92\xa5", b" \xe2\x80\xae"),
+    ],
+    ids=["invalid utf-8", "zero bytes", "crlf", "colours", "ctest", "container", "indented", "emoji"],
+)
+def test_events_are_read_whatever_stands_around_them(before: bytes, after: bytes) -> None:
+    text = b"".join(before + line + after + b"\n" for line in log_text(5).splitlines())
+    clean = read_text(log_text(5))
+    log = read_text(text)
+    assert [row[:3] for row in rows(log)] == [row[:3] for row in rows(clean)]
+    assert log.thread is not None
+    assert set(log.thread.tolist()) == {13292}
+
+
+def test_a_line_of_megabytes_is_read() -> None:
+    text = (
+        b"z" * 9_000_000 + HEADER.encode() + b"Alloc 256 bytes, ptr = 0x7f01 " + b"q" * 9_000_000 + b"\n" + log_text(3)
+    )
+    log = read_text(text)
+    assert log.size[0] == 256
+    assert log.facts.lines == text.count(b"\n")
+
+
+def test_a_line_too_long_to_keep_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(blocks, "LONGEST_LINE", 1 << 14)
+    text = b"z" * 100_000 + b" " + HEADER.encode() + b"Alloc 256 bytes, ptr = 0x7f01\n" + log_text(3)
+    log = read_text(text)
+    assert log.size[0] == 256
+    assert "long_line" in log.facts.hints
+    assert log.facts.lines == text.count(b"\n")
+
+
+def test_two_lines_run_together_are_two_events() -> None:
+    log = read_text(b"Alloc 256 bytes, ptr = 0x7f01Free 256 bytes, ptr = 0x7f01\n")
+    assert log.kind.tolist() == [Kind.ALLOC, Kind.FREE]
+
+
+@pytest.mark.parametrize("cut", range(1, 32))
+def test_half_an_event_at_the_end_is_never_lost_in_silence(cut: int) -> None:
+    text = log_text(3)
+    whole = len(read_text(text))
+    log = read_text(text[:-cut])
+    assert log.facts.ends_mid_line
+    # The address may have lost digits, which nobody can tell; or the event is gone, and then its line is counted.
+    assert len(log) + log.facts.malformed == whole
+
+
+def test_a_size_of_twenty_digits_is_malformed_and_named() -> None:
+    log = read_text(log_text(1) + b"Alloc 12345678901234567890 bytes, ptr = 0x7f01\n")
+    assert log.facts.malformed == 1
+    assert log.facts.malformed_samples[0].line == log_text(1).count(b"\n") + 1
+    assert "12345678901234567890" in log.facts.malformed_samples[0].text
+
+
+def test_sizes_that_add_up_beyond_sixty_four_bits_are_refused() -> None:
+    line = b"Alloc 140737488355328 bytes, ptr = 0x7f01\n"
+    with pytest.raises(InputError, match="4 EiB"):
+        read(io.BytesIO(line * 40_000))
+
+
+def test_a_log_that_grows_faster_than_it_is_read_is_read_as_far_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(log_text(2000))
+    stop = threading.Event()
+
+    def write() -> None:
+        with path.open("ab") as out:
+            while not stop.is_set():
+                out.write(log_text(1))
+                out.flush()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(5):
+            before = path.stat().st_size
+            log = read(path)
+            assert before <= log.facts.bytes <= path.stat().st_size
+            assert len(log) >= 2000 * 5
+            assert log.facts.malformed == 0 or log.facts.ends_mid_line
+    finally:
+        stop.set()
+        writer.join()
+
+
+def test_a_pipe_is_read_once_and_says_so_when_asked_again(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(log_text(300),))
+    writer.start()
+    log = read(pipe)
+    writer.join()
+    assert len(log) == 300 * 5
+    assert not log.source.rereadable
+    assert log.source.line_numbers([0]) == [None]
+    with pytest.raises(InputError, match="only once"):
+        list(log.source.blocks())
+
+
+def test_small_reads_of_a_slow_stream_are_put_together() -> None:
+    class Slow(io.RawIOBase):
+        def __init__(self) -> None:
+            self.inner = io.BytesIO(log_text(40))
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: object) -> int:
+            return self.inner.readinto(memoryview(buffer)[:7])  # type: ignore[arg-type]
+
+    slow: BinaryIO = Slow()  # type: ignore[assignment]
+    assert rows(read(slow, columns=("thread", "time_us"))) == plain_rows(log_text(40))
+
+
+def test_an_unknown_column_is_refused() -> None:
+    with pytest.raises(UsageError, match="no column colour"):
+        read(io.BytesIO(log_text()), columns=["colour"])
+
+
+def test_progress_ends_with_all_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(log_text(100))
+    calls: list[int] = []
+    read(path, progress=calls.append)
+    assert calls[-1] == len(log_text(100))
+
+
+def test_an_out_of_memory_message_is_kept_with_its_line() -> None:
+    text = (
+        log_text(2)
+        + b"Out of memory error on GPU 0. Cannot allocate 98.000244MB memory on GPU 0, 6.000000GB memory has been allocated and available memory is only 0.000000B.\n"
+    )
+    (oom,) = read_text(text).facts.ooms
+    assert (oom.line, oom.requested_bytes, oom.free_bytes) == (text.count(b"\n"), 102_760_704, 0)  # 98.000244 × 2**20
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["05_oom_331.log", "09_torn_4procs_unbuffered_331.log.gz", "10_v10_dygraph_331.log.gz", "06_dump_chunk_info.log.gz",
+     "30_ast_transformer_pt.log", "262_ast_cnn_pt.log", "07_stdout_anchors_331.log.gz"],
+)  # fmt: skip
+def test_real_logs_are_read_as_the_regular_expressions_read_them(shared: Path, name: str) -> None:
+    path = shared / "data/paddle" / name
+    text = read_packed(path)
+    log = read(path, columns=("thread", "time_us"))
+    assert rows(log) == plain_rows(text)
+    assert log.facts.malformed == len(read_plain(text).malformed)
+
+
+@given(st.binary(max_size=400))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_bytes_are_a_log_or_a_clear_error(noise: bytes) -> None:
+    for text in (noise, b"\x1f\x8b" + noise, b"\x28\xb5\x2f\xfd" + noise, b"\xfd7zXZ\x00" + noise, b"BZh9" + noise):
+        try:
+            read(io.BytesIO(text))
+        except InputError as error:
+            assert error.message

@@ -1,0 +1,355 @@
+"""Which format an input has, told by its content, and how every verb reads it."""
+
+import gzip
+import io
+import json
+import os
+import pickle
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import memlens
+from memlens.errors import InputError, NoEventsError, UsageError
+from memlens.events import EventLog, Kind
+from memlens.facts import Facts
+from memlens.inputs.file_source import open_source
+from memlens.inputs.reading import check_alike, get_format, read_all, recognise
+from memlens.inputs.registry import BUILT_IN, HEAD, PADDLE
+from memlens.inputs.streams import open_bytes
+from memlens.options import ReadAs
+
+PADDLE_TEXT = b"I1120 10:22:32.856307 13292 a.cc:270] Alloc 512 bytes, ptr = 0x7f01\nFree 512 bytes, ptr = 0x7f01\n"
+RMM_TEXT = (
+    b"Thread,Time,Action,Pointer,Size,Stream\n"
+    b"5563,10:29:36.035900,allocate,0x7fae7c001750,4096,0\n"
+    b"5563,10:29:36.035911,free,0x7fae7c001750,4096,0\n"
+)
+
+
+def memory_event(ts: float, size: int, addr: int, total: int, device: int) -> dict[str, object]:
+    kind = 0 if device < 0 else 1
+    args = {"Device Type": kind, "Device Id": device, "Addr": addr, "Bytes": size, "Total Allocated": total}
+    return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": ts, "args": args}
+
+
+def trace(*events: dict[str, object]) -> bytes:
+    return json.dumps({"schemaVersion": 1, "traceEvents": list(events)}, indent=1).encode()
+
+
+KINETO_TEXT = trace(memory_event(1.0, 64, 0x10, 64, -1), memory_event(2.0, -64, 0x10, 0, -1))
+TWO_DEVICES = trace(
+    memory_event(1.0, 512, 0x10, 512, 0),
+    memory_event(2.0, 1024, 0x20, 1024, 1),
+    memory_event(3.0, -512, 0x10, 0, 0),
+)
+
+
+def snapshot(*sizes: int) -> bytes:
+    """A snapshot whose trace allocates blocks of these sizes, which its segment still holds."""
+    entries, blocks, addr = [], [], 0x7F0000000000
+    for size in sizes:
+        entries.append({"action": "alloc", "addr": addr, "size": size, "stream": 0, "frames": []})
+        blocks.append(
+            {"size": size, "requested_size": size, "state": "active_allocated", "frames": [], "address": addr}
+        )
+        addr += size
+    segment = {
+        "device": 0,
+        "address": 0x7F0000000000,
+        "total_size": sum(sizes),
+        "allocated_size": sum(sizes),
+        "active_size": sum(sizes),
+        "stream": 0,
+        "segment_type": "large",
+        "blocks": blocks,
+    }
+    return pickle.dumps({"segments": [segment], "device_traces": [entries]}, protocol=4)
+
+
+SAMPLES = {
+    "paddle": PADDLE_TEXT,
+    "rmm": RMM_TEXT,
+    "kineto": KINETO_TEXT,
+    "torch-snapshot": snapshot(512, 2048),
+}
+
+
+def write(folder: Path, data: bytes, name: str = "input") -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def test_every_built_in_format_has_an_input_here() -> None:
+    assert set(SAMPLES) == {form.name for form in BUILT_IN}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_format_is_known_by_its_content_and_not_by_the_name_of_the_file(
+    tmp_path: Path, name: str, packed: bool
+) -> None:
+    data = gzip.compress(SAMPLES[name]) if packed else SAMPLES[name]
+    path = write(tmp_path, data, "misleading.pickle")
+    with closing(open_source(path)) as source:
+        found = recognise(source)
+    assert found.format.name == name
+    assert found.why
+    assert len(memlens.read(path)) >= 2
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_an_open_stream_is_read_once_and_whole(name: str) -> None:
+    alone = memlens.read(io.BytesIO(SAMPLES[name]))
+    assert alone.size.tolist() == memlens.read(io.BytesIO(SAMPLES[name]), input_format=name).size.tolist()
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_standard_input_is_read_once_and_whole(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path, SAMPLES[name])
+    code = "import memlens; print(memlens.read('-').size.tolist())"
+    with path.open("rb") as stdin:
+        found = subprocess.run([sys.executable, "-c", code], stdin=stdin, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == str(memlens.read(path).size.tolist())
+
+
+def test_a_long_input_is_read_from_its_first_byte(tmp_path: Path) -> None:
+    text = b"noise, and more, of, it\n" * 10_000 + PADDLE_TEXT
+    assert len(text) > 2 * HEAD
+    log = memlens.read(io.BytesIO(text))
+    assert log.facts.bytes == len(text)
+    assert log.facts.lines == 10_002
+    assert memlens.read(write(tmp_path, text)).facts.lines == 10_002
+
+
+def test_rows_of_rmm_amid_other_text_are_found_where_they_come_late(tmp_path: Path) -> None:
+    log = memlens.read(write(tmp_path, b"spark says: hello\n" * 10_000 + RMM_TEXT))
+    assert log.facts.layer == "rmm"
+    assert log.size.tolist() == [4096, 4096]
+
+
+def test_the_error_for_an_input_without_events_names_all_formats(tmp_path: Path) -> None:
+    with pytest.raises(NoEventsError) as error:
+        memlens.read(write(tmp_path, b"nothing, of, it, all, here\n"))
+    assert error.value.message.endswith("Not recognised either: torch-snapshot, kineto, rmm.")
+    with pytest.raises(NoEventsError) as error:
+        memlens.read(io.BytesIO(b"nothing\n"))
+    assert error.value.message.endswith("Not recognised by its beginning either: torch-snapshot, kineto, rmm.")
+
+
+def test_a_format_that_is_asked_for_is_not_looked_for(tmp_path: Path) -> None:
+    path = write(tmp_path, RMM_TEXT + PADDLE_TEXT)
+    assert memlens.read(path, input_format="rmm").size.tolist() == [4096, 4096]
+    assert memlens.read(path, input_format="paddle").size.tolist() == [512, 512]
+    assert memlens.read(path).facts.layer == "auto_growth"
+
+
+def test_a_format_that_does_not_exist_is_said_with_those_there_are() -> None:
+    with pytest.raises(UsageError, match="no input format is called 'rmn'") as error:
+        get_format("rmn")
+    assert error.value.hint == "Did you mean 'rmm'? There are: paddle, torch-snapshot, kineto, rmm."
+
+
+def test_a_layer_is_chosen_of_logs_of_paddle_only(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is an RMM log, which has no layer 'stats'"):
+        memlens.read(write(tmp_path, RMM_TEXT), layer="stats")
+    with pytest.raises(UsageError, match="no layer attic"):
+        memlens.read(write(tmp_path, PADDLE_TEXT), layer="attic")
+
+
+def test_an_input_with_several_devices_gives_a_log_for_each(tmp_path: Path) -> None:
+    path = write(tmp_path, TWO_DEVICES)
+    logs = read_all(path)
+    assert [(log.device, log.size.tolist()) for log in logs] == [(0, [512, 512]), (1, [1024])]
+    with pytest.raises(UsageError, match="has 2 devices: 0, 1") as error:
+        memlens.read(path)
+    assert "--device N" in error.value.hint
+    assert memlens.read(path, device=1).size.tolist() == [1024]
+    assert [log.device for log in read_all(path, None, ReadAs(device=0))] == [0]
+
+
+def test_a_device_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no device 3") as error:
+        memlens.read(write(tmp_path, TWO_DEVICES), device=3)
+    assert error.value.hint == "It has: 0, 1."
+    with pytest.raises(InputError, match="has no device 0") as error:
+        memlens.read(write(tmp_path, PADDLE_TEXT), device=0)
+    assert error.value.hint == "Nothing in it tells of devices; leave out --device."
+
+
+def test_analyze_shows_each_device_as_a_log_of_its_own(tmp_path: Path) -> None:
+    path = write(tmp_path, TWO_DEVICES)
+    found = memlens.analyze(path)
+    assert [log.path for log in found.logs] == [f"{path} [device 0]", f"{path} [device 1]"]
+    assert [log.windows[0].results["remaining"].remaining_bytes for log in found.logs] == [0, 1024]
+    assert [log.path for log in memlens.analyze(path, device=1).logs] == [str(path)]
+
+
+def test_diff_pairs_devices_by_number(tmp_path: Path) -> None:
+    base = write(tmp_path, TWO_DEVICES, "base")
+    leak = trace(
+        memory_event(1.0, 512, 0x10, 512, 0),
+        memory_event(2.0, 1024, 0x20, 1024, 1),
+        memory_event(3.0, 64, 0x30, 64, 2),
+    )
+    found = memlens.diff(base, write(tmp_path, leak, "head"))
+    assert [(window.name, window.d_remaining_bytes) for window in found.windows] == [
+        ("(whole log) [device 0]", 512),
+        ("(whole log) [device 1]", 0),
+    ]
+    assert found.windows[0].remaining.missing_free_bytes == 512
+    assert any("[device 2] has no partner" in note for note in found.notes)
+    assert found.base.trust.events == 3
+    assert found.to_dict()["windows"][0]["name"] == "(whole log) [device 0]"
+    (one,) = memlens.diff(base, tmp_path / "head", device=1).windows
+    assert one.same
+
+
+def test_diff_pairs_the_one_gpu_of_two_ranks_whatever_its_number(tmp_path: Path) -> None:
+    ranks = []
+    for rank, size in ((0, 512), (1, 2048)):
+        events = [memory_event(1.0, 64, 0x10, 64, -1), memory_event(2.0, size, 0x20, size, rank)]
+        ranks.append(write(tmp_path, trace(*events), f"rank{rank}"))
+    found = memlens.diff(*ranks)
+    assert [(window.base.name, window.head.name, window.d_remaining_bytes) for window in found.windows] == [
+        ("(whole log) [CPU]", "(whole log) [CPU]", 0),
+        ("(whole log) [device 0]", "(whole log) [device 1]", 1536),
+    ]
+    assert not found.notes
+
+
+def test_diff_refuses_runs_without_a_common_device(tmp_path: Path) -> None:
+    base = write(tmp_path, TWO_DEVICES, "base")
+    head = trace(*(memory_event(1.0, 512, 0x10, 512, device) for device in (4, 5)))
+    with pytest.raises(UsageError, match="no device is in both runs"):
+        memlens.diff(base, write(tmp_path, head, "head"))
+
+
+def test_diff_works_between_two_snapshots(tmp_path: Path) -> None:
+    base, head = write(tmp_path, snapshot(512, 1024), "base"), write(tmp_path, snapshot(512, 1024, 4096), "head")
+    (window,) = memlens.diff(base, head).windows
+    assert window.d_remaining_bytes == 4096
+    assert window.remaining.only_head_held_bytes == 4096
+
+
+KINDS = [("paddle", "rmm"), ("rmm", "kineto"), ("kineto", "torch-snapshot"), ("torch-snapshot", "paddle")]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), KINDS)
+def test_inputs_of_different_kinds_are_not_compared_and_the_sizes_say_why(
+    tmp_path: Path, ours: str, theirs: str
+) -> None:
+    base, head = write(tmp_path, SAMPLES[ours], "base"), write(tmp_path, SAMPLES[theirs], "head")
+    with pytest.raises(InputError, match="these cannot be compared") as error:
+        memlens.diff(base, head)
+    assert get_format(ours).title in error.value.message
+    for name in (ours, theirs):
+        assert get_format(name).sizes in error.value.hint
+    with pytest.raises(InputError, match="these cannot be compared"):
+        memlens.gate(head, base_log=base)
+
+
+def test_a_run_without_addresses_is_not_compared_with_one_that_has_them() -> None:
+    rows = [(Kind.ALLOC, 512, 0x10), (Kind.FREE, 512, 0x10)]
+    full, blind = EventLog.from_rows(rows), EventLog.from_rows(rows, facts=Facts(layer="stats", addresses=False))
+    with pytest.raises(InputError, match="its lines have no addresses"):
+        memlens.diff(full, blind)
+    assert any("no line has an address" in note for note in memlens.diff(blind, blind).notes)
+
+
+def test_two_formats_of_users_are_different_kinds() -> None:
+    one, other = (EventLog.from_rows([(Kind.ALLOC, 1, 1)], facts=Facts(layer=f"format:{name}")) for name in "ab")
+    check_alike(one, one)
+    with pytest.raises(InputError, match="a log of the format 'a'"):
+        check_alike(one, other)
+
+
+def test_gate_wants_one_device(tmp_path: Path) -> None:
+    path = write(tmp_path, TWO_DEVICES)
+    with pytest.raises(UsageError, match="has 2 devices: 0, 1"):
+        memlens.gate(path, budgets="peak=1GiB")
+    assert memlens.gate(path, budgets="peak=1KiB", device=1).verdict == "pass"
+    assert memlens.gate(path, budgets="peak=1023B", device=1).verdict == "regression"
+
+
+@pytest.mark.parametrize("name", ["kineto", "torch-snapshot"])
+def test_slice_says_what_has_no_lines_of_text(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="it has no lines of text to cut"):
+        memlens.slice(write(tmp_path, SAMPLES[name]), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["paddle", "rmm"])
+def test_slice_cuts_any_text(tmp_path: Path, name: str) -> None:
+    assert memlens.slice(write(tmp_path, SAMPLES[name]), tmp_path / "out").written_bytes == len(SAMPLES[name])
+
+
+def test_slice_keeps_the_events_of_paddle_only(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is an RMM log: events_only knows the lines of Paddle only"):
+        memlens.slice(write(tmp_path, RMM_TEXT), tmp_path / "out", events_only=True)
+    assert memlens.slice(
+        write(tmp_path, b"x\n" + PADDLE_TEXT), tmp_path / "out", events_only=True
+    ).written_bytes == len(PADDLE_TEXT)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_no_sentence_of_the_trust_report_speaks_of_lines_where_there_are_entries(tmp_path: Path, name: str) -> None:
+    trust = memlens.read(write(tmp_path, SAMPLES[name])).trust
+    said = " ".join(
+        [trust.summary(), *(doubt.message for doubt in trust.doubts), *(note.message for note in trust.notes)]
+    )
+    assert ("line" in said) == (name in ("paddle", "rmm"))
+    assert ("entries" in said) == (name in ("kineto", "torch-snapshot"))
+
+
+def test_an_entry_that_was_freed_without_an_alloc_is_told_as_an_entry(tmp_path: Path) -> None:
+    trust = memlens.read(
+        write(tmp_path, trace(memory_event(1.0, -64, 0x10, 0, 0), memory_event(2.0, 8, 0x20, 8, 0)))
+    ).trust
+    for doubt in trust.doubts:
+        assert "line" not in doubt.message
+
+
+def test_what_was_looked_at_is_read_again(tmp_path: Path) -> None:
+    stream = open_bytes(write(tmp_path, b"0123456789"))
+    with stream:
+        assert stream.peek(4) == b"0123"
+        assert stream.peek(20) == b"0123456789"
+        assert stream.read(3) == b"012"
+        assert stream.peek(2) == b"34"
+        assert stream.readall() == b"3456789"
+        assert stream.consumed == 10
+
+
+def test_a_pipe_that_gives_little_at_a_time_is_recognised(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, RMM_TEXT[:10])
+    os.write(writer, RMM_TEXT[10:])
+    os.close(writer)
+    with open(reader, "rb") as stream:
+        assert memlens.read(stream).facts.layer == "rmm"
+
+
+def test_the_paddle_reader_needs_no_other_reader() -> None:
+    code = (
+        "import sys, io, memlens; memlens.read(io.BytesIO(b'Alloc 512 bytes, ptr = 0x7f01'));"
+        "print([name for name in sys.modules if name.startswith('memlens.inputs.')"
+        " and any(word in name for word in ('kineto.', 'snapshot.', 'rmm', 'remote', 'custom.lines', 'custom.reader'))])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
+    with pytest.raises(NoEventsError) as error:
+        memlens.read(write(tmp_path, b""))
+    assert error.value.message.endswith(": the file is empty")
+
+
+def test_paddle_is_what_other_text_is_read_as(tmp_path: Path) -> None:
+    with closing(open_source(write(tmp_path, b"hello\n"))) as source:
+        assert recognise(source).format is PADDLE

@@ -1,0 +1,240 @@
+"""Inputs named by URLs."""
+
+import builtins
+import gzip
+import http.server
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memlens
+from memlens.errors import InputError
+from memlens.inputs.file_source import open_source
+from memlens.inputs.remote import remote_size
+from memlens.inputs.urls import is_url, local_path, scheme_of
+
+fsspec = pytest.importorskip("fsspec")
+
+TEXT = b"START A\nAlloc 512 bytes, ptr = 0x7f01\nFree 512 bytes, ptr = 0x7f01\nAlloc 256 bytes, ptr = 0x7f02\n"
+
+
+@pytest.fixture
+def memory() -> Iterator[str]:
+    files = fsspec.filesystem("memory")
+    files.pipe("/logs/run.log", TEXT)
+    files.pipe("/logs/run.log.gz", gzip.compress(TEXT))
+    yield "memory://logs/run.log"
+    files.rm("/logs", recursive=True)
+
+
+@pytest.mark.parametrize(
+    ("where", "scheme"),
+    [
+        ("s3://bucket/run.log", "s3"),
+        ("HTTPS://host/run.log", "https"),
+        ("simplecache::gs://b/x", "simplecache"),
+        ("run.log", ""),
+        ("c://run.log", ""),
+        ("-", ""),
+        ("a:b", ""),
+        (Path("s3://x"), ""),
+    ],
+)
+def test_urls_are_told_from_paths(where: Any, scheme: str) -> None:
+    assert scheme_of(where) == scheme
+    assert is_url(where) == bool(scheme)
+
+
+def test_a_file_url_is_a_path_of_this_machine() -> None:
+    assert local_path("file:///tmp/a%20b.log") == Path("/tmp/a b.log")
+    assert local_path("file://localhost/tmp/a.log") == Path("/tmp/a.log")
+    assert local_path("file://elsewhere/tmp/a.log") == "file://elsewhere/tmp/a.log"
+
+
+def test_a_url_is_read_like_a_file(tmp_path: Path, memory: str) -> None:
+    (tmp_path / "run.log").write_bytes(TEXT)
+    near, far = memlens.read(tmp_path / "run.log"), memlens.read(memory)
+    assert far.size.tolist() == near.size.tolist() == [512, 512, 256]
+    assert far.source.name == memory
+    assert far.source.lines(far.offset.tolist()) == near.source.lines(near.offset.tolist())
+    assert far.source.line_numbers([0, 8]) == [1, 2]
+    assert far.source.parts([(0, 7), (8, 13)]) == [b"START A", b"Alloc"]
+    assert len(far.window("START A")) == 3
+
+
+def test_what_lies_elsewhere_may_be_compressed(memory: str) -> None:
+    assert memlens.read(f"{memory}.gz").size.tolist() == [512, 512, 256]
+
+
+def test_progress_counts_the_bytes_as_they_lie_there(memory: str) -> None:
+    seen: list[int] = []
+    memlens.read(f"{memory}.gz", progress=seen.append)
+    assert seen[-1] == remote_size(f"{memory}.gz") == len(gzip.compress(TEXT))
+
+
+def test_every_verb_takes_urls(tmp_path: Path, memory: str) -> None:
+    assert memlens.analyze(memory).logs[0].path == memory
+    assert memlens.diff(memory, f"{memory}.gz").windows[0].same
+    assert memlens.compare([memory, "memory://logs/none.log"]).runs[1].status == "missing"
+    piece = memlens.slice(memory, tmp_path / "out", start="START A")
+    assert piece.written_bytes == len(TEXT)
+    assert memlens.formats(memory).inputs[0].format == "paddle"
+
+
+def test_a_file_url_needs_no_fsspec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(TEXT)
+    no_module(monkeypatch, "fsspec")
+    log = memlens.read(path.as_uri())
+    assert log.size.tolist() == [512, 512, 256]
+    assert log.source.name == path.as_uri()
+
+
+def test_what_is_not_there_is_said(memory: str) -> None:
+    with pytest.raises(InputError) as error:
+        memlens.read("memory://logs/none.log")
+    assert error.value.message == "memory://logs/none.log: no such file"
+
+
+def no_module(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: object, **named: object) -> object:
+        if name.partition(".")[0] == missing:
+            raise ImportError(f"No module named {missing!r}")
+        return real(name, *rest, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(builtins, "__import__", without)
+
+
+def test_without_fsspec_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_module(monkeypatch, "fsspec")
+    with pytest.raises(InputError, match="needs the package fsspec") as error:
+        memlens.read("s3://bucket/run.log")
+    assert error.value.hint == "Install it with: pip install 'memlens[remote]'."
+
+
+def test_without_a_driver_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_module(monkeypatch, "s3fs")
+    with pytest.raises(InputError, match="a driver that is not installed") as error:
+        memlens.read("s3://bucket/run.log")
+    assert error.value.hint == "Install it with: pip install s3fs."
+
+
+def test_an_unknown_scheme_is_said() -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        memlens.read("nowhere://bucket/run.log")
+
+
+class Files:
+    """A file system whose files fail in one way."""
+
+    def __init__(self, error: Exception, late: bool = False) -> None:
+        self.error, self.late = error, late
+
+    def open(self, *_: object, **__: object) -> "Files":
+        if not self.late:
+            raise self.error
+        return self
+
+    def read(self, _: int) -> bytes:
+        raise self.error
+
+    def close(self) -> None:
+        raise self.error
+
+
+class StatusError(Exception):
+    def __init__(self, status: int) -> None:
+        super().__init__(f"answered {status}")
+        self.status = status
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (PermissionError("no key"), "access is refused: no key"),
+        (StatusError(403), "access is refused: answered 403"),
+        (StatusError(404), "no such file"),
+        (OSError("the line is dead"), "cannot be read: OSError: the line is dead"),
+    ],
+)
+def test_what_a_driver_raises_becomes_an_error_that_names_the_url(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, says: str, late: bool
+) -> None:
+    from memlens.inputs import remote
+
+    monkeypatch.setattr(remote, "_files", lambda url: (Files(error, late), url))
+    with pytest.raises(InputError) as raised:
+        memlens.read("s3://bucket/run.log")
+    assert raised.value.message == f"s3://bucket/run.log: {says}"
+    assert raised.value.hint
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    pytest.importorskip("aiohttp")
+    (tmp_path / "run.log").write_bytes(TEXT)
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args: object) -> None:
+            super().__init__(*args, directory=str(tmp_path))  # type: ignore[arg-type]
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            if self.path == "/secret.log":
+                self.send_error(403)
+            else:
+                super().do_GET()
+
+    running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=running.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{running.server_port}"
+    running.shutdown()
+    running.server_close()
+    thread.join()
+
+
+def elsewhere(code: str, *arguments: str) -> list[object]:
+    """What some code prints as JSON in a process of its own: fsspec's thread for web servers would outlive the test in this one."""
+    found = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    answer: list[object] = json.loads(found.stdout)
+    return answer
+
+
+def test_a_web_server_gives_logs(server: str) -> None:
+    code = (
+        "import json, sys, memlens; from memlens.inputs.remote import remote_size; log = memlens.read(sys.argv[1]);"
+        " print(json.dumps([log.size.tolist(), log.source.lines([8])[0].decode(), remote_size(sys.argv[1])]))"
+    )
+    found = elsewhere(code, f"{server}/run.log")
+    assert found == [[512, 512, 256], "Alloc 512 bytes, ptr = 0x7f01", len(TEXT)]
+
+
+@pytest.mark.parametrize(("path", "says"), [("none.log", "no such file"), ("secret.log", "access is refused")])
+def test_what_a_web_server_refuses_is_said(server: str, path: str, says: str) -> None:
+    code = """
+import json, sys, memlens
+try:
+    memlens.read(sys.argv[1])
+except memlens.InputError as error:
+    print(json.dumps([error.message, error.hint]))
+"""
+    message, hint = elsewhere(code, f"{server}/{path}")
+    assert str(message).startswith(f"{server}/{path}: {says}")
+    assert hint
+
+
+def test_a_source_of_a_url_is_no_path(memory: str) -> None:
+    assert open_source(memory).path is None
+    assert open_source(memory).rereadable

@@ -1,0 +1,91 @@
+"""Real memory snapshots: levels known of them, and what damage does."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+
+from memlens.analyzers import get
+from memlens.errors import InputError
+from memlens.events import EventLog
+from memlens.inputs.torch_snapshot.reader import read_snapshot
+
+#: The keys of ``expected.json`` that are about levels.
+LEVELS = (
+    "start_allocated",
+    "end_allocated",
+    "peak_allocated",
+    "peak_event",
+    "start_reserved",
+    "end_reserved",
+    "peak_reserved",
+)
+
+
+def figures(log: EventLog) -> dict[str, int]:
+    """What a log says of its levels, under the names of ``expected.json``."""
+    (start, start_reserved), (end, end_reserved) = (log.level_before(k) for k in (log.facts.opening, len(log)))
+    peak = get("peak")(log.whole)
+    event = int(log.offset[peak.event]) if peak.rise_bytes and peak.event is not None else -1
+    return dict(
+        zip(
+            LEVELS,
+            (start, end, peak.peak_bytes, event, start_reserved, end_reserved, peak.reserved_peak_bytes),
+            strict=True,
+        )
+    )
+
+
+def test_real_snapshots_have_the_levels_that_are_known_of_them(shared: Path) -> None:
+    expected = json.loads((shared / "data/torch/expected.json").read_text())
+    assert len(expected) == 13
+    for name, devices in expected.items():
+        logs = read_snapshot(shared / "data/torch/snapshots" / name)
+        assert [str(log.device) for log in logs] == sorted(devices), name
+        for log in logs:
+            known = devices[str(log.device)]
+            assert figures(log) == {key: known[key] for key in LEVELS}, name
+            left, u = get("remaining")(log.whole), get("unmatched")(log.whole)
+            assert left.remaining_bytes == known["end_allocated"] - known["start_allocated"]
+            assert (left.carried_in_bytes, left.live_bytes) == (known["start_allocated"], known["end_allocated"])
+            assert u.held_bytes + u.opening_bytes == known["end_allocated"], name
+            assert get("peak")(log.whole).rise_bytes == known["peak_allocated"] - known["start_allocated"]
+            assert log.facts.lines == known["events"]
+            assert len(log.facts.ooms) == len(known["ooms"])
+            assert log.trust.ok, name
+            assert log.trust.figures_agreeing == 2
+            assert log.owner is None or int(log.owner.max()) < len(log.owner_names)
+            assert bool(np.all(np.diff(log.offset) >= 0))
+
+
+def test_an_optimizer_step_is_cut_out_of_a_real_snapshot(shared: Path) -> None:
+    (log,) = read_snapshot(shared / "data/torch/snapshots/medium_512_training.pickle")
+    (before, step) = log.windows("^START (.*)")
+    assert step.name == "Optimizer.step#AdamW.step"
+    assert len(before) + len(step) == len(log) - log.facts.opening
+    times = log.time_us
+    assert times is not None
+    assert int(times[step.lo]) >= 1783874667811927  # when the annotation says that it began
+    assert int(times[step.lo - 1]) < 1783874667811927
+
+
+def test_damaged_real_snapshots_are_read_or_refused(shared: Path) -> None:
+    for name in ("forward_fp32", "state_only_2023", "without_frames", "ring_3000"):
+        data = (shared / f"data/torch/snapshots/{name}.pickle").read_bytes()
+        chance = random.Random(name)
+        for turn in range(15):
+            damaged = bytearray(data[: chance.randrange(len(data))] if turn % 3 == 0 else data)
+            for _ in range(chance.choice((1, 1, 5, 40)) if turn % 3 else 0):
+                damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+            try:
+                logs = read_snapshot(io.BytesIO(bytes(damaged)))
+            except InputError as error:
+                assert error.hint
+                continue
+            for log in logs:
+                assert log.trust.events == len(log)
+                assert get("remaining")(log.whole).live_bytes == log.level_before(len(log))[0]

@@ -1,0 +1,260 @@
+"""Marks, owners and errors of memory snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from snapshots import entry, frame, pickled, read, segment
+
+from memlens.errors import AnchorError, InputError, NoEventsError
+from memlens.facts import Mark
+from memlens.inputs.torch_snapshot.reader import SnapshotSource, read_snapshot
+
+
+def test_a_failed_allocation_is_told_with_what_was_free() -> None:
+    trace = [
+        {"action": "oom", "size": 4096, "stream": 0, "device_free": 77, "frames": []},
+        entry("oom", 0, 12),
+    ]
+    (log,) = read({"segments": [segment(0, 512)], "device_traces": [trace]})
+    first, second = log.facts.ooms
+    assert (first.offset, first.line, first.device, first.requested_bytes, first.free_bytes) == (
+        0,
+        1,
+        "GPU 0",
+        4096,
+        77,
+    )
+    assert (second.requested_bytes, second.free_bytes) == (12, None)
+    assert log.marks == (Mark(0, 1, "OUT OF MEMORY"), Mark(1, 2, "OUT OF MEMORY"))
+
+
+def annotation(stage: str, name: str, time: int, device: int = 0) -> dict[str, Any]:
+    return {"stage": stage, "name": name, "device": device, "time_us": time}
+
+
+def timed(times: Iterable[int]) -> list[dict[str, Any]]:
+    return [entry("alloc", 512 * k, 10, time_us=time) for k, time in enumerate(times)]
+
+
+def test_annotations_stand_among_the_entries_by_time() -> None:
+    notes = [
+        annotation("START", "over", 1),
+        annotation("END", "over", 2),
+        annotation("START", "early", 5),
+        annotation("START", "tie", 20),
+        annotation("END", "tie", 30),
+        annotation("END", "early", 35),
+        annotation("START", "other device", 20, 1),
+        annotation("START", "late", 99),
+    ]
+    trace = timed((10, 20, 20, 15, 30, 30, 40))
+    (log,) = read({"segments": [segment(0, 1 << 20)], "device_traces": [trace], "external_annotations": notes})
+    assert log.marks == (
+        Mark(0, 1, "START early"),
+        Mark(1, 2, "START tie"),
+        Mark(6, 7, "END tie"),
+        Mark(6, 7, "END early"),
+        Mark(7, 8, "START late"),
+    )
+    window = log.window("START tie", "END tie")
+    assert (window.start_line, window.end_line, len(window)) == (2, 6, 5)
+
+
+def test_annotations_without_times_of_entries_are_said_to_be_unplaced() -> None:
+    notes = [annotation("START", "a", 5), {"stage": "START"}, 7]
+    (log,) = read(
+        {
+            "segments": [segment(0, 512)],
+            "device_traces": [[entry("alloc", 0, 1)]],
+            "external_annotations": notes,
+        }
+    )
+    assert log.marks == ()
+    assert log.time_us is None
+    assert log.facts.hints["annotations_not_placed"] == 1
+
+
+def test_metadata_marks_where_it_changes_and_windows_are_cut_there() -> None:
+    texts = ("", "step 1", "step 1", "step 2", "", "step 3")
+    trace = [entry("alloc", 512 * k, 10, user_metadata=text) for k, text in enumerate(texts)]
+    (log,) = read({"segments": [segment(0, 1 << 20)], "device_traces": [trace]})
+    assert log.marks is not None
+    assert [(mark.offset, mark.text) for mark in log.marks] == [
+        (1, "START step 1"),
+        (3, "END step 1"),
+        (3, "START step 2"),
+        (4, "END step 2"),
+        (5, "START step 3"),
+    ]
+    cut = log.windows("START (.*)", end_regex="^END")
+    assert [(window.name, len(window)) for window in cut] == [
+        ("(before)", 1),
+        ("step 1", 2),
+        ("step 2", 1),
+        ("step 3", 1),
+    ]
+    assert cut[0].lo == log.facts.opening
+
+
+def test_an_earlier_snapshot_is_a_mark() -> None:
+    (log,) = read({"segments": [segment(0, 512)], "device_traces": [[entry("snapshot", 0, 99)]]})
+    assert log.marks == (Mark(0, 1, "SNAPSHOT"),)
+
+
+CPP = [
+    frame("??", 0, "torch::unwind::unwind()"),
+    frame("CUDACachingAllocator.cpp", 0, "c10::cuda::CUDACachingAllocator::Native::malloc(void**)"),
+    frame("??", 0, "at::_ops::empty_memory_format::call(c10::ArrayRef<long>)"),
+    frame("??", 0, "at::_ops::mul_Tensor::redispatch(c10::DispatchKeySet, at::Tensor const&)"),
+    frame("??", 0, "torch::autograd::generated::MulBackward0::apply(std::vector<at::Tensor>&&)"),
+    frame("??", 0, "torch::autograd::Engine::thread_main(int)"),
+]
+PYTHON = [
+    frame("/site-packages/torch/nn/modules/linear.py", 125, "forward"),
+    frame("/site-packages/torch/nn/modules/module.py", 1790, "_call_impl"),
+    frame("C:\\work\\model.py", 7, "forward"),
+    frame("train.py", 3, "<module>"),
+]
+
+
+@pytest.mark.parametrize(
+    ("frames", "name"),
+    [
+        ([*CPP, *PYTHON], "linear.py:125 forward < model.py:7 forward < train.py:3 <module>"),
+        (CPP, "mul_Tensor < MulBackward0"),
+        (CPP[:2] + CPP[5:], "torch::autograd::Engine::thread_main"),
+        (CPP[:2], "torch::unwind::unwind < c10::cuda::CUDACachingAllocator::Native::malloc"),
+        (PYTHON[1:2], "_call_impl"),
+        ([frame("none", 0, "file.py(12): fn")], "file.py(12): fn"),
+        ([7, {}, {"name": 5, "line": "x"}], "?"),
+    ],
+)
+def test_an_owner_is_named_by_what_says_most_of_its_stack(frames: list[Any], name: str) -> None:
+    trace = [entry("alloc", 0, 1, frames=frames), entry("alloc", 512, 1, frames=list(frames)), entry("alloc", 1024, 1)]
+    (log,) = read({"segments": [segment(0, 2048)], "device_traces": [trace]})
+    first = log.facts.opening
+    assert log.owner_names == (name,)
+    assert [log.owner_of(event) for event in range(first, first + 3)] == [name, name, None]
+    assert isinstance(log.source, SnapshotSource)
+    assert len(log.source.stack(0)) == len(frames)
+    assert log.source.stack(2) == log.source.stack(-1) == log.source.stack(9) == ()
+
+
+#: What stands between the code that torch.compile makes and the line that called it, innermost first.
+COMPILER = [
+    frame("/site-packages/torch/_inductor/output_code.py", 466, "__call__"),
+    frame("/site-packages/torch/_functorch/_aot_autograd/runtime_wrappers.py", 338, "runtime_wrapper"),
+    frame("/site-packages/torch/_functorch/_aot_autograd/utils.py", 126, "call_func_at_runtime_with_args"),
+    frame("/site-packages/torch/_dynamo/eval_frame.py", 745, "_fn"),
+    frame("/site-packages/torch/fx/graph_module.py", 822, "call_wrapped"),
+]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/tmp/torchinductor_user/{k:03}/c{k:03}xyz.py",
+        "/cache/ab/cab{k:03}aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.py",
+        "C:\\Temp\\torchinductor_user\\{k}\\c{k}.py",
+        "/home/u/.triton/cache/{k}/kernel.py",
+        "<eval_with_key>.{k}",
+        "<eval_with_key>.{k} from /site-packages/torch/fx/x.py:3 in wrapped",
+    ],
+)
+def test_generated_code_neither_hides_the_users_frame_nor_splits_its_owner(file: str) -> None:
+    digits = str.maketrans("0189", "abcd")  # no name of a cached file has these
+    trace = [
+        entry(
+            "alloc", 512 * k, 1, frames=[frame(file.format(k=k).translate(digits), k, "call"), *COMPILER, *PYTHON[2:]]
+        )
+        for k in range(300)
+    ]
+    (log,) = read({"segments": [segment(0, 1 << 20)], "device_traces": [trace]})
+    assert log.owner_names == ("(generated code) < model.py:7 forward < train.py:3 <module>",)
+    assert isinstance(log.source, SnapshotSource)
+    assert log.source.stack(5)[0].endswith(":5 call")  # the whole stack tells all
+
+
+def test_owner_names_are_of_bounded_length_and_whole_stacks_can_be_looked_up() -> None:
+    frames = [frame("f.py", k, "n" * 500) for k in range(100)]
+    (log,) = read({"segments": [segment(0, 512)], "device_traces": [[entry("alloc", 0, 1, frames=frames)]]})
+    assert 80 <= len(log.owner_names[0]) <= 240
+    assert isinstance(log.source, SnapshotSource)
+    assert log.source.stack(0) == tuple(f"f.py:{k} {'n' * 500}" for k in range(100))
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        ({"segments": [], "device_traces": []}, "snapshot is empty"),
+        ({"segments": [], "device_traces": [[], []]}, "snapshot is empty"),
+        ({"segments": [], "device_traces": [[entry("snapshot", 0, 5)]]}, "no event among 1 entry, and no segments"),
+    ],
+)
+def test_a_snapshot_of_nothing_says_how_to_record_one(made: Any, says: str) -> None:
+    with pytest.raises(NoEventsError, match=says) as caught:
+        read(made)
+    assert "_record_memory_history" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        7,
+        None,
+        "text",
+        [],
+        [1, 2],
+        {},
+        {"a": 1},
+        (1,),
+        {"segments": 5},
+        {"segments": {}, "device_traces": []},
+        {"device_traces": 5},
+        {"device_traces": [5]},
+        {"device_traces": [[]] * 2000},
+        {"segments": [], "device_traces": [[entry("alloc", 512 * k, 1 << 47) for k in range(40_000)]]},
+    ],
+    ids=repr,
+)
+def test_other_pickles_are_an_error_that_names_the_file(made: Any, tmp_path: Path) -> None:
+    path = tmp_path / "x.pickle"
+    path.write_bytes(pickled(made))
+    with pytest.raises(InputError) as caught:
+        read_snapshot(path)
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_start_that_marks_nothing_shows_the_annotations_that_come_near() -> None:
+    trace = [entry("alloc", 512 * k, 10, user_metadata=f"step {k // 2}") for k in range(6)]
+    (log,) = read({"segments": [segment(0, 1 << 20)], "device_traces": [trace]})
+    with pytest.raises(AnchorError) as caught:
+        log.window("START step 12")
+    assert "no annotation matches the start 'START step 12'" in caught.value.message
+    assert "Annotations that come near to it:\n  entry " in caught.value.hint
+    assert "entry 3: START step 1" in caught.value.hint
+    with pytest.raises(AnchorError, match="matches 1 annotation; there is no number 2"):
+        log.window("START step 1", nth=2)
+    with pytest.raises(AnchorError, match="no annotation") as caught:
+        log.windows("epoch")
+    assert "line" not in f"{caught.value.message}{caught.value.hint}".replace("memlens", "")
+
+
+def test_a_start_in_a_snapshot_without_annotations_says_how_to_make_some() -> None:
+    (log,) = read({"segments": [segment(0, 512)], "device_traces": [[entry("alloc", 0, 10)] * 1]})
+    with pytest.raises(AnchorError, match="it has no annotations at all") as caught:
+        log.window("step 1")
+    assert "record_function" in caught.value.hint
+
+
+def test_annotations_of_any_text_are_looked_through() -> None:
+    trace = [entry("alloc", 512 * k, 10, user_metadata=text) for k, text in enumerate(("\ud800", "\udcff", "a\nb"))]
+    (log,) = read({"segments": [segment(0, 1 << 20)], "device_traces": [trace]})
+    assert [window.name for window in log.windows("START (a)")] == ["(before)", "a"]
+    with pytest.raises(AnchorError):
+        log.window("nothing")

@@ -1,0 +1,350 @@
+"""Lines that a pattern marks: whole words, expressions, colours, and the fast way against the plain one."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memlens.errors import InputError, UsageError
+from memlens.events import EventLog
+from memlens.facts import Facts
+from memlens.scanner import bytesearch
+from memlens.scanner.literals import required_literals
+from memlens.source import MemorySource
+from memlens.windows.patterns import Anchor, Match, Matcher, Pattern, anchors_in_block, find_anchor, find_anchors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LOG = b"""\
+EPOCH 0 START
+START SOT_CALL_42
+I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] Alloc 256 bytes, ptr = 0x5606f8aeb000
+START SOT_CALL_4
+RESTART SOT_CALL_4
+69: START SOT_CALL_4, again
+"""
+
+
+def block_of(text: bytes) -> np.ndarray:
+    return np.frombuffer(text, np.uint8)
+
+
+def found(pattern: Pattern, text: bytes) -> list[str]:
+    """The text of the lines that match."""
+    return [text[match.start :].split(b"\n", 1)[0].decode() for match in Matcher(pattern).find(block_of(text))]
+
+
+def plainly(pattern: Pattern, text: bytes) -> list[Match]:
+    """The definition, line by line."""
+    matches, start = [], 0
+    for line in text.splitlines(keepends=True) if b"\r" not in text else re.findall(rb"[^\n]*\n|[^\n]+", text):
+        name = pattern.match_line(line)
+        if name is not None:
+            matches.append(Match(start, name))
+        start += len(line)
+    return matches
+
+
+def test_a_literal_matches_whole_words_only() -> None:
+    assert found(Pattern("START SOT_CALL_4"), LOG) == ["START SOT_CALL_4", "69: START SOT_CALL_4, again"]
+
+
+def test_a_literal_edge_that_is_no_word_character_needs_no_boundary() -> None:
+    assert found(Pattern("loss="), b"STEP 0 END loss=3.6\n") == ["STEP 0 END loss=3.6"]
+    assert found(Pattern("[step]"), b"a[step]b\n") == ["a[step]b"]
+
+
+def test_a_literal_is_no_expression() -> None:
+    assert found(Pattern("a.c"), b"abc\na.c\n") == ["a.c"]
+
+
+def test_a_second_occurrence_can_be_the_whole_word() -> None:
+    assert found(Pattern("CALL_4"), b"CALL_42 CALL_4\n") == ["CALL_42 CALL_4"]
+
+
+@pytest.mark.parametrize("length", range(1, 20))
+def test_a_literal_of_any_length_is_found_wherever_it_stands(length: int) -> None:
+    text = "abcdefghijklmnopqrst"[:length]
+    log = b"%s\n. %s .\n%sx\n.%s" % ((text.encode(),) * 4)
+    assert found(Pattern(text), log) == [text, f". {text} .", f".{text}"]
+
+
+def test_an_expression_is_searched_in_one_line_without_its_line_end() -> None:
+    assert found(Pattern(r"SOT_CALL_\d+$", regex=True), LOG.replace(b"\n", b"\r\n")) == [
+        "START SOT_CALL_42\r",
+        "START SOT_CALL_4\r",
+        "RESTART SOT_CALL_4\r",
+    ]
+    assert found(Pattern(r"START\s+START", regex=True), b"START\nSTART\n") == []
+
+
+def test_the_name_is_the_first_group_or_what_matched() -> None:
+    line = b"x START SOT_CALL_7 y\n"
+    assert Pattern(r"START (\w+)", regex=True).match_line(line) == "SOT_CALL_7"
+    assert Pattern(r"START \w+", regex=True).match_line(line) == "START SOT_CALL_7"
+    assert Pattern(r"START (nothing)?", regex=True).match_line(line) == "START "
+    assert Pattern("START SOT_CALL_7").match_line(line) == "START SOT_CALL_7"
+
+
+def test_a_match_without_text_is_named_by_its_line() -> None:
+    assert Pattern("^", regex=True).match_line(b"STEP 3\n") == "STEP 3"
+
+
+@pytest.mark.parametrize("pattern", [Pattern("START SOT_CALL_4"), Pattern(r"^START SOT_CALL_4$", regex=True)])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\x1b[32mSTART SOT_CALL_4\x1b[0m\n",
+        b"START \x1b[1;31mSOT_\x1b[0mCALL_4\r\n",
+        b"\x1b]0;title\x07START SOT_CALL_4\n",
+        b"\x1b(BSTART SOT_CALL_4",
+    ],
+)
+def test_colours_do_not_hide_an_anchor(pattern: Pattern, line: bytes) -> None:
+    log = b"before\n\x1b[31mred\x1b[0m\n" + line
+    assert [match.start for match in Matcher(pattern).find(block_of(log))] == [len(log) - len(line)]
+
+
+def test_bytes_that_are_no_utf8_are_no_problem() -> None:
+    log = b"\xff\xfe START caf\xc3\xa9 \xff\x00\n"
+    assert found(Pattern("START café"), log[3:-4] + b"\n") == ["START café"]
+    (match,) = Matcher(Pattern(r"START (\S+ .)", regex=True)).find(block_of(log))
+    assert match == (0, "café \N{REPLACEMENT CHARACTER}")
+
+
+@pytest.mark.parametrize("regex", [False, True])
+def test_an_empty_pattern_is_wrong_usage(*, regex: bool) -> None:
+    with pytest.raises(UsageError, match="empty"):
+        Matcher(Pattern("", regex))
+
+
+def test_a_literal_over_two_lines_is_wrong_usage() -> None:
+    with pytest.raises(UsageError, match="spans lines"):
+        Matcher(Pattern("a\nb"))
+
+
+def test_a_broken_expression_is_wrong_usage_and_says_where() -> None:
+    with pytest.raises(UsageError, match=r"'é\(START' is not a regular expression: .*at position 2"):
+        Matcher(Pattern("é(START", regex=True))
+
+
+@pytest.mark.parametrize("text", ["(" * 5000 + ")" * 5000, "a{99999999999999999999}", "(?u)a", "[[a]"])
+def test_an_odd_expression_never_ends_in_another_error(text: str) -> None:
+    with suppress(UsageError):  # some of them are expressions to one Python and not to another
+        Matcher(Pattern(text, regex=True))
+
+
+def test_nothing_is_found_in_nothing() -> None:
+    assert Matcher(Pattern("a")).find(block_of(b"")) == []
+    assert Matcher(Pattern(".", regex=True)).find(block_of(b"")) == []
+
+
+# -- the fast way is the plain way ---------------------------------------------------------------------------------------
+
+WORDS = [
+    "START",
+    "STEP",
+    "SOT_CALL_4",
+    "SOT_CALL_42",
+    " ",
+    "  ",
+    "a",
+    "\x1b[31m",
+    "\x1b[0m",
+    "0",
+    "_",
+    "é",
+    "\r",
+    "\n",
+    "\n",
+    "S",
+]
+TEXTS = st.lists(st.sampled_from(WORDS) | st.text("STAR \n\x1b[m_4", max_size=6), max_size=40).map("".join)
+LITERALS = st.sampled_from(["START", "SOT_CALL_4", "START SOT_CALL_4", "S", "_", " ", "é", "T S"])
+ATOMS = st.sampled_from(
+    [
+        "S",
+        "T",
+        "START",
+        "STEP",
+        " ",
+        r"\d",
+        r"\w+",
+        ".",
+        "^",
+        "$",
+        r"\b",
+        "[A-S]",
+        "a?",
+        "4*",
+        "(?=SOT)",
+        "(?<=_)",
+        r"(?i:start)",
+    ]
+)
+EXPRESSIONS = st.recursive(
+    ATOMS,
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=4).map("".join),
+        st.lists(inner, min_size=1, max_size=3).map(lambda parts: f"({'|'.join(parts)})"),
+        inner.map(lambda part: f"(?:{part})?"),
+        inner.map(lambda part: f"(?:{part}){{1,2}}"),
+        inner.map(lambda part: f"(?:{part}){{2}}"),
+        inner.map(lambda part: f"(?!{part})"),
+    ),
+    max_leaves=8,
+)
+
+
+@given(TEXTS, LITERALS)
+@example("SOT_CALL_42 SOT_CALL_4", "SOT_CALL_4")
+def test_a_block_gives_the_lines_that_the_plain_way_gives_for_a_literal(text: str, literal: str) -> None:
+    pattern = Pattern(literal)
+    assert Matcher(pattern).find(block_of(text.encode())) == plainly(pattern, text.encode())
+
+
+@given(TEXTS, EXPRESSIONS, st.booleans())
+def test_a_block_gives_the_lines_that_the_plain_way_gives_for_an_expression(
+    text: str, expression: str, caseless: bool
+) -> None:
+    pattern = Pattern(f"(?i){expression}" if caseless else expression, regex=True)
+    assert Matcher(pattern).find(block_of(text.encode())) == plainly(pattern, text.encode())
+
+
+@given(TEXTS, EXPRESSIONS, st.booleans())
+def test_a_line_that_matches_holds_one_of_the_texts_it_must_hold(text: str, expression: str, caseless: bool) -> None:
+    expression = f"(?i){expression}" if caseless else expression
+    needed = required_literals(expression.encode())
+    for line in text.encode().splitlines():
+        if needed is not None and re.search(expression.encode(), line):
+            assert any(part in line for part in needed)
+
+
+@pytest.mark.parametrize(
+    ("expression", "needed"),
+    [
+        (r"^START (SOT_CALL_\d+)$", {b"START SOT_CALL_"}),
+        (r"START \d+|STEP \d+", {b"START ", b"STEP "}),
+        (r"(?:START|END) SOT", {b"START SOT", b"END SOT"}),
+        (r"\d+ (?P<n>loss)=(?:a|b)?", {b" loss="}),
+        (r"(?i)AB1", {b"ab1", b"aB1", b"Ab1", b"AB1"}),
+        (r"(START)+ x", {b"START"}),
+        (r"(?=.*long)a", {b"long"}),
+    ],
+)
+def test_the_texts_that_an_expression_needs_are_taken_out_of_it(expression: str, needed: set[bytes]) -> None:
+    assert set(required_literals(expression.encode()) or ()) == needed
+
+
+@pytest.mark.parametrize("expression", [r"\d+", r"x|", r"(?:START)?", r"[ab]", r"", r"(?!START)", r".*"])
+def test_an_expression_that_needs_no_text_is_told_apart(expression: str) -> None:
+    assert required_literals(expression.encode()) is None
+
+
+def test_without_the_parser_of_expressions_lines_are_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN a Python whose private parser has gone
+    def gone(name: str) -> object:
+        raise ImportError(name)
+
+    monkeypatch.setattr("memlens.scanner.literals.importlib.import_module", gone)
+    # WHEN lines are looked for
+    pattern = Pattern(r"^START (SOT_CALL_\d+)", regex=True)
+    # THEN nothing is known beforehand, and the same lines are found
+    assert required_literals(pattern.compiled.pattern) is None
+    assert [match.name for match in Matcher(pattern).find(block_of(LOG))] == ["SOT_CALL_42", "SOT_CALL_4"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1000])
+def test_pieces_of_any_size_give_the_same_lines(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    text = LOG * 20 + b"START SOT_CALL_4 and the line goes on " * 50 + b"\n" + b"no end of line: START SOT_CALL_4"
+    patterns = [Pattern("START SOT_CALL_4"), Pattern(r"\d+ START", regex=True), Pattern(r"\d{3}", regex=True)]
+    whole = [anchors_in_block(Matcher(pattern), block_of(text), 100, 11) for pattern in patterns]
+    monkeypatch.setattr(bytesearch, "PIECE", size)
+    assert [anchors_in_block(Matcher(pattern), block_of(text), 100, 11) for pattern in patterns] == whole
+    for pattern, (offsets, lines, names) in zip(patterns, whole, strict=True):
+        plain = plainly(pattern, text)
+        assert offsets == [100 + match.start for match in plain]
+        assert lines == [11 + text.count(b"\n", 0, match.start) for match in plain]
+        assert names == [match.name for match in plain]
+
+
+def test_a_text_that_stands_everywhere_is_found_everywhere() -> None:
+    text = b"aaaa bbbb\n" * 30_000
+    assert [match.start for match in Matcher(Pattern("bbbb")).find(block_of(text))] == list(range(0, len(text), 10))
+
+
+def test_a_line_of_megabytes_is_searched_as_a_whole() -> None:
+    text = b"x\n" + b"a " * 1_000_000 + b"START LOSS" + b" b" * 1_000_000 + b"\nSTART LOSS\n"
+    assert [m.start for m in Matcher(Pattern("START LOSS")).find(block_of(text))] == [2, len(text) - 11]
+
+
+# -- anchors of a log ----------------------------------------------------------------------------------------------------
+
+
+class Blockwise(MemorySource):
+    """Memory that gives its text in small blocks, as a file does in large ones."""
+
+    def __init__(self, text: bytes, size: int) -> None:
+        super().__init__(text)
+        self.size, self.reads = size, 0
+
+    def blocks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+        self.reads += 1
+        offset = 0
+        for line in self.text.splitlines(keepends=True):
+            yield offset, line
+            offset += len(line)
+
+
+class Piped(MemorySource):
+    """Memory that says that it cannot be read again."""
+
+    @property
+    def rereadable(self) -> bool:
+        return False
+
+
+def log_of(text: bytes, source: Callable[[bytes], MemorySource] = MemorySource, **columns: object) -> EventLog:
+    facts = Facts(bytes=len(text), lines=text.count(b"\n"))
+    return EventLog.from_rows([], source=source(text), facts=facts, **columns)
+
+
+def test_anchors_of_a_log_have_exact_places_over_all_blocks() -> None:
+    log = log_of(LOG, lambda text: Blockwise(text, 1))
+    anchor = find_anchor(log, Pattern("START SOT_CALL_4"))
+    assert anchor.lines == (4, 6)
+    assert [LOG[offset:].split(b"\n")[0] for offset in anchor.offsets] == [
+        b"START SOT_CALL_4",
+        b"69: START SOT_CALL_4, again",
+    ]
+
+
+def test_several_patterns_take_one_pass() -> None:
+    log = log_of(LOG, lambda text: Blockwise(text, 1))
+    first, second = find_anchors(log, [Pattern("EPOCH 0 START"), Pattern("START SOT_CALL_42")])
+    assert (first.lines, second.lines) == ((1,), (2,))
+    assert isinstance(log.source, Blockwise)
+    assert log.source.reads == 1
+
+
+def test_what_came_into_the_log_after_it_was_read_is_no_part_of_it() -> None:
+    log = log_of(LOG).without_cache(source=Blockwise(LOG + LOG, 1))
+    assert find_anchor(log, Pattern("EPOCH 0 START")).lines == (1,)
+
+
+def test_an_anchor_named_when_reading_needs_no_second_reading() -> None:
+    known = Anchor(Pattern("x"), (5,), (2,), ("x",))
+    assert find_anchor(log_of(LOG, Piped, anchors=(known,)), Pattern("x")) is known
+
+
+def test_a_pipe_cannot_be_searched_again_and_the_error_says_what_to_do() -> None:
+    with pytest.raises(InputError, match="cannot be searched again") as error:
+        find_anchor(log_of(LOG, Piped), Pattern("x"))
+    assert "when reading" in error.value.hint
