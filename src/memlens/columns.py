@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     _Indices = NDArray[np.int32] | Ints
 
-__all__ = ["NOTHING", "SET", "TAKE", "USE", "Aligned", "Symbols", "align", "chain", "last_by_key", "pair"]
+__all__ = ["NOTHING", "SET", "TAKE", "USE", "Aligned", "Symbols", "align", "chain", "last_by_key", "mix", "pair"]
 
 #: What a row does with its key: nothing; become the latest row that set it; ask for that row; ask for it and clear the key.
 NOTHING, SET, USE, TAKE = 0, 1, 2, 3
@@ -139,6 +139,14 @@ class Aligned(NamedTuple):
 
     partner: Ints
     saved: Ints
+
+
+def mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Numbers of 64 bits sent to others that look random (the finaliser of SplitMix64), one to one."""
+    words = words + np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
 
 
 def align(
