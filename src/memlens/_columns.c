@@ -294,24 +294,32 @@ static inline int64_t times(int64_t a, int64_t b)
 /* Set the bits from `from` up to, not including, `to`. */
 static inline void set_bits(uint64_t *words, size_t from, size_t to)
 {
-    while (from < to) {
-        size_t bit = from & 63, stop = to - from < 64 - bit ? bit + (to - from) : 64;
-        words[from >> 6] |= (stop == 64 ? ~UINT64_C(0) : (UINT64_C(1) << stop) - 1) & (~UINT64_C(0) << bit);
-        from += stop - bit;
-    }
+    if (from == to)
+        return;
+    uint64_t first = ~UINT64_C(0) << (from & 63), last = ~UINT64_C(0) >> (63 - ((to - 1) & 63));
+    size_t word = from >> 6, last_word = (to - 1) >> 6;
+    for (; word < last_word; word++, first = ~UINT64_C(0))
+        words[word] |= first;
+    words[word] |= first & last;
 }
 
-static inline int64_t worth_of_marks(uint64_t differing, const int64_t *worth)
+/* Which of the four marks are equal, a bit each. */
+static inline unsigned equal_marks(uint64_t one, uint64_t two)
 {
-    int64_t sum = 0;
-    for (int mark = 0; mark < 4; mark++)
-        sum += (differing >> (16 * mark) & 0xffff) ? 0 : worth[mark];
-    return sum;
+    const uint64_t low = UINT64_C(0x7fff7fff7fff7fff);
+    uint64_t differing = one ^ two, equal = ~(((differing & low) + low) | differing | low) >> 15;
+    return (unsigned)(equal | equal >> 15 | equal >> 30 | equal >> 45) & 15;
 }
 
 static void fill(grid *g)
 {
-    int64_t *best = g->best;
+    int64_t *best = g->best, marks[16];
+    for (int equal = 0; equal < 16; equal++) {
+        marks[equal] = 0;
+        for (int mark = 0; mark < 4; mark++)
+            if (equal >> mark & 1)
+                marks[equal] = plus(marks[equal], g->worth[4 + mark]);
+    }
     Py_ssize_t filled = g->last ? (Py_ssize_t)g->last[0] : g->width; /* columns that `best` is known for */
     for (Py_ssize_t j = 0; j <= g->width; j++)
         best[j] = g->before ? g->before[j] : 0;
@@ -344,13 +352,13 @@ static void fill(grid *g)
                 break;
             int64_t value = plus(over_left, saves[g->column_held[j] ? 1 : 0]);
             if (g->scale)
-                value = plus(value, worth_of_marks(g->row_marks[row] ^ g->column_marks[j], g->worth + 4));
+                value = plus(value, marks[equal_marks(g->row_marks[row], g->column_marks[j])]);
             if (value > best[j + 1] && !(running && value <= run)) {
                 running = 1;
                 run = value;
                 at = j + 1;
                 if (begun)
-                    set_bits(begun, (size_t)(at - lo), (size_t)(at - lo) + 1);
+                    begun[(at - lo) >> 6] |= UINT64_C(1) << ((at - lo) & 63);
             }
         }
     }

@@ -37,7 +37,7 @@ __all__ = ["EXACT_CELLS", "Alignment", "Inexact", "align"]
 #: Tables of up to so many cells are solved as a whole, however many there are …
 EXACT_CELLS = 1 << 21
 #: … and larger ones as long as no more than this is spent on all of them.
-_CELLS_OF_ONE = 1 << 26
+_CELLS_OF_ONE = 1 << 28
 _CELLS_OF_ALL = 1 << 31
 #: Rows on each side of a cut that are aligned again.
 _REACH = 256

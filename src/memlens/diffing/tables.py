@@ -29,9 +29,9 @@ __all__ = ["Corridor", "Problem", "least_cost", "solve", "unordered_costs_of"]
 #: Cells of the tables that are filled by one call: what is gathered for it is small, and between calls a signal is heard.
 _CELLS_OF_A_CALL = 1 << 28
 #: Cells that are filled to solve a problem exactly, a row at a time, at most; a row takes at least as long as so many cells.
-_CELLS, _CELLS_OF_A_ROW = 1 << 26, 1 << 11
+_CELLS, _CELLS_OF_A_ROW = 1 << 28, 1 << 9
 #: Cells that are filled to bound its cost, about, and rows of a stretch, at least.
-_CELLS_OF_BOUND, _STRETCH = 1 << 27, 1 << 10
+_CELLS_OF_BOUND, _STRETCH = 1 << 29, 1 << 10
 
 
 @dataclass(frozen=True, eq=False)
