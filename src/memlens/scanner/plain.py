@@ -7,7 +7,7 @@ so that only the lines that hold it cost anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -26,7 +26,7 @@ __all__ = ["ANSI", "WINDOW", "Header", "PlainScanner", "Rows", "Scan", "matches_
 ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 #: Bytes before a match in which its header is looked for.
 WINDOW = 400
-_MOST, _LOW = (1 << 63) - 1, 1 << 63
+_MOST = (1 << 63) - 1
 _LONGEST = (1 << 23) - 1
 _NO_DIGITS = bytes(byte for byte in range(256) if byte not in b"0123456789")
 
@@ -114,24 +114,29 @@ class Header:
         if texts:
             raise ValueError(f"{form.name}: {texts[0]} is text, and a header gives numbers alone")
         self.last = _last_byte(regex)
-        self._numbers = [(group.number, number_of(group)) for group in self.groups]
 
-    def before(self, text: bytes) -> list[int] | None:
-        """The values of the header that ends right at the end of ``text``, colours ignored."""
+    def before(self, text: bytes) -> re.Match[bytes] | None:
+        """The header that ends right at the end of ``text``, colours ignored."""
         window = text[-WINDOW:]
-        match = self.pattern.search(ANSI.sub(b"", window) if b"\x1b" in window else window)
-        return match and [-1 if (text := match[k]) is None else number(text) for k, number in self._numbers]
+        return self.pattern.search(ANSI.sub(b"", window) if b"\x1b" in window else window)
 
-    def nearest(self, text: bytes, low: int, high: int) -> list[int] | None:
-        """The values of the last header that ends in ``text[low + 1 : high + 1]``, searched from the end."""
+    def values(self, matches: Sequence[re.Match[bytes] | None]) -> NDArray[np.int64]:
+        """The values of headers, int64 of shape (matches, groups); -1 where there is none."""
+        none = (None,) * self.pattern.groups
+        texts: list[tuple[bytes | None, ...]] = [none if match is None else match.groups() for match in matches]
+        columns = [numbers([of_match[group.number - 1] for of_match in texts], group) for group in self.groups]
+        return np.stack(columns, 1) if columns else np.empty((len(texts), 0), np.int64)
+
+    def nearest(self, text: bytes, low: int, high: int) -> re.Match[bytes] | None:
+        """The last header that ends in ``text[low + 1 : high + 1]``, searched from the end."""
         if self.last is None:
             raise ValueError(f"what a header ends with cannot be told from {self.pattern.pattern!r}")
         end = high
         while (end := text.rfind(self.last, low, end)) >= low:
             window = text[max(end + 1 - WINDOW, 0) : end + 1]
-            values = self.before(window[window.rfind(b"\n") + 1 :])
-            if values is not None:
-                return values
+            match = self.before(window[window.rfind(b"\n") + 1 :])
+            if match is not None:
+                return match
         return None
 
 
@@ -145,21 +150,28 @@ def _last_byte(regex: bytes) -> bytes | None:
     return bytes([items[-1][1]]) if items and str(items[-1][0]) == "LITERAL" else None
 
 
-def number_of(group: Group) -> Callable[[bytes], int]:
-    """What makes a number of the text of a group that is no :attr:`~Conversion.TEXT`."""
+def numbers(texts: Sequence[bytes | None], group: Group) -> NDArray[np.int64]:
+    """The values of the texts of a group that is no :attr:`~Conversion.TEXT`, int64."""
+    given = [text for text in texts if text is not None]
+    if len(given) < len(texts):
+        found = np.full(len(texts), -1, np.int64)
+        found[[text is not None for text in texts]] = numbers(given, group)
+        return found
     if group.conversion is Conversion.WORD:
-        return {word: index for index, word in enumerate(group.words)}.__getitem__
+        words = {word: index for index, word in enumerate(group.words)}
+        return np.array([words[text] for text in given], np.int64)
     if group.conversion is Conversion.HEXADECIMAL:
-        return lambda text: (int(text, 16) + _LOW & (1 << 64) - 1) - _LOW  # the same bits, signed
+        return np.array([int(text, 16) for text in given], np.uint64).view(np.int64)
     if group.conversion is Conversion.DIGITS:
-        return lambda text: int(text.translate(None, _NO_DIGITS))
-    return _decimal
+        given = [text.translate(None, _NO_DIGITS) for text in given]
+    elif max(map(len, given), default=0) > 18:
+        return np.array([_decimal(text) for text in given], np.int64)
+    return np.array(list(map(int, given)), np.int64)
 
 
 def _decimal(text: bytes) -> int:
-    if len(text) < 19:
-        return int(text)
-    number = min(int(text.lstrip(b"-0")[:20] or b"0"), _MOST)  # int() refuses thousands of digits
+    """A number of any length, at most 2**63-1; ``int`` refuses thousands of digits."""
+    number = min(int(text.lstrip(b"-0")[:20] or b"0"), _MOST)
     return -number if text.startswith(b"-") else number
 
 
@@ -178,14 +190,14 @@ def matches_in(text: bytes, form: LineFormat, *, once: bool) -> Iterator[tuple[i
         at = text.find(literal, high + 1)
 
 
-def _values(found: Sequence[tuple[int, re.Match[bytes]]], group: Group) -> list[int]:
-    """The values of one group of matches and the starts of their lines."""
+def _values(found: Sequence[tuple[int, re.Match[bytes]]], group: Group) -> NDArray[np.int64]:
+    """The values of one group of matches in lines that start where is given, int64."""
     number = group.number
     if group.conversion is Conversion.TEXT:
         spans = ((low, *match.span(number)) for low, match in found)
-        return [-1 if a < 0 else low + a | min(b - a, _LONGEST) << 40 for low, a, b in spans]
-    convert = number_of(group)
-    return [-1 if (text := match[number]) is None else convert(text) for _, match in found]
+        texts = [-1 if a < 0 else low + a | min(b - a, _LONGEST) << 40 for low, a, b in spans]
+        return np.array(texts, np.int64)
+    return numbers([match[number] for _, match in found], group)
 
 
 class PlainScanner:
@@ -211,8 +223,8 @@ class PlainScanner:
         """The values of the last header of ``block[begin:end]``."""
         assert self._header is not None
         text = block[begin:end].tobytes()
-        values = self._header.nearest(text, 0, len(text))
-        return None if values is None else np.array(values, np.int64)
+        header = self._header.nearest(text, 0, len(text))
+        return None if header is None else self._header.values([header])[0]
 
     def _rows_of(self, index: int, text: bytes) -> NDArray[np.int64]:
         """Rows of one scan: format, start, end, start of the line, values, header; positions are those of the text."""
@@ -228,8 +240,8 @@ class PlainScanner:
         for column, group in enumerate(self._groups[index], 4):
             rows[:, column] = _values(found, group)
         if scan.header == "before" and self._header is not None:
-            before, none = self._header.before, [-1] * self._header_width
-            rows[:, 4 + self._width :] = [before(match.string[: match.start()]) or none for _, match in found]
+            headers = [self._header.before(match.string[: match.start()]) for _, match in found]
+            rows[:, 4 + self._width :] = self._header.values(headers)
         return rows
 
     def _covered(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -249,11 +261,14 @@ class PlainScanner:
         wanted = [index for index, scan in enumerate(self._scans) if scan.header == "nearest"]
         if self._header is None or not wanted:
             return
-        values, low = [-2] * self._header_width, 0
-        for row in np.flatnonzero(np.isin(rows[:, 0], wanted)):
-            high = int(rows[row, 1])
-            values, low = self._header.nearest(text, low, high) or values, high
-            rows[row, 4 + self._width :] = values
+        row_numbers, low = np.flatnonzero(np.isin(rows[:, 0], wanted)), 0
+        headers: list[re.Match[bytes] | None] = [None]
+        for high in rows[row_numbers, 1].tolist():
+            headers.append(self._header.nearest(text, low, high) or headers[-1])
+            low = high
+        values = self._header.values(headers[1:])
+        values[[header is None for header in headers[1:]]] = -2
+        rows[row_numbers, 4 + self._width :] = values
 
 
 def to_rows(
