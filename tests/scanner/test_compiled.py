@@ -267,3 +267,12 @@ def test_any_small_header_finds_what_re_finds(regex: str, text: bytes) -> None:
     except (re.error, ValueError):
         return
     assert_same(scanner, text.replace(b"0", b"0x"))
+
+
+def test_the_nearest_header_costs_no_more_than_going_over_the_text_once() -> None:
+    text = np.frombuffer(
+        b"Running AD API: x [1]\n" * 200_000, np.uint8
+    )  # each of them looks for the header of another line
+    scanner = Scanner([Scan(CALL, "nearest")], header=HEADER, header_values=("thread",))
+    assert (scanner.scan(text, 0, len(text)).header == -2).all()
+    assert scanner.last_header(text, 0, len(text)) is None
