@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.inputs.kineto.intervals import innermost
+from memlens.inputs.kineto.owners import innermost
 
 intervals = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12), st.integers(0, 8)), max_size=20)
 moments = st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 22)), max_size=20)
