@@ -90,8 +90,7 @@ def _for_a_worker(order: Order) -> bool:
 def _shared_out(path: str, how: ReadAs) -> bool:
     """Whether the reader shares a large file out: plain text of Paddle."""
     from memlens.inputs.file_source import open_source
-    from memlens.inputs.reading import recognise
-    from memlens.inputs.registry import PADDLE
+    from memlens.inputs.registry import PADDLE, recognise
 
     try:
         with closing(open_source(path)) as source, closing(source.open()) as stream:

@@ -56,7 +56,7 @@ def read(
     strict: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> EventLog:
-    """Read a log of Paddle; see :func:`memlens.inputs.reading.read` for any input.
+    """Read a log of Paddle; see :func:`memlens.inputs.read` for any input.
 
     Args:
         where: A path, ``-`` for standard input, a URL, an open binary file, or any of these as a source.  Compressed input is known
