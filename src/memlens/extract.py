@@ -246,7 +246,8 @@ def events_only(text: bytes, anchors: Sequence[Matcher] = ()) -> bytes:
         text: Whole lines.
         anchors: Lines to keep as well.
     """
-    from memlens.inputs.paddle.decode import PAD, decode
+    from memlens.inputs.blocks import PAD
+    from memlens.inputs.paddle.decode import decode
     from memlens.inputs.paddle.headers import HeaderReader
 
     block = np.frombuffer(text, np.uint8)

@@ -43,6 +43,9 @@ class ByteStream(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def fileno(self) -> int:
+        return self._file.fileno()
+
     def close(self) -> None:
         if self._file is not sys.stdin.buffer:
             self._file.close()
