@@ -232,7 +232,6 @@ def test_made_rows_are_read_as_line_by_line(made: list[bytes], ends: bool) -> No
 def test_it_does_not_matter_where_blocks_end(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (shared / FOLDER / LOGS[0]).read_bytes()
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 10)
-    monkeypatch.setattr(blocks, "DENSE_BYTES", 1 << 9)
     assert_as_plain(text)
 
 

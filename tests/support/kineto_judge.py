@@ -9,13 +9,14 @@ from plain_kineto import Event, PlainLog, read_plain
 
 from memlens.events import EventLog, Kind
 from memlens.inputs.file_source import open_source
+from memlens.inputs.input_format import Request
 from memlens.inputs.kineto.reader import read_kineto
 
 __all__ = ["assert_as_plain", "read_bytes"]
 
 
 def read_bytes(text: bytes) -> list[EventLog]:
-    return read_kineto(open_source(io.BytesIO(text)))
+    return read_kineto(open_source(io.BytesIO(text)), Request())
 
 
 def assert_as_plain(text: bytes, logs: list[EventLog]) -> None:

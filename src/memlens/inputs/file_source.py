@@ -11,8 +11,8 @@ import numpy as np
 
 from memlens.errors import InputError
 from memlens.inputs.blocks import Blocks
+from memlens.inputs.remote import is_url, local_path
 from memlens.inputs.streams import ByteStream, open_bytes
-from memlens.inputs.urls import is_url, local_path
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,6 +18,7 @@ from memlens.events import EventLog
 from memlens.facts import Facts, LineSample, OutOfMemory
 from memlens.inputs.blocks import Blocks
 from memlens.inputs.growing import GrowingColumn
+from memlens.inputs.input_format import InputFormat
 from memlens.inputs.rmm_rows import FAILURE, HEADER, ROW, Rows, read_rows
 from memlens.windows.patterns import Anchor, Matcher, anchors_in_block
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from memlens.inputs.file_source import FileSource
     from memlens.windows.patterns import Pattern
 
-__all__ = ["looks_like", "read_rmm"]
+__all__ = ["FORMAT", "looks_like", "read_rmm"]
 
 _DEVICE = re.compile(r"\.dev(\d{1,4})(?=\.|\Z)")
 _OLD_HEADER = b"Event Type,Device ID,Address,Stream,Size (bytes)"
@@ -256,3 +257,17 @@ def _over_midnight(time_us: NDArray[np.int64]) -> NDArray[np.int64]:
         return time_us
     days = np.cumsum((step < -_HALF_DAY_US).astype(np.int64) - (step > _HALF_DAY_US))
     return time_us + days * _DAY_US
+
+
+FORMAT = InputFormat(
+    "rmm",
+    "an RMM log",
+    "the CSV log of RAPIDS Memory Manager, alone or amid other text",
+    "5563,10:29:36.035871,allocate,0x55639e0c6630,4096,0",
+    lambda head: "it holds RMM's header or whole rows of its log" if looks_like(head) else "",
+    lambda source, request: read_rmm(
+        source, patterns=request.patterns, strict=request.strict, progress=request.progress
+    ),
+    "those that were asked for",
+    layers=("rmm",),
+)

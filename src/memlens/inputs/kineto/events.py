@@ -337,9 +337,11 @@ def _thousandths(numbers: Sequence[msgspec.Raw]) -> Integers:
     if np.diff(ends, prepend=-1).max(initial=0) > _LONGEST_NUMBER + 1:
         raise ValueError
     values = np.fromstring(text.replace(b".", b""), np.int64, sep=" ")
-    if np.any(values // 10**decimals > _MOST_TIME):
+    if np.any(values // 10**decimals > _MOST_TIME):  # so that what follows stays within int64
         raise ValueError
     thousandths: Integers = values * 10 ** np.maximum(3 - decimals, 0) // 10 ** np.maximum(decimals - 3, 0)
+    if np.any(thousandths > _MOST_TIME * 1000):
+        raise ValueError
     return thousandths
 
 

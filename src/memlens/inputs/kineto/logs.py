@@ -14,24 +14,24 @@ What is decided here, and why:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.errors import InputError
-from memlens.events import EventLog, Kind
-from memlens.facts import Facts, Mark, OutOfMemory, StatLines
+from memlens.facts import Kind, Mark, OutOfMemory, StatLines
+from memlens.inputs.builder import Builder
 from memlens.inputs.kineto.events import UNKNOWN, Changes, SpanKind
 from memlens.inputs.kineto.owners import owners_of
-from memlens.inputs.numbered_source import NumberedSource
+from memlens.source import NumberedSource
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from memlens.events import EventLog
+    from memlens.inputs.input_format import Request
     from memlens.inputs.kineto.events import Events, Failure
     from memlens.inputs.kineto.owners import OwnerNames
 
@@ -43,11 +43,10 @@ __all__ = ["CPU", "device_name", "make_logs"]
 CPU = -1
 _CPU_TYPE = 0
 _NO_ADDRESS = (1 << 64) - 1
-_MOST_BYTES = float(1 << 62)
 _KINDS = {0: "CPU", 1: "GPU", 6: "GPU", 9: "XLA", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}
 
 
-def make_logs(events: Events, name: str, *, base: int, size: int, cut_short: str) -> list[EventLog]:
+def make_logs(events: Events, name: str, request: Request, *, base: int, size: int, cut_short: str) -> list[EventLog]:
     """The logs of a trace, by rising device number, the CPU's (:data:`CPU`) first.
 
     Two kinds of accelerators may have the same number: 1000 times PyTorch's number of the kind is then added to all but the first.
@@ -55,20 +54,16 @@ def make_logs(events: Events, name: str, *, base: int, size: int, cut_short: str
     Args:
         events: What was read of it, with at least one change of memory.
         name: The input, as the user named it.
+        request: What is wanted of it.
         base: Nanoseconds since 1970 at the zero of the trace's clock.
         size: Bytes of the input, uncompressed.
         cut_short: Why the trace ended early, or ``""``.
     """
     changes, spans = events.changes, events.spans
-    if float(np.abs(changes.size).sum(dtype=np.float64)) > _MOST_BYTES:
-        raise InputError(
-            f"{name}: the sizes add up to more than 4 EiB", "No run allocates that much: the trace is damaged."
-        )
     annotations = np.flatnonzero(spans.kind == SpanKind.ANNOTATION)
     annotations = annotations[np.argsort(spans.start[annotations], kind="stable")]
     texts = events.texts
     trace = _Trace(
-        name,
         changes,
         owners_of(changes, spans, texts),
         np.array([thread for _, thread in events.tracks], np.int64)[changes.track],
@@ -77,20 +72,16 @@ def make_logs(events: Events, name: str, *, base: int, size: int, cut_short: str
         spans.start[annotations],
         [texts[number] for number in spans.name[annotations].tolist()],
         sorted(events.failures, key=lambda failure: failure.time),
-        Facts(
-            bytes=size,
-            malformed=events.malformed,
-            malformed_samples=tuple(events.samples),
-            cut_short=cut_short,
-            layer="kineto",
-        ),
+        {"bytes": size, "malformed": events.malformed, "malformed_samples": tuple(events.samples), "layer": "kineto"},
     )
     logs: dict[int, EventLog] = {}
     for kind, device in sorted(set(zip(changes.kind.tolist(), changes.device.tolist(), strict=True))):
         number = CPU if kind == _CPU_TYPE else device
         while number in logs:
             number = max(number, 0) + 1000 * max(kind, 1)
-        logs[number] = _make_log(trace, number, kind, device)
+        facts, columns = _columns_of(trace, number, kind, device)
+        builder = Builder(NumberedSource(name), request, {})
+        logs[number] = builder.finish(cut_short=cut_short, facts=facts, columns=columns)
     return [logs[number] for number in sorted(logs)]
 
 
@@ -98,7 +89,6 @@ class _Trace(NamedTuple):
     """What was read of one trace.
 
     Attributes:
-        name: The input, as the user named it.
         changes: The changes of memory on all devices.
         owners: Their owners.
         thread: Their threads, int64.
@@ -109,7 +99,6 @@ class _Trace(NamedTuple):
         facts: What is the same for all devices.
     """
 
-    name: str
     changes: Changes
     owners: OwnerNames
     thread: Integers
@@ -117,7 +106,7 @@ class _Trace(NamedTuple):
     marked: Integers
     marks: Sequence[str]
     failures: Sequence[Failure]
-    facts: Facts
+    facts: Mapping[str, Any]
 
 
 def device_name(kind: int, device: int) -> str:
@@ -126,7 +115,8 @@ def device_name(kind: int, device: int) -> str:
     return name if kind == _CPU_TYPE else f"{name} {device}"
 
 
-def _make_log(trace: _Trace, number: int, kind: int, device: int) -> EventLog:
+def _columns_of(trace: _Trace, number: int, kind: int, device: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The facts of one device, and the columns and other fields of its log."""
     changes = trace.changes
     rows = np.flatnonzero((changes.kind == kind) & (changes.device == device))
     rows = rows[np.argsort(changes.time[rows], kind="stable")]
@@ -158,34 +148,31 @@ def _make_log(trace: _Trace, number: int, kind: int, device: int) -> EventLog:
     thread = trace.thread[rows]
     owner = joined(trace.owners.owner[rows], -1)
     has_owners = bool((owner >= 0).any())
-    facts = replace(
-        trace.facts,
-        lines=len(trace.marks) + len(rows) + len(failures),
-        threads=tuple(sorted(set(np.unique(thread).tolist()) - {-1})),
-        opening=len(opening),
-        hints={} if has_addresses else {"no_addresses": int(offset[0]) + 1},
-        ooms=tuple(map(_out_of_memory, failures, failure_offset.tolist())),
-        stat_lines=_stat_lines(
+    facts = {
+        **trace.facts,
+        "lines": len(trace.marks) + len(rows) + len(failures),
+        "threads": tuple(sorted(set(np.unique(thread).tolist()) - {-1})),
+        "opening": len(opening),
+        "hints": {} if has_addresses else {"no_addresses": int(offset[0]) + 1},
+        "ooms": tuple(map(_out_of_memory, failures, failure_offset.tolist())),
+        "stat_lines": _stat_lines(
             offset, change, allocated - (rest if kind == _CPU_TYPE else 0), allocated != UNKNOWN, number
         ),
-    )
-    return EventLog(
-        kind=joined(is_free.astype(np.int8), np.where(reserved > 0, Kind.RESERVE, Kind.RELEASE), kinds),
-        size=joined(size, np.abs(reserved), sizes),
-        addr=joined(addr, 0, np.array(addresses, np.uint64)),
-        offset=offsets,
-        time_us=joined(trace.time_us[rows], trace.time_us[rows[at]]),
-        thread=joined(thread, thread[at]),
-        owner=owner if has_owners else None,
-        owner_names=trace.owners.names if has_owners else (),
-        device=number,
-        marks=tuple(
-            Mark(offset, offset + 1, text) for offset, text in zip(mark_offset.tolist(), trace.marks, strict=True)
-        ),
-        line=offsets + 1,
-        source=NumberedSource(trace.name),
-        facts=facts,
-    )
+    }
+    marks = zip(mark_offset.tolist(), trace.marks, strict=True)
+    return facts, {
+        "kind": joined(is_free.astype(np.int8), np.where(reserved > 0, Kind.RESERVE, Kind.RELEASE), kinds),
+        "size": joined(size, np.abs(reserved), sizes),
+        "addr": joined(addr, 0, np.array(addresses, np.uint64)),
+        "offset": offsets,
+        "line": offsets + 1,
+        "time_us": joined(trace.time_us[rows], trace.time_us[rows[at]]),
+        "thread": joined(thread, thread[at]),
+        "owner": owner if has_owners else None,
+        "owner_names": trace.owners.names if has_owners else (),
+        "device": number,
+        "marks": tuple(Mark(offset, offset + 1, text) for offset, text in marks),
+    }
 
 
 def _numbered_by_time(*times: Integers) -> list[Integers]:

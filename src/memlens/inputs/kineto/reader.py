@@ -15,22 +15,20 @@ from typing import TYPE_CHECKING
 from memlens.errors import InputError, NoEventsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from memlens.events import EventLog
     from memlens.inputs.file_source import FileSource
+    from memlens.inputs.input_format import Request
     from memlens.inputs.kineto.events import Events
     from memlens.inputs.streams import ByteStream
-    from memlens.windows.patterns import Pattern
 
-__all__ = ["looks_like", "read_kineto"]
+__all__ = ["read_kineto"]
 
 #: Bytes read at once.
 BLOCK_BYTES = 1 << 18
 #: An event longer than this is taken for damage: a string or a bracket without its end.
 LONGEST_EVENT = 1 << 24
-_MARKS = (b'"traceEvents"', b'"schemaVersion"', b'"deviceProperties"', b'"displayTimeUnit"', b'"baseTimeNanoseconds"')
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MOST_BASE = 4 * 10**18
 _SPACE = b" \t\r\n"
 #: All up to the last place where one object ends and another one of the same list begins.
@@ -45,53 +43,35 @@ _HINT = (
 )
 
 
-def looks_like(head: bytes) -> bool:
-    """Whether an input that begins so is a trace: a JSON object with a list of trace events, or that list alone."""
-    start = head.removeprefix(_BYTE_ORDER_MARK).lstrip()
-    if start.startswith(b"["):
-        return start[1:].lstrip().startswith(b"{") and b'"ph"' in start
-    return start.startswith(b"{") and any(mark in start for mark in _MARKS)
-
-
-def read_kineto(
-    source: FileSource,
-    *,
-    patterns: Sequence[Pattern] = (),
-    strict: bool = False,
-    progress: Callable[[int], None] | None = None,
-) -> list[EventLog]:
+def read_kineto(source: FileSource, request: Request) -> list[EventLog]:
     """Read a trace.
 
     Args:
         source: The input; compressed or not.
-        patterns: Anchors that will be looked for among the annotations; checked here, found when they are asked for.
-        strict: Raise where the trace is cut short or damaged, instead of reading what there is.
-        progress: Called now and then with the bytes consumed of the input as it lies on disk.
+        request: What is wanted of it.  Anchors are looked for among the annotations when they are asked for; here they are checked only.
 
     Returns:
         A log for each device with ``[memory]`` events, by rising :attr:`~memlens.EventLog.device`; the CPU is number -1.
 
     Raises:
-        InputError: It cannot be read, or is no trace.
+        InputError: It cannot be read, or is no trace; or it is cut short or damaged, and was to be read whole.
         NoEventsError: It has no ``[memory]`` event.
         UsageError: A pattern is no regular expression.
     """
     from memlens.inputs.kineto.events import Events
     from memlens.inputs.kineto.logs import make_logs
 
-    for pattern in patterns:
+    for pattern in request.patterns:
         pattern.compiled  # noqa: B018 - a wrong pattern is said before any trace is read
     events = Events()
     walk = _Walk(events)
     with closing(source.open()) as stream:
-        problem = walk.through(stream, progress)
+        problem = walk.through(stream, request.progress)
     if not walk.listed:
         raise InputError(
             f"{source.name}: {problem or 'there is no list of trace events in this JSON file'}",
             "A trace has the key traceEvents; write one with torch.profiler's export_chrome_trace().",
         )
-    if problem and strict:
-        raise InputError(f"{source.name}: {problem}", "Leave out --strict to analyze what can be read.")
     if not events.has_changes:
         early = f" ({problem})" if problem else ""
         among = f"{events.count:,} event{'' if events.count == 1 else 's'}"
@@ -102,7 +82,7 @@ def read_kineto(
         )
         raise NoEventsError(f"{source.name}: no [memory] event among {among} of a Kineto trace{early}{odd}", _HINT)
     base = walk.base if abs(walk.base) <= _MOST_BASE else 0
-    return make_logs(events, source.name, base=base, size=walk.size, cut_short=problem)
+    return make_logs(events, source.name, request, base=base, size=walk.size, cut_short=problem)
 
 
 class _Walk:
