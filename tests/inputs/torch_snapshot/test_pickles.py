@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from snapshots import pickled
 
 from memlens.inputs.torch_snapshot import pickles
-from memlens.inputs.torch_snapshot.pickles import BadPickle, load
+from memlens.inputs.torch_snapshot.instructions import BadPickle
+from memlens.inputs.torch_snapshot.pickles import load
 
 SCALARS = (
     st.none()
@@ -300,12 +301,15 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 _JUDGE = """
 import resource, sys, time
 from memlens.errors import InputError
-from memlens.inputs.torch_snapshot.reader import read_snapshot
+from memlens.inputs.file_source import open_source
+from memlens.inputs.input_format import Request
+from memlens.inputs.torch_snapshot import FORMAT
+import memlens.inputs.torch_snapshot.reader
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 for path in sys.argv[1:]:
     began = time.process_time()
     try:
-        said = f"read: {sum(map(len, read_snapshot(path)))} events"
+        said = f"read: {sum(map(len, FORMAT.read(open_source(path), Request())))} events"
     except InputError as error:
         said = f"refused: {error.message[-120:]}"
     took = time.process_time() - began

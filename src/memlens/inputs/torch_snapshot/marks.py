@@ -20,7 +20,7 @@ import numpy as np
 
 from memlens.facts import Mark
 from memlens.inputs.torch_snapshot.entries import Action, Entries
-from memlens.inputs.torch_snapshot.texts import LONGEST_TEXT
+from memlens.inputs.torch_snapshot.values import LONGEST_TEXT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,18 +18,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.facts import Kind
+from memlens.facts import DEFAULT_POOL, Kind
 from memlens.inputs.torch_snapshot.entries import Action, Entries
-from memlens.inputs.torch_snapshot.pickles import BadPickle
+from memlens.inputs.torch_snapshot.instructions import BadPickle
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from memlens.inputs.torch_snapshot.segments import Final
 
     Ints = NDArray[np.int64]
 
-__all__ = ["DeviceEvents", "events_of"]
+__all__ = ["DeviceEvents", "events_of", "pool_name", "pools_of"]
 
 _GIVING_BACK = (Action.FREE_REQUESTED, Action.FREE_COMPLETED, Action.SEGMENT_FREE, Action.SEGMENT_UNMAP)
 #: Sums beyond 4 EiB would leave the range of the columns.
@@ -256,3 +258,54 @@ def _covering(addr: NDArray[np.uint64], begin: NDArray[np.uint64], size: Ints) -
     number = order[begin[order].searchsorted(begin[order][found[asked]])]
     holds = addr[asked] - begin[number] < size[number].astype(np.uint64)
     return asked[holds], number[holds]
+
+
+def pools_of(
+    events: DeviceEvents, entries: Entries, final: Final, pools: Sequence[tuple[int, int]]
+) -> NDArray[np.int32]:
+    """Which memory pool each event is of: the default one, or a private one (CUDA graphs, ``torch.cuda.MemPool``).
+
+    Memory that is free in one pool serves no other.  The newest torch names the pool with each entry.  Before that only the segments that are
+    there at the end name theirs: an event that lies in one of them is of its pool, unless it comes before the entry that allocated this very segment.
+    Of what lay in a segment that is gone at the end the pool is not known.
+
+    Args:
+        events: The events of a device.
+        entries: Its trace.
+        final: Its state at the end.
+        pools: The pools that entries and segments have numbers of, as torch names them.
+
+    Returns:
+        Their numbers, int32, -1 where unknown; -1 for all where there is no private pool.
+    """
+    private = [number for number, pool in enumerate(pools) if pool != (0, 0)]
+    if not (np.isin(entries.pool, private).any() or np.isin(final.segment_pool, private).any()):
+        return np.full(len(events.addr), -1, np.int32)
+    return np.where(events.pool >= 0, events.pool, _by_segment(events, entries, final))
+
+
+def pool_name(pool: tuple[int, int]) -> str:
+    """What people call a pool."""
+    return DEFAULT_POOL if pool == (0, 0) else f"private pool ({pool[0]}, {pool[1]})"
+
+
+def _by_segment(events: DeviceEvents, entries: Entries, final: Final) -> NDArray[np.int32]:
+    """The pools of the segments, at the end, that the events lie in, int32, -1 where that is not known."""
+    order = np.argsort(final.segment_addr, kind="stable")
+    begin, size, pool = (
+        final.segment_addr[order],
+        final.segment_size[order].astype(np.uint64),
+        final.segment_pool[order],
+    )
+    if not len(begin):
+        return np.full(len(events.addr), -1, np.int32)
+    # The last entry that allocated each segment, -1 where it was there before the trace.
+    since = np.full(len(begin), -1, np.int64)
+    allocs = np.flatnonzero(entries.action == Action.SEGMENT_ALLOC)
+    at = np.minimum(begin.searchsorted(entries.addr[allocs]), len(begin) - 1)
+    same = begin[at] == entries.addr[allocs]
+    np.maximum.at(since, at[same], allocs[same])
+    place = begin.searchsorted(events.addr, "right").astype(np.int64) - 1
+    segment = np.maximum(place, 0)
+    within = (place >= 0) & (events.addr - begin[segment] < size[segment]) & (events.entry >= since[segment])
+    return np.where(within, pool[segment], -1).astype(np.int32)

@@ -1,10 +1,11 @@
-"""What a pickle writes as a call: read by hand where it is a plain value all the same, and refused by name where it is not.
+"""The rarer instructions of a pickle of plain data; the frequent ones stand in the machine's loop (:mod:`memlens.inputs.torch_snapshot.pickles`).
 
-NumPy's numbers, ``OrderedDict`` and (in protocol 2) ``bytes`` are written as the name of a function and its arguments.  Nothing is imported
+Each takes the machine and the position of the instruction in its window, and gives the position of the next one.
+
+NumPy's numbers, ``OrderedDict`` and (in protocol 2) ``bytes`` are written as a call: the name of a function and its arguments.  Nothing is imported
 or called here: a name is looked up in :data:`_KNOWN`, and what the call would give is made from its arguments: a number, a dict, a text.
-Every other name ends the reading before anything else is looked at.
-
-Bytes become texts, as UTF-8; what is no UTF-8 in them is kept as lone surrogates, so that the bytes can be had back.
+Every other name ends the reading before anything else is looked at.  Bytes become texts, as UTF-8; what is no UTF-8 in them is kept as lone surrogates,
+so that the bytes can be had back.
 """
 
 from __future__ import annotations
@@ -14,16 +15,32 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from memlens.inputs.torch_snapshot.pickle_codes import UINT4, UINT8, BadPickle
-
 if TYPE_CHECKING:
     from memlens.inputs.torch_snapshot.pickles import Machine
 
-__all__ = ["CALLS", "refused"]
+    Instruction = Callable[[Machine, int], int]
+
+__all__ = ["INSTRUCTIONS", "BadPickle", "refused"]
 
 _LONGEST_NAME = 256
-_ESCAPE = "surrogateescape"
 _AS_VALUES = "Write it again with torch.cuda.memory._dump_snapshot(path), or turn such objects into numbers, texts, lists and dicts before it is pickled."
+_TEXT, _ESCAPE = "surrogatepass", "surrogateescape"
+
+
+class BadPickle(Exception):  # noqa: N818 - said in words to whoever named the file
+    """A pickle that is damaged, or that is more than plain data.
+
+    Args:
+        reason: What is wrong.
+        hostile: It asks for more than reading data.
+        hint: What to do about it, where that is not what helps with a damaged file.
+    """
+
+    def __init__(self, reason: str, *, hostile: bool = False, hint: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.hostile = hostile
+        self.hint = hint
 
 
 class _Function(Enum):
@@ -227,31 +244,84 @@ def _build(machine: Machine, pos: int) -> int:
     return pos + 1
 
 
-def _bytes1(machine: Machine, pos: int) -> int:
-    return _bytes(machine, pos + 2, machine.window[pos + 1])
+def _put(machine: Machine, pos: int, size: int) -> int:
+    machine.put(_unsigned(machine, pos, size))
+    return pos + 1 + size
 
 
-def _bytes4(machine: Machine, pos: int) -> int:
-    return _bytes(machine, pos + 5, UINT4(machine.window, pos + 1)[0])
+def _unsigned(machine: Machine, pos: int, size: int) -> int:
+    """The number of so many bytes that follows an instruction."""
+    raw: bytes = machine.window[pos + 1 : pos + 1 + size]
+    if len(raw) < size:
+        raise IndexError
+    return int.from_bytes(raw, "little")
 
 
-def _bytes8(machine: Machine, pos: int) -> int:
-    return _bytes(machine, pos + 9, UINT8(machine.window, pos + 1)[0])
+def _text(machine: Machine, pos: int, size: int, errors: str) -> int:
+    """A text or bytes, whose length is a number of so many bytes."""
+    length = _unsigned(machine, pos, size)
+    pos = machine.hold(pos + 1 + size, length)
+    machine.stack.append(machine.window[pos : pos + length].decode("utf-8", errors))
+    return pos + length
 
 
-def _bytes(machine: Machine, pos: int, size: int) -> int:
-    pos = machine.hold(pos, size)
-    machine.stack.append(machine.window[pos : pos + size].decode("utf-8", _ESCAPE))
-    return pos + size
+def _items(machine: Machine, pos: int, count: int) -> int:
+    """One item of a list, or one key and its value of a dict."""
+    if len(machine.stack) <= count:
+        raise BadPickle(f"it is damaged: {'an item without its list' if count == 1 else 'a key without its dict'}")
+    machine.marks.append(len(machine.stack) - count)
+    (machine.append_items if count == 1 else machine.set_items)()
+    return pos + 1
 
 
-#: By code: GLOBAL, STACK_GLOBAL, REDUCE, BUILD, SHORT_BINBYTES, BINBYTES, BINBYTES8.
-CALLS: Final[dict[int, Callable[[Machine, int], int]]] = {
-    0x63: _global,
-    0x93: _stack_global,
-    0x52: _reduce,
-    0x62: _build,
-    0x43: _bytes1,
-    0x42: _bytes4,
-    0x8E: _bytes8,
+def _container(machine: Machine, pos: int, made: list[Any] | dict[str, Any]) -> int:
+    machine.make(made)
+    return pos + 1
+
+
+def _tuple(machine: Machine, pos: int, count: int | None = None) -> int:
+    if count is None:
+        if not machine.marks:
+            raise BadPickle("it is damaged: a tuple without its items")
+        count = len(machine.stack) - machine.marks.pop()
+    machine.make_tuple(count)
+    return pos + 1
+
+
+def _push(machine: Machine, pos: int, value: Any, size: int = 0) -> int:
+    machine.stack.append(value)
+    return pos + 1 + size
+
+
+def _frame(machine: Machine, pos: int) -> int:
+    machine.frame(pos + 9, _unsigned(machine, pos, 8))
+    return pos + 9
+
+
+INSTRUCTIONS: Final[dict[int, Instruction]] = {
+    0x71: lambda machine, pos: _put(machine, pos, 1),  # BINPUT
+    0x72: lambda machine, pos: _put(machine, pos, 4),  # LONG_BINPUT
+    0x58: lambda machine, pos: _text(machine, pos, 4, _TEXT),  # BINUNICODE
+    0x8D: lambda machine, pos: _text(machine, pos, 8, _TEXT),  # BINUNICODE8
+    0x43: lambda machine, pos: _text(machine, pos, 1, _ESCAPE),  # SHORT_BINBYTES
+    0x42: lambda machine, pos: _text(machine, pos, 4, _ESCAPE),  # BINBYTES
+    0x8E: lambda machine, pos: _text(machine, pos, 8, _ESCAPE),  # BINBYTES8
+    0x73: lambda machine, pos: _items(machine, pos, 2),  # SETITEM
+    0x61: lambda machine, pos: _items(machine, pos, 1),  # APPEND
+    0x64: lambda machine, pos: _container(machine, pos, {}),  # DICT
+    0x6C: lambda machine, pos: _container(machine, pos, []),  # LIST
+    0x74: _tuple,  # TUPLE
+    0x29: lambda machine, pos: _tuple(machine, pos, 0),  # EMPTY_TUPLE
+    0x85: lambda machine, pos: _tuple(machine, pos, 1),  # TUPLE1
+    0x86: lambda machine, pos: _tuple(machine, pos, 2),  # TUPLE2
+    0x87: lambda machine, pos: _tuple(machine, pos, 3),  # TUPLE3
+    0x47: lambda machine, pos: _push(machine, pos, struct.unpack_from(">d", machine.window, pos + 1)[0], 8),  # BINFLOAT
+    0x4E: lambda machine, pos: _push(machine, pos, None),  # NONE
+    0x88: lambda machine, pos: _push(machine, pos, True),  # NEWTRUE
+    0x89: lambda machine, pos: _push(machine, pos, False),  # NEWFALSE
+    0x95: _frame,  # FRAME
+    0x63: _global,  # GLOBAL
+    0x93: _stack_global,  # STACK_GLOBAL
+    0x52: _reduce,  # REDUCE
+    0x62: _build,  # BUILD
 }
