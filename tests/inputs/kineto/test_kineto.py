@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -307,6 +308,25 @@ def test_what_holds_no_memory_events_is_an_error_with_words(text: bytes) -> None
     with pytest.raises(InputError) as raised:
         read_bytes(text)
     assert raised.value.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"traceEvents": [' + b" " * 3_000_000 + b'{"name": "x"}, {"name": "y"}',
+        b'{"traceEvents": [{"name": "x"}' + b", " * 1_500_000,
+        b'{"traceEvents": [{"x": ' + b"[" * 3_000_000,
+        b'{"traceEvents": [{"x": "' + b"\\\\" * 1_500_000,
+        b'{"traceEvents": [{"x": [' + b"[]," * 300_000,
+        b"{" * 3_000_000,
+    ],
+    ids=lambda text: text[-8:].decode(),
+)
+def test_hostile_text_is_refused_in_time(text: bytes) -> None:
+    began = time.process_time()
+    with pytest.raises(InputError):
+        read_bytes(text)
+    assert time.process_time() - began < 5  # a generous two on a machine with other work
 
 
 @pytest.mark.parametrize(

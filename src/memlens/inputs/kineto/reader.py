@@ -29,14 +29,18 @@ __all__ = ["read_kineto"]
 BLOCK_BYTES = 1 << 18
 #: An event longer than this is taken for damage: a string or a bracket without its end.
 LONGEST_EVENT = 1 << 24
+#: Brackets within brackets, which no trace has so many of.
+_DEEPEST = 1000
 _MOST_BASE = 4 * 10**18
 _SPACE = b" \t\r\n"
 #: All up to the last place where one object ends and another one of the same list begins.
-_WHOLE_EVENTS = re.compile(rb"(?P<before>[ \t\r\n,]*)(?s:.*)\}(?=[ \t\r\n]*,[ \t\r\n]*\{)")
-#: Strings, up to the end of the text where they have none, and brackets outside them.
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[][{}]', re.DOTALL)
-_BEFORE_LIST = re.compile(rb'"traceEvents"\s*:\s*')
-_BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(-?[0-9]{1,19})(?![0-9.eE])')
+_WHOLE_EVENTS = re.compile(rb"(?P<before>[ \t\r\n,]*+)(?s:.*)\}(?=[ \t\r\n]*+,[ \t\r\n]*+\{)")
+#: A string, up to the end of the text where it has no end of its own; and what stands before a bracket that is in no string.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+[{}\[\]]', re.DOTALL)
+# Keys are not looked for in strings: there a quote has a backslash before it.
+_TO_LIST = re.compile(rb'(?<!\\)"traceEvents"\s*:\s*\Z')
+_BASE = re.compile(rb'(?<!\\)"baseTimeNanoseconds"\s*:\s*(-?[0-9]{1,19})(?![0-9.eE])')
 _HINT = (
     "Record with torch.profiler.profile(profile_memory=True), export_chrome_trace(), and without profile_all_threads:"
     " with it PyTorch writes no [memory] events."
@@ -107,6 +111,7 @@ class _Walk:
         self._depth = 0  # of brackets, before that text
         self._list = 0  # the depth inside the list of events; 0 outside it
         self._ended = False
+        self._problem = ""
 
     def through(self, stream: ByteStream, progress: Callable[[int], None] | None) -> str:
         """Read a trace to its end; why that could not be reached, or ``""``."""
@@ -123,6 +128,8 @@ class _Walk:
                 ):  # the more is left over, the more is read before it is tried again
                     continue
                 self._read(last=last)
+                if self._problem:
+                    return self._problem
                 if self._ended:
                     if after := self._text[: self._left].lstrip(_SPACE):
                         return f"there is more text after the end of the JSON, at byte {self.size - len(after):,}"
@@ -160,34 +167,34 @@ class _Walk:
         """Read bracket by bracket from some position on, up to the beginning of the list; gives how far the text is used up then."""
         text, offset = self._text, self.size - self._left
         found: list[tuple[int, bytearray]] = []
-        begin = key = used
-        for token in _TOKEN.finditer(text, used, self._left):
-            at = token.start()
-            if text[at] == ord('"'):
-                key = at
-                if self._depth == 1 and not self._list and (base := _BASE.match(text, at, self._left)):
+        begin = after = used
+        while bracket := _TO_BRACKET.match(text, after, self._left):
+            before, at, outside, level = after, bracket.end() - 1, not self._list, self._depth
+            after, opens = at + 1, text[at] in b"[{"
+            self._depth += 1 if opens else -1
+            if outside and level == 1:
+                for base in _BASE.finditer(text, before, at):
                     self.base = int(base[1])
-                continue
-            if text[at] in b"[{":
-                self._depth += 1
-                if self._list:
-                    begin = at if self._depth == self._list + 1 else begin
-                elif text[at] == ord("[") and (self._depth == 1 or (self._depth == 2 and _is_list(text, key, at))):
+            if outside and text[at] == ord("["):
+                if level == 0 or (level == 1 and _TO_LIST.search(text, before, at)):
                     if self.listed:  # JSON's rule for a key that comes twice: the last one counts
                         self._events.clear()
                     self._list, self.listed = self._depth, True
-                    return at + 1
-            else:
-                self._depth -= 1
-                if self._list and self._depth == self._list and text[begin] == ord("{") and text[at] == ord("}"):
-                    found.append((offset + begin, text[begin : at + 1]))
-                elif self._depth < self._list:
-                    self._events.add_singly(found)
-                    found, self._list = [], 0
+                    return after
+            elif not outside and self._depth == self._list + opens:
+                if opens:
+                    begin = at
+                elif text[begin] == ord("{") and text[at] == ord("}"):
+                    found.append((offset + begin, text[begin:after]))
+            elif self._depth < self._list:
+                self._events.add_singly(found)
+                found, self._list = [], 0
             if self._depth == self._list or not self._list:
-                used = at + 1
-            if self._depth <= 0:
-                self._ended = True
+                used = after
+            if self._depth > _DEEPEST:
+                self._problem = f"the JSON is damaged: at byte {offset + at:,} are more than {_DEEPEST:,} open brackets"
+            self._ended = self._depth <= 0
+            if self._ended or self._problem:
                 break
         self._events.add_singly(found)
         self._depth = self._list or self._depth
@@ -195,8 +202,8 @@ class _Walk:
 
     def _damage(self, otherwise: str) -> str:
         """What is wrong with text that does not come to an end."""
-        for token in _TOKEN.finditer(self._text, 0, self._left):
-            if (end := self._text.find(b"\n", *token.span())) >= 0:  # JSON has no line end inside a string
+        for string in _STRING.finditer(self._text, 0, self._left):
+            if (end := self._text.find(b"\n", *string.span())) >= 0:  # JSON has no line end inside a string
                 end += self.size - self._left
                 return f"the JSON is damaged: the line that ends at byte {end:,} has a text without its end"
         return f"the JSON ends in the middle, at byte {self.size:,}: {otherwise}"
@@ -208,9 +215,3 @@ def _fill(block: bytearray, stream: ByteStream) -> int:
     while size < len(block) and (count := stream.readinto(memoryview(block)[size:])):
         size += count
     return size
-
-
-def _is_list(text: bytearray, key: int, at: int) -> bool:
-    """Whether the list at a position is that of the events, given where the text before it begins."""
-    found = _BEFORE_LIST.match(text, key)
-    return found is not None and found.end() == at

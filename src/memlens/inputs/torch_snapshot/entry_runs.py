@@ -33,7 +33,7 @@ _MEMOIZING = 4
 #: A dict that goes into the memo, and its items.
 _BEGIN = b"}\x94("
 #: A list that does, whose items are references alone; they may be none, or one.
-_LIST = re.compile(rb"\]\x94(?:\((?:h.|j.{4})+e|h.a|j.{4}a)?", re.DOTALL)
+_LIST = re.compile(rb"\]\x94(?:\((?:h.|j.{4})++e|h.a|j.{4}a)?", re.DOTALL)
 #: Entries of another shape that come in a row before that shape is taken as the usual one, and how often that may happen.
 _PATIENCE = 4
 _MOST_SHAPES, _MOST_KEYS = 32, 32

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.inputs.file_source import FileSource
     from memlens.inputs.input_format import Request
+    from memlens.inputs.streams import ByteStream
     from memlens.inputs.torch_snapshot.stacks import Stacks
 
 __all__ = ["SnapshotSource", "read_snapshot"]
@@ -95,17 +96,9 @@ def read_snapshot(source: FileSource, request: Request) -> list[EventLog]:
     """
     for pattern in request.patterns:
         pattern.compiled  # noqa: B018 - a wrong pattern is said before any snapshot is read
-    runs = EntryRuns()
     with source.open() as stream:
-
-        def read(size: int) -> bytes:
-            data = stream.read(size) or b""
-            if request.progress is not None:
-                request.progress(stream.consumed)
-            return data
-
         try:
-            return _logs(load(read, runs), source.name, request, runs.objects)
+            return _logs(*_unpickled(stream, request), source.name, request)
         except BadPickle as bad:
             if bad.hostile:
                 raise InputError(f"{source.name}: not read: {bad.reason}", _HOSTILE) from None
@@ -114,7 +107,20 @@ def read_snapshot(source: FileSource, request: Request) -> list[EventLog]:
             raise InputError(said, bad.hint or _DAMAGED) from None
 
 
-def _logs(snapshot: Any, name: str, request: Request, objects: list[Any]) -> list[EventLog]:
+def _unpickled(stream: ByteStream, request: Request) -> tuple[Any, list[Any]]:
+    """The snapshot, and the objects that its runs of entries speak of."""
+    runs = EntryRuns()
+
+    def read(size: int) -> bytes:
+        data = stream.read(size) or b""
+        if request.progress is not None:
+            request.progress(stream.consumed)
+        return data
+
+    return load(read, runs), runs.objects
+
+
+def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> list[EventLog]:
     """The logs of a snapshot as it was unpickled.
 
     Raises:
@@ -169,30 +175,31 @@ def _log(
 ) -> EventLog | None:
     """The log of one device; ``None`` where it has no event."""
     events = events_of(entries, final)
-    if not len(events.kind):
+    columns = events.columns
+    if not len(columns.kind):
         return None
     marks, placed = marks_of(entries, annotations[0], device, tables.texts.values)
-    owner, owner_names = _named(events.stack, tables.stacks.name)
+    owner, owner_names = _named(columns.stack, tables.stacks.name)
     pool, pool_names = _named(
-        pools_of(events, entries, final, tables.pools.values), lambda number: pool_name(tables.pools.values[number])
+        pools_of(columns, entries, final, tables.pools.values), lambda number: pool_name(tables.pools.values[number])
     )
-    before, at = np.full(events.opening, -1, np.int64), events.entry[events.opening :]
+    before, at = np.full(events.opening, -1, np.int64), columns.entry[events.opening :]
     metadata, metadata_names = _named(
         np.concatenate((before, entries.metadata[at])), lambda number: tables.texts.values[number][:LONGEST_TEXT]
     )
     return Builder(SnapshotSource(name, tables.stacks, entries.stack), request, {}).finish(
         columns={
-            "kind": events.kind,
-            "size": events.size,
-            "addr": events.addr,
-            "offset": events.entry,
-            "line": events.entry + 1,
+            "kind": columns.kind,
+            "size": columns.size,
+            "addr": columns.addr,
+            "offset": columns.entry,
+            "line": columns.entry + 1,
             # In 2023 no entry had a time.
             "time_us": np.concatenate((before, entries.time_us[at])) if (entries.time_us >= 0).any() else None,
             "owner": owner,
             "owner_names": owner_names,
             "device": device,
-            "stream": events.stream,
+            "stream": columns.stream,
             "pool": pool,
             "pool_names": pool_names,
             "user_metadata": metadata,
