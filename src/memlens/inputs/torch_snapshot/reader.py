@@ -21,7 +21,7 @@ from memlens.inputs.torch_snapshot.instructions import BadPickle
 from memlens.inputs.torch_snapshot.marks import Annotation, marks_of, read_annotations
 from memlens.inputs.torch_snapshot.pickles import load
 from memlens.inputs.torch_snapshot.replay import DeviceEvents, events_of, pool_name, pools_of
-from memlens.inputs.torch_snapshot.segments import MOST_DEVICES, Final, read_segments
+from memlens.inputs.torch_snapshot.segments import MOST_DEVICES, NOTHING, Final, read_segments
 from memlens.inputs.torch_snapshot.stacks import Tables
 from memlens.inputs.torch_snapshot.values import LONGEST_TEXT
 from memlens.source import NumberedSource
@@ -141,14 +141,13 @@ def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> lis
         raise BadPickle("a trace stands in it more than once", hostile=True)
     annotations, unread = read_annotations(snapshot.get("external_annotations"))
     entries = {device: read_entries(trace, objects, tables) for device, trace in enumerate(traces)}
-    (nothing,) = read_segments([{"device": 0, "address": 0, "total_size": 0}], tables).values()
     no_entries = read_entries([], objects, tables)
     snapshot.clear()
     objects.clear()
     tables.forget_objects()
     logs = []
     for device in sorted({*finals, *entries}):
-        own, final = entries.get(device, no_entries), finals.get(device, nothing)
+        own, final = entries.get(device, no_entries), finals.get(device, NOTHING)
         log = _log(device, own, final, (annotations, unread), tables, name, request)
         logs += [] if log is None else [log]
     if not logs:
@@ -161,7 +160,7 @@ def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> lis
 
 
 def _holds(final: Final) -> bool:
-    return bool(len(final.segment_size) or len(final.size) or final.malformed)
+    return bool(len(final.segments.size) or len(final.blocks.size) or final.malformed)
 
 
 def _log(

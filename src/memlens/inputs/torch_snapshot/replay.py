@@ -14,13 +14,14 @@ request, and :attr:`DeviceEvents.deferred` tells of it.  So allocated bytes are 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from memlens.facts import DEFAULT_POOL, Kind
 from memlens.inputs.torch_snapshot.entries import Action, Entries
 from memlens.inputs.torch_snapshot.instructions import BadPickle
+from memlens.inputs.torch_snapshot.segments import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,54 +32,11 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Columns", "DeviceEvents", "events_of", "pool_name", "pools_of"]
+__all__ = ["DeviceEvents", "events_of", "pool_name", "pools_of"]
 
 _GIVING_BACK = (Action.FREE_REQUESTED, Action.FREE_COMPLETED, Action.SEGMENT_FREE, Action.SEGMENT_UNMAP)
 #: Sums beyond 4 EiB would leave the range of the columns.
 _MOST_TOTAL = float(1 << 62)
-
-
-class Columns(NamedTuple):
-    """Events as columns.
-
-    Attributes:
-        kind: :class:`~memlens.events.Kind`, int8.
-        size: Bytes, int64: what the tensor asked for, and whole segments.
-        addr: Address, uint64.
-        entry: Index of the event's entry in the trace, int64, -1 for opening events.
-        stack: Number of the call stack, int32, -1 where there is none.
-        stream: Stream, int64, -1 where unknown.
-        pool: Number of the memory pool that the trace or the segments name, int32, -1 where neither does.
-    """
-
-    kind: NDArray[np.int8]
-    size: Ints
-    addr: NDArray[np.uint64]
-    entry: Ints
-    stack: NDArray[np.int32]
-    stream: Ints
-    pool: NDArray[np.int32]
-
-    @classmethod
-    def of_entries(cls, entries: Entries, index: Ints, kind: NDArray[np.int8]) -> Columns:
-        """The events that some entries of a trace are."""
-        return cls(
-            kind,
-            entries.size[index],
-            entries.addr[index],
-            index,
-            entries.stack[index],
-            entries.stream[index],
-            entries.pool[index],
-        )
-
-    def then(self, *others: Columns) -> Columns:
-        """These events, and then others."""
-        return Columns(*map(np.concatenate, zip(self, *others, strict=True)))
-
-    def at(self, rows: Any) -> Columns:
-        """Some of the events."""
-        return Columns(*(column[rows] for column in self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,22 +68,23 @@ def events_of(entries: Entries, final: Final) -> DeviceEvents:
     Raises:
         BadPickle: Its sizes add up to more than 4 EiB.
     """
-    total = sum(float(sizes.sum(dtype=np.float64)) for sizes in (entries.size, final.size, final.segment_size))
+    total = sum(float(sizes.sum(dtype=np.float64)) for sizes in (entries.size, final.blocks.size, final.segments.size))
     if total > _MOST_TOTAL:
         raise BadPickle("its sizes add up to more than 4 EiB")
     if len(entries) == 1 and entries.action[0] in _GIVING_BACK:  # no history: the segments alone say what is held
         entries = replace(entries, action=np.array([Action.OTHER], np.int8))
     kind, requests, deferred = _kinds(entries)
     index = np.flatnonzero(kind >= 0)
-    events = Columns.of_entries(entries, index, kind[index])
+    columns = (entries.size, entries.addr, np.arange(len(kind)), entries.stack, entries.stream, entries.pool)
+    events = Columns(kind, *columns).at(index)
     held = ~final.waiting | (not requests)
     opening = _opening_segments(events, final).then(_opening_blocks(events, final, held))
     return DeviceEvents(
         opening.then(events),
         opening=len(opening.kind),
         deferred=deferred,
-        allocated=int(final.size[held].sum()),
-        reserved=int(final.segment_size.sum()),
+        allocated=int(final.blocks.size[held].sum()),
+        reserved=int(final.segments.size.sum()),
     )
 
 
@@ -169,30 +128,15 @@ def _opening_blocks(events: Columns, final: Final, held: NDArray[np.bool_]) -> C
     blocks = events.at(np.flatnonzero(events.kind <= Kind.FREE))
     _, first = np.unique(blocks.addr, return_index=True)
     freed = blocks.at(first[blocks.kind[first] == Kind.FREE])
-    # What was allocated last and has no event since was there all the time.
-    untouched = np.flatnonzero(held & ~np.isin(final.addr, blocks.addr))
     # What asked for a block that is freed is not known: its FREE has the stack that freed it, or so it may be.
-    opening = _opening(freed.addr, freed.size, stream=freed.stream, pool=freed.pool).then(
-        _opening(
-            final.addr[untouched], final.size[untouched], stack=final.stack[untouched], stream=final.stream[untouched]
-        )
+    unknown = np.full(len(freed.kind), -1, np.int32)
+    freed = freed._replace(
+        kind=np.full(len(unknown), Kind.ALLOC, np.int8), entry=unknown.astype(np.int64), stack=unknown
     )
+    # What was allocated last and has no event since was there all the time.
+    untouched = final.blocks.at(held & ~np.isin(final.blocks.addr, blocks.addr))
+    opening = freed.then(untouched)
     return opening.at(np.argsort(opening.addr, kind="stable"))
-
-
-def _opening(addr: NDArray[np.uint64], size: Ints, kind: Kind = Kind.ALLOC, **known: NDArray[Any]) -> Columns:
-    """Events from before the trace, and what is known of them."""
-    unknown = np.full(len(addr), -1, np.int64)
-    others = {name: known.get(name, unknown) for name in ("stack", "stream", "pool")}
-    return Columns(
-        np.full(len(addr), kind, np.int8),
-        size,
-        addr,
-        unknown,
-        others["stack"].astype(np.int32),
-        others["stream"],
-        others["pool"].astype(np.int32),
-    )
 
 
 def _opening_segments(events: Columns, final: Final) -> Columns:
@@ -203,10 +147,9 @@ def _opening_segments(events: Columns, final: Final) -> Columns:
     stretches and not segments are counted.
     """
     changes, releases = events.at(events.kind >= Kind.RESERVE), events.at(events.kind == Kind.RELEASE)
-    begins = np.concatenate((final.segment_addr, changes.addr))
-    sizes = np.concatenate((final.segment_size, changes.size))
-    counts = np.ones(len(begins), np.int64)
-    counts[len(final.segment_addr) :][changes.kind == Kind.RESERVE] = -1
+    both = final.segments.then(changes)
+    counts = np.where(np.append(final.segments.entry, changes.kind) == Kind.RESERVE, -1, 1)
+    begins, sizes = both.addr, both.size
     fits = sizes.astype(np.uint64) <= ~begins  # what would go beyond the last address
     begins, sizes, counts = begins[fits], sizes[fits], counts[fits]
     edges = np.concatenate((begins, begins + sizes.astype(np.uint64)))
@@ -222,15 +165,15 @@ def _opening_segments(events: Columns, final: Final) -> Columns:
     length = np.diff(places).astype(np.int64)
     held = np.flatnonzero((level[:-1] > 0) & (length > 0))
     size, addr = length[held] * level[:-1][held], places[:-1][held]
-    stream, pool = np.full(len(held), -1, np.int64), np.full(len(held), -1, np.int32)
+    unknown = np.full(len(held), -1, np.int64)
+    stream, pool = unknown.copy(), unknown.astype(np.int32)
     # What ends a stretch is of its segment: the first entry that releases it, or else the segment that is there at the end.
-    for begins, sizes, of_stream, of_pool in (
-        (final.segment_addr, final.segment_size, final.segment_stream, final.segment_pool),
-        (releases.addr, releases.size, releases.stream, releases.pool),
-    ):
-        told, number = _covering(addr, begins, sizes)
-        stream[told], pool[told] = of_stream[number], of_pool[number]
-    return _opening(addr, size, Kind.RESERVE, stream=stream, pool=pool)
+    for ends in (final.segments, releases):
+        told, number = _covering(addr, ends.addr, ends.size)
+        stream[told], pool[told] = ends.stream[number], ends.pool[number]
+    return Columns(
+        np.full(len(held), Kind.RESERVE, np.int8), size, addr, unknown, unknown.astype(np.int32), stream, pool
+    )
 
 
 def _covering(addr: NDArray[np.uint64], begin: NDArray[np.uint64], size: Ints) -> tuple[Ints, Ints]:
@@ -260,7 +203,7 @@ def pools_of(events: Columns, entries: Entries, final: Final, pools: Sequence[tu
         Their numbers, int32, -1 where unknown; -1 for all where there is no private pool.
     """
     private = [number for number, pool in enumerate(pools) if pool != (0, 0)]
-    if not (np.isin(entries.pool, private).any() or np.isin(final.segment_pool, private).any()):
+    if not (np.isin(entries.pool, private).any() or np.isin(final.segments.pool, private).any()):
         return np.full(len(events.addr), -1, np.int32)
     return np.where(events.pool >= 0, events.pool, _by_segment(events, entries, final))
 
@@ -272,12 +215,8 @@ def pool_name(pool: tuple[int, int]) -> str:
 
 def _by_segment(events: Columns, entries: Entries, final: Final) -> NDArray[np.int32]:
     """The pools of the segments, at the end, that the events lie in, int32, -1 where that is not known."""
-    order = np.argsort(final.segment_addr, kind="stable")
-    begin, size, pool = (
-        final.segment_addr[order],
-        final.segment_size[order].astype(np.uint64),
-        final.segment_pool[order],
-    )
+    segments = final.segments.at(np.argsort(final.segments.addr, kind="stable"))
+    begin, size = segments.addr, segments.size.astype(np.uint64)
     if not len(begin):
         return np.full(len(events.addr), -1, np.int32)
     # The last entry that allocated each segment, -1 where it was there before the trace.
@@ -289,4 +228,4 @@ def _by_segment(events: Columns, entries: Entries, final: Final) -> NDArray[np.i
     place = begin.searchsorted(events.addr, "right").astype(np.int64) - 1
     segment = np.maximum(place, 0)
     within = (place >= 0) & (events.addr - begin[segment] < size[segment]) & (events.entry >= since[segment])
-    return np.where(within, pool[segment], -1).astype(np.int32)
+    return np.where(within, segments.pool[segment], -1).astype(np.int32)

@@ -5,71 +5,101 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.facts import UnevenSegment
+from memlens.facts import Kind, UnevenSegment
 from memlens.inputs.torch_snapshot.instructions import BadPickle
 from memlens.inputs.torch_snapshot.values import ADDRESSES, MOST_BYTES, is_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Ints = NDArray[np.int64]
+
     from memlens.inputs.torch_snapshot.stacks import Tables
 
-__all__ = ["MOST_DEVICES", "Final", "read_segments"]
+__all__ = ["MOST_DEVICES", "NOTHING", "Columns", "Final", "read_segments"]
 
 #: A device number beyond is none.
 MOST_DEVICES = 1 << 10
 
 
-@dataclass(frozen=True, eq=False)
-class Final:
-    """What a device holds when the snapshot is taken, as columns.
+class Columns(NamedTuple):
+    """Events as columns.
 
     Attributes:
-        segment_addr: Where each segment begins, uint64.
-        segment_size: Its bytes, int64.
-        segment_stream: Its stream, int64, -1 where unknown.
-        segment_pool: Number of its memory pool, int32, -1 where it names none.
-        addr: Where each block begins that is allocated or waits, uint64.
-        size: The bytes that were asked for, int64.
-        stack: Number of the stack that asked, int32, -1 where unknown.
-        stream: Stream of the block's segment, int64, -1 where unknown.
+        kind: :class:`~memlens.events.Kind`, int8.
+        size: Bytes, int64: what the tensor asked for, and whole segments.
+        addr: Address, uint64.
+        entry: Index of the event's entry in the trace, int64, -1 for opening events.
+        stack: Number of the call stack, int32, -1 where there is none.
+        stream: Stream, int64, -1 where unknown.
+        pool: Number of the memory pool that the trace or the segments name, int32, -1 where neither does.
+    """
+
+    kind: NDArray[np.int8]
+    size: Ints
+    addr: NDArray[np.uint64]
+    entry: Ints
+    stack: NDArray[np.int32]
+    stream: Ints
+    pool: NDArray[np.int32]
+
+    def then(self, *others: Columns) -> Columns:
+        """These events, and then others."""
+        return Columns(*map(np.concatenate, zip(self, *others, strict=True)))
+
+    def at(self, rows: Any) -> Columns:
+        """Some of the events."""
+        return Columns(*(column[rows] for column in self))
+
+
+@dataclass(frozen=True, eq=False)
+class Final:
+    """What a device holds when the snapshot is taken.
+
+    Attributes:
+        segments: Its segments, as RESERVE events.
+        blocks: Its blocks that are allocated or wait, as ALLOC events; their pool is that of their segment, and left out.
         waiting: The block was given back, and waits for a stream before it can be used again, bool.
         malformed: Segments and blocks that cannot be read.
         uneven: Segments whose blocks do not add up.
     """
 
-    segment_addr: NDArray[np.uint64]
-    segment_size: NDArray[np.int64]
-    segment_stream: NDArray[np.int64]
-    segment_pool: NDArray[np.int32]
-    addr: NDArray[np.uint64]
-    size: NDArray[np.int64]
-    stack: NDArray[np.int32]
-    stream: NDArray[np.int64]
+    segments: Columns
+    blocks: Columns
     waiting: NDArray[np.bool_]
-    malformed: int = 0
-    uneven: tuple[UnevenSegment, ...] = ()
+    malformed: int
+    uneven: tuple[UnevenSegment, ...]
 
 
 class _Device:
     def __init__(self) -> None:
-        self.segments: list[tuple[int, int, int, int]] = []
-        self.blocks: list[tuple[int, int, int, int, bool]] = []
+        # Size, address, stack, stream, pool of each; of a block, last, whether it waits.
+        self.segments: list[tuple[int, ...]] = []
+        self.blocks: list[tuple[int, ...]] = []
         self.malformed = 0
         self.uneven: list[UnevenSegment] = []
 
     def finish(self) -> Final:
-        where, length, home, pool = _columns(self.segments, (np.uint64, np.int64, np.int64, np.int32))
-        addr, size, stack, stream, waiting = _columns(self.blocks, (np.uint64, np.int64, np.int32, np.int64, np.bool_))
-        return Final(where, length, home, pool, addr, size, stack, stream, waiting, self.malformed, tuple(self.uneven))
+        waiting = np.array([block[-1] for block in self.blocks], np.bool_)
+        segments, blocks = _columns(Kind.RESERVE, self.segments), _columns(Kind.ALLOC, self.blocks)
+        return Final(segments, blocks, waiting, self.malformed, tuple(self.uneven))
 
 
-def _columns(rows: list[Any], kinds: tuple[type, ...]) -> list[Any]:
-    return [np.array([row[k] for row in rows], kind) for k, kind in enumerate(kinds)]
+def _columns(kind: Kind, rows: list[tuple[int, ...]]) -> Columns:
+    unknown = np.full(len(rows), -1, np.int64)
+    size, addr, stack, stream, pool = (
+        np.array([row[k] for row in rows], dtype)
+        for k, dtype in enumerate((np.int64, np.uint64, np.int32, np.int64, np.int32))
+    )
+    return Columns(np.full(len(rows), kind, np.int8), size, addr, unknown, stack, stream, pool)
+
+
+#: What is known of a device that has no segment.
+NOTHING = _Device().finish()
 
 
 def read_segments(segments: Any, tables: Tables) -> dict[int, Final]:
@@ -112,7 +142,7 @@ def _read_segment(segment: dict[str, Any], device: _Device, tables: Tables) -> N
     named = segment.get("stream")
     stream = named if is_count(named, 1 << 63) else -1
     if size:
-        device.segments.append((addr, size, stream, tables.pool(segment.get("segment_pool_id"))))
+        device.segments.append((size, addr, -1, stream, tables.pool(segment.get("segment_pool_id"))))
     spans: list[tuple[int, int]] = []
     sums = dict.fromkeys(_SUMS, 0)
     for block, at in _placed(blocks, addr, device):
@@ -130,7 +160,7 @@ def _read_segment(segment: dict[str, Any], device: _Device, tables: Tables) -> N
             sums["allocated_size"] += 0 if waits else taken
             sums["active_size"] += taken
             sums["requested_size"] += requested
-            device.blocks.append((at, requested, tables.stack(_frames(block)), stream, waits))
+            device.blocks.append((requested, at, tables.stack(_frames(block)), stream, -1, waits))
     stated = {what: segment[what] for what in _SUMS if type(segment.get(what)) is int}
     if uneven := _uneven(addr, size, spans, {what: (stated[what], sums[what]) for what in stated}):
         device.uneven.append(uneven)
