@@ -3,7 +3,7 @@
 Each takes the machine and the position of the instruction in its window, and gives the position of the next one.
 
 NumPy's numbers, ``OrderedDict`` and (in protocol 2) ``bytes`` are written as a call: the name of a function and its arguments.  Nothing is imported
-or called here: a name is looked up in :data:`_KNOWN`, and what the call would give is made from its arguments: a number, a dict, a text.
+or called here: a name is looked up in :data:`_CALLS`, and what the call would give is made from its arguments: a number, a dict, a text.
 Every other name ends the reading before anything else is looked at.  Bytes become texts, as UTF-8; what is no UTF-8 in them is kept as lone surrogates,
 so that the bytes can be had back.
 """
@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from memlens.inputs.torch_snapshot.pickles import Machine
@@ -43,67 +42,12 @@ class BadPickle(Exception):  # noqa: N818 - said in words to whoever named the f
         self.hint = hint
 
 
-class _Function(Enum):
-    """A function that a pickle may name, for what it gives is a plain value."""
+class _Call(NamedTuple):
+    """A function that a pickle may name, for what it gives is a plain value: the types of its arguments, and what makes that value of them."""
 
-    SCALAR = "numpy scalar"
-    DTYPE = "numpy dtype"
-    ORDERED_DICT = "OrderedDict"
-    ENCODE = "encode"
-    BYTES = "bytes"
-
-
-_KNOWN: Final = {
-    ("numpy.core.multiarray", "scalar"): _Function.SCALAR,
-    ("numpy._core.multiarray", "scalar"): _Function.SCALAR,
-    ("numpy", "dtype"): _Function.DTYPE,
-    ("collections", "OrderedDict"): _Function.ORDERED_DICT,
-    ("_codecs", "encode"): _Function.ENCODE,
-    ("builtins", "bytes"): _Function.BYTES,
-    ("__builtin__", "bytes"): _Function.BYTES,
-}
-#: Objects that people put into files of their own, and what they are.  Whoever does so means no harm.
-_OBJECTS: Final = {
-    ("numpy.core.multiarray", "_reconstruct"): "a NumPy array",
-    ("numpy._core.multiarray", "_reconstruct"): "a NumPy array",
-    ("numpy._core.numeric", "_frombuffer"): "a NumPy array",
-    ("numpy.core.numeric", "_frombuffer"): "a NumPy array",
-    ("collections", "defaultdict"): "a defaultdict",
-    ("collections", "deque"): "a deque",
-    ("collections", "Counter"): "a Counter",
-    ("builtins", "set"): "a set",
-    ("__builtin__", "set"): "a set",
-    ("builtins", "frozenset"): "a frozenset",
-    ("builtins", "bytearray"): "a bytearray",
-    ("builtins", "complex"): "a complex number",
-    ("torch", "Size"): "a torch.Size",
-    ("torch", "device"): "a torch.device",
-    ("torch._utils", "_rebuild_tensor_v2"): "a tensor",
-    ("torch._utils", "_rebuild_parameter"): "a tensor",
-    ("pathlib", "PosixPath"): "a path",
-    ("pathlib._local", "PosixPath"): "a path",
-    ("datetime", "datetime"): "a datetime",
-    ("decimal", "Decimal"): "a Decimal",
-}
-#: The same, where an instruction of their own writes them.
-_OWN_INSTRUCTIONS: Final = {0x8F: "a set", 0x91: "a frozenset", 0x96: "a bytearray", 0x97: "a buffer beside the file"}
-#: Instructions that call or look up, and that no plain value is written with.
-_NOT_DATA: Final = {
-    0x69: "INST",
-    0x6F: "OBJ",
-    0x81: "NEWOBJ",
-    0x92: "NEWOBJ_EX",
-    0x82: "EXT1",
-    0x83: "EXT2",
-    0x84: "EXT4",
-    0x50: "PERSID",
-    0x51: "BINPERSID",
-}
-#: NumPy's types of numbers, as :mod:`struct` writes them.
-_NUMBERS: Final = dict(
-    zip(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"], "?bhiqBHIQefd", strict=True)
-)
-_ORDERS: Final = {"<": "<", ">": ">", "|": "<", "=": "<"}
+    name: str
+    takes: tuple[type, ...]
+    makes: Callable[..., Any]
 
 
 class _Dtype:
@@ -114,6 +58,47 @@ class _Dtype:
     def __init__(self, code: str) -> None:
         self.code = code
         self.order = "<"
+
+
+#: Objects that people put into files of their own, and what they are.  Whoever does so means no harm.
+_OBJECTS: Final = {
+    name: what
+    for what, names in {
+        "a NumPy array": (
+            "numpy.core.multiarray._reconstruct numpy._core.multiarray._reconstruct numpy.core.numeric._frombuffer"
+            " numpy._core.numeric._frombuffer"
+        ),
+        "a defaultdict": "collections.defaultdict",
+        "a deque": "collections.deque",
+        "a Counter": "collections.Counter",
+        "a set": "builtins.set __builtin__.set",
+        "a frozenset": "builtins.frozenset",
+        "a bytearray": "builtins.bytearray",
+        "a complex number": "builtins.complex",
+        "a torch.Size": "torch.Size",
+        "a torch.device": "torch.device",
+        "a tensor": "torch._utils._rebuild_tensor_v2 torch._utils._rebuild_parameter",
+        "a path": "pathlib.PosixPath pathlib._local.PosixPath",
+        "a datetime": "datetime.datetime",
+        "a Decimal": "decimal.Decimal",
+    }.items()
+    for name in names.split()
+}
+#: The same, where an instruction of their own writes them.
+_OWN_INSTRUCTIONS: Final = {0x8F: "a set", 0x91: "a frozenset", 0x96: "a bytearray", 0x97: "a buffer beside the file"}
+#: Instructions that call or look up, and that no plain value is written with.
+_NOT_DATA: Final = dict(
+    zip(
+        b"io\x81\x92\x82\x83\x84PQ",
+        ["INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID"],
+        strict=True,
+    )
+)
+#: NumPy's types of numbers, as :mod:`struct` writes them.
+_NUMBERS: Final = dict(
+    zip(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"], "?bhiqBHIQefd", strict=True)
+)
+_ORDERS: Final = {"<": "<", ">": ">", "|": "<", "=": "<"}
 
 
 def refused(code: int, where: int) -> BadPickle:
@@ -133,13 +118,13 @@ def _no_value(what: str, where: int) -> BadPickle:
 
 def _look_up(machine: Machine, pos: int, instruction: str, module: str, name: str) -> None:
     """Put what a name stands for on the stack."""
-    known, where = _KNOWN.get((module, name)), machine.base + pos
-    if known is not None:
+    asked, where = f"{module}.{name}", machine.base + pos
+    if known := _CALLS.get(asked):
         machine.stack.append(known)
-    elif what := _OBJECTS.get((module, name)):
-        raise _no_value(f"{what} ({module}.{name})", where)
+    elif what := _OBJECTS.get(asked):
+        raise _no_value(f"{what} ({asked})", where)
     else:
-        asked = ascii(f"{module}.{name}")[1:80].rstrip("'\"")
+        asked = ascii(asked)[1:80].rstrip("'\"")
         raise BadPickle(
             f"it is more than data: instruction {instruction} at byte {where:,} asks for {asked}, which runs code",
             hostile=True,
@@ -176,58 +161,59 @@ def _stack_global(machine: Machine, pos: int) -> int:
 
 def _reduce(machine: Machine, pos: int) -> int:
     """What a call gives: of a function that stands on the stack, with the arguments above it."""
-    function, arguments = _two(machine)
-    if type(function) is not _Function or type(arguments) is not tuple:
-        raise BadPickle(
-            f"it is more than data: instruction REDUCE at byte {machine.base + pos:,} runs code", hostile=True
-        )
-    made = _made(function, arguments, machine, pos)
-    if made is _NOTHING:
-        what = f"{function.value} at byte {machine.base + pos:,}"
-        raise BadPickle(f"it is damaged: {what} has arguments that it cannot have")
+    call, arguments = _two(machine)
+    where = f"at byte {machine.base + pos:,}"
+    if type(call) is not _Call or type(arguments) is not tuple:
+        raise BadPickle(f"it is more than data: instruction REDUCE {where} runs code", hostile=True)
+    fits, made = tuple(map(type, arguments)) == call.takes, None
+    try:
+        made = call.makes(machine, pos, *arguments) if fits else None
+    except (ValueError, struct.error):
+        fits = False
+    if not fits:
+        raise BadPickle(f"it is damaged: {call.name} {where} has arguments that it cannot have")
     machine.stack[-2:] = [made]
     return pos + 1
 
 
-#: No call gives it.
-_NOTHING: Final = object()
+def _ordered_dict(machine: Machine, pos: int) -> dict[str, Any]:  # noqa: ARG001 - every call takes the position
+    machine.containers += 1
+    return {}
 
 
-def _made(function: _Function, arguments: tuple[Any, ...], machine: Machine, pos: int) -> Any:
-    """The value that a call stands for; :data:`_NOTHING` where there is none."""
-    kinds = tuple(map(type, arguments))
-    if function is _Function.ORDERED_DICT and not arguments:
-        machine.containers += 1
-        return {}
-    if function is _Function.BYTES and not arguments:
-        return ""
-    if function is _Function.DTYPE and kinds == (str, bool, bool):
-        if arguments[0] not in _NUMBERS:
-            raise _no_value(f"a NumPy value of type {ascii(arguments[0][:20])[1:-1]}", machine.base + pos)
-        return _Dtype(arguments[0])
-    if function is _Function.SCALAR and kinds == (_Dtype, str):
-        return _number(*arguments)
-    if function is _Function.ENCODE and kinds == (str, str) and arguments[1] == "latin1":
-        machine.encoded += len(arguments[0])
-        if machine.encoded > machine.base + pos:  # the same long text again and again
-            raise BadPickle("it makes more bytes than it has", hostile=True)
-        try:
-            return arguments[0].encode("latin1").decode("utf-8", _ESCAPE)
-        except UnicodeError:
-            return _NOTHING
-    return _NOTHING
+def _encoded(machine: Machine, pos: int, text: str, encoding: str) -> str:
+    if encoding != "latin1":
+        raise ValueError
+    machine.encoded += len(text)
+    if machine.encoded > machine.base + pos:  # the same long text again and again
+        raise BadPickle("it makes more bytes than it has", hostile=True)
+    return text.encode("latin1").decode("utf-8", _ESCAPE)
 
 
-def _number(dtype: _Dtype, text: str) -> Any:
+def _dtype(machine: Machine, pos: int, code: str, *_: bool) -> _Dtype:
+    if code not in _NUMBERS:
+        raise _no_value(f"a NumPy value of type {ascii(code[:20])[1:-1]}", machine.base + pos)
+    return _Dtype(code)
+
+
+def _number(machine: Machine, pos: int, dtype: _Dtype, text: str) -> Any:  # noqa: ARG001 - see above
     """The number that bytes, here as text, are in a type of NumPy's."""
-    number = struct.Struct(dtype.order + _NUMBERS[dtype.code])
-    if len(text) > number.size:
-        return _NOTHING
-    try:
-        raw = text.encode("utf-8", _ESCAPE)
-    except UnicodeError:
-        return _NOTHING
-    return number.unpack(raw)[0] if len(raw) == number.size else _NOTHING
+    if len(text) > 8:
+        raise ValueError
+    return struct.unpack(dtype.order + _NUMBERS[dtype.code], text.encode("utf-8", _ESCAPE))[0]
+
+
+_SCALAR = _Call("numpy scalar", (_Dtype, str), _number)
+_BYTES = _Call("bytes", (), lambda machine, pos: "")  # noqa: ARG005
+_CALLS: Final = {
+    "numpy.core.multiarray.scalar": _SCALAR,
+    "numpy._core.multiarray.scalar": _SCALAR,
+    "numpy.dtype": _Call("numpy dtype", (str, bool, bool), _dtype),
+    "collections.OrderedDict": _Call("OrderedDict", (), _ordered_dict),
+    "_codecs.encode": _Call("encode", (str, str), _encoded),
+    "builtins.bytes": _BYTES,
+    "__builtin__.bytes": _BYTES,
+}
 
 
 def _build(machine: Machine, pos: int) -> int:
@@ -294,7 +280,7 @@ def _push(machine: Machine, pos: int, value: Any, size: int = 0) -> int:
 
 
 def _frame(machine: Machine, pos: int) -> int:
-    machine.frame(pos + 9, _unsigned(machine, pos, 8))
+    machine.next_frame = pos + 9 + _unsigned(machine, pos, 8)
     return pos + 9
 
 

@@ -17,6 +17,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
+
 from memlens.inputs.torch_snapshot.instructions import INSTRUCTIONS, BadPickle, refused
 
 __all__ = ["Gone", "Machine", "Runs", "load"]
@@ -36,6 +38,8 @@ _BYTES_A_VALUE = 2
 _MOST_MARKS = 100
 _LOWEST, _HIGHEST = 2, 5
 _FRAME, _FRAME_SIZE = 0x95, 9
+#: References in a row that are read together, at most.
+_GETS = 256
 
 _INT4 = struct.Struct("<i").unpack_from
 _UINT2 = struct.Struct("<H").unpack_from
@@ -75,6 +79,7 @@ class Machine:
         marks: Lengths of the stack where a container's items begin.
         memo: Values by memo index.
         protocol: The pickle's protocol.
+        next_frame: Where in the window the next FRAME is due.
     """
 
     def __init__(self, read: Callable[[int], bytes], runs: Runs | None = None) -> None:
@@ -83,7 +88,7 @@ class Machine:
         self._at_end = False
         self._limit = -1  # the position after which to look around
         self._reached = 0  # no further than here until then
-        self._frame = 2  # where in the window the next FRAME is due
+        self.next_frame = 2
         self.containers = 0
         self.encoded = 0
         self._shapes: set[tuple[str, ...]] = set()
@@ -147,7 +152,7 @@ class Machine:
                 if window[pos + 5 : pos + 6] == b"j":
                     ahead = window[pos : pos + 5 * _GETS : 5]
                     count = min(len(ahead) - len(ahead.lstrip(b"j")), (len(window) - pos) // 5)
-                    stack.extend([memo[index] for index in _gets(count).unpack_from(window, pos)])
+                    stack.extend([memo[index] for index in np.ndarray(count, "<u4", window, pos + 1, (5,)).tolist()])
                     pos += 5 * count
                 else:
                     push(memo[_UINT4(window, pos + 1)[0]])
@@ -227,14 +232,14 @@ class Machine:
             parts.append(more)
             missing -= len(more)
         self.base += pos
-        self._frame -= pos
+        self.next_frame -= pos
         self.window = self._without_frames(b"".join(parts))
         self._limit = -1
         return 0
 
     def _without_frames(self, window: bytes) -> bytes:
         """Cut the FRAME instructions out: they say how the writer cut its output into pieces, each where the one before ends."""
-        parts, start, at = [], 0, self._frame
+        parts, start, at = [], 0, self.next_frame
         while 0 <= at <= len(window) - _FRAME_SIZE and window[at] == _FRAME:
             parts.append(window[start:at])
             start = at + _FRAME_SIZE
@@ -242,7 +247,7 @@ class Machine:
         if not start:
             return window
         parts.append(window[start:])
-        self._frame = at - _FRAME_SIZE * (len(parts) - 1)
+        self.next_frame = at - _FRAME_SIZE * (len(parts) - 1)
         self.base += _FRAME_SIZE * (len(parts) - 1)
         return b"".join(parts)
 
@@ -335,22 +340,6 @@ class Machine:
             raise BadPickle("it is damaged: a tuple without its items")
         self.stack[start:] = [tuple(self.stack[start:])]
         self.containers += 1
-
-    def frame(self, pos: int, size: int) -> None:
-        """Know that the next FRAME is due ``size`` bytes after ``pos``."""
-        self._frame = pos + size
-
-
-_GETS = 256
-_GET_FORMATS: dict[int, struct.Struct] = {}
-
-
-def _gets(count: int) -> struct.Struct:
-    """So many LONG_BINGETs in a row: their indices."""
-    known = _GET_FORMATS.get(count)
-    if known is None:
-        known = _GET_FORMATS[count] = struct.Struct("<" + "xI" * count)
-    return known
 
 
 def _check_keys(keys: tuple[Any, ...], items: int) -> None:
