@@ -43,6 +43,7 @@ class Scan:
         uncovered: Matches that start in covered text are left out (text that looks like an event, and is part of one).
         once: Only the first match of a line.
         values: The groups wanted, in the order of the value columns; all named groups where it is ``None``.
+        texts: Groups whose text is wanted, whatever number it may be.
     """
 
     format: LineFormat
@@ -51,6 +52,7 @@ class Scan:
     uncovered: bool = False
     once: bool = False
     values: tuple[str, ...] | None = None
+    texts: frozenset[str] = frozenset()
 
     def groups(self) -> tuple[Group, ...]:
         """The groups wanted, in the order of the value columns.
@@ -61,7 +63,10 @@ class Scan:
         regex = self.format.pattern.pattern
         if can_be_empty(regex):
             raise ValueError(f"{self.format.name}: the expression may match the empty text: {self.format.regex}")
-        return _named(groups_of(regex), self.values, self.format.name)
+        return tuple(
+            group._replace(conversion=Conversion.TEXT, words=()) if group.name in self.texts else group
+            for group in _named(groups_of(regex), self.values, self.format.name)
+        )
 
 
 class Rows(NamedTuple):
