@@ -127,7 +127,7 @@ def test_numbers_may_be_negative_and_are_held_at_the_largest_one() -> None:
         ("[0-9]{0,3}", Conversion.TEXT, ()),
         ("0x[0-9a-f]{1,16}|0", Conversion.HEXADECIMAL, ()),
         ("[0-9A-Fa-f]{1,16}", Conversion.HEXADECIMAL, ()),
-        ("0x[0-9a-f]{1,17}", Conversion.TEXT, ()),
+        ("0x[0-9a-f]+", Conversion.HEXADECIMAL, ()),
         ("[0-9]{1,4}|0x[0-9a-f]{1,16}", Conversion.TEXT, ()),
         ("Alloc|Free|", Conversion.WORD, (b"Alloc", b"Free", b"")),
         ("[KM]i?B", Conversion.WORD, (b"KiB", b"KB", b"MiB", b"MB")),

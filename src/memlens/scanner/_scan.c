@@ -201,6 +201,7 @@ static int64_t convert(const Column *column, Text pool, Text block, Text p, Text
     case DECIMAL: return decimal(p, end);
     case HEXADECIMAL:
         if (end - p > 2 && p[1] == 'x') p += 2;
+        if (end - p > 16) return -1;
         for (; p < end; p++) value = value << 4 | ((*p & 15u) + (*p >> 6) * 9u);
         return (int64_t)value;
     case WORD:

@@ -26,7 +26,7 @@ class Conversion(IntEnum):
     DECIMAL = 0
     """``-?[0-9]{m,n}``: the number, at most 2**63-1."""
     HEXADECIMAL = 1
-    """``0x[0-9a-f]{m,n}``, with or without ``0x``, up to 16 digits: the bits of the unsigned number."""
+    """``0x[0-9a-f]{m,n}``, with or without ``0x``: the bits of the unsigned number; -1 for more than 16 digits."""
     WORD = 2
     """One of some texts, the empty one allowed: its index in :attr:`Group.words`."""
     DIGITS = 3
@@ -172,7 +172,7 @@ def _is_hexadecimal(path: _Path) -> bool:
     if not (prefixed or len(path) == 1) or not isinstance(run, _Run):
         return False
     # Without 0x, a run of digits alone would be decimal.
-    return not run.members & ~_HEX and (prefixed or bool(run.members & ~_DIGITS)) and 0 < run.least <= run.most <= 16
+    return not run.members & ~_HEX and (prefixed or bool(run.members & ~_DIGITS)) and run.least > 0
 
 
 def _is_punctuated(path: _Path) -> bool:

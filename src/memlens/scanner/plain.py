@@ -27,6 +27,7 @@ ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 #: Bytes before a match in which its header is looked for.
 WINDOW = 400
 _MOST = (1 << 63) - 1
+_MOST_BITS = (1 << 64) - 1
 _LONGEST = (1 << 23) - 1
 #: Columns of rows before the values.
 ROW = 5
@@ -169,7 +170,8 @@ def numbers(texts: Sequence[bytes | None], group: Group) -> NDArray[np.int64]:
         words = {word: index for index, word in enumerate(group.words)}
         return np.array([words[text] for text in given], np.int64)
     if group.conversion is Conversion.HEXADECIMAL:
-        return np.array([int(text, 16) for text in given], np.uint64).view(np.int64)
+        numbers_of = [int(text, 16) if len(text.removeprefix(b"0x")) <= 16 else _MOST_BITS for text in given]
+        return np.array(numbers_of, np.uint64).view(np.int64)
     if group.conversion is Conversion.DIGITS:
         given = [text.translate(None, _NO_DIGITS) for text in given]
     elif max(map(len, given), default=0) > 18:

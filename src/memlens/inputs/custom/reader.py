@@ -59,8 +59,8 @@ def read_user_format(
         UsageError: A pattern is no regular expression.
     """
     scanner, matchers = UserScanner(lines), [Matcher(pattern) for pattern in request.patterns]
-    builder = Builder(source, request, {**_TYPES, **dict.fromkeys(("offset", "device", *_OPTIONAL[:-1]), np.int64)})
-    inputs, numbered = _Input(), source.numbered
+    inputs, numbered = _Input(lines), source.numbered
+    builder = Builder(source, request, {name: _TYPES.get(name, np.int64) for name in inputs.columns}, size=source.size)
     for read in source.read_blocks(lambda block: scanner.read(block, matchers), request.progress):
         part = inputs.completed(read)
         builder.add(part if numbered else replace(part, line=None))
@@ -243,10 +243,13 @@ class _Input:
     """What lines say by what stands before them in the input: sizes and devices of addresses, and numbers for names.
 
     Attributes:
+        columns: The columns that the lines have groups for.
         owners: Numbers of owners.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lines: Sequence[UserLine]) -> None:
+        groups = {"time_us" if group == "time" else group for line in lines for group in line.format.means}
+        self.columns = ("kind", "size", "addr", "offset", *(name for name in ("device", *_OPTIONAL) if name in groups))
         self._threads: dict[str, int] = {}
         self.owners: dict[str, int] = {}
         self._sizes, self._devices = _Latest(TAKE), _Latest(USE)
@@ -270,13 +273,15 @@ class _Input:
             start = offset - part.offset
             line = read.text[start : start + _SHOWN].partition(b"\n")[0].rstrip(b"\r")
             samples.append(Text(offset, int(read.line[row]), line))
-        columns = {name: column[size >= 0] for name, column in columns.items()}
-        columns["thread"] = _renumbered(columns["thread"], read.threads, self._thread)
-        columns["owner"] = _renumbered(columns["owner"], read.owners, self._owner)
+        kept = np.flatnonzero(size >= 0) if len(lost) else slice(None)
+        columns = {name: columns[name][kept] for name in self.columns}
+        for name, names, number in (("thread", read.threads, self._thread), ("owner", read.owners, self._owner)):
+            if names:
+                columns[name] = _renumbered(columns[name], names, number)
         return replace(
             part,
             columns=columns,
-            line=read.line[size >= 0],
+            line=read.line[kept],
             malformed=part.malformed + len(lost),
             samples=sorted(samples)[:SAMPLES],
         )
