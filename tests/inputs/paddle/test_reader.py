@@ -18,13 +18,13 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from in_threads import in_small_blocks
+from plain_paddle import read_plain
 from texts import read_packed
 
 from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.events import EventLog, Kind
 from memlens.inputs import blocks
-from memlens.inputs.paddle import reader
-from memlens.inputs.paddle.plain import read_plain
+from memlens.inputs.paddle.block import BlockReader
 from memlens.inputs.paddle.reader import read
 from memlens.windows.patterns import Pattern
 
@@ -103,7 +103,7 @@ def test_a_thread_that_fails_fails_the_reading(tmp_path: Path, monkeypatch: pyte
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(reader, "_read_block", fail)
+    monkeypatch.setattr(BlockReader, "read", fail)
     path = tmp_path / "run.log"
     path.write_bytes(log_text())
     with in_small_blocks(1000), pytest.raises(ZeroDivisionError):
