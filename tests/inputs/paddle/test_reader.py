@@ -308,7 +308,7 @@ def test_a_log_that_grows_faster_than_it_is_read_is_read_as_far_as_it_was_writte
 
     def write() -> None:
         with path.open("ab") as out:
-            while not stop.is_set():
+            while not stop.wait(0.001):
                 out.write(log_text(1))
                 out.flush()
 

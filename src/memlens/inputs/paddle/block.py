@@ -274,7 +274,7 @@ class _Events:
         size: int64.
         addr: uint64.
         layer: int8.
-        oversize: Rows that are no events, because their size cannot be.
+        oversize: Rows of the auto-growth layer that are no events, because their size cannot be.
     """
 
     row: Ints
@@ -326,9 +326,9 @@ def _events(rows: _Rows, formats: Sequence[int], rare: Mapping[int, others.RareE
         k = int(row.searchsorted(at))
         kind[k], size[k], layer[k], fine[k] = event.kind, event.size, event.layer, True
         addr.view(np.uint64)[k] = event.addr
-    large = np.flatnonzero((size > paddle.MAX_SIZE) & (form != _STAT))
-    fine[large] = False
-    found = _Events(row, kind, size, addr.view(np.uint64), layer, row[large])
+    large = (size > paddle.MAX_SIZE) & (form != _STAT)
+    fine &= ~large
+    found = _Events(row, kind, size, addr.view(np.uint64), layer, row[large & (layer == Layer.AUTO_GROWTH)])
     return found if fine.all() else found.where(fine)
 
 
