@@ -7,7 +7,7 @@ import pytest
 
 from memlens.inputs.paddle.context import CALL
 from memlens.inputs.paddle.events import BLOCK, CHUNK_NEW, HEADER, REQUEST
-from memlens.inputs.paddle.stat_lines import STAT_LINE
+from memlens.inputs.paddle.other_events import STAT_LINE
 from memlens.inputs.paddle.wordings import JSON
 from memlens.scanner.expressions import Conversion, groups_of
 from memlens.scanner.formats import LineFormat
