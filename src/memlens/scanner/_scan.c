@@ -239,7 +239,7 @@ static int64_t convert(const Column *column, Text pool, Text block, Text p, Text
     uint64_t value = 0;
     if (!p || !end) return -1;
     switch (column->conversion) {
-case DECIMAL: return decimal(p, end, limit);
+    case DECIMAL: return decimal(p, end, limit);
     case HEXADECIMAL: return hexadecimal(p, end, limit);
     case WORD:
         pool += column->words;
