@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memlens.diffing.align import align
 from memlens.columns import Symbols, mix
+from memlens.diffing.align import align
 from memlens.diffing.tables import Problem, solve
 
 Entries = list[tuple[int, bool, int, int]]

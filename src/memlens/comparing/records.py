@@ -194,7 +194,7 @@ def _durations(windows: Sequence[Window]) -> list[int | None]:
     """From the first event of each window to its last, in microseconds."""
     from memlens.analyzers.places import elapsed_us
     from memlens.analyzers.stats import duration_us
-    from memlens.inputs.paddle.event_times import times_of
+    from memlens.inputs.paddle.times import times_of
 
     log = windows[0].log
     if log.time_us is not None:
