@@ -68,11 +68,11 @@ def trace(*events: object, **keys: object) -> bytes:
 
 
 @pytest.mark.parametrize("name", [name for name in TRACES if name != LARGE])
-def test_a_real_trace_is_read_as_its_plain_twin_reads_it(shared: Path, name: str) -> None:
+def test_a_real_trace_is_read_as_the_reference_implementation_reads_it(shared: Path, name: str) -> None:
     assert_as_plain(read_packed(shared / FOLDER / name), read(shared, name))
 
 
-def test_the_large_trace_is_read_as_its_plain_twin_reads_it(shared: Path) -> None:
+def test_the_large_trace_is_read_as_the_reference_implementation_reads_it(shared: Path) -> None:
     assert_as_plain(read_packed(shared / FOLDER / LARGE), read(shared, LARGE))
 
 

@@ -1,4 +1,4 @@
-"""Kineto traces made up: whatever is valid JSON is read as the plain twin reads it, and what is damaged ends in words."""
+"""Kineto traces made up: whatever is valid JSON is read as the reference implementation reads it, and what is damaged ends in words."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def traces(draw: st.DrawFn) -> bytes:
 
 @settings(max_examples=200, deadline=None)
 @given(text=traces())
-def test_a_made_trace_is_read_as_its_plain_twin_reads_it(text: bytes) -> None:
+def test_a_made_trace_is_read_as_the_reference_implementation_reads_it(text: bytes) -> None:
     try:
         logs = read_bytes(text)
     except NoEventsError:

@@ -111,8 +111,8 @@ def _enclosing(spans: Spans, chosen: NDArray[np.bool_], changes: Changes) -> Int
     return np.where(found >= 0, np.append(rows, -1)[found], -1)
 
 
-def innermost(track: Integers, start: Integers, end: Integers, of_track: Integers, moment: Integers) -> Integers:
-    """The interval of the same track that holds a moment and started last; of those that started together, the one that ends first.
+def innermost(track: Integers, start: Integers, end: Integers, of_track: Integers, time: Integers) -> Integers:
+    """The interval of the same track that holds a time and started last; of those that started together, the one that ends first.
 
     Intervals may overlap in any way.  Both ends belong to an interval.
 
@@ -120,23 +120,23 @@ def innermost(track: Integers, start: Integers, end: Integers, of_track: Integer
         track: Whose each interval is, numbered from 0, below 2**31; int64, ``(n,)``.
         start: When it starts, int64.
         end: When it ends, int64.
-        of_track: Whose each moment is, int64, ``(m,)``.
-        moment: The moments, int64.
+        of_track: Whose each time is, int64, ``(m,)``.
+        time: The times, int64.
 
     Returns:
-        For each moment the index of an interval, or -1; int64, ``(m,)``.
+        For each time the index of an interval, or -1; int64, ``(m,)``.
     """
-    if not len(track) or not len(moment):
-        return np.full(len(moment), -1, np.int64)
+    if not len(track) or not len(time):
+        return np.full(len(time), -1, np.int64)
     # Times as ranks, so that a track and a time make one number.
-    _, rank = np.unique(np.concatenate((start, moment)), return_inverse=True)
+    _, rank = np.unique(np.concatenate((start, time)), return_inverse=True)
     rank = rank.astype(np.int64).reshape(-1)
-    place = (track << _RANK_BITS) | rank[: len(start)]
-    order = np.lexsort((np.arange(len(end)), -end, place))
-    place = place[order]
-    last = place.searchsorted((of_track << _RANK_BITS) | rank[len(start) :], "right") - 1
-    first = place.searchsorted(of_track << _RANK_BITS, "left")
-    found = _last_reaching(end[order], last, moment)
+    key = (track << _RANK_BITS) | rank[: len(start)]
+    order = np.lexsort((np.arange(len(end)), -end, key))
+    key = key[order]
+    last = key.searchsorted((of_track << _RANK_BITS) | rank[len(start) :], "right") - 1
+    first = key.searchsorted(of_track << _RANK_BITS, "left")
+    found = _last_reaching(end[order], last, time)
     found[found < first] = -1  # what was found is another track's
     return np.where(found >= 0, order[found], -1)
 

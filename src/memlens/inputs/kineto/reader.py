@@ -1,7 +1,7 @@
 """Kineto traces: the JSON files that ``torch.profiler`` writes, read for their ``[memory]`` events.
 
 The file is never parsed as a whole.  Its list of events is cut where one event ends and the next one begins: what is decoded as a list
-of events was cut at the right place (:mod:`memlens.inputs.kineto.events`).  What cannot be decoded so is walked through bracket by
+of events was cut at the right position (:mod:`memlens.inputs.kineto.events`).  What cannot be decoded so is walked through bracket by
 bracket instead, as is all that stands around the list; the brackets are trusted there, so that a damaged file gives the events before the damage.
 """
 
@@ -33,7 +33,7 @@ LONGEST_EVENT = 1 << 24
 _DEEPEST = 1000
 _MOST_BASE = 4 * 10**18
 _SPACE = b" \t\r\n"
-#: All up to the last place where one object ends and another one of the same list begins.
+#: All up to the last position where one object ends and another one of the same list begins.
 _WHOLE_EVENTS = re.compile(rb"(?P<before>[ \t\r\n,]*+)(?s:.*)\}(?=[ \t\r\n]*+,[ \t\r\n]*+\{)")
 #: A string, up to the end of the text where it has no end of its own; and what stands before a bracket that is in no string.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
@@ -66,7 +66,7 @@ def read_kineto(source: FileSource, request: Request) -> list[EventLog]:
     from memlens.inputs.kineto.logs import make_logs
 
     for pattern in request.patterns:
-        pattern.compiled  # noqa: B018 - a wrong pattern is said before any trace is read
+        pattern.compiled  # noqa: B018 - a wrong pattern is an error before any trace is read
     events = Events()
     walk = _Walk(events)
     with closing(source.open()) as stream:

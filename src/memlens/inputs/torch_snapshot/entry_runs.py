@@ -188,7 +188,7 @@ class EntryRuns:
         return stop
 
     def _numbered(self, machine: Machine, found: _Objects, slot: Ints) -> Numbers:
-        """The numbers of the objects of one key, up to the first one that cannot be told; ``slot`` is that of each entry's dict."""
+        """The numbers of the objects of one key, up to the first one that is not known; ``slot`` is that of each entry's dict."""
         reference, written = found.reference, np.flatnonzero(found.reference < 0)
         made = self._made(machine, found.begin[written].tolist(), found.end[written].tolist())
         usable = len(slot) if len(made) == len(written) else int(written[len(made)])
@@ -355,9 +355,9 @@ def _look_ahead(window: bytes, at: int, keys: tuple[_Key, ...]) -> _Ahead | None
     cursor.expect(b"u")
     end = cursor.at
     good = cursor.good & (end <= len(window) - 8)  # beyond, the cursor does not see what is there
-    after, place = start[1:], np.minimum(end[:-1], len(window) - 2)
+    after, behind = start[1:], np.minimum(end[:-1], len(window) - 2)
     linked = after == end[:-1]
-    linked |= (after == end[:-1] + 2) & (data[place] == ord("e")) & (data[place + 1] == ord("("))
+    linked |= (after == end[:-1] + 2) & (data[behind] == ord("e")) & (data[behind + 1] == ord("("))
     breaks = np.flatnonzero(~np.append(linked & good[:-1], False))
     stop = breaks[breaks.searchsorted(np.arange(len(start)))]
     return _Ahead(start, end, good, stop, cursor.slots, numbers, objects)

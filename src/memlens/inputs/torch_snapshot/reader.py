@@ -95,7 +95,7 @@ def read_snapshot(source: FileSource, request: Request) -> list[EventLog]:
         UsageError: A pattern is no regular expression.
     """
     for pattern in request.patterns:
-        pattern.compiled  # noqa: B018 - a wrong pattern is said before any snapshot is read
+        pattern.compiled  # noqa: B018 - a wrong pattern is an error before any snapshot is read
     with source.open() as stream:
         try:
             return _logs(*_unpickled(stream, request), source.name, request)
@@ -103,8 +103,8 @@ def read_snapshot(source: FileSource, request: Request) -> list[EventLog]:
             if bad.hostile:
                 raise InputError(f"{source.name}: not read: {bad.reason}", _HOSTILE) from None
             why = f"{bad.reason} ({stream.problem})" if stream.problem else bad.reason
-            said = f"{source.name}: is no memory snapshot that can be read: {why}"
-            raise InputError(said, bad.hint or _DAMAGED) from None
+            reason = f"{source.name}: is no memory snapshot that can be read: {why}"
+            raise InputError(reason, bad.hint or _DAMAGED) from None
 
 
 def _unpickled(stream: ByteStream, request: Request) -> tuple[Any, list[Any]]:

@@ -153,24 +153,24 @@ def _opening_segments(events: Columns, final: Final) -> Columns:
     fits = sizes.astype(np.uint64) <= ~begins  # what would go beyond the last address
     begins, sizes, counts = begins[fits], sizes[fits], counts[fits]
     edges = np.concatenate((begins, begins + sizes.astype(np.uint64)))
-    places, place = np.unique(edges, return_inverse=True)
-    change = np.zeros(len(places), np.int64)
-    np.add.at(change, place, np.concatenate((counts, -counts)))
+    bounds, bound = np.unique(edges, return_inverse=True)
+    change = np.zeros(len(bounds), np.int64)
+    np.add.at(change, bound, np.concatenate((counts, -counts)))
     level = np.cumsum(change)
     # Two segments side by side stay two.
-    kept = np.zeros(len(places), np.bool_)
-    kept[place[: len(begins)][counts > 0]] = True
+    kept = np.zeros(len(bounds), np.bool_)
+    kept[bound[: len(begins)][counts > 0]] = True
     kept |= change != 0
-    places, level = places[kept], level[kept]
-    length = np.diff(places).astype(np.int64)
+    bounds, level = bounds[kept], level[kept]
+    length = np.diff(bounds).astype(np.int64)
     held = np.flatnonzero((level[:-1] > 0) & (length > 0))
-    size, addr = length[held] * level[:-1][held], places[:-1][held]
+    size, addr = length[held] * level[:-1][held], bounds[:-1][held]
     unknown = np.full(len(held), -1, np.int64)
     stream, pool = unknown.copy(), unknown.astype(np.int32)
     # What ends a stretch is of its segment: the first entry that releases it, or else the segment that is there at the end.
     for ends in (final.segments, releases):
-        told, number = _covering(addr, ends.addr, ends.size)
-        stream[told], pool[told] = ends.stream[number], ends.pool[number]
+        known, number = _covering(addr, ends.addr, ends.size)
+        stream[known], pool[known] = ends.stream[number], ends.pool[number]
     return Columns(
         np.full(len(held), Kind.RESERVE, np.int8), size, addr, unknown, unknown.astype(np.int32), stream, pool
     )
@@ -225,7 +225,7 @@ def _by_segment(events: Columns, entries: Entries, final: Final) -> NDArray[np.i
     at = np.minimum(begin.searchsorted(entries.addr[allocs]), len(begin) - 1)
     same = begin[at] == entries.addr[allocs]
     np.maximum.at(since, at[same], allocs[same])
-    place = begin.searchsorted(events.addr, "right").astype(np.int64) - 1
-    segment = np.maximum(place, 0)
-    within = (place >= 0) & (events.addr - begin[segment] < size[segment]) & (events.entry >= since[segment])
+    at_or_before = begin.searchsorted(events.addr, "right").astype(np.int64) - 1
+    segment = np.maximum(at_or_before, 0)
+    within = (at_or_before >= 0) & (events.addr - begin[segment] < size[segment]) & (events.entry >= since[segment])
     return np.where(within, segments.pool[segment], -1).astype(np.int32)
