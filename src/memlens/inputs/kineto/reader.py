@@ -8,7 +8,6 @@ bracket instead, as is all that stands around the list; the brackets are trusted
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -115,39 +114,35 @@ class _Walk:
 
     def through(self, stream: ByteStream, progress: Callable[[int], None] | None) -> str:
         """Read a trace to its end; why that could not be reached, or ``""``."""
-        block, tried, last = bytearray(BLOCK_BYTES), 0, False
-        with ThreadPoolExecutor(1, "memlens-json") as pool:  # it reads and decompresses one block ahead
-            ahead = pool.submit(_fill, block, stream)
-            while not last:
-                count = ahead.result()
-                last = not count
-                self._append(memoryview(block)[:count])
-                ahead = pool.submit(_fill, block, stream)
-                if (
-                    not last and self._left < 2 * tried
-                ):  # the more is left over, the more is read before it is tried again
-                    continue
-                self._read(last=last)
-                if self._problem:
-                    return self._problem
-                if self._ended:
-                    if after := self._text[: self._left].lstrip(_SPACE):
-                        return f"there is more text after the end of the JSON, at byte {self.size - len(after):,}"
-                    self._left = 0
-                tried = self._left
-                if tried > LONGEST_EVENT:
-                    return self._damage(f"one value is longer than {LONGEST_EVENT >> 20} MiB")
-                if progress is not None:
-                    progress(stream.consumed)
+        tried, last = 0, False
+        while not last:
+            last = not self._append(stream)
+            if not last and self._left < 2 * tried:  # the more is left over, the more is read before it is tried again
+                continue
+            self._read(last=last)
+            if self._problem:
+                return self._problem
+            if self._ended:
+                if after := self._text[: self._left].lstrip(_SPACE):
+                    return f"there is more text after the end of the JSON, at byte {self.size - len(after):,}"
+                self._left = 0
+            tried = self._left
+            if tried > LONGEST_EVENT:
+                return self._damage(f"one value is longer than {LONGEST_EVENT >> 20} MiB")
+            if progress is not None:
+                progress(stream.consumed)
         return "" if self._ended else stream.problem or self._damage("closing brackets are missing")
 
-    def _append(self, block: memoryview) -> None:
-        size = self._left + len(block)
-        if size > len(self._text):
-            self._text.extend(bytes(size + BLOCK_BYTES - len(self._text)))
-        self._text[self._left : size] = block
-        self._left = size
-        self.size += len(block)
+    def _append(self, stream: ByteStream) -> int:
+        """Read on; how much was read, nothing at the end of the stream."""
+        end, before = self._left + BLOCK_BYTES, self._left
+        if end > len(self._text):
+            self._text.extend(bytes(end + BLOCK_BYTES - len(self._text)))
+        with memoryview(self._text) as text:
+            while self._left < end and (count := stream.readinto(text[self._left : end])):
+                self._left += count
+        self.size += self._left - before
+        return self._left - before
 
     def _read(self, *, last: bool) -> None:
         """Read what can be read of the text; ``last`` says that no more follows."""
@@ -207,11 +202,3 @@ class _Walk:
                 end += self.size - self._left
                 return f"the JSON is damaged: the line that ends at byte {end:,} has a text without its end"
         return f"the JSON ends in the middle, at byte {self.size:,}: {otherwise}"
-
-
-def _fill(block: bytearray, stream: ByteStream) -> int:
-    """Read as much of a stream as fits; how much that is."""
-    size = 0
-    while size < len(block) and (count := stream.readinto(memoryview(block)[size:])):
-        size += count
-    return size
