@@ -147,7 +147,9 @@ def lines_of(form: InputFormat) -> tuple[UserLine, ...]:
 def read_plain(form: InputFormat, text: bytes) -> tuple[list[dict[str, Any]], list[int]]:
     """Line by line: events, and the numbers of the lines that cannot be read."""
     kinds = lines_of(form)
-    events, malformed, names = [], [], {}
+    events: list[dict[str, Any]] = []
+    malformed: list[int] = []
+    names: dict[str, int] = {}
     sizes: dict[tuple[bool, int, int | None], int] = {}
     devices: dict[tuple[bool, int], int | None] = {}
     for number, line in enumerate(text.removesuffix(b"\n").split(b"\n"), 1):
@@ -207,13 +209,13 @@ def of_log(log: EventLog) -> list[dict[str, Any]]:
 
 def assert_as_plain(form: InputFormat, text: bytes) -> None:
     events, malformed = read_plain(form, text)
-    read = lambda: form.read(open_source(io.BytesIO(text)), Request())  # noqa: E731
+    source = open_source(io.BytesIO(text))
     if not events:
         with pytest.raises(NoEventsError):
-            read()
+            form.read(source, Request())
         return
     numbers = sorted({event["device"] for event in events} - {None})
-    logs = read()
+    logs = form.read(source, Request())
     assert [log.device for log in logs] == (numbers or [None])
     for log in logs:
         mine = [log.device, *([None] if log.device in (None, *numbers[:1]) else [])]
