@@ -43,7 +43,7 @@ static Tables tables_at(Text at) {
 
 /* ---------------------------------------------------------------- the machine that runs programs */
 
-enum { MATCH, FIXED, BYTE, RUN, GREEDY, LAZY, SPLIT, CHOOSE, JUMP, SAVE, KEEP, AHEAD, NOT_AHEAD, BEHIND, NOT_BEHIND, LINE_START, LINE_END, EDGE, NO_EDGE };
+enum { MATCH, FIXED, BYTE, RUN, GREEDY, LAZY, SPLIT, CHOOSE, JUMP, SAVE, KEEP, AHEAD, NOT_AHEAD, BEHIND, NOT_BEHIND, LINE_START, LINE_END, EDGE, NO_EDGE, NOT_NEXT };
 enum { DEPTH = 256, STEPS = 1 << 16, SLOTS = 64 };
 
 /* A way not yet taken: go on at `pc` with the text from `p`.  Of a repeat: give back bytes down to `q`, or take more up to `q`.
@@ -81,6 +81,18 @@ static inline int is_word(uint8_t c) {
     return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_';
 }
 
+/* Where the run of bytes of a set that begins at p ends, at the latest at stop. */
+static inline Text run_of(const uint8_t *set, Text p, Text stop) {
+    for (; stop - p >= 4; p += 4) {
+        if (!set[p[0]]) return p;
+        if (!set[p[1]]) return p + 1;
+        if (!set[p[2]]) return p + 2;
+        if (!set[p[3]]) return p + 3;
+    }
+    while (p < stop && set[*p]) p++;
+    return p;
+}
+
 static int push(Machine *m, int32_t what, int32_t pc, Text p, Text q) {
     if (m->depth == DEPTH) return !(m->odd = 1);
     m->stack[m->depth++] = (Choice){p, q, pc, what};
@@ -103,9 +115,7 @@ static Text run(Machine *m, int32_t pc, Text p) {
             p++, pc += 2;
             continue;
         case RUN: case GREEDY: {
-            const uint8_t *set = m->sets[op[1]];
-            Text q = p, stop = m->high - p > op[3] ? p + op[3] : m->high;
-            while (q < stop && set[*q]) q++;
+            Text stop = m->high - p > op[3] ? p + op[3] : m->high, q = run_of(m->sets[op[1]], p, stop);
             if (q - p < op[2]) goto fail;
             if (*op == GREEDY && q - p > op[2] && !push(m, SHORTER, pc + 4, q, p + op[2])) goto odd;
             p = q, pc += 4;
@@ -131,8 +141,11 @@ static Text run(Machine *m, int32_t pc, Text p) {
             pc += 2;
             continue;
         case SAVE: /* with nothing to go back to, nobody asks what the slot held */
-            if (m->depth && !push(m, RESTORE, op[1], m->slots[op[1]], p)) goto odd;
-            m->slots[op[1]] = p - op[2], pc += 3;
+            for (const int32_t *slot = op + 2, *stop = slot + 2 * op[1]; slot < stop; slot += 2) {
+                if (m->depth && !push(m, RESTORE, *slot, m->slots[*slot], p)) goto odd;
+                m->slots[*slot] = p - slot[1];
+            }
+            pc += 2 + 2 * op[1];
             continue;
         case AHEAD: case NOT_AHEAD: case BEHIND: case NOT_BEHIND: {
             Text end = p - m->low < op[2] ? NULL : run(m, pc + 3, p - op[2]);
@@ -146,6 +159,10 @@ static Text run(Machine *m, int32_t pc, Text p) {
         case EDGE: case NO_EDGE:
             if (((p > m->low && is_word(p[-1])) != (p < m->high && is_word(*p))) != (*op == EDGE)) goto fail;
             pc++;
+            continue;
+        case NOT_NEXT:
+            if (p != m->high && m->sets[op[1]][*p]) goto fail;
+            pc += 2;
             continue;
         default: goto odd;
         }
@@ -173,7 +190,16 @@ odd:
 
 /* ---------------------------------------------------------------- text to numbers */
 
-static int64_t decimal(Text p, Text end) {
+/* The next n characters (1 to 8) in a word, the last one in its highest byte, zeros before the first.  No byte from limit on is read. */
+static inline uint64_t characters(Text p, int64_t n, Text limit) {
+    uint64_t word = 0;
+    if (limit - p >= 8) memcpy(&word, p, 8), word <<= 8 * (8 - n);
+    else memcpy((uint8_t *)&word + 8 - n, p, (size_t)n);
+    return word;
+}
+
+static int64_t decimal(Text p, Text end, Text limit) {
+    static const uint64_t powers[9] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
     const int minus = *p == '-';
     uint64_t value = 0;
     p += minus;
@@ -181,32 +207,46 @@ static int64_t decimal(Text p, Text end) {
         while (p < end && *p == '0') p++;
         if (end - p > 19) return minus ? -INT64_MAX : INT64_MAX;
     }
-    for (; end - p >= 8; p += 8) { /* eight digits at once: pairs, fours, all */
-        uint64_t x;
-        memcpy(&x, p, 8);
-        x &= 0x0f0f0f0f0f0f0f0f;
+    while (p < end) { /* up to eight digits at once: pairs, fours, all */
+        const int64_t n = end - p < 8 ? end - p : 8;
+        uint64_t x = characters(p, n, limit) & 0x0f0f0f0f0f0f0f0f;
         x = (x * 10 + (x >> 8)) & 0x00ff00ff00ff00ff;
         x = (x * 100 + (x >> 16)) & 0x0000ffff0000ffff;
-        value = value * 100000000 + ((x * 10000 + (x >> 32)) & 0xffffffff);
+        value = value * powers[n] + ((x * 10000 + (x >> 32)) & 0xffffffff);
+        p += n;
     }
-    for (; p < end; p++) value = value * 10 + (*p & 15u);
     if (value > INT64_MAX) value = INT64_MAX;
     return minus ? -(int64_t)value : (int64_t)value;
 }
 
-static int64_t convert(const Column *column, Text pool, Text block, Text p, Text end) {
+static int64_t hexadecimal(Text p, Text end, Text limit) {
+    uint64_t value = 0;
+    if (end - p > 2 && p[1] == 'x') p += 2;
+    while (p < end) {
+        const int64_t n = end - p < 8 ? end - p : 8;
+        uint64_t x = characters(p, n, limit);
+        x = (x & 0x0f0f0f0f0f0f0f0f) + (x >> 6 & 0x0101010101010101) * 9;
+        x = (x << 4 | x >> 8) & 0x00ff00ff00ff00ff;
+        x = (x << 8 | x >> 16) & 0x0000ffff0000ffff;
+        value = value << 4 * n | ((x << 16 | x >> 32) & 0xffffffff);
+        p += n;
+    }
+    return (int64_t)value;
+}
+
+static int64_t convert(const Column *column, Text pool, Text block, Text p, Text end, Text limit) {
     uint64_t value = 0;
     if (!p || !end) return -1;
     switch (column->conversion) {
-    case DECIMAL: return decimal(p, end);
-    case HEXADECIMAL:
-        if (end - p > 2 && p[1] == 'x') p += 2;
-        for (; p < end; p++) value = value << 4 | ((*p & 15u) + (*p >> 6) * 9u);
-        return (int64_t)value;
+    case DECIMAL: return decimal(p, end, limit);
+    case HEXADECIMAL: return hexadecimal(p, end, limit);
     case WORD:
         pool += column->words;
-        for (int i = 0; i < column->count; pool += 1 + *pool, i++)
-            if (end - p == *pool && !memcmp(p, pool + 1, *pool)) return i;
+        for (int i = 0, k; i < column->count; pool += 1 + *pool, i++) {
+            if (end - p != *pool) continue;
+            for (k = 0; k < *pool && p[k] == pool[1 + k];) k++;
+            if (k == *pool) return i;
+        }
         return -1;
     case DIGITS:
         for (; p < end; p++)
@@ -227,7 +267,8 @@ enum { WINDOW = 400 }; /* bytes before a match in which its header is looked for
 
 typedef struct {
     Tables t;
-    Text block, begin, end, line_start; /* and the line that is looked at */
+    Text block, begin, end, line_start; /* and the line that is looked at: its number is that of `line` and the line ends that are set */
+    uint64_t line_ends;
     int64_t line, *state, *last_header, *next, *done, *rows;
     int64_t capacity;
     Machine m;
@@ -263,7 +304,7 @@ static int header_before(Scan *s, Text line_start, Text p, int64_t *values, int6
     }
     if (m->odd) return -1;
     for (int i = 0; end && i < head[HEADERS]; i++)
-        values[i * stride] = convert(&s->t.columns[i], s->t.pool, s->block, m->slots[2 * i], m->slots[2 * i + 1]);
+        values[i * stride] = convert(&s->t.columns[i], s->t.pool, s->block, m->slots[2 * i], m->slots[2 * i + 1], m->high);
     return end != NULL;
 }
 
@@ -312,14 +353,14 @@ static void add_row(Scan *s, int32_t number, Text p, Text end) {
     row[ROW_START * capacity] = p - s->block;
     row[ROW_END * capacity] = end ? end - s->block : -1;
     row[ROW_LINE_START * capacity] = s->line_start - s->block;
-    row[ROW_LINE * capacity] = s->line;
+    row[ROW_LINE * capacity] = s->line + __builtin_popcountll(s->line_ends);
     if (n && (row[ROW_START * capacity - 1] > p - s->block || (row[ROW_START * capacity - 1] == p - s->block && row[-1] > number)))
         s->state[ODD] |= ODD_ORDER;
     if (!end) s->state[ODD] |= ODD_LINE;
     row += ROW * capacity;
     const Column *column = s->t.columns + format->column;
     for (int32_t i = 0; i < values; i++, row += capacity)
-        *row = end && i < format->columns ? convert(column + i, s->t.pool, s->block, s->m.slots[2 * i], s->m.slots[2 * i + 1]) : -1;
+        *row = end && i < format->columns ? convert(column + i, s->t.pool, s->block, s->m.slots[2 * i], s->m.slots[2 * i + 1], s->m.high) : -1;
     if (end && s->t.head[HEADERS]) fill_header(s, format, p, row); /* last: it uses the machine */
 }
 
@@ -507,7 +548,7 @@ static int scan_block(Scan *s, Search *search) {
     uint8_t tail[66];
     const int lines = s->t.head[LINE_FORMATS] > 0;
     Text p = s->block + s->state[POSITION];
-    s->line = s->state[NUMBER], s->line_start = s->block + s->state[START];
+    s->line = s->state[NUMBER], s->line_ends = 0, s->line_start = s->block + s->state[START];
     if (p == s->line_start && p < s->end && !line_begins(s)) return 0;
     while (p < s->end) {
         int64_t words = (s->end - p - 2) / 64;
@@ -521,19 +562,17 @@ static int scan_block(Scan *s, Search *search) {
         }
         for (int64_t w = 0; w < words; w++, p += 64) {
             const uint64_t ends = line_ends[w];
-            const int64_t line = s->line;
             const Text line_start = s->line_start;
             for (uint64_t left = lines ? candidates[w] | ends : candidates[w]; left; left &= left - 1) {
                 const int bit = __builtin_ctzll(left), at_end = lines && ends >> bit & 1;
-                const uint64_t before = ends & (((uint64_t)(1 + at_end) << bit) - 1);
-                s->line = line + __builtin_popcountll(before);
-                s->line_start = before ? p + 64 - __builtin_clzll(before) : line_start;
+                s->line_ends = ends & (((uint64_t)(1 + at_end) << bit) - 1);
+                s->line_start = s->line_ends ? p + 64 - __builtin_clzll(s->line_ends) : line_start;
                 if (at_end ? s->line_start == s->end || line_begins(s) : look(s, p + bit)) continue;
-                s->state[POSITION] = p + bit + at_end - s->block;
-                s->state[NUMBER] = s->line, s->state[START] = s->line_start - s->block;
+                s->state[POSITION] = p + bit + at_end - s->block, s->state[START] = s->line_start - s->block;
+                s->state[NUMBER] = s->line + __builtin_popcountll(s->line_ends);
                 return 0;
             }
-            s->line = line + __builtin_popcountll(ends);
+            s->line += __builtin_popcountll(ends);
             s->line_start = ends ? p + 64 - __builtin_clzll(ends) : line_start;
         }
     }

@@ -41,7 +41,7 @@ class Op(IntEnum):
     SPLIT = 6  # target: go on here, and there if that fails
     CHOOSE = 7  # set, target: go on here if the next byte is of the set, there otherwise
     JUMP = 8  # target
-    SAVE = 9  # slot, n: the position n bytes back
+    SAVE = 9  # how many, and of each: slot, n: the position n bytes back
     KEEP = 10  # slot: what it holds comes back when the machine goes back
     AHEAD = 11  # target, 0: what follows, up to its MATCH, must match here; go on at the target
     NOT_AHEAD = 12
@@ -51,6 +51,7 @@ class Op(IntEnum):
     LINE_END = 16
     EDGE = 17
     NO_EDGE = 18
+    NOT_NEXT = 19  # set: the next byte is not of it
 
 
 _AT = {
@@ -108,8 +109,15 @@ def _first_of(item: Item, rest: Follow) -> Follow:
         ahead = first_bytes(list(argument[1]))
         if not ahead.empty:
             return Follow(ahead.bytes if rest.empty else ahead.bytes & rest.bytes, empty=False)
+    if operation == "ASSERT_NOT" and argument[0] > 0 and (never := _one_byte(argument[1])) is not None:
+        return Follow((ALL_BYTES if rest.empty else rest.bytes) & ~never, rest.empty)
     # A condition.  Where nothing has to come after it, it may hold before any byte.
     return Follow(ALL_BYTES, empty=True) if rest.empty else rest
+
+
+def _one_byte(items: Sequence[Item]) -> int | None:
+    """The set of bytes of which a sequence is one; ``None`` where it is something else."""
+    return byte_set(items[0]) if len(items) == 1 else None
 
 
 def _union(firsts: Iterable[Follow]) -> int:
@@ -210,7 +218,7 @@ class Compiler:
 
     def _repeat(self, operation: str, argument: tuple[int, int, Any], rest: Follow) -> None:
         least, most, inner = argument[0], min(int(argument[1]), _ENDLESS), argument[2]
-        members = byte_set(inner[0]) if len(inner) == 1 else None
+        members = _one_byte(inner)
         if members is not None:
             members &= ~NEWLINE
             if least == most:
@@ -264,6 +272,10 @@ class Compiler:
         self._land(*ends)
 
     def _condition(self, direction: int, inner: Any, *, negative: bool) -> None:
+        never = _one_byte(inner)
+        if never is not None and negative and direction > 0:
+            self._op(Op.NOT_NEXT, self.set_of(never))
+            return
         shortest, longest = inner.getwidth()
         self._depth += 1
         if (direction < 0 and shortest != longest) or self._depth > _MOST_DEPTH:
@@ -289,13 +301,18 @@ class Compiler:
 
     def _here(self) -> int:
         """The position in the program, with all before it written out."""
-        for begin in range(0, len(self._ranges), 16):
+        if len(self._ranges) == 1:
+            low, span = self._ranges[0]
+            self.code += [Op.BYTE, self.set_of((2 << span) - 1 << low)]
+        for begin in range(0, len(self._ranges) if len(self._ranges) > 1 else 0, 16):
             part = self._ranges[begin : begin + 16]
             filled = part + [(0, 255)] * (16 - len(part))
             lows, spans = (bytes(pair[k] for pair in filled) for k in (0, 1))
             self.code += [Op.FIXED, len(part), *struct.unpack("<8i", lows + spans)]
+        if self._saves:
+            self.code += [Op.SAVE, len(self._saves)]
         for slot, at in self._saves:
-            self.code += [Op.SAVE, slot, len(self._ranges) - at]
+            self.code += [slot, len(self._ranges) - at]
         self._ranges, self._saves = [], []
         return len(self.code)
 
