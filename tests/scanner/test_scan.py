@@ -97,7 +97,7 @@ def test_a_look_alike_is_left_out_where_a_match_covers_it() -> None:
 def test_only_the_groups_wanted_become_values_in_the_order_wanted() -> None:
     scanner = Scanner([Scan(BLOCK, values=("addr", "kind")), CHUNK_NEW])
     rows = scan(scanner, "Free 1 bytes, ptr = 0xa\nNot found and reallocate 5, and remaining 1\n")
-    assert rows.values.tolist() == [[10, 1], [5, -1]]
+    assert rows.values.tolist() == [[10, 1, -1], [5, -1, 0]]
     assert [group.name for group in scanner.groups[0]] == ["addr", "kind"]
 
 

@@ -377,7 +377,7 @@ static Text try_at(Scan *s, int32_t number, Text p) {
     } else if (end) {
         s->next[number] = end - s->block;
         if (format->flags & ONCE) s->done[number] = s->line_start - s->block + 1;
-        add_row(s, number, p, end);
+        if (!(format->flags & UNCOVERED) || p - s->block >= s->state[COVERED] || format->mode != PLACE) add_row(s, number, p, end);
     }
     return end;
 }

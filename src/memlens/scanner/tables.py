@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -306,6 +307,7 @@ def _loss(one: _Prefix, other: _Prefix) -> int:
     return _let_through(_either(one, other)) - _let_through(one) - _let_through(other)
 
 
+@lru_cache(maxsize=1 << 12)
 def _let_through(prefix: _Prefix) -> int:
     """How often text looks like a prefix by the halves of its bytes."""
     count = 1
@@ -315,6 +317,7 @@ def _let_through(prefix: _Prefix) -> int:
     return count
 
 
+@lru_cache(maxsize=1 << 10)
 def _halves(members: int) -> tuple[list[int], list[int]]:
     """The low and the high halves of the bytes of a set."""
     values = [byte for byte in range(256) if members >> byte & 1]
