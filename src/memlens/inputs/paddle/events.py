@@ -6,8 +6,6 @@ source line in the header changes with every release and is never looked at.
 
 from __future__ import annotations
 
-import re
-
 from memlens.facts import Kind
 from memlens.scanner.formats import LineFormat, Sample
 
@@ -15,7 +13,6 @@ __all__ = [
     "BLOCK",
     "CHUNK_BACK",
     "CHUNK_NEW",
-    "EVENT_LINE",
     "FORMATS",
     "HEADER",
     "LOOK_ALIKES",
@@ -182,9 +179,4 @@ PREALLOC = LineFormat(
     means={},
     samples=(Sample("PreAlloc small_pool_pre_alloc_in_mb = 2", {}),),
     traps=("PreAlloc large_pool",),
-)
-
-#: Finds an event line; for tools that filter lines without reading them.
-EVENT_LINE = re.compile(
-    b"|".join(re.sub(rb"\(\?P<\w+>", b"(?:", f.regex.encode()) for f in (BLOCK, CHUNK_NEW, CHUNK_BACK))
 )
