@@ -238,6 +238,7 @@ texts = st.lists(st.text(CHARS + "\r", max_size=12), max_size=30).map(lambda lin
 @example("(?P<p>[ab]+)ab0", b"aababab0", "")
 @example("(?P<p>[ab]{1,4}?)(?:b0|a0)", b"aababab0", "")
 @example("(?:(?=(?P<p>a))ab|(?P<q>a)x)", b"ab ax", "")
+@example("[ab](?P<p>$|a)", b"ab\nbaa", "")
 @example("(?:(?P<p>a)b|(?P<q>a)x)(?P<r>x)??0", b"ab0 axx0", "")
 @example("(?:(?<=(?P<p>a))b0|b(?P<q>x))", b"abx ab0", "")
 def test_any_small_expression_finds_what_re_finds(regex: str, text: bytes, literal: str) -> None:

@@ -14,7 +14,7 @@
 
 enum { FORMATS, VALUES, HEADERS, LINE_FORMATS, HEADER_PC, HEADER_FIRST, HEADER_LAST, NUMBERS };
 enum { /* after these numbers: offsets */
-    AT_FORMATS = NUMBERS, AT_COLUMNS, AT_CODE, AT_SETS, AT_ENTRIES, AT_FIRST, AT_LIST, AT_LINE_FORMATS, AT_POOL, AT_NIBBLES
+    AT_FORMATS = NUMBERS, AT_COLUMNS, AT_CODE, AT_SETS, AT_ENTRIES, AT_FIRST, AT_LINE_FORMATS, AT_POOL, AT_NIBBLES
 };
 enum { PLACE, LINE, BY_RE }; /* how a format is looked for */
 enum { COVERS = 1, UNCOVERED = 2, ONCE = 4, BEFORE = 8, NEAREST = 16, AT_LINE_START = 32 }; /* flags of a format */
@@ -22,7 +22,7 @@ enum { COVERS = 1, UNCOVERED = 2, ONCE = 4, BEFORE = 8, NEAREST = 16, AT_LINE_ST
 typedef struct { int32_t mode, flags, pc, first, columns, column, literal, length; } Format;
 typedef struct { uint64_t word, mask; int32_t format, unused; } Entry;
 typedef struct {
-    const int32_t *head, *code, *first, *list, *line_formats;
+    const int32_t *head, *code, *first, *line_formats;
     const Format *formats;
     const Column *columns;
     const Entry *entries;
@@ -35,7 +35,6 @@ static Tables tables_at(Text at) {
         .head = head,
         .code = (const int32_t *)(at + head[AT_CODE]),
         .first = (const int32_t *)(at + head[AT_FIRST]),
-        .list = (const int32_t *)(at + head[AT_LIST]),
         .line_formats = (const int32_t *)(at + head[AT_LINE_FORMATS]),
         .formats = (const Format *)(at + head[AT_FORMATS]),
         .columns = (const Column *)(at + head[AT_COLUMNS]),
@@ -216,13 +215,14 @@ static void leave_out_covered(Scan *s, int64_t kept) {
 
 /* Try every format that may begin at p; 0 when there is no more room for rows. */
 static int look(Scan *s, Text p) {
-    const int32_t *list = s->t.list + s->t.first[*p], *stop = s->t.list + s->t.first[*p + 1];
+    const Entry *entry = s->t.entries + s->t.first[*p], *stop = s->t.entries + s->t.first[*p + 1];
     const int64_t rows = s->state[ROWS], line = s->line_start - s->block + 1;
     uint64_t word = 0;
-    if (s->capacity - rows <= stop - list) return 0;
-    memcpy(&word, p, s->end - p < 8 ? (size_t)(s->end - p) : 8);
-    for (; list < stop; list++) {
-        const Entry *entry = &s->t.entries[*list];
+    int uncovered = 0;
+    if (s->capacity - rows <= stop - entry) return 0;
+    if (s->end - p >= 8) memcpy(&word, p, 8);
+    else memcpy(&word, p, (size_t)(s->end - p));
+    for (; entry < stop; entry++) {
         if ((word & entry->mask) != entry->word) continue;
         const Format *format = &s->t.formats[entry->format];
         if (s->done[entry->format] == line) continue;
@@ -232,10 +232,11 @@ static int look(Scan *s, Text p) {
             if (held && !whole_line(s, entry->format)) return 0;
         } else if (p - s->block >= s->next[entry->format]) {
             Text end = try_at(s, entry->format, p);
+            uncovered |= format->flags & UNCOVERED;
             if (end && format->flags & COVERS && end - s->block > s->state[COVERED]) s->state[COVERED] = end - s->block;
         }
     }
-    if (p - s->block < s->state[COVERED]) leave_out_covered(s, rows);
+    if (uncovered && p - s->block < s->state[COVERED]) leave_out_covered(s, rows);
     return 1;
 }
 

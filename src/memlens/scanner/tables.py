@@ -63,8 +63,9 @@ class Tables(NamedTuple):
     modes: tuple[Mode, ...]
 
 
-#: The first bytes of a match: of each the set of bytes that it may be.
+#: The first bytes of a match: of each the set of bytes that it may be; and the number of the format.
 _Prefix = tuple[int, ...]
+_Entry = tuple[_Prefix, int]
 
 
 class _Sought(NamedTuple):
@@ -127,9 +128,8 @@ def make_tables(scans: Sequence[Scan], groups: Sequence[Sequence[Group]], header
         np.array(columns, np.int32),
         np.array(compiler.code, np.int32),
         np.stack([_as_bytes(members) for members in compiler.sets] or [_as_bytes(0)]),
-        _entries(entries),
+        _entries(listed),
         np.array(starts, np.int32),
-        np.array(listed, np.int32),
         np.array(line_formats, np.int32),
         np.frombuffer(bytes(pool), np.uint8),
         _nibbles([prefix for prefix, _ in entries]),
@@ -269,7 +269,7 @@ def _as_bytes(members: int) -> NDArray[np.uint8]:
     return np.unpackbits(np.frombuffer(members.to_bytes(32, "little"), np.uint8), bitorder="little")
 
 
-def _entries(entries: Sequence[tuple[_Prefix, int]]) -> NDArray[np.uint64]:
+def _entries(entries: Sequence[_Entry]) -> NDArray[np.uint64]:
     """Of each prefix the bytes that are certain, which of them are, and its format: uint64 of shape (prefixes, 3)."""
     rows = np.zeros((len(entries), 3), np.uint64)
     for row, (prefix, number) in zip(rows, entries, strict=True):
@@ -281,13 +281,13 @@ def _entries(entries: Sequence[tuple[_Prefix, int]]) -> NDArray[np.uint64]:
     return rows
 
 
-def _by_first_byte(entries: Sequence[tuple[_Prefix, int]]) -> tuple[list[int], list[int]]:
-    """The entries that begin with each byte, in the order of the formats: 257 starts, and the list that they cut."""
+def _by_first_byte(entries: Sequence[_Entry]) -> tuple[list[int], list[_Entry]]:
+    """The entries of each first byte, in the order of the formats: 257 starts, and the list that they cut."""
     starts: list[int] = []
-    listed: list[int] = []
+    listed: list[_Entry] = []
     for byte in range(256):
         starts.append(len(listed))
-        listed += [number for number, (prefix, _) in enumerate(entries) if prefix[0] >> byte & 1]
+        listed += [entry for entry in entries if entry[0][0] >> byte & 1]
     return [*starts, len(listed)], listed
 
 
