@@ -76,6 +76,7 @@ class _Sought(NamedTuple):
     program: int = 0
     first: int = 0
     at_line_start: bool = False
+    apart: bool = False
 
 
 def make_tables(scans: Sequence[Scan], groups: Sequence[Sequence[Group]], header: Header | None) -> Tables | None:
@@ -104,6 +105,8 @@ def make_tables(scans: Sequence[Scan], groups: Sequence[Sequence[Group]], header
                     scan.header == "before",
                     scan.header == "nearest",
                     how.at_line_start,
+                    # Where no match can begin inside another one, one that is left out need not be found.
+                    how.apart and scan.uncovered and not scan.once,
                 )
             )
         )
@@ -186,8 +189,33 @@ def _sought(scan: Scan, groups: Sequence[Group], compiler: Compiler) -> _Sought:
         return _Sought(Mode.LINE, () if held else of_literal, program, first, at_line_start=True)
     prefixes = _prefixes(items)
     if prefixes and sum(map(_texts, prefixes)) <= _COMMON and literal in b"\n".join(_runs(items)):
-        return _Sought(Mode.PLACE, tuple(prefixes), program, first)
+        return _Sought(Mode.PLACE, tuple(prefixes), program, first, apart=_apart(items))
     return _Sought(Mode.LINE, of_literal, program, first)
+
+
+def _apart(items: Sequence[Item]) -> bool:
+    """Whether no match can begin inside another one: what it begins with stands nowhere later in it."""
+    rest = [item for item in items if str(item[0]) not in ("AT", "ASSERT", "ASSERT_NOT")]
+    members = byte_set(rest[0])
+    return members is not None and not members & _bytes_of(rest[1:])
+
+
+def _bytes_of(items: Sequence[Item]) -> int:
+    """The set of all bytes that a match of a sequence may hold."""
+    found = 0
+    for item in items:
+        operation, argument, members = str(item[0]), item[1], byte_set(item)
+        if members is not None:
+            found |= members
+        elif operation == "BRANCH":
+            found |= _bytes_of([inner for branch in argument[1] for inner in branch])
+        elif operation == "SUBPATTERN":
+            found |= _bytes_of(list(argument[3]))
+        elif operation.endswith("_REPEAT"):
+            found |= _bytes_of(list(argument[2]))
+        elif operation not in ("AT", "ASSERT", "ASSERT_NOT"):
+            return ALL_BYTES
+    return found
 
 
 def _first(items: Sequence[Item], compiler: Compiler) -> int:

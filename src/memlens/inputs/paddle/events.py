@@ -151,8 +151,9 @@ HEADER = LineFormat(
 FORMATS = (BLOCK, CHUNK_NEW, CHUNK_BACK, REQUEST, HEADER)
 
 
-def _alike(name: str, literal: str, rest: str, sample: str, *traps: str) -> LineFormat:
-    return LineFormat(name, "auto_growth", literal.encode(), literal + rest, {}, {}, (Sample(sample, {}),), traps)
+def _alike(name: str, literal: str, rest: str, sample: str, *traps: str, before: str = "") -> LineFormat:
+    regex = before + literal + rest
+    return LineFormat(name, "auto_growth", literal.encode(), regex, {}, {}, (Sample(sample, {}),), traps)
 
 
 #: Lines of other allocators begin like an event and are none: retries, pinned memory, the buddy allocator.
@@ -163,7 +164,15 @@ LOOK_ALIKES = (
         "like_alloc", "Alloc ", _NUMBER, "Alloc 12345678901234567890 bytes", "Allocate 1 bytes", "Alloc 5 bytes on x"
     ),
     _alike("like_free", "Free ", _NUMBER, "Free 25", "Free 256 bytes and notify all", "Free 512 bytes.", "Free chunk"),
-    _alike("like_pointer", " bytes, ptr = 0x", "", "6 bytes, ptr = 0x7f01", "6 bytes, ptr = 7f01"),
+    _alike(
+        "like_pointer",
+        "bytes, ptr = 0x",
+        "",
+        "6 bytes, ptr = 0x7f01",
+        "6 bytes, ptr = 7f01",
+        "bytes, ptr = 0x",
+        before="(?<= )",
+    ),
     _alike(
         "like_chunk_new", "Not found and reallocate ", "", "Not found and reallocate 25", "Not found and reallocate"
     ),
