@@ -103,9 +103,8 @@ class _Walk:
     def __init__(self, events: Events) -> None:
         self._events = events
         self.size, self.base, self.listed = 0, 0, False
-        self._text = (
-            bytearray()
-        )  # what is not used up yet, and room behind it, which is used again: fresh memory is dear
+        # What is not used up yet, and room behind it, which is used again: fresh memory is dear.
+        self._text = bytearray()
         self._left = 0  # bytes of it
         self._depth = 0  # of brackets, before that text
         self._list = 0  # the depth inside the list of events; 0 outside it
