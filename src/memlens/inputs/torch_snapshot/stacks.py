@@ -104,14 +104,14 @@ class Stacks:
         Python frames as ``file.py:line function``, without those that only pass a call on; generated code by one name.  A stack without Python frames (the backward
         pass runs on a thread of its own) is named by its operators and autograd nodes, or else by its functions.
         """
-        frames = self._stacks.values[number]
-        python = [frame for frame in frames if self._labels(frame).python is not None]
+        frames = self._frames_of(number)
+        labels = [self._labels(frame) for frame in self._stacks.values[number]]
         names = (
-            [label for frame in python if (label := self._labels(frame).python)]
-            or [_cut(self._frames.values[frame][2]) for frame in python]
-            or [label for frame in frames if (label := self._labels(frame).operator)]
-            or [label for frame in frames if (label := self._labels(frame).function)]
-            or [_plain(self._frames.values[frame][2]) for frame in frames]
+            [label.python for label in labels if label.python]
+            or [_cut(frame[2]) for frame, label in zip(frames, labels, strict=True) if label.python is not None]
+            or [label.operator for label in labels if label.operator]
+            or [label.function for label in labels if label.function]
+            or [_plain(frame[2]) for frame in frames]
         )
         name, count = "", 0
         for label in dict.fromkeys(names):
