@@ -125,16 +125,17 @@ def _kinds(entries: Entries) -> tuple[NDArray[np.int8], bool, int | None]:
 
 def _opening_blocks(events: Columns, final: Final, held: NDArray[np.bool_]) -> Columns:
     """The blocks that were allocated before the trace begins, by address; ``held`` are those that are held at the end."""
-    blocks = events.at(np.flatnonzero(events.kind <= Kind.FREE))
-    _, first = np.unique(blocks.addr, return_index=True)
-    freed = blocks.at(first[blocks.kind[first] == Kind.FREE])
+    blocks = np.flatnonzero(events.kind <= Kind.FREE)
+    addr, first = np.unique(events.addr[blocks], return_index=True)
+    first = blocks[first]
+    freed = events.at(first[events.kind[first] == Kind.FREE])
     # What asked for a block that is freed is not known: its FREE has the stack that freed it, or so it may be.
     unknown = np.full(len(freed.kind), -1, np.int32)
     freed = freed._replace(
         kind=np.full(len(unknown), Kind.ALLOC, np.int8), entry=unknown.astype(np.int64), stack=unknown
     )
     # What was allocated last and has no event since was there all the time.
-    untouched = final.blocks.at(held & ~np.isin(final.blocks.addr, blocks.addr))
+    untouched = final.blocks.at(held & ~np.isin(final.blocks.addr, addr))
     opening = freed.then(untouched)
     return opening.at(np.argsort(opening.addr, kind="stable"))
 
