@@ -10,7 +10,7 @@ import numpy as np
 
 from memlens.analyzers.fates import held_events, joined
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
-from memlens.analyzers.remaining import remaining
+from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later, Lazy, Result, Row
 from memlens.analyzers.trend import Verdict, judge
 
@@ -77,7 +77,7 @@ class Growth(Result):
 
 def growth(windows: Sequence[Window]) -> Growth:
     """Analyze a series of windows of one log, in their order."""
-    live = tuple(result.live_bytes for result in remaining(windows))
+    live = tuple(profile(windows)["live_bytes"].tolist()) if windows else ()
     judged = windows[:-1] if windows and windows[-1].open_end else windows
     if not any(map(len, judged)):  # the start was met once: what the only window holds is judged all the same
         judged = windows

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from memlens.analyzers.growth import Growth, growth
 from memlens.analyzers.lifetimes import lifetimes
-from memlens.analyzers.peak import peak
-from memlens.analyzers.remaining import remaining
+from memlens.analyzers.peak import peak, remaining
 from memlens.analyzers.segments import segments
 from memlens.analyzers.stats import stats
 from memlens.analyzers.unmatched import unmatched

@@ -11,9 +11,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, overload
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["Later", "Lazy", "Result", "Row"]
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from memlens.windows.windows import Window
+
+__all__ = ["Later", "Lazy", "Result", "Row", "results"]
 
 T = TypeVar("T")
 
@@ -113,3 +119,24 @@ class Result:
             )
         columns = [spec.name for spec in dataclasses.fields(cast("Any", self.tables[name]))]
         return pd.DataFrame([row.to_dict() for row in getattr(self, name)], columns=columns)
+
+
+def results(
+    kind: Callable[..., T],
+    windows: Sequence[Window],
+    columns: Mapping[str, NDArray[np.int64] | NDArray[np.object_]],
+    **later: Callable[[Window], object],
+) -> list[T]:
+    """A result a window, from columns by the names of its fields, one entry a window.
+
+    Args:
+        kind: The result's dataclass.
+        windows: The windows.
+        columns: All fields but the last ones, and perhaps more.
+        later: What gives each of those last fields, in their order, when it is asked for.
+    """
+    names = [spec.name for spec in dataclasses.fields(cast("Any", kind)) if spec.name not in later]
+    rows = zip(*(columns[name].tolist() for name in names), strict=True)
+    return [
+        kind(*row, *(Later(work, window) for work in later.values())) for window, row in zip(windows, rows, strict=True)
+    ]
