@@ -87,8 +87,6 @@ class LifetimeSummary(Result):
 
 def lifetimes(windows: Sequence[Window]) -> list[LifetimeSummary]:
     """Analyze windows of one log in one pass; the tables are worked out when they are asked for."""
-    if not windows:
-        return []
     return results(LifetimeSummary, windows, pairing(windows), longest=longest, wasteful=wasteful)
 
 

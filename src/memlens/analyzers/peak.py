@@ -38,7 +38,7 @@ class Remaining(Result):
 
 def remaining(windows: Sequence[Window]) -> list[Remaining]:
     """Analyze windows of one log in one pass."""
-    return results(Remaining, windows, profile(windows).columns) if windows else []
+    return results(Remaining, windows, profile(windows).columns)
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,6 @@ class Peak(Result):
 
 def peak(windows: Sequence[Window]) -> list[Peak]:
     """Analyze windows of one log in one pass; lines and live blocks are looked up when they are asked for."""
-    if not windows:
-        return []
     log, figures = windows[0].log, profile(windows)
     events = np.where(figures["rise_bytes"] > 0, figures.summit, np.array(None)).tolist()
     lines = Lines(log, events)

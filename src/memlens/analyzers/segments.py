@@ -121,8 +121,6 @@ class Segments(Result):
 
 def segments(windows: Sequence[Window]) -> list[Segments]:
     """Analyze windows of one log; each moment is worked out when a table is asked for."""
-    if not windows:
-        return []
     figures = profile(windows)
     peaks = np.where(figures["rise_bytes"] > 0, figures.summit + 1, [window.lo for window in windows]).tolist()
     surveys = (_Survey(window, peak) for window, peak in zip(windows, peaks, strict=True))

@@ -121,8 +121,6 @@ class Unmatched(Result):
 
 def unmatched(windows: Sequence[Window]) -> list[Unmatched]:
     """Analyze windows of one log in one pass; the groups are worked out when they are asked for."""
-    if not windows:
-        return []
     tables = {"held": held_groups, "opening": opening_groups, "released": released_groups, "unknown": unknown_groups}
     return results(Unmatched, windows, pairing(windows), **tables)
 

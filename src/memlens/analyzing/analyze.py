@@ -113,14 +113,14 @@ def analyze(
 def _analyze_one(
     log: EventLog, name: str, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
 ) -> LogAnalysis:
-    from memlens.analyzers import registry
+    from memlens.analyzers import growth, registry
     from memlens.windows.windows import open_window, suspect_anchors
 
     names, with_growth = chosen
     windows = cut.windows(log)
     # One vectorised pass an analyzer, over all windows; nothing below touches events.
     columns = [registry.get(name).many(windows) for name in names]
-    growth = registry.get_series("growth")(windows) if with_growth else None
+    grown = growth(windows) if with_growth else None
     whole = not cut.given
     analyzed = tuple(
         WindowAnalysis(
@@ -142,7 +142,7 @@ def _analyze_one(
                 _settle(owing)
     doubt = None if whole else suspect_anchors(windows)
     remarks = tuple(filter(None, [open_window(windows)]))
-    return LogAnalysis(name, log.trust, analyzed, growth, cut.by, () if doubt is None else (doubt,), remarks)
+    return LogAnalysis(name, log.trust, analyzed, grown, cut.by, () if doubt is None else (doubt,), remarks)
 
 
 def _peak_time(window: Window, results: Sequence[Analyzed]) -> int | None:

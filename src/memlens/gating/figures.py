@@ -10,7 +10,7 @@ from memlens.analyzers.levels import bounds, profile
 from memlens.analyzers.result import Row
 from memlens.facts import Kind
 from memlens.gating.slips import NEAR, Near, near
-from memlens.windows.windows import BEFORE
+from memlens.windows.windows import BEFORE, judged
 
 if TYPE_CHECKING:
     from memlens.gating.limits import Metric
@@ -66,12 +66,13 @@ class RunFigures:
     @property
     def series(self) -> tuple[WindowFigures, ...]:
         """The windows of the series that an end line or the next start closes: those that growth is judged by."""
-        return tuple(window for window in self.windows if not window.open_end and window.name != BEFORE)
+        fates = zip(self.windows, judged(self.windows), strict=True)
+        return tuple(window for window, fate in fates if fate and window.name != BEFORE)
 
     @property
     def all_open(self) -> bool:
         """Whether no window is closed (the start marks one line), so that open ones are all there is to judge."""
-        return not self.series
+        return any(window.open_end for window in self.series)
 
 
 def figures_of(windows: Sequence[Window], *, trust: bool = True) -> RunFigures:
@@ -83,17 +84,16 @@ def figures_of(windows: Sequence[Window], *, trust: bool = True) -> RunFigures:
     """
     log = windows[0].log
     run, each = profile([log.whole]), profile(windows)
-    net = each["alloc_bytes"] - each["free_bytes"]
     _, lo, hi = bounds(windows)
-    columns = (each.rise[0].tolist(), net.tolist(), (each.levels[0] + net).tolist(), near(log, lo), near(log, hi))
-    peak, reserved = (run.levels[:, 0] + run.rise[:, 0]).tolist()
+    columns = [each[name].tolist() for name in ("rise_bytes", "remaining_bytes", "live_bytes")]
     doubted = trust and any(doubt.code in RESERVED_DOUBTS for doubt in log.trust.doubts)
-    blocks, chunks = (log.kind <= Kind.FREE).any(), log.tells_of_chunks
     return RunFigures(
-        peak if blocks else None,
-        reserved if chunks and not doubted else None,
+        int(run["peak_bytes"][0]) if log.tells_of_blocks else None,
+        int(run["reserved_peak_bytes"][0]) if log.tells_of_chunks and not doubted else None,
         tuple(
             WindowFigures(window.name, rise, left, live, window.open_end, start, end)
-            for window, rise, left, live, start, end in zip(windows, *columns, strict=True)
+            for window, rise, left, live, start, end in zip(
+                windows, *columns, near(log, lo), near(log, hi), strict=True
+            )
         ),
     )
