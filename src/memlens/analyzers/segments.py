@@ -20,7 +20,7 @@ from memlens.analyzers.levels import profile, tally
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Later, Lazy, Result, Row
 from memlens.analyzers.stats import power_of_two
-from memlens.trust.failures import failures_of
+from memlens.trust.report import failures_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
