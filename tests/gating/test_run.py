@@ -17,7 +17,7 @@ from memlens.analyzers import get
 from memlens.errors import InputError, OutputError, UsageError
 from memlens.gating.baseline import read_baseline
 from memlens.options import Cut
-from memlens.reports.gate_screens import telling
+from memlens.reports.gate import telling
 
 EXAMPLES = Path(__file__).parents[2] / "examples/logs"
 PT, PIR = EXAMPLES / "case1_pt.log", EXAMPLES / "case1_pir.log"

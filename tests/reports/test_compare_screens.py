@@ -11,8 +11,8 @@ import pytest
 
 from memlens.comparing.metrics import choose_metrics
 from memlens.comparing.result import Comparison
-from memlens.reports.compare_screens import compare_blocks
-from memlens.reports.compare_words import scale_of
+from memlens.reports.compare import compare_blocks
+from memlens.reports.compare_tables import scale_of
 from memlens.reports.markdown import render as render_markdown
 from memlens.reports.terminal import render
 from memlens.reports.text import width_of

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from memlens.diffing.finding import Member
 from memlens.diffing.result import Approximation, Diff
-from memlens.reports.diff_screens import diff_blocks
+from memlens.reports.diff import diff_blocks
 from memlens.reports.markdown import render as render_markdown
 from memlens.reports.terminal import render
 from memlens.reports.text import format_change, format_exact, format_explained, visible, width_of

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memlens.gating.verdict import Blame, Verdict
-from memlens.reports.gate_markdown import comment
-from memlens.reports.gate_screens import Room, gate_blocks, telling
+from memlens.reports.gate import Room, comment, gate_blocks, telling
 from memlens.reports.terminal import render
 from memlens.reports.text import visible, width_of
 

@@ -10,9 +10,9 @@ import pytest
 
 from memlens.analyzing.analyze import Failure
 from memlens.errors import UsageError
+from memlens.reports.analyze import analysis_blocks
 from memlens.reports.blocks import Table
 from memlens.reports.markdown import render as render_markdown
-from memlens.reports.screens import analysis_blocks
 from memlens.reports.terminal import render
 from memlens.reports.text import width_of
 

@@ -99,7 +99,7 @@ def analyze_command(
     from memlens.analyzing.analyze import analyze
     from memlens.cli.progress import progress_bar
     from memlens.output import open_output
-    from memlens.reports.screens import analysis_blocks
+    from memlens.reports.analyze import analysis_blocks
     from memlens.reports.tables import find_measure
 
     if sort is not None:

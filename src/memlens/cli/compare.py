@@ -130,7 +130,7 @@ def compare_command(
     from memlens.cli.progress import progress_bar
     from memlens.comparing.run import compare
     from memlens.output import open_output
-    from memlens.reports.compare_screens import compare_blocks
+    from memlens.reports.compare import compare_blocks
 
     paths = _paths(logs, template, rows, cols)
     refuse_outputs(output, force, paths, formats=formats)

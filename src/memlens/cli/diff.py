@@ -163,7 +163,7 @@ def diff_command(
     from memlens.cli.progress import progress_bar
     from memlens.diffing.run import diff
     from memlens.output import open_output
-    from memlens.reports.diff_screens import diff_blocks
+    from memlens.reports.diff import diff_blocks
 
     _check(
         cut,

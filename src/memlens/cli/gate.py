@@ -156,12 +156,10 @@ def _write(
 ) -> None:
     """Write every form that was asked for, the files first: stdout may be a pipe that somebody closes."""
     from memlens.output import open_output
-    from memlens.reports import github as github_report
-    from memlens.reports import junit as junit_report
-    from memlens.reports.gate_markdown import comment
-    from memlens.reports.gate_screens import gate_blocks
+    from memlens.reports import ci as github_report
+    from memlens.reports.gate import comment, gate_blocks
 
-    for path, render in ((junit, junit_report.render), (markdown, comment)):
+    for path, render in ((junit, github_report.junit), (markdown, comment)):
         if path is not None:
             with open_output(path, force) as out:
                 out.write(render(verdict).encode())

@@ -96,18 +96,17 @@ def render_result(
         blocks: Makes what people see; called for the forms for people only.
         sort: Order windows and logs by this column in machine output.
     """
-    from memlens.reports import csv_report, json_report, markdown, terminal
+    from memlens.reports import render
+    from memlens.reports.tables import sorted_analysis
 
-    if form == "json":
-        return json_report.render(result, sort=sort)
-    if form == "csv":
-        return csv_report.render(result, sort=sort)
-    shown = blocks()
-    if form == "markdown":
-        return markdown.render(shown)
-    if output not in (None, "-"):
-        return terminal.render(shown)
-    return terminal.render(shown, width=_width(), colour=_colour(), ascii_only=not _shows_unicode())
+    if sort is not None and form in ("json", "csv"):
+        result = sorted_analysis(result, sort)
+    screen = (
+        {}
+        if output not in (None, "-")
+        else {"width": _width(), "colour": _colour(), "ascii_only": not _shows_unicode()}
+    )
+    return render(form, result, blocks, **screen)
 
 
 def _width() -> int | None:

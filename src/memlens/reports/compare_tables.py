@@ -1,11 +1,14 @@
-"""The tables of a comparison: a row a run with a column a metric, or a matrix of runs for each metric."""
+"""The tables of a comparison of runs: a row a run with a column a metric, or a matrix of runs for each metric.
+
+A column has one unit, and words where there is no figure.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -13,19 +16,129 @@ from typing import TYPE_CHECKING
 from memlens.comparing.layout import row_keys, run_key
 from memlens.comparing.templates import number
 from memlens.reports.blocks import Column, Table, Value
-from memlens.reports.compare_words import DOUBTFUL, Scale, cell_words, change_words, percent_words, scale_of
 from memlens.reports.tables import OPEN
-from memlens.reports.text import plural, shorten, visible
+from memlens.reports.text import format_change, format_count, plural, shorten, visible
+from memlens.units import format_bytes
 
 if TYPE_CHECKING:
     from memlens.comparing.metrics import Metric
-    from memlens.comparing.result import Comparison, Run
+    from memlens.comparing.result import Comparison, Run, Status
 
-__all__ = ["column_values", "field_columns", "list_blocks", "matrix_blocks", "value_title"]
+__all__ = [
+    "DOUBTFUL",
+    "WORDS",
+    "column_values",
+    "field_columns",
+    "list_blocks",
+    "matrix_blocks",
+    "scale_of",
+    "value_title",
+]
 
 #: Windows of a series where ``--top`` says nothing.
 _TOP_OF_SERIES = 10
 _WIDEST_TITLE = 24
+
+#: What stands in a cell that has no figure.
+WORDS = {"oom": "OOM", "no_window": "no window", "missing": "missing", "unreadable": "unreadable"}
+UNKNOWN = "unknown"
+#: Stands behind the figures of a log whose trust report has doubts.
+DOUBTFUL = "*"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The unit of a column.
+
+    Attributes:
+        metric: What the column holds.
+        unit: The unit's name, or ``""`` for counts.
+        size: How many bytes or microseconds it is.
+        digits: Digits behind the point.
+    """
+
+    metric: Metric
+    unit: str = ""
+    size: int = 1
+    digits: int = 0
+
+    @property
+    def heading(self) -> str:
+        """The metric with its unit, above a column."""
+        return f"{self.metric.title} ({self.unit})" if self.unit else self.metric.title
+
+    def text(self, figure: int) -> str:
+        """A figure in this unit; one that would be written as nothing though it is something gets a unit of its own."""
+        if not self.unit:
+            return format_count(figure)
+        shown = f"{figure / self.size:.{self.digits}f}"
+        return shown if not figure or float(shown) else self._small(figure)
+
+    def signed(self, change: int) -> str:
+        """A difference in this unit, always with its sign; zero is ``0``."""
+        if not change:
+            return "0"
+        return f"+{self.text(change)}" if change > 0 else self.text(change)
+
+    def _small(self, figure: int) -> str:
+        return format_bytes(figure) if self.metric.kind == "bytes" else f"{figure} µs"
+
+
+def scale_of(metric: Metric, figures: Iterable[int | None]) -> Scale:
+    """The unit for a column with these figures: the one that suits the largest of them, MiB where bytes are many."""
+    largest = max((abs(figure) for figure in figures if figure is not None), default=0)
+    if metric.kind == "count":
+        return Scale(metric)
+    if metric.kind == "time":
+        return Scale(metric, "s", 1_000_000, 3) if largest >= 100_000 else Scale(metric, "ms", 1000, 2)
+    if largest >= 1 << 20:
+        return Scale(metric, "MiB", 1 << 20, 2)
+    return Scale(metric, "KiB", 1 << 10, 2) if largest >= 1 << 10 else Scale(metric, "B")
+
+
+def _figure(run: Run | None, window: str | None, scale: Scale, *, asked: bool = True) -> str:
+    """What stands in the cell of a run (``None``: there is none) and of a window (``None``: the only one).
+
+    With ``asked`` an ``OOM`` comes with what was asked for.
+    """
+    if run is None:
+        return WORDS["missing"]
+    status: Status = run.status_of(window)
+    mark = DOUBTFUL if run.doubts else ""
+    if status != "ok":
+        size = run.oom.requested_bytes if status == "oom" and asked and run.oom is not None else None
+        return WORDS[status] + ("" if size is None else f" {format_bytes(size)}") + mark
+    found = run.window(window)
+    figure = None if found is None else found.figure(scale.metric)
+    return UNKNOWN if figure is None else scale.text(figure) + mark
+
+
+def _change(base: Run | None, run: Run | None, window: str | None, scale: Scale) -> str:
+    """The difference of a run's figure from that of its base; in words where only one of the two ended out of memory."""
+    if base is None or run is None:
+        return ""
+    before, after = base.status_of(window), run.status_of(window)
+    if (before, after) == ("oom", "ok"):
+        return "was OOM"
+    if (before, after) == ("ok", "oom"):
+        return "now OOM"
+    pair = _pair(base, run, window, scale.metric)
+    return "" if pair is None else scale.signed(pair[1] - pair[0])
+
+
+def _percent(base: Run | None, run: Run | None, window: str | None, metric: Metric) -> str:
+    """The difference in percent of the base's figure."""
+    pair = None if base is None or run is None else _pair(base, run, window, metric)
+    return "" if pair is None else format_change(*pair)
+
+
+def _pair(base: Run, run: Run, window: str | None, metric: Metric) -> tuple[int, int] | None:
+    if base.status_of(window) != "ok" or run.status_of(window) != "ok":
+        return None
+    sides = [side.figure(metric) for side in (base.window(window), run.window(window)) if side is not None]
+    if len(sides) != 2 or sides[0] is None or sides[1] is None:
+        return None
+    return sides[0], sides[1]
 
 
 def list_blocks(comparison: Comparison, top: int | None) -> Iterator[Table]:
@@ -55,9 +168,9 @@ def _list(
         columns += _metric_columns(scale, order, changing, 2 if windows == (None,) else 1)
         for row, (window, place) in zip(cells, shown, strict=True):
             run, base = runs[place], bases[place]
-            row.append(cell_words(run, window, scale, asked=metric is metrics[0]))
+            row.append(_figure(run, window, scale, asked=metric is metrics[0]))
             if changing:
-                row += [change_words(base, run, window, scale), percent_words(base, run, window, metric)]
+                row += [_change(base, run, window, scale), _percent(base, run, window, metric)]
     return Table(title, tuple(columns), _aligned(columns, cells), more)
 
 
@@ -165,10 +278,10 @@ def _matrix(comparison: Comparison, metric: Metric, windows: Sequence[str | None
             continue
         row: list[Value] = [*([_marked(window, [run for run in here if run])] if windows != (None,) else []), *key]
         for head, run in zip(heads, here, strict=True):
-            row.append(cell_words(run, window, scale))
+            row.append(_figure(run, window, scale))
             if head in changing:
                 base = None if run is None else comparison.base_of(run)
-                row += [change_words(base, run, window, scale), percent_words(base, run, window, metric)]
+                row += [_change(base, run, window, scale), _percent(base, run, window, metric)]
         rows.append(row)
     unit = f" ({scale.unit})" if scale.unit else ""
     title = f"{metric.words}{unit} by {layout.cols}"

@@ -13,7 +13,7 @@ from memlens.errors import UsageError
 from memlens.reports.blocks import Column, Value
 
 if TYPE_CHECKING:
-    from memlens.analyzing.analyze import Analysis, LogAnalysis, WindowAnalysis
+    from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
 
 __all__ = [
     "CUT_LOG_COLUMNS",

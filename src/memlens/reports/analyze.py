@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from memlens.reports.blocks import Block, Column, Figure, Figures, Line, take
-from memlens.reports.lists import Asked, growth_blocks, lists_of
-from memlens.reports.place_words import format_place, in_words_of, many_chunks, plural_chunks
+from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, labelled, take
+from memlens.reports.lists import growth_blocks, lists_of
 from memlens.reports.tables import (
     CUT_LOG_COLUMNS,
     LOG_COLUMNS,
@@ -17,20 +16,28 @@ from memlens.reports.tables import (
     sorted_logs,
     sorted_windows,
 )
-from memlens.reports.text import NO_BREAK, format_count, format_duration, format_moment, format_share, plural
-from memlens.reports.trust_lines import trust_lines
+from memlens.reports.text import (
+    MOST_NAMES,
+    NO_BREAK,
+    Terms,
+    format_count,
+    format_duration,
+    format_moment,
+    format_share,
+    plural,
+    terms_of,
+)
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
-    from memlens.analyzing.analyze import Analysis, Failure, LogAnalysis, WindowAnalysis
+    from memlens.analyzing.result import Analysis, Failure, LogAnalysis, WindowAnalysis
+    from memlens.trust import Doubt, Note
 
 __all__ = ["analysis_blocks"]
 
 #: Rows of each list where ``--top`` says nothing: the screen of one window fits 30 lines, and so does a series.
 _TOP_OF_LISTS = 5
 _TOP_OF_SERIES = 20
-#: Logs that ran out of memory, of several, that are named.
-_MOST_FAILED = 6
 
 
 def analysis_blocks(
@@ -53,8 +60,8 @@ def analysis_blocks(
         parts.append(failed)
     if (len(logs) == 1 and not analysis.failures) or any(log.series for log in logs):
         for log in logs:
-            with in_words_of(log.trust.layer):
-                parts.append(list(_series(log, top, sort) if log.series else _one_window(analysis, log, top, full)))
+            asked = Asked(_TOP_OF_LISTS if top is None else top, analysis.min_size, terms_of(log.trust.layer))
+            parts.append(list(_series(log, asked, top, sort) if log.series else _one_window(log, asked, full)))
     elif logs:
         parts.append(list(_several_logs(logs, top, sort)))
     if analysis.failures:
@@ -65,45 +72,42 @@ def analysis_blocks(
 def _out_of_memory(logs: Sequence[LogAnalysis]) -> Iterator[Block]:
     """Which of several logs or devices ran out of memory: said before any of them is shown."""
     failed = [(log, note) for log in logs for note in log.trust.notes if note.code == "out_of_memory"]
-    for place, (log, note) in enumerate(failed[:_MOST_FAILED]):
-        yield Line(note.message, "doubt", log.path, label=" " if place else "Out of memory")
-    if (left := len(failed) - _MOST_FAILED) > 0:
-        yield Line(f"… and {plural(left, 'more log')}", "hint", label=" ")
+    lines = [Line(note.message, "doubt", log.path) for log, note in failed]
+    yield from labelled("Out of memory", lines, "more log")
 
 
-def _one_window(analysis: Analysis, log: LogAnalysis, top: int | None, full: bool) -> Iterator[Block]:
+def _one_window(log: LogAnalysis, asked: Asked, full: bool) -> Iterator[Block]:
     window = log.windows[0]
-    rows = _TOP_OF_LISTS if top is None else top
-    yield _heading(log, window)
-    yield from trust_lines(log)
+    yield _heading(log, window, asked.terms)
+    yield from _trust(log)
+    # Whether lines say which block they are about, so that it can be told which blocks are live.
     paired = not {"no_lifetimes", "no_tensor_events"} & {doubt.code for doubt in log.trust.doubts}
-    results = window.results
-    if figures := tuple(_key_figures(window)):
+    if figures := tuple(_key_figures(window, asked.terms)):
         yield None
         yield Figures(figures)
-    for name, result in results.items():
-        for block in lists_of(name, result, Asked(rows, analysis.min_size, full, window, paired)):
+    for name, result in window.results.items():
+        for block in lists_of(name, result, window, asked, full=full, paired=paired):
             if not isinstance(block, Figures):  # they stand right below their heading
                 yield None
             yield block
 
 
-def _heading(log: LogAnalysis, window: WindowAnalysis) -> Line:
+def _heading(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> Line:
     lasted = None if window.duration_us is None else f"{format_duration(window.duration_us)} long"
     if window.whole:
         return Line(lasted or "", "quiet", log.path)
-    place = f"{format_place(window.start_line)} to {format_count(window.end_line)}, {plural(window.events, 'event')}"
+    place = f"{terms.at(window.start_line)} to {format_count(window.end_line)}, {plural(window.events, 'event')}"
     return Line(", ".join([place, lasted] if lasted else [place]), "quiet", f"{log.path}: {window.name}")
 
 
-def _key_figures(window: WindowAnalysis) -> Iterator[Figure]:
+def _key_figures(window: WindowAnalysis, terms: Terms) -> Iterator[Figure]:
     results = window.results
     stats = results.get("stats")
     if (peak := results.get("peak")) is not None:
-        yield Figure("Peak", format_bytes(peak.peak_bytes), "allocated" + _place(peak, window))
-        yield Figure("", format_bytes(peak.reserved_peak_bytes), "reserved" + ("" if stats is None else _chunks(stats)))
+        yield Figure("Peak", format_bytes(peak.peak_bytes), "allocated" + _where(peak, window, terms))
+        yield Figure("", format_bytes(peak.reserved_peak_bytes), "reserved" + _chunks(stats, terms))
         if (segments := results.get("segments")) is not None and segments.moments:
-            yield from _free_inside(segments.moments[0], peak.reserved_peak_bytes)
+            yield from _free_inside(segments.moments[0], peak.reserved_peak_bytes, terms)
         if peak.carried_in_bytes:
             carried = format_bytes(peak.carried_in_bytes)
             yield Figure("Rise", format_bytes(peak.rise_bytes), f"above the {carried} carried in")
@@ -117,10 +121,10 @@ def _key_figures(window: WindowAnalysis) -> Iterator[Figure]:
         yield Figure("Freed", format_bytes(stats.free_bytes), plural(stats.frees, "free") + largest)
 
 
-def _free_inside(moment: Any, reserved_peak_bytes: int) -> Iterator[Figure]:
+def _free_inside(moment: Any, reserved_peak_bytes: int, terms: Terms) -> Iterator[Figure]:
     """What is free inside chunks at the peak, and of how much where less is reserved there than in the line above."""
     if moment.free_bytes is not None:
-        words = f"free inside {many_chunks()} at the peak"
+        words = f"free inside {terms.chunk}s at the peak"
         if moment.reserved_bytes < reserved_peak_bytes:
             words += f", of {format_bytes(moment.reserved_bytes)} reserved there"
         if moment.gaps:
@@ -128,24 +132,19 @@ def _free_inside(moment: Any, reserved_peak_bytes: int) -> Iterator[Figure]:
         yield Figure("", format_bytes(moment.free_bytes), words)
 
 
-def _place(peak: Any, window: WindowAnalysis) -> str:
+def _where(peak: Any, window: WindowAnalysis, terms: Terms) -> str:
     """Where the peak is; the parts of a time stamp are kept together by no-break spaces."""
     if peak.at_start:
         return ", at or before the first recorded event" if window.starts_input else ", at its start"
-    parts, time_us = [], window.peak_time_us
-    if peak.line is not None:
-        parts.append(format_place(peak.line))
-    if peak.event is not None:
-        parts.append(f"event {format_count(peak.event)}")
-    if time_us is not None:
-        parts.append(format_moment(time_us))
+    parts = [] if peak.line is None else [terms.at(peak.line)]
+    parts += [] if peak.event is None else [f"event {format_count(peak.event)}"]
+    parts += [] if window.peak_time_us is None else [format_moment(window.peak_time_us)]
     return " at " + ", ".join(part.replace(" ", NO_BREAK) for part in parts) if parts else ""
 
 
-def _chunks(stats: Any) -> str:
-    taken = [f"{plural_chunks(stats.reserves)} taken"] if stats.reserves else []
-    back = [f"{format_count(stats.releases)} given back"] if stats.releases else []
-    return "".join(f", {part}" for part in (*taken, *back))
+def _chunks(stats: Any | None, terms: Terms) -> str:
+    taken = f", {plural(stats.reserves, terms.chunk)} taken" if stats is not None and stats.reserves else ""
+    return taken + (f", {format_count(stats.releases)} given back" if stats is not None and stats.releases else "")
 
 
 def _allocs(stats: Any) -> str:
@@ -158,20 +157,19 @@ def _allocs(stats: Any) -> str:
     return text
 
 
-def _series(log: LogAnalysis, top: int | None, sort: str | None) -> Iterator[Block]:
+def _series(log: LogAnalysis, asked: Asked, top: int | None, sort: str | None) -> Iterator[Block]:
     windows = log.windows
     events = sum(window.events for window in windows)
     yield Line(f"{plural(len(windows), 'window')} by {log.by}, {plural(events, 'event')}", "quiet", log.path)
-    yield from trust_lines(log)
+    yield from _trust(log)
     yield None
     measures = measures_of(WINDOW_COLUMNS, windows)
-    ordered = sorted_windows(windows, sort)
-    rows = ([measure.of(window) for measure in measures] for window in ordered)
-    columns = [measure.column for measure in measures]
-    yield take("", columns, rows, len(windows), _TOP_OF_SERIES if top is None else top, "window")
+    rows = ([measure.of(window) for measure in measures] for window in sorted_windows(windows, sort))
+    columns, most = [measure.column for measure in measures], _TOP_OF_SERIES if top is None else top
+    yield take("", columns, rows, len(windows), most, "window", asked.terms)
     if log.growth is not None:
         yield None
-        yield from growth_blocks(log.growth, _TOP_OF_LISTS if top is None else top)
+        yield from growth_blocks(log.growth, asked)
 
 
 def _several_logs(logs: Sequence[LogAnalysis], top: int | None, sort: str | None) -> Iterator[Block]:
@@ -190,7 +188,7 @@ def _several_logs(logs: Sequence[LogAnalysis], top: int | None, sort: str | None
         if not log.trust.ok or log.trust.doubts or log.notes or log.remarks:
             yield None
             yield Line("", name=log.path)
-            yield from trust_lines(log)
+            yield from _trust(log)
 
 
 def _short_names(paths: Sequence[str]) -> dict[str, str]:
@@ -203,3 +201,22 @@ def _failures(failures: Sequence[Failure]) -> Iterator[Line]:
     for failure in failures:
         what = failure.message.partition("\n")[0].removeprefix(f"{failure.path}: ")
         yield Line(f"not analyzed: {what}", "doubt", failure.path)
+
+
+def _trust(log: LogAnalysis) -> Iterator[Line]:
+    """The trust report of a log, most important first."""
+    trust = log.trust
+    yield Line(trust.summary(), "good" if trust.ok else "doubt", label="Trust")
+    kinds: Sequence[tuple[str, Sequence[Doubt | Note]]] = (("doubt", trust.doubts), ("note", trust.notes))
+    for kind, remarks in kinds:
+        for number, remark in enumerate(remarks[:MOST_NAMES]):
+            label = kind.capitalize() if number == 0 else " "
+            yield Line(remark.message, "doubt" if kind == "doubt" else "plain", label=label)
+            if remark.hint:
+                yield Line(remark.hint, "hint", label=" ")
+        if (left := len(remarks) - MOST_NAMES) > 0:
+            yield Line(f"… and {plural(left, f'more {kind}')} (--format json has all)", "hint", label=" ")
+    for note in log.notes:
+        yield Line(note, "doubt", label="Windows")
+    for number, text in enumerate(log.remarks):
+        yield Line(text, label=" " if number or trust.notes else "Note")
