@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from memlens.analyzers.result import Later
 from memlens.analyzing.result import Analysis, Failure, LogAnalysis, WindowAnalysis
 from memlens.errors import AnchorError, MemlensError, UsageError
-from memlens.inputs.reading import Reading, device_label, input_name
+from memlens.inputs import Reading, device_label, input_name
 from memlens.options import Cut, ReadAs, as_list
 
 if TYPE_CHECKING:
     from memlens.analyzers.registry import Analyzed
     from memlens.events import EventLog
-    from memlens.inputs.reading import Input
+    from memlens.inputs import Input
     from memlens.windows.windows import Window
 
 __all__ = ["Analysis", "Failure", "LogAnalysis", "WindowAnalysis", "analyze"]

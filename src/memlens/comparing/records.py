@@ -12,14 +12,14 @@ import numpy as np
 from memlens.comparing.result import Oom, Run, RunWindow, Status
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.events import EventLog, Kind
-from memlens.inputs.reading import Reading, device_label, input_name, without_cpu
-from memlens.inputs.urls import is_url
+from memlens.inputs import Reading, device_label, input_name, without_cpu
+from memlens.inputs.remote import is_url
 from memlens.options import Cut, ReadAs
 from memlens.trust.report import PEAK_MAY_BE_EARLIER
 
 if TYPE_CHECKING:
     from memlens.facts import OutOfMemory
-    from memlens.inputs.reading import Input
+    from memlens.inputs import Input
     from memlens.windows.windows import Window
 
 __all__ = ["Order", "record"]
