@@ -12,7 +12,7 @@ import numpy as np
 from memlens.analyzers.fates import pairing, until
 from memlens.analyzers.levels import walk
 from memlens.analyzers.places import Lines, elapsed_us, time_of
-from memlens.analyzers.result import Lazy, Result, Row, results
+from memlens.analyzers.result import Each, Lazy, Result, Row, results
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class LifetimeSummary(Result):
     wasteful: Lazy[tuple[Life, ...]] = field(default=Lazy(()), repr=False)
 
 
-def lifetimes(windows: Sequence[Window]) -> list[LifetimeSummary]:
+def lifetimes(windows: Sequence[Window]) -> Each[LifetimeSummary]:
     """Analyze windows of one log in one pass; the tables are worked out when they are asked for."""
     return results(LifetimeSummary, windows, pairing(windows), longest=longest, wasteful=wasteful)
 

@@ -12,7 +12,7 @@ from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import by_size_and_owner
 from memlens.analyzers.levels import profile
 from memlens.analyzers.places import Lines, time_of
-from memlens.analyzers.result import Later, Lazy, Result, Row, results
+from memlens.analyzers.result import Each, Later, Lazy, Result, Row, results
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
@@ -36,7 +36,7 @@ class Remaining(Result):
     live_bytes: int
 
 
-def remaining(windows: Sequence[Window]) -> list[Remaining]:
+def remaining(windows: Sequence[Window]) -> Each[Remaining]:
     """Analyze windows of one log in one pass."""
     return results(Remaining, windows, profile(windows).columns)
 
@@ -88,24 +88,20 @@ class Peak(Result):
         return not self.rise_bytes and self.peak_bytes > 0
 
 
-def peak(windows: Sequence[Window]) -> list[Peak]:
+def peak(windows: Sequence[Window]) -> Each[Peak]:
     """Analyze windows of one log in one pass; lines and live blocks are looked up when they are asked for."""
     log, figures = windows[0].log, profile(windows)
     events = np.where(figures["rise_bytes"] > 0, figures.summit, np.array(None)).tolist()
     lines = Lines(log, events)
-    columns = (figures[name].tolist() for name in ("peak_bytes", "rise_bytes", "reserved_peak_bytes"))
-    return [
-        Peak(
-            highest,
-            rise,
-            reserved,
-            event,
-            Later(lines.of, event),
-            time_of(log, event),
-            Later(live_before, log, window.lo if event is None else event + 1),
-        )
-        for window, event, highest, rise, reserved in zip(windows, events, *columns, strict=True)
-    ]
+    highest, rise, reserved = (figures[name].tolist() for name in ("peak_bytes", "rise_bytes", "reserved_peak_bytes"))
+
+    def one(k: int) -> Peak:
+        event = events[k]
+        before = windows[k].lo if event is None else event + 1
+        late = Later(lines.of, event), time_of(log, event), Later(live_before, log, before)
+        return Peak(highest[k], rise[k], reserved[k], event, *late)
+
+    return Each(len(windows), one)
 
 
 def live_before(log: EventLog, event: int) -> tuple[LiveGroup, ...]:

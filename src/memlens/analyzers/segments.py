@@ -18,7 +18,7 @@ from memlens.analyzers.chunks import chunks_of, gaps_between, inside, what_is_le
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.levels import profile, tally
 from memlens.analyzers.places import Lines
-from memlens.analyzers.result import Later, Lazy, Result, Row
+from memlens.analyzers.result import Each, Later, Lazy, Result, Row
 from memlens.analyzers.stats import power_of_two
 from memlens.trust.report import failures_of
 
@@ -119,12 +119,16 @@ class Segments(Result):
     pools: Lazy[tuple[Pool, ...]] = field(default=Lazy(()), repr=False)
 
 
-def segments(windows: Sequence[Window]) -> list[Segments]:
+def segments(windows: Sequence[Window]) -> Each[Segments]:
     """Analyze windows of one log; each moment is worked out when a table is asked for."""
     figures = profile(windows)
     peaks = np.where(figures["rise_bytes"] > 0, figures.summit + 1, [window.lo for window in windows]).tolist()
-    surveys = (_Survey(window, peak) for window, peak in zip(windows, peaks, strict=True))
-    return [Segments(*(Later(survey.table, number) for number in range(3))) for survey in surveys]
+
+    def one(k: int) -> Segments:
+        survey = _Survey(windows[k], peaks[k])
+        return Segments(Later(survey.table, 0), Later(survey.table, 1), Later(survey.table, 2))
+
+    return Each(len(windows), one)
 
 
 class _Survey:

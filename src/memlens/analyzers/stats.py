@@ -10,7 +10,7 @@ import numpy as np
 
 from memlens.analyzers.levels import profile, walk
 from memlens.analyzers.places import elapsed_us
-from memlens.analyzers.result import Lazy, Result, Row, results
+from memlens.analyzers.result import Each, Lazy, Result, Row, results
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Stats(Result):
     histogram: Lazy[tuple[Bin, ...]] = field(default=Lazy(()), repr=False)
 
 
-def stats(windows: Sequence[Window]) -> list[Stats]:
+def stats(windows: Sequence[Window]) -> Each[Stats]:
     """Analyze windows of one log in one pass; durations and histograms are worked out when they are asked for."""
     figures = profile(windows)
     known = figures["requested_allocs"] > 0

@@ -11,7 +11,7 @@ import numpy as np
 from memlens.analyzers.fates import held_events, opening_events, pairing, released_events
 from memlens.analyzers.groups import by_size_and_owner
 from memlens.analyzers.places import Lines
-from memlens.analyzers.result import Lazy, Result, Row, results
+from memlens.analyzers.result import Each, Lazy, Result, Row, results
 from memlens.lifetimes import odd_frees
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Unmatched(Result):
     unknown: Lazy[tuple[FreedGroup, ...]] = field(default=Lazy(()), repr=False)
 
 
-def unmatched(windows: Sequence[Window]) -> list[Unmatched]:
+def unmatched(windows: Sequence[Window]) -> Each[Unmatched]:
     """Analyze windows of one log in one pass; the groups are worked out when they are asked for."""
     tables = {"held": held_groups, "opening": opening_groups, "released": released_groups, "unknown": unknown_groups}
     return results(Unmatched, windows, pairing(windows), **tables)

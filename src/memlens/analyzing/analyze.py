@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,7 +119,7 @@ def _analyze_one(
     names, with_growth = chosen
     windows = cut.windows(log)
     # One vectorised pass an analyzer, over all windows; nothing below touches events.
-    columns = [registry.get(name).many(windows) for name in names]
+    columns = {name: registry.get(name).many(windows) for name in names}
     grown = growth(windows) if with_growth else None
     whole = not cut.given
     analyzed = tuple(
@@ -128,13 +128,13 @@ def _analyze_one(
             int(window.start_line),
             int(window.end_line),
             len(window),
-            {name: column[place] for name, column in zip(names, columns, strict=True)},
+            Later(_results, columns, index),
             window.open_end,
             whole,
-            Later(_peak_time, window, [column[place] for column in columns]),
+            Later(_peak_time, window, columns, index),
             Later(_duration, window),
         )
-        for place, window in enumerate(windows)
+        for index, window in enumerate(windows)
     )
     if forget and len(analyzed) <= _SETTLED_AT_MOST:
         for window in analyzed:
@@ -145,9 +145,14 @@ def _analyze_one(
     return LogAnalysis(name, log.trust, analyzed, grown, cut.by, () if doubt is None else (doubt,), remarks)
 
 
-def _peak_time(window: Window, results: Sequence[Analyzed]) -> int | None:
+def _results(columns: Mapping[str, Sequence[Analyzed]], index: int) -> dict[str, Analyzed]:
+    return {name: column[index] for name, column in columns.items()}
+
+
+def _peak_time(window: Window, columns: Mapping[str, Sequence[Analyzed]], index: int) -> int | None:
     from memlens.inputs.paddle.event_times import times_of
 
+    results = _results(columns, index).values()
     peaks = [event for result in results if isinstance(event := getattr(result, "event", None), int)]
     return times_of(window.log, peaks[:1])[0] if peaks else None
 
