@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.comparing.outliers import Outlier, is_rank, outliers
 from memlens.comparing.result import Oom, Run, RunWindow
+from memlens.comparing.statistics import Outlier, is_rank, outliers
 
 MIB = 1 << 20
 

@@ -10,12 +10,10 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from memlens.comparing.layout import Layout, lay_out, lay_out_list, row_keys, run_key
-from memlens.comparing.metrics import DEFAULT, DEFAULT_OF_MATRIX, Metric, choose_metrics
-from memlens.comparing.outliers import outliers
 from memlens.comparing.parallel import record_all
 from memlens.comparing.records import Order
 from memlens.comparing.result import Comparison, Run, RunWindow
-from memlens.comparing.scaling import slopes
+from memlens.comparing.statistics import DEFAULT, DEFAULT_OF_MATRIX, Metric, choose_metrics, outliers, slopes
 from memlens.comparing.templates import Template, natural
 from memlens.errors import UsageError
 from memlens.options import Cut, ReadAs, as_list
@@ -63,7 +61,7 @@ def compare(
         cols: The field whose values are columns.  Without it that of ``base``, else the first field that is not a number.
         base: What to compare with: ``field=value``, or the path of one of the logs.  Without it the first log, or the first
             value of the columns.
-        metrics: What to show, by the names in :data:`memlens.comparing.metrics.METRICS`; machine output has all.
+        metrics: What to show, by the names in :data:`memlens.comparing.statistics.METRICS`; machine output has all.
         start: Compare one window of each log, from the line that contains this as whole words; see :func:`memlens.analyze`.
         end: Where it ends.
         start_regex: Like ``start``, a regular expression.
