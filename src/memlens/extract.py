@@ -67,8 +67,8 @@ def slice_with(log: str | Path | BinaryIO, options: Slice) -> Piece:
             that is not Paddle's, or the output is the log.
     """
     from memlens.inputs.file_source import open_source
-    from memlens.inputs.reading import recognise
-    from memlens.inputs.registry import HEAD, PADDLE, begins_like_paddle, not_text
+    from memlens.inputs.input_format import HEAD
+    from memlens.inputs.registry import PADDLE, not_text, recognise
     from memlens.inputs.unread import BINARY, refuse_unread, unread_kind
 
     start, start_regex, output = options.start, options.start_regex, options.output
@@ -85,7 +85,7 @@ def slice_with(log: str | Path | BinaryIO, options: Slice) -> Piece:
     refuse_overwrite(output, options.force)
     source = open_source(log)
     head = source.head(HEAD)
-    if not begins_like_paddle(head) and (kind := unread_kind(head, BINARY)) is not None:
+    if not PADDLE.recognise(head) and (kind := unread_kind(head, BINARY)) is not None:
         source.close()
         refuse_unread(source.name, kind)
     if what := not_text(head):
@@ -230,7 +230,8 @@ def events_only(text: bytes, anchors: Sequence[Matcher] = ()) -> bytes:
         text: Whole lines.
         anchors: Lines to keep as well.
     """
-    from memlens.inputs.paddle.decode import PAD, decode
+    from memlens.inputs.blocks import PAD
+    from memlens.inputs.paddle.decode import decode
     from memlens.inputs.paddle.headers import HeaderReader
 
     block = np.frombuffer(text, np.uint8)

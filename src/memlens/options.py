@@ -16,7 +16,7 @@ from memlens.keywords import flag, option, python_only
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
-    from memlens.inputs.reading import Input
+    from memlens.inputs import Input
     from memlens.windows.patterns import Pattern
     from memlens.windows.windows import Window
 

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 import memlens
 from memlens.errors import InputError, MemlensError, NoEventsError, UsageError
 from memlens.events import EventLog, Kind
-from memlens.inputs import entry_points as installed_formats
+from memlens.inputs import read_all, registry
 from memlens.inputs.custom.formats import user_formats
 from memlens.inputs.custom.lines import TextError, bytes_in
 from memlens.inputs.custom.reader import lines_with
-from memlens.inputs.reading import read_all
 from memlens.inputs.registry import InputFormat
 from memlens.options import ReadAs
 
@@ -229,7 +228,7 @@ def test_what_is_wrong_with_a_format_is_said_with_its_file_and_its_name(
     path = tmp_path / "formats.toml"
     path.write_text(POOL.replace(*change))
     with pytest.raises(UsageError) as error:
-        user_formats(path)
+        memlens.formats(formats=path)
     assert error.value.message.startswith(f"{path}: ")
     assert says in error.value.message
 
@@ -368,7 +367,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, form: object) -> None:
             return form
 
     point = Point("marks", "marks_package.formats:marks", "memlens.formats")
-    monkeypatch.setattr(installed_formats, "_entry_points", lambda: [point])
+    monkeypatch.setattr(registry, "_entry_points", lambda: [point])
 
 
 def one_alloc(source: Any, request: object) -> list[EventLog]:

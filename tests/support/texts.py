@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import zstandard
 
-from memlens.inputs.paddle.decode import PAD, Decoded, decode
+from memlens.inputs.blocks import PAD
+from memlens.inputs.paddle.decode import Decoded, decode
 from memlens.inputs.paddle.headers import HeaderReader
 from memlens.inputs.paddle.layers import Layer
 

@@ -18,7 +18,17 @@ from memlens.events import EventLog, Kind
 from memlens.facts import Facts, Mark
 from memlens.inputs.paddle.reader import read
 from memlens.source import MemorySource
-from memlens.windows.windows import Anchor, Pattern, Window, open_window, suspect_anchors, whole, window, windows
+from memlens.windows.windows import (
+    Anchor,
+    Pattern,
+    Window,
+    judged,
+    open_window,
+    suspect_anchors,
+    whole,
+    window,
+    windows,
+)
 
 LOG = """\
 Alloc 1 bytes, ptr = 0x1
@@ -388,3 +398,15 @@ def test_where_all_closed_windows_are_empty_nothing_else_is_judged_and_the_note_
     cut = windows(marked((2, "START a"), (2, "START b")), r"START (\w)")
     assert spans(cut) == [("(before)", 0, 2, False), ("a", 2, 2, False), ("b", 2, 4, True)]
     assert open_window(cut) == "b runs to the end of the log: no end anchor closes it."
+
+
+def test_closed_windows_of_a_series_are_judged_and_all_where_nothing_but_what_precedes_it_is_closed() -> None:
+    log = marked((1, "START a"), (2, "START b"), (3, "START c"))
+    cut = windows(log, r"START (\w)")
+    assert [window.name for window in cut] == ["(before)", "a", "b", "c"]
+    assert judged(cut) == [True, True, True, False]
+    assert judged([cut[0], cut[3]]) == [True, True]
+    assert judged([cut[1], cut[3]]) == [True, False]
+    assert judged([cut[1], cut[3]], [0, 2]) == [True, True]
+    assert judged([cut[1], cut[3]], [1, 0]) == [True, False]
+    assert judged([]) == []

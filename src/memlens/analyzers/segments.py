@@ -16,11 +16,11 @@ import numpy as np
 
 from memlens.analyzers.chunks import chunks_of, gaps_between, inside, what_is_left
 from memlens.analyzers.fates import live_events
-from memlens.analyzers.levels import levels_before, profile
+from memlens.analyzers.levels import profile, tally
 from memlens.analyzers.places import Lines
-from memlens.analyzers.result import Later, Lazy, Result, Row
+from memlens.analyzers.result import Each, Later, Lazy, Result, Row
 from memlens.analyzers.stats import power_of_two
-from memlens.trust.failures import failures_of
+from memlens.trust.report import failures_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,14 +119,16 @@ class Segments(Result):
     pools: Lazy[tuple[Pool, ...]] = field(default=Lazy(()), repr=False)
 
 
-def segments(windows: Sequence[Window]) -> list[Segments]:
+def segments(windows: Sequence[Window]) -> Each[Segments]:
     """Analyze windows of one log; each moment is worked out when a table is asked for."""
-    if not windows:
-        return []
     figures = profile(windows)
-    peaks = np.where(figures.rise[0] > 0, figures.summit + 1, [window.lo for window in windows]).tolist()
-    surveys = [_Survey(window, peak) for window, peak in zip(windows, peaks, strict=True)]
-    return [Segments(Later(s.moments), Later(s.histogram), Later(s.pools)) for s in surveys]
+    peaks = np.where(figures["rise_bytes"] > 0, figures.summit + 1, [window.lo for window in windows]).tolist()
+
+    def one(k: int) -> Segments:
+        survey = _Survey(windows[k], peaks[k])
+        return Segments(Later(survey.table, 0), Later(survey.table, 1), Later(survey.table, 2))
+
+    return Each(len(windows), one)
 
 
 class _Survey:
@@ -141,17 +143,9 @@ class _Survey:
         self._window = window
         self._peak = peak
 
-    def moments(self) -> tuple[Moment, ...]:
-        """A row a moment."""
-        return self._tables[0]
-
-    def histogram(self) -> tuple[GapBin, ...]:
-        """The gaps of each."""
-        return self._tables[1]
-
-    def pools(self) -> tuple[Pool, ...]:
-        """The pools and streams of each."""
-        return self._tables[2]
+    def table(self, number: int) -> tuple[Any, ...]:
+        """One of the tables, in the order of :attr:`Segments.tables`."""
+        return self._tables[number]
 
     @cached_property
     def _tables(self) -> tuple[tuple[Moment, ...], tuple[GapBin, ...], tuple[Pool, ...]]:
@@ -159,11 +153,13 @@ class _Survey:
         rows: list[Moment] = []
         bins: list[GapBin] = []
         pools: list[Pool] = []
-        at_moments = list(self._moments()) if log.tells_of_chunks and log.tells_of_blocks else []
-        events = [stop - 1 if stop > log.facts.opening else None for _, stop, _, _ in at_moments]
-        lines, levels = Lines(log, events), levels_before(log, [stop for _, stop, _, _ in at_moments])
-        for number, ((at, stop, message, requested), event) in enumerate(zip(at_moments, events, strict=True)):
-            allocated, reserved = levels[stop]
+        moments = list(self._moments()) if log.tells_of_chunks and log.tells_of_blocks else []
+        stops = np.array([stop for _, stop, _, _ in moments], np.int64)
+        levels = tally(log, np.unique([0, *stops])).over(stops, stops).levels.T.tolist()
+        events = [stop - 1 if stop > log.facts.opening else None for stop in stops.tolist()]
+        lines = Lines(log, events)
+        for number, ((at, stop, message, requested), event) in enumerate(zip(moments, events, strict=True)):
+            allocated, reserved = levels[number]
             found = _layout(log, stop)
             chunks, gaps, gap_bytes, largest, outside = (None,) * 5 if found is None else found.figures()
             free = None if outside or reserved < allocated else reserved - allocated

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memlens.analyzers.result import Later
 from memlens.analyzing.result import Analysis, Failure, LogAnalysis, WindowAnalysis
 from memlens.errors import AnchorError, MemlensError, UsageError
-from memlens.inputs.reading import Reading, device_label, input_name
+from memlens.inputs import Reading, device_label, input_name
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, as_list
 
 if TYPE_CHECKING:
     from memlens.analyzers.registry import Analyzed
     from memlens.events import EventLog
-    from memlens.inputs.reading import Input
+    from memlens.inputs import Input
     from memlens.options import Cut
     from memlens.windows.windows import Window
 
@@ -77,14 +77,14 @@ analyze = with_keywords("analyze", analyze_with, Analyze)
 def _analyze_one(
     log: EventLog, name: str, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
 ) -> LogAnalysis:
-    from memlens.analyzers import registry
+    from memlens.analyzers import growth, registry
     from memlens.windows.windows import open_window, suspect_anchors
 
     names, with_growth = chosen
     windows = cut.windows(log)
     # One vectorised pass an analyzer, over all windows; nothing below touches events.
-    columns = [registry.get(name).many(windows) for name in names]
-    growth = registry.get_series("growth")(windows) if with_growth else None
+    columns = {name: registry.get(name).many(windows) for name in names}
+    grown = growth(windows) if with_growth else None
     whole = not cut.given
     analyzed = tuple(
         WindowAnalysis(
@@ -92,10 +92,10 @@ def _analyze_one(
             int(window.start_line),
             int(window.end_line),
             len(window),
-            {name: column[index] for name, column in zip(names, columns, strict=True)},
+            Later(_results, columns, index),
             window.open_end,
             whole,
-            Later(_peak_time, window, [column[index] for column in columns]),
+            Later(_peak_time, window, columns, index),
             Later(_duration, window),
         )
         for index, window in enumerate(windows)
@@ -106,12 +106,17 @@ def _analyze_one(
                 _settle(owing)
     doubt = None if whole else suspect_anchors(windows)
     remarks = tuple(filter(None, [open_window(windows)]))
-    return LogAnalysis(name, log.trust, analyzed, growth, cut.by, () if doubt is None else (doubt,), remarks)
+    return LogAnalysis(name, log.trust, analyzed, grown, cut.by, () if doubt is None else (doubt,), remarks)
 
 
-def _peak_time(window: Window, results: Sequence[Analyzed]) -> int | None:
+def _results(columns: Mapping[str, Sequence[Analyzed]], index: int) -> dict[str, Analyzed]:
+    return {name: column[index] for name, column in columns.items()}
+
+
+def _peak_time(window: Window, columns: Mapping[str, Sequence[Analyzed]], index: int) -> int | None:
     from memlens.inputs.paddle.event_times import times_of
 
+    results = _results(columns, index).values()
     peaks = [event for result in results if isinstance(event := getattr(result, "event", None), int)]
     return times_of(window.log, peaks[:1])[0] if peaks else None
 

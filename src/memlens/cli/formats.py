@@ -14,7 +14,7 @@ from memlens.options import ReadAs
 from memlens.reports.text import visible
 
 if TYPE_CHECKING:
-    from memlens.inputs.listing import Formats
+    from memlens.inputs.registry import Formats
 
 __all__ = ["command"]
 
@@ -51,7 +51,7 @@ def command(logs: tuple[str, ...], how: ReadAs, show: ShowFormats) -> int:
     Formats of your own come from [[tool.memlens.format]] in the nearest pyproject.toml or from a file given by --formats.
     """
     from memlens.cli.output import read_stdin_once, report_failures
-    from memlens.inputs.listing import formats
+    from memlens.inputs.registry import formats
 
     read_stdin_once(logs)
     found = formats(logs, formats=how.formats)

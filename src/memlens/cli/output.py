@@ -16,8 +16,8 @@ from memlens.errors import UsageError
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from memlens.analyzing.result import Failure
     from memlens.cli.options import Output, Show
+    from memlens.errors import Failure
     from memlens.reports.blocks import Block
     from memlens.reports.machine import Result
 
@@ -148,11 +148,9 @@ def _total(paths: Iterable[str]) -> int | None:
 
 
 def _size(path: str) -> int:
-    from memlens.inputs.urls import is_url, local_path
+    from memlens.inputs.remote import is_url, local_path, remote_size
 
     if is_url(given := local_path(path)):
-        from memlens.inputs.remote import remote_size
-
         size = remote_size(path)
         if size is None:
             raise ValueError(path)

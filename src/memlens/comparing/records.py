@@ -12,14 +12,14 @@ import numpy as np
 from memlens.comparing.result import Oom, Run, RunWindow, Status
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.events import EventLog, Kind
-from memlens.inputs.reading import Reading, device_label, input_name, without_cpu
-from memlens.inputs.urls import is_url
+from memlens.inputs import Reading, device_label, input_name, without_cpu
+from memlens.inputs.remote import is_url
 from memlens.options import Compare
 from memlens.trust.report import PEAK_MAY_BE_EARLIER
 
 if TYPE_CHECKING:
     from memlens.facts import OutOfMemory
-    from memlens.inputs.reading import Input
+    from memlens.inputs import Input
     from memlens.windows.windows import Window
 
 __all__ = ["Order", "record"]
@@ -27,6 +27,9 @@ __all__ = ["Order", "record"]
 #: A run ended in an out-of-memory failure where at most one in so many of its allocations comes after the message: what the
 #: process still allocates while it goes down.  A run that caught the failure and went on allocates far more.
 _STILL_GOING = 100
+_ALWAYS = ("alloc_bytes", "allocs", "free_bytes", "frees")
+_OF_BLOCKS = ("peak_bytes", "rise_bytes", "live_bytes", "remaining_bytes", "carried_in_bytes")
+_OF_CHUNKS = ("reserved_peak_bytes",)
 
 
 @dataclass(frozen=True)
@@ -155,30 +158,18 @@ def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...
 
     if not windows:
         return ()
-    found = profile(windows)
-    blocks, chunks = windows[0].log.tells_of_blocks, windows[0].log.tells_of_chunks
-    rise, reserved = found.rise[0].tolist(), (found.levels[1] + found.rise[1]).tolist()
-    carried = found.levels[0].tolist()
-    sums = {name: found[name].tolist() for name in ("alloc_bytes", "allocs", "free_bytes", "frees")}
-    left = [taken - given for taken, given in zip(sums["alloc_bytes"], sums["free_bytes"], strict=True)]
-    times = _durations(windows)
+    log, found = windows[0].log, profile(windows)
+    known = {name: found[name].tolist() for name in _ALWAYS}
+    known |= {name: found[name].tolist() for name in _OF_BLOCKS if log.tells_of_blocks}
+    known |= {name: found[name].tolist() for name in _OF_CHUNKS if log.tells_of_chunks}
     return tuple(
         RunWindow(
             window.name,
             int(window.start_line),
             int(window.end_line),
             len(window),
-            peak_bytes=carried[k] + rise[k] if blocks else None,
-            rise_bytes=rise[k] if blocks else None,
-            reserved_peak_bytes=reserved[k] if chunks else None,
-            live_bytes=carried[k] + left[k] if blocks else None,
-            remaining_bytes=left[k] if blocks else None,
-            carried_in_bytes=carried[k] if blocks else None,
-            alloc_bytes=sums["alloc_bytes"][k],
-            allocs=sums["allocs"][k],
-            free_bytes=sums["free_bytes"][k],
-            frees=sums["frees"][k],
-            duration_us=times[k],
+            **{name: column[k] for name, column in known.items()},
+            duration_us=_duration(window),
             oom=oom is not None and window.start_line <= oom.line <= window.end_line,
             open_end=window.open_end,
         )
@@ -186,13 +177,12 @@ def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...
     )
 
 
-def _durations(windows: Sequence[Window]) -> list[int | None]:
-    """From the first event of each window to its last, in microseconds."""
+def _duration(window: Window) -> int | None:
+    """From the first event of a window to its last, in microseconds."""
     from memlens.analyzers.places import elapsed_us
     from memlens.analyzers.stats import duration_us
     from memlens.inputs.paddle.event_times import times_of
 
-    log = windows[0].log
-    if log.time_us is not None:
-        return [duration_us(log, window.lo, window.hi) for window in windows]
-    return [elapsed_us(*times_of(log, [window.lo, window.hi - 1])) if len(window) else None for window in windows]
+    if window.log.time_us is not None:
+        return duration_us(window)
+    return elapsed_us(*times_of(window.log, [window.lo, window.hi - 1])) if len(window) else None

@@ -70,17 +70,17 @@ class RunWindow:
     start_line: int
     end_line: int
     events: int
-    peak_bytes: int | None
-    rise_bytes: int | None
-    reserved_peak_bytes: int | None
-    live_bytes: int | None
-    remaining_bytes: int | None
-    carried_in_bytes: int | None
-    alloc_bytes: int
-    allocs: int
-    free_bytes: int
-    frees: int
-    duration_us: int | None
+    peak_bytes: int | None = None
+    rise_bytes: int | None = None
+    reserved_peak_bytes: int | None = None
+    live_bytes: int | None = None
+    remaining_bytes: int | None = None
+    carried_in_bytes: int | None = None
+    alloc_bytes: int = 0
+    allocs: int = 0
+    free_bytes: int = 0
+    frees: int = 0
+    duration_us: int | None = None
     oom: bool = False
     open_end: bool = False
 

@@ -19,9 +19,9 @@ from memlens.analyzers.levels import profile
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.diffing.blocks import Blocks
     from memlens.diffing.late import Frees
     from memlens.diffing.pairing import Match
-    from memlens.diffing.sequences import Blocks
     from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
@@ -85,9 +85,9 @@ def levels(windows: Sequence[Window]) -> Levels:
         figures.levels[0].copy(),
         rise,
         peak_end,
-        (whole.released_bytes, risen.released_bytes),
-        (whole.unknown_free_bytes, risen.unknown_free_bytes),
-        (whole.mismatch_bytes, risen.mismatch_bytes),
+        (whole["released_bytes"], risen["released_bytes"]),
+        (whole["unknown_free_bytes"], risen["unknown_free_bytes"]),
+        (whole["mismatch_bytes"], risen["mismatch_bytes"]),
     )
 
 

@@ -18,15 +18,15 @@ from memlens.diffing.result import Diff, RunSide, WindowDiff
 from memlens.diffing.window_pairs import WindowPairs
 from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import Kind as EventKind
-from memlens.inputs.reading import Reading, check_alike
+from memlens.inputs import Reading, check_alike
 from memlens.keywords import with_keywords
 from memlens.options import Cut, as_list
 from memlens.options import Diff as Options
-from memlens.windows.windows import BEFORE, Window, suspect_anchors
+from memlens.windows.windows import Window, judged, suspect_anchors
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
-    from memlens.inputs.reading import Input
+    from memlens.inputs import Input
 
 __all__ = ["diff", "diff_windows", "diff_with"]
 
@@ -77,9 +77,10 @@ def _compared(found: _Windows, given: bool, options: Options) -> Diff:
     _check_comparable(*found.logs)
     pairs = found.pairs.pairs
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
-    judged = _judged(pairs, options.open_windows or found.by is None)
+    everything = options.open_windows or found.by is None
+    fates = [True] * len(pairs) if everything else judged([head if head.open_end else base for base, head in pairs])
     # What is said of all windows is told from those that are judged.
-    chosen = {fate: [pair for pair, of in zip(pairs, judged, strict=True) if of is fate] for fate in (True, False)}
+    chosen = {fate: [pair for pair, of in zip(pairs, fates, strict=True) if of is fate] for fate in (True, False)}
     factor = common_factor(*zip(*chosen[True], strict=True))
     compared = {
         fate: compare(*zip(*some, strict=True), context=options.context, factor=factor)
@@ -90,12 +91,12 @@ def _compared(found: _Windows, given: bool, options: Options) -> Diff:
     return Diff(
         _side(found.logs[0], sides[0], found.pairs.only_base),
         _side(found.logs[1], sides[1], found.pairs.only_head),
-        tuple(replace(next(windows[fate]), judged=fate) for fate in judged),
+        tuple(replace(next(windows[fate]), judged=fate) for fate in fates),
         found.by,
         found.by is not None and options.by is None,
         (
             *_notes(found.logs, sides, given or found.by is not None),
-            *_pairing_notes(found, judged, options.open_windows),
+            *_pairing_notes(found, fates, options.open_windows),
         ),
         Later(repeated_in, compared[True].runs) if found.by is not None else (),
         None if factor is None else factor.value,
@@ -105,17 +106,9 @@ def _compared(found: _Windows, given: bool, options: Options) -> Diff:
     )
 
 
-def _judged(pairs: Sequence[tuple[Window, Window]], everything: bool) -> list[bool]:
-    """Which pairs of a series are judged: those of two closed windows, or all where no pair is closed but what precedes both."""
-    closed = [not (base.open_end or head.open_end) for base, head in pairs]
-    if everything or not any(fate for (base, _), fate in zip(pairs, closed, strict=True) if base.name != BEFORE):
-        return [True] * len(pairs)
-    return closed
-
-
-def _pairing_notes(found: _Windows, judged: Sequence[bool], open_windows: bool) -> Iterator[str]:
+def _pairing_notes(found: _Windows, fates: Sequence[bool], open_windows: bool) -> Iterator[str]:
     """Which windows are open, and whether they are judged; and that names mislead."""
-    for (base, head), fate in zip(found.pairs.pairs, judged, strict=True):
+    for (base, head), fate in zip(found.pairs.pairs, fates, strict=True):
         which = [name for name, window in (("base", base), ("head", head)) if window.open_end]
         if not which:
             continue

@@ -19,8 +19,8 @@ from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
     from memlens.gating.baseline import Baseline
+    from memlens.gating.judging import PairedRuns
     from memlens.gating.limits import Metric
-    from memlens.gating.pairs import PairedRuns
     from memlens.gating.runs import Run
     from memlens.gating.verdict import Verdict
     from memlens.windows.windows import Window

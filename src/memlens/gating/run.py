@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, cast
 from memlens.errors import InputError, OutputError, UsageError
 from memlens.gating.baseline import Baseline, anchor_options, read_baseline
 from memlens.gating.blame import explain
-from memlens.gating.growth import growth_of
-from memlens.gating.judging import Rules, judge
+from memlens.gating.figures import growth_of
+from memlens.gating.judging import Rules, judge, pair_runs
 from memlens.gating.limits import parse_budgets, parse_limits
-from memlens.gating.pairs import pair_runs
 from memlens.gating.runs import read_runs
 from memlens.gating.verdict import Verdict
 from memlens.keywords import with_keywords
@@ -22,9 +21,8 @@ from memlens.options import Accept, Cut, Gate, as_list, part_of
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
-    from memlens.gating.judging import Judged
-    from memlens.gating.pairs import PairedRuns
-    from memlens.inputs.reading import Input
+    from memlens.gating.judging import Judged, PairedRuns
+    from memlens.inputs import Input
 
 __all__ = ["accept", "accept_with", "gate", "gate_with"]
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import numpy as np
 
 from memlens.errors import InputError
-from memlens.inputs.blocks import Blocks
+from memlens.inputs.blocks import Block, Blocks, in_order
+from memlens.inputs.remote import is_url, local_path
 from memlens.inputs.streams import ByteStream, open_bytes
-from memlens.inputs.urls import is_url, local_path
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["FileSource", "open_source"]
+
+Result = TypeVar("Result")
 
 
 class FileSource:
@@ -92,6 +95,44 @@ class FileSource:
         if self._peeked is not None:
             self._peeked.close()
             self._peeked = None
+
+    @property
+    def numbered(self) -> bool:
+        """Whether lines are to be numbered while they are read, because their numbers cannot be looked up later at little cost."""
+        return self.path is None or bool(self.compression)
+
+    @property
+    def compression(self) -> str:
+        """``gzip``, ``zstd``, ``xz``, ``bzip2`` or ``""``; its first bytes tell."""
+        self._peeked = self.open()
+        return self._peeked.compression
+
+    @property
+    def problem(self) -> str:
+        """Why the text ended early when it was read last, in words, or ``""``."""
+        return "" if self._opened is None else self._opened.problem
+
+    def read_blocks(
+        self, work: Callable[[Block], Result], progress: Callable[[int], None] | None = None
+    ) -> Iterator[Result]:
+        """Read the text in blocks by several threads; the results come in the order of the text.
+
+        Args:
+            work: Reads a block, which it must not keep.
+            progress: Called now and then with the bytes consumed of the input as it lies on disk.
+
+        Raises:
+            InputError: It cannot be read.
+        """
+        with self.open() as stream:
+            # A log may be written faster than it is read: its end is where it was when the reading began.
+            size = 0 if self.path is None or stream.compression else os.path.getsize(self.path)
+            results = in_order(stream, lambda block: (block.offset + block.end - block.begin, work(block)), size=size)
+            with closing(results):
+                for done, result in results:
+                    yield result
+                    if progress is not None:
+                        progress(stream.consumed or done)
 
     def index(self, offsets: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
         """Keep where some lines begin (``offsets``, rising) and how many lines stand before each, to count from there."""

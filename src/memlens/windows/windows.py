@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -27,6 +27,7 @@ __all__ = [
     "anchors_in_block",
     "as_patterns",
     "find_anchor",
+    "judged",
     "kind_of",
     "no_such_anchor",
     "numbered",
@@ -261,6 +262,31 @@ def suspect_anchors(windows: Sequence[Window]) -> str | None:
     )
 
 
+class _OfSeries(Protocol):
+    """A window of a series, or figures of one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def open_end(self) -> bool: ...
+
+
+def judged(windows: Sequence[_OfSeries], events: Sequence[int] | None = None) -> list[bool]:
+    """Which windows of a series are judged: the closed ones, or all of them where no closed one but what precedes the series counts.
+
+    Args:
+        windows: Windows, or figures of windows, of one log in file order.
+        events: How many events each of them holds, where those without any do not count; by default all count.
+    """
+    closed = [not window.open_end for window in windows]
+    some = any(
+        counts and window.name != BEFORE and (events is None or events[k] > 0)
+        for k, (window, counts) in enumerate(zip(windows, closed, strict=True))
+    )
+    return closed if some else [True] * len(closed)
+
+
 def open_window(windows: Sequence[Window]) -> str | None:
     """Say that the last window is open, and that it is therefore not judged where other windows of its series are closed.
 
@@ -273,7 +299,7 @@ def open_window(windows: Sequence[Window]) -> str | None:
     if not windows or not windows[-1].open_end:
         return None
     name = windows[-1].name
-    if any(len(w) and not w.open_end and w.name != BEFORE for w in windows):
+    if not judged(windows, list(map(len, windows)))[-1]:
         return (
             f"{name} is open: no end anchor closes it, so it holds what comes after the last unit of work too, or is cut short. It is"
             " shown, but not judged."

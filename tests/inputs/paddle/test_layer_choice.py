@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import pickle
 import random
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 import pytest
-import read_striped
+from in_threads import in_small_blocks
 from texts import mutate, read_packed
 
 from memlens.errors import NoEventsError, UsageError
@@ -38,7 +37,6 @@ def by(thread: int, text: str) -> str:
 
 def _read_in_small_blocks(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
-    monkeypatch.setattr(blocks, "DENSE_BYTES", size)
 
 
 def rows(log: EventLog) -> list[tuple[str, int, int]]:
@@ -314,15 +312,14 @@ def test_damaged_logs_in_small_blocks_are_read_as_by_hand(
         assert log.trust.path
 
 
-def test_layers_read_by_several_processes_or_in_small_blocks_are_the_same(
+def test_layers_read_by_several_threads_or_in_small_blocks_are_the_same(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "run.log"
     path.write_bytes(read_packed(shared / "data/paddle/10_v8_dygraph_331.log.gz"))
     whole = read(path, columns=("thread",))
-    striped = read_striped.run(path, "33333")
-    assert striped.returncode == 0, striped.stderr.decode()
-    apart = EventLog(**pickle.loads(striped.stdout)[0])
+    with in_small_blocks(33_333):
+        apart = read(path, columns=("thread",))
     assert [apart.owner_of(event) for event in range(len(apart))] == [
         whole.owner_of(event) for event in range(len(whole))
     ]

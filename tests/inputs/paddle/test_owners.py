@@ -1,20 +1,18 @@
-"""Owners: an event's owner is what the nearest earlier context line of its thread names, wherever blocks and stripes are cut."""
+"""Owners: an event's owner is what the nearest earlier context line of its thread names, wherever blocks are cut."""
 
 from __future__ import annotations
 
 import gzip
 import io
-import pickle
 import random
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-import read_striped
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from in_threads import in_small_blocks
 from texts import mutate, read_packed
 
 from memlens.errors import UsageError
@@ -217,16 +215,14 @@ def test_names_that_would_be_mixed_up_are_told_apart(monkeypatch: pytest.MonkeyP
     assert [found[number] for number in which.tolist()] == ["relu", "add", "relu"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only forks on Linux")
-@pytest.mark.parametrize("stripe", [1000, 33_333])
-def test_stripes_read_by_several_processes_give_the_same_owners(tmp_path: Path, stripe: int) -> None:
-    chance = random.Random(stripe)
+@pytest.mark.parametrize("size", [1000, 33_333])
+def test_blocks_read_by_several_threads_give_the_same_owners(tmp_path: Path, size: int) -> None:
+    chance = random.Random(size)
     parts = [alloc(k % 3 + 1) if chance.random() < 0.7 else banner(f"op{k % 9}", k % 3 + 1) for k in range(3000)]
     path = tmp_path / "run.log"
     path.write_text(alloc() * 50 + "".join(parts))
-    done = read_striped.run(path, str(stripe))
-    assert done.returncode == 0, done.stderr.decode()
-    log = EventLog(**pickle.loads(done.stdout)[0])
+    with in_small_blocks(size):
+        log = read(path)
     assert owners_of(log) == [event.owner for event in read_plain(path.read_bytes()).events]
 
 

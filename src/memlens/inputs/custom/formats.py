@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memlens.errors import UsageError
-from memlens.inputs.registry import BUILT_IN, InputFormat
+from memlens.inputs.input_format import InputFormat
 
 if TYPE_CHECKING:
     from memlens.inputs.custom.lines import LineOf
@@ -31,11 +30,12 @@ _KEYS = frozenset(
 _MOST_BYTES = 1 << 22
 
 
-def user_formats(path: str | Path | None = None) -> tuple[InputFormat, ...]:
+def user_formats(path: str | Path | None = None, taken: Collection[str] = ()) -> tuple[InputFormat, ...]:
     """The formats of users, in the order of their file.
 
     Args:
         path: A TOML file; ``None``: the nearest ``pyproject.toml`` upward from the working directory.
+        taken: Names that they may not have.
 
     Raises:
         UsageError: The file cannot be read, or a format in it is not sound; the message names the file, the format and the sample.
@@ -47,7 +47,11 @@ def user_formats(path: str | Path | None = None) -> tuple[InputFormat, ...]:
         status = os.stat(where)
     except OSError as error:
         raise UsageError(f"{where}: cannot be read: {error.strerror}", "--formats takes a TOML file.") from None
-    return _load(where, status.st_mtime_ns, status.st_size, own=path is not None)
+    found = _load(where, status.st_mtime_ns, status.st_size, own=path is not None)
+    for form in found:
+        if form.name in taken:
+            raise _no_name(where, form.name)
+    return found
 
 
 def formats_file(path: str | Path | None = None) -> str | None:
@@ -96,10 +100,7 @@ def _load(where: str, _changed: int, size: int, *, own: bool) -> tuple[InputForm
 
 
 def _tables(where: str, text: bytes, *, own: bool) -> Sequence[Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    import tomllib
 
     try:
         content: Any = tomllib.loads(text.decode("utf-8"))
@@ -118,11 +119,8 @@ def _tables(where: str, text: bytes, *, own: bool) -> Sequence[Any]:
 def _format(where: str, name: str, tables: Sequence[Mapping[str, Any]]) -> InputFormat:
     from memlens.inputs.custom.reader import read_user_format
 
-    if not _NAME.match(name) or any(form.name == name for form in BUILT_IN):
-        raise UsageError(
-            f"{where}: {name!r} cannot be the name of a format",
-            "Use lower-case letters, digits, ., - and _, and no name of a built-in format.",
-        )
+    if not _NAME.match(name):
+        raise _no_name(where, name)
     lines = tuple(_line(_Table(where, name, table)) for table in tables)
     _check(where, name, lines)
     summary = next((str(table["summary"]) for table in tables if table.get("summary")), "a format of your own")
@@ -134,6 +132,13 @@ def _format(where: str, name: str, tables: Sequence[Mapping[str, Any]]) -> Input
         recognise=partial(_recognise, lines),
         read=partial(read_user_format, name=name, lines=lines),
         origin=where,
+    )
+
+
+def _no_name(where: str, name: str) -> UsageError:
+    return UsageError(
+        f"{where}: {name!r} cannot be the name of a format",
+        "Use lower-case letters, digits, ., - and _, and no name of a built-in format.",
     )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.inputs.file_source import FileSource
-    from memlens.inputs.registry import Request
+    from memlens.inputs.input_format import Request
 
 __all__ = ["lines_with", "read_user_format"]
 

@@ -23,7 +23,7 @@ from memlens.errors import InputError
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts, LineSample, Mark, OutOfMemory, StatLines
 from memlens.inputs.kineto.records import UNKNOWN, Changes, SpanKind
-from memlens.inputs.numbered_source import NumberedSource
+from memlens.source import NumberedSource
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:

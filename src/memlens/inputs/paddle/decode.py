@@ -43,10 +43,7 @@ if TYPE_CHECKING:
     Block = NDArray[np.uint8]
     Positions = NDArray[np.int64]
 
-__all__ = ["PAD", "Decoded", "decode"]
-
-#: Bytes that every block has before its first and after its last byte of text, so that no look around runs out of it.
-PAD = 128
+__all__ = ["Decoded", "decode"]
 
 #: As many line starts are looked up one by one before all line ends of a block are looked for.
 _FEW = 32
@@ -152,7 +149,7 @@ def decode(
     """Read the lines between two positions of a block.
 
     Args:
-        block: uint8, with at least :data:`PAD` bytes of line ends before ``begin`` and after ``end``.
+        block: uint8, with at least :data:`memlens.inputs.blocks.PAD` bytes of line ends before ``begin`` and after ``end``.
         begin: Position of the first byte of the first line.
         end: Position after the last line.
         offset: Byte offset in the input of the byte at ``begin``.

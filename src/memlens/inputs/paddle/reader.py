@@ -1,15 +1,13 @@
 """Read one text log of Paddle into an event log, in one pass.
 
 The input is cut into blocks of whole lines, each block is decoded on its own, and the readings are put together in file order.
-A large plain file is shared out among processes (:mod:`memlens.inputs.paddle.stripes`).
+Threads share the blocks out (:mod:`memlens.inputs.blocks`).
 """
 
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from memlens.errors import InputError, UsageError
-from memlens.inputs.blocks import Block, Blocks
+from memlens.inputs.blocks import Block, in_order
 from memlens.inputs.file_source import FileSource, open_source
 from memlens.inputs.paddle.assemble import Assembler, BlockReading, Text
 from memlens.inputs.paddle.context import marked_lines
@@ -27,21 +25,17 @@ from memlens.inputs.paddle.headers import HeaderReader
 from memlens.inputs.paddle.layers import Layer, layer_named
 from memlens.inputs.paddle.owners import thread_numbers
 from memlens.inputs.paddle.requests import distinct
-from memlens.inputs.paddle.stripes import processors, read_in_stripes, worth_forking
 from memlens.scanner.bytesearch import count_lines, lines_before
 from memlens.windows.patterns import Matcher, anchors_in_block
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
-    from memlens.inputs.streams import ByteStream
     from memlens.windows.patterns import Pattern
 
 __all__ = ["COLUMNS", "read"]
 
 #: Columns that are read only when asked for.
 COLUMNS = frozenset({"thread", "time_us"})
-#: Blocks decompressed ahead of the one that is being decoded.
-_MOST_WAITING = 2
 _SAMPLES = 5
 _LONGEST_TEXT = 4096
 
@@ -56,7 +50,7 @@ def read(
     strict: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> EventLog:
-    """Read a log of Paddle; see :func:`memlens.inputs.reading.read` for any input.
+    """Read a log of Paddle; see :func:`memlens.inputs.read` for any input.
 
     Args:
         where: A path, ``-`` for standard input, a URL, an open binary file, or any of these as a source.  Compressed input is known
@@ -90,11 +84,8 @@ def read(
 
         size = os.path.getsize(plain_file) if plain_file else 0
         assembler = Assembler(source, tuple(patterns), sorted(wanted), size, asked)
-        if plain_file and worth_forking(size):
-            readings = read_in_stripes(plain_file, size, work)
-        else:
-            # A log may be written faster than it is read: its end is where it was when the reading began.
-            readings = _read_on_a_thread(stream.part(0, size) if size else stream, work)
+        # A log may be written faster than it is read: its end is where it was when the reading began.
+        readings = in_order(stream, work, size=size)
         with closing(readings):
             for reading in readings:
                 assembler.add(reading)
@@ -103,35 +94,6 @@ def read(
         if stream.problem and strict:
             raise InputError(f"{source.name}: {stream.problem}", "Leave out --strict to analyze what can be read.")
         return assembler.finish(stream.problem)
-
-
-def _read_on_a_thread(stream: ByteStream, work: Callable[[Block], BlockReading]) -> Generator[BlockReading, None, None]:
-    """Read the stream's blocks on another thread, while this one fetches and decompresses the next ones."""
-    blocks = Blocks(stream)
-    waiting: deque[tuple[Block, Future[BlockReading]]] = deque()
-    pool: ThreadPoolExecutor | None = None
-
-    def finished() -> BlockReading:
-        block, future = waiting.popleft()
-        reading = future.result()
-        blocks.pool.give_back(block)
-        return reading
-
-    try:
-        for block in blocks:
-            if pool is None and (processors() == 1 or not stream.compression):
-                yield work(block)
-                blocks.pool.give_back(block)
-                continue
-            pool = pool or ThreadPoolExecutor(1, "memlens-read")
-            waiting.append((block, pool.submit(work, block)))
-            if len(waiting) > _MOST_WAITING:
-                yield finished()
-        while waiting:
-            yield finished()
-    finally:
-        if pool is not None:
-            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _read_block(
