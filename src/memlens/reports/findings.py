@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from memlens.reports.blocks import Asked, Block, Column, Excerpt, Line, Quoted, Table, Value, cells, take
+from memlens.reports.blocks import Asked, Block, Column, Excerpt, Line, Quoted, Table, Value, apart, cells, take
 from memlens.reports.text import MOST_NAMES, Terms, format_count, format_exact, format_explained, plural
 from memlens.units import format_bytes, format_signed
 
@@ -278,13 +278,11 @@ def other_findings(findings: Sequence[Finding], asked: Asked, *, example: bool) 
         found = [finding for finding in findings if finding.kind in kinds and finding.fate == fate]
         if not found:
             continue
-        yield None
-        yield _one_sided(title, found, asked)
+        yield from apart(_one_sided(title, found, asked))
         if example and fate == "held":
             yield from (excerpt for one in asked.large(found)[: min(asked.top, 1)] if (excerpt := _excerpt(one)))
     if untimely := [finding for finding in findings if finding.kind in UNTIMELY]:
-        yield None
-        yield _untimely(untimely, asked)
+        yield from apart(_untimely(untimely, asked))
 
 
 def account_blocks(window: WindowDiff) -> Iterator[Block]:
