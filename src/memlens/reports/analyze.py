@@ -80,7 +80,7 @@ def _one_window(log: LogAnalysis, asked: Asked, full: bool) -> Iterator[Block]:
     window = log.windows[0]
     yield _heading(log, window, asked.terms)
     yield from _trust(log)
-    # Whether lines say which block they are about, so that it can be told which blocks are live.
+    # Whether lines say which block they are about, so that the blocks that are live are known.
     paired = not {"no_lifetimes", "no_tensor_events"} & {doubt.code for doubt in log.trust.doubts}
     if figures := tuple(_key_figures(window, asked.terms)):
         yield from apart(Figures(figures))
@@ -95,8 +95,8 @@ def _heading(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> Line:
     lasted = None if window.duration_us is None else f"{format_duration(window.duration_us)} long"
     if window.whole:
         return Line(lasted or "", "quiet", log.path)
-    place = f"{terms.at(window.start_line)} to {format_count(window.end_line)}, {plural(window.events, 'event')}"
-    return Line(", ".join([place, lasted] if lasted else [place]), "quiet", f"{log.path}: {window.name}")
+    lines = f"{terms.at(window.start_line)} to {format_count(window.end_line)}, {plural(window.events, 'event')}"
+    return Line(", ".join([lines, lasted] if lasted else [lines]), "quiet", f"{log.path}: {window.name}")
 
 
 def _key_figures(window: WindowAnalysis, terms: Terms) -> Iterator[Figure]:

@@ -142,23 +142,23 @@ def list_blocks(comparison: Comparison, top: int | None) -> Iterator[Table]:
 def _list(
     comparison: Comparison, runs: Sequence[Run], windows: Sequence[str | None], title: str = "", more: str = ""
 ) -> Table:
-    place_of = {id(run): place for place, run in enumerate(comparison.runs)}
-    bases = [None if base is None else runs[place_of[id(base)]] for base in map(comparison.base_of, comparison.runs)]
-    shown = [(window, place) for window in windows for place in range(len(runs)) if _exists(runs[place], window)]
+    index_of = {id(run): index for index, run in enumerate(comparison.runs)}
+    bases = [None if base is None else runs[index_of[id(base)]] for base in map(comparison.base_of, comparison.runs)]
+    shown = [(window, index) for window in windows for index in range(len(runs)) if _exists(runs[index], window)]
     short = _short_names([run.path for run in runs])
     metrics = _known(comparison, runs)
     changing = any(base is not None for base in bases)
     columns, cells = _windows_first(comparison, windows), []
-    for window, place in shown:
-        run, fields = comparison.runs[place], comparison.layout.rows
-        own = [short[place]] if comparison.template is None else [run.fields[name] for name in fields]
+    for window, index in shown:
+        run, fields = comparison.runs[index], comparison.layout.rows
+        own = [short[index]] if comparison.template is None else [run.fields[name] for name in fields]
         cells.append([*([_marked(window, [run])] if windows != (None,) else []), *own])
     for order, metric in enumerate(metrics):
         scale = scale_of(metric, _figures(runs, windows, metric))
         columns += _metric_columns(scale, order, changing, 2 if windows == (None,) else 1)
-        for row, (window, place) in zip(cells, shown, strict=True):
-            row.append(_figure(runs[place], window, scale, asked=metric is metrics[0]))
-            row.extend(_changes(bases[place], runs[place], window, scale) if changing else ())
+        for row, (window, index) in zip(cells, shown, strict=True):
+            row.append(_figure(runs[index], window, scale, asked=metric is metrics[0]))
+            row.extend(_changes(bases[index], runs[index], window, scale) if changing else ())
     return Table(title, tuple(columns), _aligned(columns, cells), more)
 
 
@@ -190,18 +190,18 @@ def field_columns(comparison: Comparison, fields: Sequence[str]) -> list[Column]
     ]
 
 
-def _metric_columns(scale: Scale, place: int, changing: bool, kept: int) -> list[Column]:
-    """The columns of a metric, the ``place``-th one of a table.
+def _metric_columns(scale: Scale, index: int, changing: bool, kept: int) -> list[Column]:
+    """The columns of a metric, the ``index``-th one of a table.
 
     What leaves a narrow table first: the percentages of all metrics but the first, then metrics from the last one on.  The first
     ``kept`` metrics with their changes stay, and the percentage of the first one.
     """
     metric, change = scale.metric, f"Δ{scale.metric.title.lower()}"
-    drop = 0 if place < kept else 2 * place
-    columns = [Column(metric.key, scale.heading, "count", drop=drop, strong=not place)]
+    drop = 0 if index < kept else 2 * index
+    columns = [Column(metric.key, scale.heading, "count", drop=drop, strong=not index)]
     if changing:
         columns.append(Column(metric.change_key, change, "count", drop=drop and drop + 1))
-        columns.append(Column(f"{metric.change_key}_percent", f"{change} %", "count", drop=place and 100 + place))
+        columns.append(Column(f"{metric.change_key}_percent", f"{change} %", "count", drop=index and 100 + index))
     return columns
 
 
@@ -232,12 +232,12 @@ def _matrix(comparison: Comparison, metric: Metric, windows: Sequence[str | None
         head for head in heads if any(run.fields[layout.cols] == head and comparison.base_of(run) for run in runs)
     ]
     columns = _windows_first(comparison, windows)
-    for place, head in enumerate(heads):
-        columns.append(Column(head, value_title(head), "count", drop=place + 1 if place > 1 else 0))
+    for index, head in enumerate(heads):
+        columns.append(Column(head, value_title(head), "count", drop=index + 1 if index > 1 else 0))
         if head in changing:
             title = "Change" if len(changing) == 1 else f"Δ {value_title(head)}"
-            columns.append(Column(f"d_{head}", title, "count", drop=100 + place if place > 1 else 0, strong=True))
-            columns.append(Column(f"d_{head}_percent", "%", "count", drop=200 + place))
+            columns.append(Column(f"d_{head}", title, "count", drop=100 + index if index > 1 else 0, strong=True))
+            columns.append(Column(f"d_{head}_percent", "%", "count", drop=200 + index))
     rows: list[list[Value]] = []
     keys = row_keys({run_key(run, layout.rows) for run in runs}, [comparison.values[name] for name in layout.rows])
     for window, key in product(windows, keys):
@@ -308,8 +308,8 @@ def _chosen_windows(comparison: Comparison, top: int | None) -> tuple[Sequence[s
 def _aligned(columns: Sequence[Column], rows: Sequence[Sequence[Value]]) -> tuple[tuple[Value, ...], ...]:
     """Rows whose figures stand below each other where some of a column carry a mark behind them."""
     marked = [
-        column.numeric and any(str(row[place]).endswith(DOUBTFUL) for row in rows)
-        for place, column in enumerate(columns)
+        column.numeric and any(str(row[index]).endswith(DOUBTFUL) for row in rows)
+        for index, column in enumerate(columns)
     ]
     return tuple(
         tuple(

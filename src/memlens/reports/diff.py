@@ -55,9 +55,9 @@ _WINDOW_COLUMNS = (
 )
 
 
-#: Findings told in full, with the log lines around them; the others are rows of a table.
+#: Findings described in full, with the log lines around them; the others are rows of a table.
 _KEPT = ("missing_free", "extra_free", "released")
-#: Findings that say something of the peak only: the largest that raise or lower it as the whole window does are told in full.
+#: Findings that say something of the peak only: the largest that raise or lower it as the whole window does are described in full.
 _UNTIMELY_IN_FULL = 2
 #: Blocks that make a pile, and sizes that the line about it names.
 _PILE, _PARTS = 3, 4
@@ -224,21 +224,21 @@ def _window(window: WindowDiff, asked: Asked) -> Iterator[Block]:
     findings = window.findings
     yield from apart(*_explained(window, findings))
     yield from _kept(findings, asked.terms)
-    wanted = _to_tell(findings, window, asked)
-    told = wanted[: asked.top]
-    for finding in told:
+    wanted = _in_detail(findings, window, asked)
+    shown = wanted[: asked.top]
+    for finding in shown:
         yield from apart(*finding_blocks(finding, window, asked.terms))
-    if left := sum(map(_is_kept, findings)) - sum(map(_is_kept, told)):
+    if left := sum(map(_is_kept, findings)) - sum(map(_is_kept, shown)):
         yield from apart(Line(f"… and {plural(left, 'more finding')} (--top N shows more)", "quiet"))
-    rest = [finding for finding in findings if not _is_kept(finding) and finding not in told]
+    rest = [finding for finding in findings if not _is_kept(finding) and finding not in shown]
     tables, account = tuple(other_findings(rest, asked, example=not wanted)), tuple(account_blocks(window))
     if tables or account:
         what = [*(["what else differs"] if tables else []), *(["how the differences add up"] if account else [])]
         yield Fold(", ".join(what).capitalize(), (*tables, *account))
 
 
-def _to_tell(findings: Sequence[Finding], window: WindowDiff, asked: Asked) -> list[Finding]:
-    """The findings to tell in full, in their order: what is kept differently, and the first few that explain the peak."""
+def _in_detail(findings: Sequence[Finding], window: WindowDiff, asked: Asked) -> list[Finding]:
+    """The findings to describe in full, in their order: what is kept differently, and the first few that explain the peak."""
     untimely = [
         finding
         for finding in findings
@@ -366,5 +366,5 @@ def _beside(window: WindowDiff) -> str:
 
 def _share(name: str, part: int, whole: int, findings: int) -> str:
     share = format_explained(part, whole)
-    said = f"{share} of {name}" if share else f"{format_signed(part)} of {name} {format_signed(whole)}"
-    return f"{said}, by {plural(findings, 'finding')}"
+    text = f"{share} of {name}" if share else f"{format_signed(part)} of {name} {format_signed(whole)}"
+    return f"{text}, by {plural(findings, 'finding')}"

@@ -72,7 +72,7 @@ class Room:
     Attributes:
         rows: Rows of the table of what fails.
         others: Rows of each other table.
-        windows: Failing windows whose differences are told.
+        windows: Failing windows whose differences are described.
         findings: Findings of each of them.
     """
 
@@ -277,11 +277,11 @@ def _blame(verdict: Verdict, room: Room) -> Iterator[Block]:
 
 def _window(verdict: Verdict, blame: Blame, room: Room) -> Iterator[Block]:
     where = "" if blame.diff.name in (WHOLE, blame.name) else f" in window {visible(clipped(blame.diff.name))}"
-    said = f"is over the limit; what the two runs do differently{where or ' in it'}:"
+    what = f"is over the limit; what the two runs do differently{where or ' in it'}:"
     if blame.name == WHOLE:
-        yield Line(f"The {' and the '.join(blame.metrics)} of the run {said}", "heading")
+        yield Line(f"The {' and the '.join(blame.metrics)} of the run {what}", "heading")
     else:
-        yield Line(said, "heading", clipped(blame.name))
+        yield Line(what, "heading", clipped(blame.name))
     for row in verdict.failing:
         if row.name == blame.name and row.metric in blame.metrics and not row.missing:
             yield Line(row_words(row), "quiet")

@@ -78,7 +78,7 @@ def lists_of(
         window: The window.
         asked: What was asked of the lists.
         full: Show everything, and not one screen.
-        paired: Lines say which block they are about, so that it can be told which blocks are live.
+        paired: Lines say which block they are about, so that the blocks that are live are known.
     """
     if name == "peak":
         yield from _live(result, asked, paired)

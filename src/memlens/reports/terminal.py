@@ -198,12 +198,12 @@ def _row(
     texts: Sequence[str], table: Table, shown: Sequence[int], widths: Sequence[int], header: bool = False
 ) -> Spans:
     spans: Spans = []
-    for place, (whole, index, width) in enumerate(zip(texts, shown, widths, strict=True)):
+    for number, (whole, index, width) in enumerate(zip(texts, shown, widths, strict=True)):
         column = table.columns[index]
         text = whole if column.numeric else shorten(whole, width)
         blanks = " " * (width - width_of(text))
         padded = blanks + text if column.numeric else text + blanks
-        spans.append(((_GAP if place else "") + padded, "dim" if header else "bold" if column.strong else ""))
+        spans.append(((_GAP if number else "") + padded, "dim" if header else "bold" if column.strong else ""))
     return spans
 
 
