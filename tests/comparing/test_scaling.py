@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memlens.comparing.result import Oom, Run, RunWindow
-from memlens.comparing.scaling import Slope, scaling_fields, slopes, theil_sen
+from memlens.comparing.statistics import Slope, scaling_fields, slopes, theil_sen
 
 MIB = 1 << 20
 

@@ -10,8 +10,8 @@ import made_comparisons as made
 import pytest
 from widths import check_widths
 
-from memlens.comparing.metrics import choose_metrics
 from memlens.comparing.result import Comparison
+from memlens.comparing.statistics import choose_metrics
 from memlens.reports.compare import compare_blocks
 from memlens.reports.compare_tables import scale_of
 from memlens.reports.markdown import render as render_markdown

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -125,62 +125,46 @@ def segments(windows: Sequence[Window]) -> Each[Segments]:
     peaks = np.where(figures["rise_bytes"] > 0, figures.summit + 1, [window.lo for window in windows]).tolist()
 
     def one(k: int) -> Segments:
-        survey = _Survey(windows[k], peaks[k])
-        return Segments(Later(survey.table, 0), Later(survey.table, 1), Later(survey.table, 2))
+        tables = cache(lambda: _tables(windows[k], peaks[k]))
+        return Segments(Later(lambda: tables()[0]), Later(lambda: tables()[1]), Later(lambda: tables()[2]))
 
     return Each(len(windows), one)
 
 
-class _Survey:
-    """The tables of one window, from one look at each of its moments.
+def _tables(window: Window, peak: int) -> tuple[tuple[Moment, ...], tuple[GapBin, ...], tuple[Pool, ...]]:
+    """The tables of one window, from one look at each of its moments; ``peak`` is the event after the one that reaches its peak."""
+    log = window.log
+    rows: list[Moment] = []
+    bins: list[GapBin] = []
+    pools: list[Pool] = []
+    moments = list(_moments(window, peak)) if log.tells_of_chunks and log.tells_of_blocks else []
+    stops = np.array([stop for _, stop, _, _ in moments], np.int64)
+    levels = tally(log, np.unique([0, *stops])).over(stops, stops).levels.T.tolist()
+    events = [stop - 1 if stop > log.facts.opening else None for stop in stops.tolist()]
+    lines = Lines(log, events)
+    for number, ((at, stop, message, requested), event) in enumerate(zip(moments, events, strict=True)):
+        allocated, reserved = levels[number]
+        found = _layout(log, stop)
+        chunks, gaps, gap_bytes, largest, outside = (None,) * 5 if found is None else found.figures()
+        free = None if outside or reserved < allocated else reserved - allocated
+        line = lines.of(event) if message is None else message
+        rows.append(
+            Moment(at, event, line, reserved, allocated, free, chunks, gaps, gap_bytes, largest, outside, requested)
+        )
+        if found is not None:
+            bins.extend(_bins(number, found.gap_size))
+            pools.extend(found.pools(number, log.pool_names))
+    return tuple(rows), tuple(bins), tuple(pools)
 
-    Args:
-        window: The window.
-        peak: The event after the one that reaches its peak.
-    """
 
-    def __init__(self, window: Window, peak: int) -> None:
-        self._window = window
-        self._peak = peak
-
-    def table(self, number: int) -> tuple[Any, ...]:
-        """One of the tables, in the order of :attr:`Segments.tables`."""
-        return self._tables[number]
-
-    @cached_property
-    def _tables(self) -> tuple[tuple[Moment, ...], tuple[GapBin, ...], tuple[Pool, ...]]:
-        log = self._window.log
-        rows: list[Moment] = []
-        bins: list[GapBin] = []
-        pools: list[Pool] = []
-        moments = list(self._moments()) if log.tells_of_chunks and log.tells_of_blocks else []
-        stops = np.array([stop for _, stop, _, _ in moments], np.int64)
-        levels = tally(log, np.unique([0, *stops])).over(stops, stops).levels.T.tolist()
-        events = [stop - 1 if stop > log.facts.opening else None for stop in stops.tolist()]
-        lines = Lines(log, events)
-        for number, ((at, stop, message, requested), event) in enumerate(zip(moments, events, strict=True)):
-            allocated, reserved = levels[number]
-            found = _layout(log, stop)
-            chunks, gaps, gap_bytes, largest, outside = (None,) * 5 if found is None else found.figures()
-            free = None if outside or reserved < allocated else reserved - allocated
-            line = lines.of(event) if message is None else message
-            rows.append(
-                Moment(at, event, line, reserved, allocated, free, chunks, gaps, gap_bytes, largest, outside, requested)
-            )
-            if found is not None:
-                bins.extend(_bins(number, found.gap_size))
-                pools.extend(found.pools(number, log.pool_names))
-        return tuple(rows), tuple(bins), tuple(pools)
-
-    def _moments(self) -> Iterator[tuple[str, int, int | None, int | None]]:
-        """For each moment its name, the event before which it is, and of a failure its line and what was asked for."""
-        window = self._window
-        yield "peak", self._peak, None, None
-        yield "end", window.hi, None, None
-        for oom in failures_of(window.log):
-            if window.start_offset <= oom.offset < window.end_offset:
-                stop = int(np.searchsorted(window.log.offset, oom.offset))
-                yield "oom", stop, oom.line, oom.requested_bytes
+def _moments(window: Window, peak: int) -> Iterator[tuple[str, int, int | None, int | None]]:
+    """For each moment its name, the event before which it is, and of a failure its line and what was asked for."""
+    yield "peak", peak, None, None
+    yield "end", window.hi, None, None
+    for oom in failures_of(window.log):
+        if window.start_offset <= oom.offset < window.end_offset:
+            stop = int(np.searchsorted(window.log.offset, oom.offset))
+            yield "oom", stop, oom.line, oom.requested_bytes
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,14 +7,13 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from memlens.comparing.metrics import METRICS, Metric
+from memlens.comparing.statistics import METRICS, Metric
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.comparing.layout import Layout
-    from memlens.comparing.outliers import Outlier
-    from memlens.comparing.scaling import Slope
+    from memlens.comparing.statistics import Outlier, Slope
 
 __all__ = ["RESERVED", "SCHEMA", "Comparison", "Oom", "Run", "RunWindow", "Status"]
 

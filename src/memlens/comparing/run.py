@@ -9,12 +9,10 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from memlens.comparing.layout import Layout, lay_out, lay_out_list, row_keys, run_key
-from memlens.comparing.metrics import DEFAULT, DEFAULT_OF_MATRIX, Metric, choose_metrics
-from memlens.comparing.outliers import outliers
 from memlens.comparing.parallel import record_all
 from memlens.comparing.records import Order
 from memlens.comparing.result import Comparison, Run, RunWindow
-from memlens.comparing.scaling import slopes
+from memlens.comparing.statistics import DEFAULT, DEFAULT_OF_MATRIX, Metric, choose_metrics, outliers, slopes
 from memlens.comparing.templates import Template, natural
 from memlens.errors import UsageError
 from memlens.keywords import with_keywords

@@ -22,10 +22,8 @@ from memlens.reports.text import format_change, format_count, name_list, plural,
 from memlens.units import format_signed
 
 if TYPE_CHECKING:
-    from memlens.comparing.metrics import Metric
-    from memlens.comparing.outliers import Outlier
     from memlens.comparing.result import Comparison, Run
-    from memlens.comparing.scaling import Slope
+    from memlens.comparing.statistics import Metric, Outlier, Slope
 
 __all__ = ["compare_blocks"]
 

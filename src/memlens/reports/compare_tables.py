@@ -21,8 +21,8 @@ from memlens.reports.text import format_change, format_count, plural, shorten, v
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
-    from memlens.comparing.metrics import Metric
     from memlens.comparing.result import Comparison, Run, Status
+    from memlens.comparing.statistics import Metric
 
 __all__ = [
     "DOUBTFUL",

@@ -155,39 +155,42 @@ def judge(log: EventLog) -> Trust:
         line=_line_numbers(log, [event for event in (*pairs.first, above[0] if above else None) if event is not None]),
     )
     doubts = doubts_of(case)
+    taken: dict[str, Any] = {
+        **{name: int(kinds[kind]) for name, kind in zip(_COUNTS, Kind, strict=True)},
+        **{name: getattr(facts, name) for name in _FROM_FACTS},
+        **{name: count for name, count in vars(pairs).items() if name != "first"},
+    }
     return Trust(
         ok=not doubts,
         doubts=doubts,
         notes=notes_of(case),
         path=source.name,
-        lines=facts.lines,
-        bytes=facts.bytes,
         events=len(log),
-        allocs=int(kinds[Kind.ALLOC]),
-        frees=int(kinds[Kind.FREE]),
-        reserves=int(kinds[Kind.RESERVE]),
-        releases=int(kinds[Kind.RELEASE]),
-        malformed=facts.malformed,
-        malformed_samples=facts.malformed_samples,
-        unknown_frees=pairs.unknown_frees,
-        unknown_free_bytes=pairs.unknown_free_bytes,
+        **taken,
         double_allocs=len(log.lifetimes.double_allocs),
-        double_alloc_bytes=pairs.double_alloc_bytes,
-        size_mismatches=pairs.size_mismatches,
-        cut_short=facts.cut_short,
-        ends_mid_line=facts.ends_mid_line,
         threads=len(facts.threads),
         processes=found.groups,
-        unstamped=facts.unstamped,
-        layer=facts.layer,
         other_layers=dict(facts.other_layers),
-        ooms=facts.ooms,
         distinct_ooms=case.distinct_ooms,
         figures_checked=agreement.checked,
         figures_agreeing=agreement.agreeing,
         figures_explained=agreement.missed_peaks + agreement.overtaken,
         first_disagreement=agreement.first,
     )
+
+
+_COUNTS = ("allocs", "frees", "reserves", "releases")
+_FROM_FACTS = (
+    "lines",
+    "bytes",
+    "malformed",
+    "malformed_samples",
+    "cut_short",
+    "ends_mid_line",
+    "unstamped",
+    "layer",
+    "ooms",
+)
 
 
 def _judge_pairs(log: EventLog) -> Pairs:
