@@ -230,13 +230,12 @@ def events_only(text: bytes, anchors: Sequence[Matcher] = ()) -> bytes:
         text: Whole lines.
         anchors: Lines to keep as well.
     """
-    from memlens.inputs.blocks import PAD
-    from memlens.inputs.paddle.decode import decode
-    from memlens.inputs.paddle.headers import HeaderReader
+    from memlens.inputs.paddle.events import MAX_SIZE
+    from memlens.inputs.paddle.lines import events_scanner
 
     block = np.frombuffer(text, np.uint8)
-    padded = np.pad(block, PAD, constant_values=0x0A)
-    events = decode(padded, PAD, PAD + len(block), 0, HeaderReader()).offset
+    rows = events_scanner().scan(block, 0, len(block))
+    events = rows.line_start[rows.values[:, 0] <= MAX_SIZE]
     marked = np.array([match.start for matcher in anchors for match in matcher.find(block)], np.int64)
     places = np.concatenate((events, marked))
     if not len(places):

@@ -114,7 +114,7 @@ def _results(columns: Mapping[str, Sequence[Analyzed]], index: int) -> dict[str,
 
 
 def _peak_time(window: Window, columns: Mapping[str, Sequence[Analyzed]], index: int) -> int | None:
-    from memlens.inputs.paddle.event_times import times_of
+    from memlens.inputs.paddle.times import times_of
 
     results = _results(columns, index).values()
     peaks = [event for result in results if isinstance(event := getattr(result, "event", None), int)]
@@ -123,7 +123,7 @@ def _peak_time(window: Window, columns: Mapping[str, Sequence[Analyzed]], index:
 
 def _duration(window: Window) -> int | None:
     from memlens.analyzers.places import elapsed_us
-    from memlens.inputs.paddle.event_times import times_of
+    from memlens.inputs.paddle.times import times_of
 
     return elapsed_us(*times_of(window.log, [window.lo, window.hi - 1])) if len(window) else None
 

@@ -181,7 +181,7 @@ def _duration(window: Window) -> int | None:
     """From the first event of a window to its last, in microseconds."""
     from memlens.analyzers.places import elapsed_us
     from memlens.analyzers.stats import duration_us
-    from memlens.inputs.paddle.event_times import times_of
+    from memlens.inputs.paddle.times import times_of
 
     if window.log.time_us is not None:
         return duration_us(window)
