@@ -17,7 +17,7 @@ from memlens.comparing.parallel import record_all
 from memlens.comparing.records import Order
 from memlens.comparing.result import Run
 from memlens.errors import MemlensError, UsageError
-from memlens.options import Cut
+from memlens.options import Compare
 
 MIB = made.MIB
 linux = pytest.mark.skipif(not parallel._may_fork(), reason="forks on Linux only")
@@ -104,6 +104,6 @@ def test_a_worker_that_is_killed_is_an_error_in_words(orders: list[Order], monke
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_wrong_usage_comes_back_from_a_worker(orders: list[Order], jobs: int) -> None:
-    bad: list[Any] = [Order(order.given, Cut(by="(STEP")) for order in orders[:4]]
+    bad: list[Any] = [Order(order.given, Compare(by="(STEP")) for order in orders[:4]]
     with pytest.raises(UsageError):
         record_all(bad, jobs)

@@ -7,7 +7,7 @@ import pytest
 
 from memlens.inputs.paddle.context import CALL
 from memlens.inputs.paddle.events import BLOCK, CHUNK_NEW, HEADER, REQUEST
-from memlens.inputs.paddle.stat_lines import STAT_LINE
+from memlens.inputs.paddle.other_events import STAT_LINE
 from memlens.inputs.paddle.wordings import JSON
 from memlens.scanner.expressions import Conversion, groups_of
 from memlens.scanner.formats import LineFormat
@@ -127,7 +127,7 @@ def test_numbers_may_be_negative_and_are_held_at_the_largest_one() -> None:
         ("[0-9]{0,3}", Conversion.TEXT, ()),
         ("0x[0-9a-f]{1,16}|0", Conversion.HEXADECIMAL, ()),
         ("[0-9A-Fa-f]{1,16}", Conversion.HEXADECIMAL, ()),
-        ("0x[0-9a-f]{1,17}", Conversion.TEXT, ()),
+        ("0x[0-9a-f]+", Conversion.HEXADECIMAL, ()),
         ("[0-9]{1,4}|0x[0-9a-f]{1,16}", Conversion.TEXT, ()),
         ("Alloc|Free|", Conversion.WORD, (b"Alloc", b"Free", b"")),
         ("[KM]i?B", Conversion.WORD, (b"KiB", b"KB", b"MiB", b"MB")),

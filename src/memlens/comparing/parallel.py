@@ -86,7 +86,7 @@ def _for_a_worker(order: Order) -> bool:
     given = order.given
     if not isinstance(given, (str, os.PathLike)) or not os.path.isfile(given):
         return False
-    return _size(order) < _SHARED_OUT or not _shared_out(os.fspath(given), order.how)
+    return _size(order) < _SHARED_OUT or not _shared_out(os.fspath(given), order.options)
 
 
 def _shared_out(path: str, how: ReadAs) -> bool:

@@ -14,7 +14,7 @@ from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.events import EventLog, Kind
 from memlens.inputs import Reading, device_label, input_name, without_cpu
 from memlens.inputs.remote import is_url
-from memlens.options import Cut, ReadAs
+from memlens.options import Compare
 from memlens.trust.report import PEAK_MAY_BE_EARLIER
 
 if TYPE_CHECKING:
@@ -38,17 +38,13 @@ class Order:
 
     Attributes:
         given: A path, or anything else that can be read.
-        cut: Where to cut it.
-        strict: A log that is cut short is an error.
+        options: Where to cut it, and what to read it as.
         fields: What stands where the template has fields.
-        how: The format and the device, where they are given.
     """
 
     given: Input
-    cut: Cut = field(default_factory=Cut)
-    strict: bool = False
+    options: Compare = field(default_factory=Compare)
     fields: Mapping[str, str] = field(default_factory=dict)
-    how: ReadAs = field(default_factory=ReadAs)
 
     @property
     def path(self) -> str:
@@ -69,9 +65,9 @@ def record(order: Order, progress: Callable[[int], None] | None = None) -> Run:
     Raises:
         UsageError: The cut makes no sense.
     """
-    cut = order.cut
+    options = replace(order.options, progress=progress)
     # A look at a line or two tells the time of one window; of a series a column of times is cheaper.
-    reading = Reading(cut.patterns, strict=order.strict, times=cut.series, progress=progress, how=order.how)
+    reading = Reading(options.patterns, strict=options.strict, times=options.series, how=options)
     try:
         logs, left_out = without_cpu(reading.read_all(order.given))
     except UsageError:
@@ -97,7 +93,7 @@ def _recorded(order: Order, log: EventLog) -> Run:
     """The figures of one device's log."""
     from memlens.windows.windows import open_window, suspect_anchors
 
-    cut, run = order.cut, _judged(order, log)
+    cut, run = order.options, _judged(order, log)
     try:
         windows = cut.windows(log)
     except AnchorError as error:
@@ -185,7 +181,7 @@ def _duration(window: Window) -> int | None:
     """From the first event of a window to its last, in microseconds."""
     from memlens.analyzers.places import elapsed_us
     from memlens.analyzers.stats import duration_us
-    from memlens.inputs.paddle.event_times import times_of
+    from memlens.inputs.paddle.times import times_of
 
     if window.log.time_us is not None:
         return duration_us(window)

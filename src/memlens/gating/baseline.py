@@ -10,10 +10,10 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from memlens import __version__
 from memlens.errors import InputError, UsageError
@@ -186,9 +186,10 @@ def _typed(kind: Any, value: Any) -> Any:
     first, *others = get_args(kind) or [kind]
     if type(None) in others:
         return None if value is None else _typed(first, value)
-    if others and isinstance(value, list):
+    several = others or get_origin(kind) is Sequence
+    if several and isinstance(value, list):
         return tuple(_typed(first, one) for one in value)
-    if others or type(value) is not first:  # True is an int, too
+    if several or type(value) is not first:  # True is an int, too
         raise _OddError(f"something in it is no {getattr(first, '__name__', first)}")
     return value
 

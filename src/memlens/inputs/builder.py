@@ -134,15 +134,13 @@ class Builder:
         """An example, given the 1-based number of the first line of its part."""
         return LineSample(text.offset, first + text.line, text.text[:_SHOWN].decode("utf-8", "replace"))
 
-    def column(self, name: str) -> NDArray[Any] | None:
-        """All entries of a column so far, to be read or changed in place; ``None`` where no part had it."""
-        return self._columns[name].entries() if name in self._columns else None
+    def column(self, name: str) -> NDArray[Any]:
+        """All entries of a column so far, to be read or changed in place."""
+        return self._columns[name].entries()
 
     def drop(self, name: str) -> NDArray[Any] | None:
-        """The same for a column that is no part of the log."""
-        column = self.column(name)
-        self._columns.pop(name, None)
-        return column
+        """The same for a column that is no part of the log; ``None`` where no part had it."""
+        return self._columns.pop(name).entries() if name in self._columns else None
 
     def finish(
         self,

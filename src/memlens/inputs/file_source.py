@@ -108,6 +108,11 @@ class FileSource:
         return self._peeked.compression
 
     @property
+    def size(self) -> int:
+        """Bytes of the text where they are known before it is read, else 0."""
+        return 0 if self.path is None or self.compression else os.path.getsize(self.path)
+
+    @property
     def problem(self) -> str:
         """Why the text ended early when it was read last, in words, or ``""``."""
         return "" if self._opened is None else self._opened.problem
@@ -124,9 +129,8 @@ class FileSource:
         Raises:
             InputError: It cannot be read.
         """
+        size = self.size  # a log may be written faster than it is read: its end is where it was when the reading began
         with self.open() as stream:
-            # A log may be written faster than it is read: its end is where it was when the reading began.
-            size = 0 if self.path is None or stream.compression else os.path.getsize(self.path)
             results = in_order(stream, lambda block: (block.offset + block.end - block.begin, work(block)), size=size)
             with closing(results):
                 for done, result in results:

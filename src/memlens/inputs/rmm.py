@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -36,23 +37,24 @@ if TYPE_CHECKING:
     from memlens.inputs.blocks import Block
     from memlens.inputs.file_source import FileSource
 
-__all__ = ["ACTIONS", "FORMAT", "ROWS", "microseconds"]
+__all__ = ["FORMAT", "ROWS", "microseconds"]
 
 #: The event that a row is; ``None``: an allocation that failed, which is no event.
-ACTIONS = {"allocate": Kind.ALLOC, "free": Kind.FREE, "deallocate": Kind.FREE, "allocate failure": None}
-_ROW = (
-    r"\b(?:(?P<thread>[0-9]{1,15}),)?"
-    r"(?:(?P<clock>[0-9]{2}:[0-9]{2}:[0-9]{2}[.:][0-9]{6})"
-    r"|(?P<time>[0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}[.:][0-9]{1,6}|[0-9]{1,12}(?:\.[0-9]{1,9})?))"
-    r",%s"
-    r",(?:0x(?P<pointer>[0-9a-f]{1,16})|(?P<number>[0-9]{1,15})|(?P<nil>\(nil\)))"
+_ACTIONS = {"allocate": Kind.ALLOC, "free": Kind.FREE, "deallocate": Kind.FREE, "allocate failure": None}
+_THREAD = r"\b(?:(?P<thread>[0-9]{1,15}),)?"
+_CLOCK = r"(?P<clock>[0-9]{2}:[0-9]{2}:[0-9]{2}[.:][0-9]{6})"
+#: Any time of day, or seconds.
+_TIME = r"(?P<time>[0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}[.:][0-9]{1,6}|[0-9]{1,12}(?:\.[0-9]{1,9})?)"
+_REST = (
+    r"(?:0x(?P<pointer>[0-9a-f]{1,16})|(?P<number>[0-9]{1,15})|(?P<nil>\(nil\)))"
     r",(?P<size>[0-9]{1,15})"
     r",(?:0x(?P<stream>[0-9a-f]{1,15})|(?P<queue>[0-9]{1,15})|\(nil\))[ \t]*\r*$"
 )
-_MEANS = {
+_STAMP_MEANS = {
     "thread": "id of the thread; rows of 0.13 have none",
-    "clock": "time of day, with a colon before the microseconds until 2021",
-    "time": "any other time of day, or seconds",
+    "clock": "a colon stood before the microseconds until 2021",
+}
+_MEANS = {
     "pointer": "address",
     "number": "address, written as a decimal number",
     "nil": "no address",
@@ -66,33 +68,27 @@ _SAMPLES = (
     "7,1700000000.000001,%s,(nil),256,(nil) ",
 )
 _TRAPS = ("x5,%s,0x10,256,0", "1,10:29:36.035616,%s,0x10,256", "1,10:29,%s,0x10,256,0,")
-_GROUPS = tuple(_MEANS)
 #: Rows stand one a line, at its end, after anything that does not end in a word character.
 ROWS = tuple(
     LineFormat(
         name=action.replace(" ", "_"),
         layer="rmm",
         literal=f",{action},".encode(),
-        regex=_ROW % action,
-        means=_MEANS,
+        regex=f"{_THREAD}{_TIME},{action},{_REST}",
+        means={"thread": _STAMP_MEANS["thread"], "time": "time of day, or seconds", **_MEANS},
         kinds={} if kind is None else {"": kind},
         samples=tuple(Sample(sample % action, {"size": "256"}) for sample in _SAMPLES),
         traps=tuple(trap % action for trap in _TRAPS),
     )
-    for action, kind in ACTIONS.items()
+    for action, kind in _ACTIONS.items()
 )
-#: What looks like a row where it follows a digit.
-LOOK_ALIKES = tuple(
-    LineFormat(
-        f"like_{row.name}",
-        "rmm",
-        row.literal,
-        row.literal.decode(),
-        {},
-        samples=(Sample(f"1,{row.literal.decode()}", {}),),
-    )
-    for row in ROWS
-)
+#: What the scanner looks for: an action between commas, and what follows it where that is the rest of a row; and what stands before it,
+#: where that is a time of day as RMM writes it.
+_LIKE_ROWS = tuple(replace(row, regex=f"{row.literal.decode()}(?:{_REST})?", means=_MEANS) for row in ROWS)
+_STAMP = LineFormat("stamp", "rmm", b":", _THREAD + _CLOCK, _STAMP_MEANS)
+_ANY_STAMP = re.compile((_THREAD + _TIME + r"\Z").encode())
+#: Colours may stand within a stamp for the scanner, but not in a row.
+_ESCAPE = LineFormat("escape", "rmm", b"\x1b", "\x1b", {})
 _OLD_HEADER = b"Event Type,Device ID,Address,Stream,Size (bytes)"
 #: Failures that are kept one by one; where memory is spilled and asked for again, they come by the thousand.
 _MOST_FAILURES = 10_000
@@ -103,8 +99,6 @@ _HINT = (
     "To get a log, call rmm.reinitialize(logging=True, log_file_name='run.csv') before the first allocation,"
     " or set spark.rapids.memory.gpu.debug=STDERR."
 )
-
-
 _DEVICE = re.compile(r"\.dev(\d{1,4})(?=\.|\Z)")
 
 
@@ -126,21 +120,43 @@ class _Read(NamedTuple):
 
 @cache
 def _scanner() -> Scanner:
-    return Scanner([*(Scan(row, covers=True) for row in ROWS), *(Scan(like, uncovered=True) for like in LOOK_ALIKES)])
+    return Scanner(
+        [*(Scan(row, header="before") for row in _LIKE_ROWS), _ESCAPE], header=_STAMP, header_values=tuple(_STAMP_MEANS)
+    )
 
 
 def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool) -> _Read:
     rows = _scanner().scan(block.data, block.begin, block.end)
-    is_row = rows.format < len(ROWS)
-    size = rows.values[:, _GROUPS.index("size")]
-    # A digit before it: the end of a time.
-    wrong = np.where(is_row, size > _MOST_SIZE, (block.data[rows.start - 1] - np.uint8(ord("0"))) < 10)
-    good = is_row & ~wrong
-    kind = np.array([-1 if kind is None else kind for kind in ACTIONS.values()], np.int8)[rows.format % len(ROWS)]
-    columns = _columns(block, rows, kind)
+    values = dict(zip(_MEANS, rows.values.T, strict=True))
+    (thread, clock), size = rows.header.T, values["size"]
+    seconds = (clock // 10**10 * 60 + clock // 10**8 % 100) * 60 + clock // 10**6 % 100
+    time_us = seconds * 10**6 + clock % 10**6
+    # The digit is the end of a time.
+    looks = (rows.format < len(ROWS)) & (block.data[rows.start - 1] - np.uint8(ord("0")) < 10)
+    good = looks & (size >= 0) & (size <= _MOST_SIZE)
+    unsure = good & (clock < 0)
+    if (escapes := rows.format == len(ROWS)).any():
+        unsure |= good & np.isin(rows.line, rows.line[escapes])
+    for row in np.flatnonzero(unsure).tolist():
+        stamp = _ANY_STAMP.search(block.data[rows.line_start[row] : rows.start[row]].tobytes())
+        good[row] = stamp is not None
+        if stamp is not None:
+            thread[row], time_us[row] = int(stamp["thread"] or -1), microseconds(stamp["time"])
+    kind = np.array([*(-1 if kind is None else kind for kind in _ACTIONS.values()), -1], np.int8)[rows.format]
+    number = values["number"]
+    addr = np.where(values["nil"] == 0, 0, np.where(number < 0, values["pointer"], number))
     # What has no bytes and no address is no block: RMM gives it for a size of 0.
-    events = np.flatnonzero(good & (kind >= 0) & ((columns["addr"] != 0) | (size != 0)))
-    wrong = np.flatnonzero(wrong)
+    events = np.flatnonzero(good & (kind >= 0) & ((addr != 0) | (size != 0)))
+    columns = {
+        "kind": kind,
+        "size": size,
+        "addr": addr.view(np.uint64),
+        "offset": rows.line_start + (block.offset - block.begin),
+        "time_us": time_us,
+        "thread": thread,
+        "stream": np.maximum(np.maximum(values["stream"], values["queue"]), 0),
+    }
+    wrong = np.flatnonzero(looks & ~good)
     wrong = wrong[np.unique(rows.line[wrong], return_index=True)[1]]
     part = Part(
         {name: column[events] for name, column in columns.items()},
@@ -158,25 +174,6 @@ def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool) ->
     return _Read(part, [(_text(block, rows, row), int(size[row])) for row in failed])
 
 
-def _columns(block: Block, rows: Rows, kind: NDArray[np.int8]) -> dict[str, NDArray[Any]]:
-    values = dict(zip(_GROUPS, rows.values.T, strict=True))
-    pointer, number, clock = values["pointer"], values["number"], values["clock"]
-    seconds = (clock // 10**10 * 60 + clock // 10**8 % 100) * 60 + clock // 10**6 % 100
-    time_us = seconds * 10**6 + clock % 10**6
-    for row in np.flatnonzero(values["time"] >= 0).tolist():
-        at, length = values["time"][row] & ((1 << 40) - 1), values["time"][row] >> 40
-        time_us[row] = microseconds(block.data[at : at + length].tobytes())
-    return {
-        "kind": kind,
-        "size": values["size"],
-        "addr": np.where(values["nil"] == 0, 0, np.where(number < 0, pointer, number)).view(np.uint64),
-        "offset": rows.line_start + (block.offset - block.begin),
-        "time_us": time_us,
-        "thread": values["thread"],
-        "stream": np.maximum(np.maximum(values["stream"], values["queue"]), 0),
-    }
-
-
 def _text(block: Block, rows: Rows, row: int) -> Text:
     start = int(rows.line_start[row])
     text = block.data[start : min(start + _SHOWN, block.end)].tobytes().partition(b"\n")[0].rstrip(b"\r")
@@ -184,7 +181,9 @@ def _text(block: Block, rows: Rows, row: int) -> Text:
 
 
 def _read(source: FileSource, request: Request) -> list[EventLog]:
-    builder = Builder(source, request, {"kind": np.int8, "size": np.int64, "addr": np.uint64, "offset": np.int64})
+    builder = Builder(
+        source, request, {"kind": np.int8, "size": np.int64, "addr": np.uint64, "offset": np.int64}, size=source.size
+    )
     matchers = [Matcher(pattern) for pattern in request.patterns]
     device = _DEVICE.search(source.name)
     is_old, numbered = _is_old(source.head(_SHOWN)), source.numbered
@@ -230,9 +229,12 @@ def _over_midnight(time_us: NDArray[np.int64]) -> NDArray[np.int64]:
 
     A step back by more than half a day is a new day; one forward is a thread that is late with a row of the day before.
     """
-    step = np.diff(time_us, prepend=time_us[:1])
-    if int(np.abs(step).max(initial=0)) <= _HALF_DAY_US or int(time_us.max()) >= _DAY_US:  # no times of day at all
+    latest = int(time_us.max(initial=0))
+    if (
+        latest >= _DAY_US or latest - int(time_us.min(initial=0)) <= _HALF_DAY_US
+    ):  # no times of day at all, or of one half of it
         return time_us
+    step = np.diff(time_us, prepend=time_us[0])
     days = np.cumsum((step < -_HALF_DAY_US).astype(np.int64) - (step > _HALF_DAY_US))
     return time_us + days * _DAY_US
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, labelled, take
+from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, apart, labelled, take
 from memlens.reports.lists import growth_blocks, lists_of
 from memlens.reports.tables import (
     CUT_LOG_COLUMNS,
@@ -80,11 +80,10 @@ def _one_window(log: LogAnalysis, asked: Asked, full: bool) -> Iterator[Block]:
     window = log.windows[0]
     yield _heading(log, window, asked.terms)
     yield from _trust(log)
-    # Whether lines say which block they are about, so that it can be told which blocks are live.
+    # Whether lines say which block they are about, so that the blocks that are live are known.
     paired = not {"no_lifetimes", "no_tensor_events"} & {doubt.code for doubt in log.trust.doubts}
     if figures := tuple(_key_figures(window, asked.terms)):
-        yield None
-        yield Figures(figures)
+        yield from apart(Figures(figures))
     for name, result in window.results.items():
         for block in lists_of(name, result, window, asked, full=full, paired=paired):
             if not isinstance(block, Figures):  # they stand right below their heading
@@ -96,8 +95,8 @@ def _heading(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> Line:
     lasted = None if window.duration_us is None else f"{format_duration(window.duration_us)} long"
     if window.whole:
         return Line(lasted or "", "quiet", log.path)
-    place = f"{terms.at(window.start_line)} to {format_count(window.end_line)}, {plural(window.events, 'event')}"
-    return Line(", ".join([place, lasted] if lasted else [place]), "quiet", f"{log.path}: {window.name}")
+    lines = f"{terms.at(window.start_line)} to {format_count(window.end_line)}, {plural(window.events, 'event')}"
+    return Line(", ".join([lines, lasted] if lasted else [lines]), "quiet", f"{log.path}: {window.name}")
 
 
 def _key_figures(window: WindowAnalysis, terms: Terms) -> Iterator[Figure]:
@@ -168,8 +167,7 @@ def _series(log: LogAnalysis, asked: Asked, top: int | None, sort: str | None) -
     columns, most = [measure.column for measure in measures], _TOP_OF_SERIES if top is None else top
     yield take("", columns, rows, len(windows), most, "window", asked.terms)
     if log.growth is not None:
-        yield None
-        yield from growth_blocks(log.growth, asked)
+        yield from apart(*growth_blocks(log.growth, asked))
 
 
 def _several_logs(logs: Sequence[LogAnalysis], top: int | None, sort: str | None) -> Iterator[Block]:
@@ -186,8 +184,7 @@ def _several_logs(logs: Sequence[LogAnalysis], top: int | None, sort: str | None
     yield take("", columns, rows, len(logs), len(logs) if top is None else top, "log")
     for log in ordered:
         if not log.trust.ok or log.trust.doubts or log.notes or log.remarks:
-            yield None
-            yield Line("", name=log.path)
+            yield from apart(Line("", name=log.path))
             yield from _trust(log)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from memlens.reports.text import LINES, MOST_NAMES, Terms, plural
 
-__all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Quoted", "Table", "Value", "cells", "labelled", "take"]  # fmt: skip
+__all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Quoted", "Table", "Value", "apart", "cells", "labelled", "take"]  # fmt: skip
 
 Value: TypeAlias = "int | str | None"
 
@@ -124,6 +124,11 @@ class Fold:
 
 #: ``None`` is an empty line between two parts.
 Block: TypeAlias = "Line | Figures | Table | Excerpt | Fold | None"
+
+
+def apart(*blocks: Block) -> tuple[Block, ...]:
+    """Blocks behind an empty line."""
+    return (None, *blocks)
 
 
 def take(

@@ -26,7 +26,7 @@ __all__ = ["escape_message", "escape_property", "fenced", "junit", "workflow_com
 #: GitHub shows so many annotations of a kind of one step.
 _MOST = 10
 _SUITE = "memlens gate"
-#: Findings told in the text of a failure.
+#: Findings described in the text of a failure.
 _FINDINGS = 3
 
 

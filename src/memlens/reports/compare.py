@@ -73,7 +73,7 @@ def _base(comparison: Comparison) -> Iterator[Line]:
     layout = comparison.layout
     if layout.base_run is not None:
         if len(comparison.runs) > 1:
-            base, *further = (comparison.runs[place] for place in (layout.base_run, *layout.base_devices))
+            base, *further = (comparison.runs[index] for index in (layout.base_run, *layout.base_devices))
             without = "" if base.windows else "no changes can be told: it has no figures"
             paths = ", ".join(run.path for run in (base, *further))
             yield Line(without, "doubt", paths, label="Base")

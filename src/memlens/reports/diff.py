@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from memlens.reports.blocks import Asked, Block, Column, Fold, Line, Table, Value, cells, take
+from memlens.reports.blocks import Asked, Block, Column, Fold, Line, Table, Value, apart, cells, take
 from memlens.reports.findings import (
     UNTIMELY,
     account_blocks,
@@ -55,9 +55,9 @@ _WINDOW_COLUMNS = (
 )
 
 
-#: Findings told in full, with the log lines around them; the others are rows of a table.
+#: Findings described in full, with the log lines around them; the others are rows of a table.
 _KEPT = ("missing_free", "extra_free", "released")
-#: Findings that say something of the peak only: the largest that raise or lower it as the whole window does are told in full.
+#: Findings that say something of the peak only: the largest that raise or lower it as the whole window does are described in full.
 _UNTIMELY_IN_FULL = 2
 #: Blocks that make a pile, and sizes that the line about it names.
 _PILE, _PARTS = 3, 4
@@ -91,8 +91,7 @@ def _one_pair(diff: Diff, asked: Asked) -> Iterator[Block]:
         yield Line(_lines(side, asked.terms), "quiet", name, label)
         yield from _doubts(run.trust)
     yield from _notes(diff)
-    yield None
-    yield from _window(window, asked)
+    yield from apart(*_window(window, asked))
 
 
 def _lines(side: WindowSide, terms: Terms) -> str:
@@ -138,8 +137,7 @@ def _series(diff: Diff, rows: int, asked: Asked) -> Iterator[Block]:
     yield from _open(diff)
     differing = [window for window in diff.worst() if not window.alike]
     if not differing:
-        yield None
-        yield _nothing_differs(diff)
+        yield from apart(_nothing_differs(diff))
         return
     yield _parting(diff, asked.terms)
     yield _together(diff, len(differing))
@@ -147,18 +145,15 @@ def _series(diff: Diff, rows: int, asked: Asked) -> Iterator[Block]:
     shown = cells(_WINDOW_COLUMNS, differing)
     yield take("", _WINDOW_COLUMNS, shown, len(differing), rows, "differing window", asked.terms)
     if diff.repeated:
-        yield None
-        yield repeated_table(diff.repeated, len(diff.judged), rows, asked)
+        yield from apart(repeated_table(diff.repeated, len(diff.judged), rows, asked))
     if not asked.top:
         return
     # In the order of the run: what differs most is often what the first difference leads to.
     parting, worst = diff.parting, differing[0]
     if parting is not None and parting is not worst:
-        yield None
-        yield from _in_full(parting, "is where the runs part first", asked)
-    yield None
-    yield from _in_full(
-        worst, "differs most" if parting is not worst else "is where the runs part, and differs most", asked
+        yield from apart(*_in_full(parting, "is where the runs part first", asked))
+    yield from apart(
+        *_in_full(worst, "differs most" if parting is not worst else "is where the runs part, and differs most", asked)
     )
 
 
@@ -174,18 +169,15 @@ def _effect(window: WindowDiff) -> str:
 
 
 def _nothing_differs(diff: Diff) -> Line:
-    every = _all(len(diff.judged))
+    count = len(diff.judged)
+    every = "the one pair of windows is" if count == 1 else f"all {plural(count, 'pair')} of windows are"
     if all(window.same for window in diff.judged):
         return Line(f"No difference: {every} the same on both sides.", "good")
     parts = []
-    for name, differences in (
-        ("Δpeak", [window.d_peak_bytes for window in diff.judged]),
-        ("Δreserved peak", [window.d_reserved_peak_bytes for window in diff.judged]),
-    ):
-        largest = max(range(len(differences)), key=lambda k: abs(differences[k]))
-        if differences[largest]:
-            where = short_name(diff.judged[largest].label)
-            parts.append(f"the largest {name} is {format_signed(differences[largest])}, in {where}")
+    for name, field in (("Δpeak", "d_peak_bytes"), ("Δreserved peak", "d_reserved_peak_bytes")):
+        largest = max(diff.judged, key=lambda window: abs(getattr(window, field)))
+        if change := getattr(largest, field):
+            parts.append(f"the largest {name} is {format_signed(change)}, in {short_name(largest.label)}")
     return Line(f"The same work: {every} alike in all that they allocate and free; {'; '.join(parts)}.", "plain")
 
 
@@ -208,12 +200,7 @@ def _in_full(window: WindowDiff, what: str, asked: Asked) -> Iterator[Block]:
     yield Line(what, "heading", window.label)
     for label, side in (("Base", window.base), ("Head", window.head)):
         yield Line(_lines(side, asked.terms), "quiet", label=label)
-    yield None
-    yield from _window(window, asked)
-
-
-def _all(count: int) -> str:
-    return "the one pair of windows is" if count == 1 else f"all {plural(count, 'pair')} of windows are"
+    yield from apart(*_window(window, asked))
 
 
 def _window(window: WindowDiff, asked: Asked) -> Iterator[Block]:
@@ -221,47 +208,37 @@ def _window(window: WindowDiff, asked: Asked) -> Iterator[Block]:
     yield _figures(window)
     yield from _approximation(window.approximation)
     if window.threads:
-        yield None
-        yield Line(
-            f"{plural(window.threads, 'thread')} of each run pair by what they do, and each is compared on its own, however they "
-            "interleave",
-            "quiet",
-            label="Threads",
+        yield from apart(
+            Line(
+                f"{plural(window.threads, 'thread')} of each run pair by what they do, and each is compared on its own, however they "
+                "interleave",
+                "quiet",
+                label="Threads",
+            )
         )
-    if window.same:
-        yield None
-        yield Line(
-            "No difference: every allocation has its partner in the other run, and both are freed alike.", "good"
-        )
-        return
-    if window.alike:
-        yield None
-        yield Line(
-            f"The same work: every allocation has its partner in the other run, and both are freed alike. {_beside(window)}",
-            "plain",
-        )
+    if window.same or window.alike:
+        alike = "every allocation has its partner in the other run, and both are freed alike."
+        same = Line(f"No difference: {alike}", "good")
+        yield from apart(same if window.same else Line(f"The same work: {alike} {_beside(window)}"))
         return
     findings = window.findings
-    yield None
-    yield from _explained(window, findings)
+    yield from apart(*_explained(window, findings))
     yield from _kept(findings, asked.terms)
-    wanted = _to_tell(findings, window, asked)
-    told = wanted[: asked.top]
-    for finding in told:
-        yield None
-        yield from finding_blocks(finding, window, asked.terms)
-    if left := sum(map(_is_kept, findings)) - sum(map(_is_kept, told)):
-        yield None
-        yield Line(f"… and {plural(left, 'more finding')} (--top N shows more)", "quiet")
-    rest = [finding for finding in findings if not _is_kept(finding) and finding not in told]
+    wanted = _in_detail(findings, window, asked)
+    shown = wanted[: asked.top]
+    for finding in shown:
+        yield from apart(*finding_blocks(finding, window, asked.terms))
+    if left := sum(map(_is_kept, findings)) - sum(map(_is_kept, shown)):
+        yield from apart(Line(f"… and {plural(left, 'more finding')} (--top N shows more)", "quiet"))
+    rest = [finding for finding in findings if not _is_kept(finding) and finding not in shown]
     tables, account = tuple(other_findings(rest, asked, example=not wanted)), tuple(account_blocks(window))
     if tables or account:
         what = [*(["what else differs"] if tables else []), *(["how the differences add up"] if account else [])]
         yield Fold(", ".join(what).capitalize(), (*tables, *account))
 
 
-def _to_tell(findings: Sequence[Finding], window: WindowDiff, asked: Asked) -> list[Finding]:
-    """The findings to tell in full, in their order: what is kept differently, and the first few that explain the peak."""
+def _in_detail(findings: Sequence[Finding], window: WindowDiff, asked: Asked) -> list[Finding]:
+    """The findings to describe in full, in their order: what is kept differently, and the first few that explain the peak."""
     untimely = [
         finding
         for finding in findings
@@ -295,27 +272,34 @@ def _kept(findings: Sequence[Finding], terms: Terms) -> Iterator[Line]:
         )
 
 
+#: What stands side by side: its title, its figure of a side, and whether it is shown only where something is carried in.
+_SIDE_BY_SIDE = (
+    ("Peak", "peak_bytes", False),
+    ("Rise", "rise_bytes", True),
+    ("Carried in", "carried_in_bytes", True),
+    ("Remaining", "remaining_bytes", False),
+    ("Live at the end", "live_bytes", True),
+    ("Reserved peak", "reserved_peak_bytes", False),
+    ("Allocated", "alloc_bytes", False),
+    ("Freed", "free_bytes", False),
+    ("Allocs", "allocs", False),
+    ("Frees", "frees", False),
+)
+
+
 def _figures(window: WindowDiff) -> Table:
-    base, head = window.base, window.head
-    carried_in = bool(base.carried_in_bytes or head.carried_in_bytes)
-    rows: list[tuple[Value, ...]] = [
-        (title, format_bytes(old), format_bytes(new), format_signed(new - old), format_change(old, new))
-        for title, old, new in (
-            ("Peak", base.peak_bytes, head.peak_bytes),
-            *([("Rise", base.rise_bytes, head.rise_bytes)] if carried_in else []),
-            *([("Carried in", base.carried_in_bytes, head.carried_in_bytes)] if carried_in else []),
-            ("Remaining", base.remaining_bytes, head.remaining_bytes),
-            *([("Live at the end", base.live_bytes, head.live_bytes)] if carried_in else []),
-            ("Reserved peak", base.reserved_peak_bytes, head.reserved_peak_bytes),
-            ("Allocated", base.alloc_bytes, head.alloc_bytes),
-            ("Freed", base.free_bytes, head.free_bytes),
-        )
-    ]
-    rows += [
-        (title, format_count(old), format_count(new), f"{new - old:+,}" if new != old else "0", format_change(old, new))
-        for title, old, new in (("Allocs", base.allocs, head.allocs), ("Frees", base.frees, head.frees))
-    ]
+    carried_in = window.base.carried_in_bytes or window.head.carried_in_bytes
+    rows: list[tuple[Value, ...]] = []
+    for title, name, only_carried in _SIDE_BY_SIDE:
+        old, new = getattr(window.base, name), getattr(window.head, name)
+        write, signed = (format_bytes, format_signed) if name.endswith("_bytes") else (format_count, _signed_count)
+        if carried_in or not only_carried:
+            rows.append((title, write(old), write(new), signed(new - old), format_change(old, new)))
     return Table("", _FIGURES, tuple(rows))
+
+
+def _signed_count(change: int) -> str:
+    return f"{change:+,}" if change else "0"
 
 
 def _approximation(approximation: Approximation | None) -> Iterator[Block]:
@@ -326,9 +310,8 @@ def _approximation(approximation: Approximation | None) -> Iterator[Block]:
     if not approximation.excess_bytes:
         yield Line(f"{where}, and this alignment is proved to be a cheapest one all the same", "plain", label="Exact")
         return
-    blind = ""
-    if approximation.blind_allocs:
-        blind = f", {format_count(approximation.blind_allocs)} of them where nothing told where to cut"
+    lost = approximation.blind_allocs
+    blind = f", {format_count(lost)} of them where nothing told where to cut" if lost else ""
     most = format_bytes(round(approximation.excess_bytes))
     yield Line(
         f"too large to be solved as a whole: {where}{blind}. The findings explain the differences to the byte, but a better "
@@ -368,18 +351,20 @@ def _explained(window: WindowDiff, findings: Sequence[Finding]) -> Iterator[Line
 
 def _beside(window: WindowDiff) -> str:
     """What differs though no block of the window tells it: what was carried in from earlier in the log, and what is reserved."""
-    parts = []
-    if factor := window.peak.factor_bytes:
-        parts.append(f"the factor between the sizes makes {format_signed(factor)} of Δpeak")
-    if carried := window.peak.carried_in_bytes:
-        parts.append(f"what is carried in differs by {format_signed(carried)}")
-    if reserved := window.d_reserved_peak_bytes:
-        parts.append(f"the reserved peak differs by {format_signed(reserved)}")
+    parts = [
+        words.format(format_signed(change))
+        for words, change in (
+            ("the factor between the sizes makes {} of Δpeak", window.peak.factor_bytes),
+            ("what is carried in differs by {}", window.peak.carried_in_bytes),
+            ("the reserved peak differs by {}", window.d_reserved_peak_bytes),
+        )
+        if change
+    ]
     text = " and ".join(parts)
     return f"{text[:1].upper()}{text[1:]}." if parts else ""
 
 
 def _share(name: str, part: int, whole: int, findings: int) -> str:
     share = format_explained(part, whole)
-    said = f"{share} of {name}" if share else f"{format_signed(part)} of {name} {format_signed(whole)}"
-    return f"{said}, by {plural(findings, 'finding')}"
+    text = f"{share} of {name}" if share else f"{format_signed(part)} of {name} {format_signed(whole)}"
+    return f"{text}, by {plural(findings, 'finding')}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from memlens.reports.blocks import Asked, Block, Column, Excerpt, Line, Quoted, Table, Value, cells, take
+from memlens.reports.blocks import Asked, Block, Column, Excerpt, Line, Quoted, Table, Value, apart, cells, take
 from memlens.reports.text import MOST_NAMES, Terms, format_count, format_exact, format_explained, plural
 from memlens.units import format_bytes, format_signed
 
@@ -200,8 +200,8 @@ def _excerpt(finding: Finding) -> Excerpt | None:
         return None
     marked = {line.line for line in lines if line.is_event}
     frees = {side.free_line for side in (finding.base, finding.head) if side is not None}
-    place = "FREE" if marked & frees else "ALLOC"
-    title = f"{finding.context_of}'s log around this {place}:"
+    what = "FREE" if marked & frees else "ALLOC"
+    title = f"{finding.context_of}'s log around this {what}:"
     return Excerpt(title, tuple(Quoted(line.line, line.text, line.is_event) for line in lines))
 
 
@@ -262,12 +262,12 @@ def repeated_table(rows: Sequence[Repeated], windows: int, top: int, asked: Aske
 
 
 def other_findings(findings: Sequence[Finding], asked: Asked, *, example: bool) -> Iterator[Block]:
-    """What is not told in full.
+    """What is not described in full.
 
     Args:
         findings: Of any kind that has a table.
         asked: What was asked of lists.
-        example: Nothing is told in full: show where the largest block that only one run holds comes from.
+        example: Nothing is described in full: show where the largest block that only one run holds comes from.
     """
     for title, kinds, fate in (
         ("Held, and only one run allocates it", ("only_head", "only_base"), "held"),
@@ -278,13 +278,11 @@ def other_findings(findings: Sequence[Finding], asked: Asked, *, example: bool) 
         found = [finding for finding in findings if finding.kind in kinds and finding.fate == fate]
         if not found:
             continue
-        yield None
-        yield _one_sided(title, found, asked)
+        yield from apart(_one_sided(title, found, asked))
         if example and fate == "held":
             yield from (excerpt for one in asked.large(found)[: min(asked.top, 1)] if (excerpt := _excerpt(one)))
     if untimely := [finding for finding in findings if finding.kind in UNTIMELY]:
-        yield None
-        yield _untimely(untimely, asked)
+        yield from apart(_untimely(untimely, asked))
 
 
 def account_blocks(window: WindowDiff) -> Iterator[Block]:

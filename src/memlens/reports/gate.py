@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memlens.gating.judging import WHOLE
-from memlens.reports.blocks import Block, Column, Fold, Line, Table, cells, labelled, take
+from memlens.reports.blocks import Block, Column, Fold, Line, Table, apart, cells, labelled, take
 from memlens.reports.findings import finding_blocks
 from memlens.reports.markdown import plain, render
 from memlens.reports.text import (
@@ -72,7 +72,7 @@ class Room:
     Attributes:
         rows: Rows of the table of what fails.
         others: Rows of each other table.
-        windows: Failing windows whose differences are told.
+        windows: Failing windows whose differences are described.
         findings: Findings of each of them.
     """
 
@@ -187,10 +187,10 @@ def accept_command(verdict: Verdict) -> str:
 
 def gate_blocks(verdict: Verdict, room: Room = Room()) -> list[Block]:
     """Everything a verdict shows, or as much of it as there is room for; what is left out is counted."""
-    return list(_blocks(verdict, room))
+    return [*_head(verdict), *_tables(verdict, room)]
 
 
-def _blocks(verdict: Verdict, room: Room) -> Iterator[Block]:
+def _head(verdict: Verdict) -> Iterator[Line]:
     against = f" against {visible(clipped(verdict.base))}" if verdict.base else ""
     yield Line(f"{verdict.verdict}{against}", "heading", clipped(verdict.path))
     yield Line(verdict_words(verdict), "good" if verdict.ok else "doubt", label="Verdict")
@@ -198,11 +198,8 @@ def _blocks(verdict: Verdict, room: Room) -> Iterator[Block]:
     if limits := _limit_words(verdict.limits):
         yield Line(f"{limits} over the base (fails beyond both parts)", "quiet", label="Limits")
     if verdict.runs > 1:
-        yield Line(
-            f"the highest of {format_count(verdict.runs)} accepted runs; no limit is narrower than their spread",
-            "quiet",
-            label="Base",
-        )
+        text = f"the highest of {format_count(verdict.runs)} accepted runs; no limit is narrower than their spread"
+        yield Line(text, "quiet", label="Base")
     if budgets := "; ".join(f"{name} {format_bytes(most)}" for name, most in verdict.budgets.items()):
         yield Line(budgets, "quiet", label="Budgets")
     if verdict.anchors.by is not None:
@@ -210,38 +207,35 @@ def _blocks(verdict: Verdict, room: Room) -> Iterator[Block]:
     yield from _remarks("Note", verdict.notes)
     if verdict.missing:
         advice = "let go" if verdict.allow_missing else "--allow-missing lets that go"
-        yield Line(
-            f"the log lacks {name_list(verdict.missing)}, which the base has ({advice})", "doubt", label="Missing"
-        )
+        text = f"the log lacks {name_list(verdict.missing)}, which the base has ({advice})"
+        yield Line(text, "doubt", label="Missing")
     if verdict.new:
         take_in = "; --accept takes them in" if verdict.is_baseline else ""
         yield Line(f"the base lacks {name_list(verdict.new)}{take_in}", "plain", label="New")
     if verdict.doubtful:
         yield Line("--no-trust judges it all the same.", "hint")
+
+
+def _tables(verdict: Verdict, room: Room) -> Iterator[Block]:
     over = [row for row in verdict.failing if not row.missing]
     if over:
-        yield None
-        yield _table("Over the limit, the worst first", over, room.rows, "failing figure")
+        yield from apart(_table("Over the limit, the worst first", over, room.rows, "failing figure"))
     if improved := verdict.improved:
-        yield None
-        yield _table("Lower by more than the limit", improved, room.others, "figure")
+        yield from apart(_table("Lower by more than the limit", improved, room.others, "figure"))
         if verdict.ok and (command := accept_command(verdict)):
             yield Line(f"To keep what was won: {command}", "good")
     yield from _blame(verdict, room)
     if verdict.piling and room.others and verdict.growth is not None:
-        yield None
         title, rows = "What piles up in the log", cells(_PILES, verdict.piling)
-        yield take(title, _PILES, rows, len(verdict.piling), room.others, "kind of blocks")
+        yield from apart(take(title, _PILES, rows, len(verdict.piling), room.others, "kind of blocks"))
     if unjudged := [row for row in verdict.windows if row.unjudged is not None]:
-        yield None
         columns = (_NAME, _METRIC, _BASE, _HEAD, _WHY)
         rows = cells(columns, unjudged, name=lambda row: clipped(row.name))
-        yield take("Not judged", columns, rows, len(unjudged), max(room.others, 1), "figure")
+        yield from apart(take("Not judged", columns, rows, len(unjudged), max(room.others, 1), "figure"))
     within = [row for row in verdict.windows if row.ok and not (row.missing or row.improved or row.unjudged)]
     if within and room.others:
         table = _table("Within limits, the largest growth first", within, room.others, "figure")
-        yield None
-        yield Fold("What is within limits", (table,)) if over else table
+        yield from apart(Fold("What is within limits", (table,)) if over else table)
 
 
 def _remarks(label: str, texts: Sequence[str]) -> Iterator[Line]:
@@ -272,38 +266,33 @@ def _blame(verdict: Verdict, room: Room) -> Iterator[Block]:
     if not verdict.blame or not room.windows:
         return
     first, *others = verdict.blame[: room.windows]
-    yield None
-    yield from _window(verdict, first, room)
+    yield from apart(*_window(verdict, first, room))
     if others:
-        blocks: list[Block] = []
-        for blame in others:
-            blocks += [None, *_window(verdict, blame, room)]
-        yield Fold(f"{plural(len(others), 'more window')} over the limit", tuple(blocks))
-    left = len(verdict.blame) - 1 - len(others) + verdict.unblamed
-    if left:
-        yield None
-        yield Line(f"… and {plural(left, 'more failing window')} whose differences are not told here", "quiet")
+        blocks = tuple(block for blame in others for block in apart(*_window(verdict, blame, room)))
+        yield Fold(f"{plural(len(others), 'more window')} over the limit", blocks)
+    if left := len(verdict.blame) - 1 - len(others) + verdict.unblamed:
+        text = f"… and {plural(left, 'more failing window')} whose differences are not told here"
+        yield from apart(Line(text, "quiet"))
 
 
 def _window(verdict: Verdict, blame: Blame, room: Room) -> Iterator[Block]:
     where = "" if blame.diff.name in (WHOLE, blame.name) else f" in window {visible(clipped(blame.diff.name))}"
-    said = f"is over the limit; what the two runs do differently{where or ' in it'}:"
+    what = f"is over the limit; what the two runs do differently{where or ' in it'}:"
     if blame.name == WHOLE:
-        yield Line(f"The {' and the '.join(blame.metrics)} of the run {said}", "heading")
+        yield Line(f"The {' and the '.join(blame.metrics)} of the run {what}", "heading")
     else:
-        yield Line(said, "heading", clipped(blame.name))
+        yield Line(what, "heading", clipped(blame.name))
     for row in verdict.failing:
         if row.name == blame.name and row.metric in blame.metrics and not row.missing:
             yield Line(row_words(row), "quiet")
     findings = telling(blame)
     for finding in findings[: room.findings]:
-        yield None
-        yield from finding_blocks(finding, blame.diff, terms_of(verdict.trust.layer))
+        yield from apart(*finding_blocks(finding, blame.diff, terms_of(verdict.trust.layer)))
     if not findings:
         yield Line("No allocation is kept longer, and none is new: what grew is what was there before the window.")
     elif (left := len(findings) - room.findings) > 0:
-        yield None
-        yield Line(f"… and {plural(left, 'more finding')} (memlens diff and --format json have all)", "quiet")
+        text = f"… and {plural(left, 'more finding')} (memlens diff and --format json have all)"
+        yield from apart(Line(text, "quiet"))
 
 
 def telling(blame: Blame) -> list[Finding]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.trend import MINIMUM
 from memlens.analyzing.result import plain
-from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Table, Value, cells, take
+from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Table, Value, apart, cells, take
 from memlens.reports.text import format_count, format_duration, format_share, plural
 from memlens.units import format_bytes, format_signed
 
@@ -78,7 +78,7 @@ def lists_of(
         window: The window.
         asked: What was asked of the lists.
         full: Show everything, and not one screen.
-        paired: Lines say which block they are about, so that it can be told which blocks are live.
+        paired: Lines say which block they are about, so that the blocks that are live are known.
     """
     if name == "peak":
         yield from _live(result, asked, paired)
@@ -208,8 +208,7 @@ def growth_blocks(growth: Any, asked: Asked) -> Iterator[Block]:
     if growth.piling:
         columns, what = _owned((_SIZE, _COUNT, _TOTAL, _PER_WINDOW, _IN_WINDOWS), growth.piling)
         rows = cells(columns, growth.piling, bytes_per_window=lambda pile: round(pile.bytes_per_window))
-        yield None
-        yield take("Piling up", columns, rows, len(growth.piling), asked.top, what)
+        yield from apart(take("Piling up", columns, rows, len(growth.piling), asked.top, what))
 
 
 def _owned(columns: Sequence[Column], groups: Sequence[Any]) -> tuple[Sequence[Column], str]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from memlens.trust.case import OF_ENTRIES
 from memlens.units import format_bytes, format_signed
@@ -50,10 +51,9 @@ MOST_NAMES, _WIDEST_IN_TEXT = 6, 40
 #: A name of more characters than this is cut before anything else is done with it: marks without a width count for nothing later.
 _LONGEST = 200
 
+_IN_ASCII = str.maketrans({"…": "...", "·": "-", "×": "x", "Δ": "d", "\N{EN DASH}": "-"})
 _LINE = re.compile(r"(?i)\bline\b")
 _DAY_US = 86_400 * 1_000_000
-#: Days of each month; 29 in February, since a stamp without a year may come from a leap year (see memlens.inputs.paddle.times).
-_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 @dataclass(frozen=True)
@@ -153,15 +153,7 @@ def name_list(names: Sequence[str]) -> str:
 
 def plain_ascii(text: str) -> str:
     r"""The same text for an output that cannot show more than ASCII: ``…`` as ``...``, other characters as ``\xNN``."""
-    return (
-        text.replace("…", "...")
-        .replace("·", "-")
-        .replace("×", "x")
-        .replace("Δ", "d")
-        .replace("\N{EN DASH}", "-")
-        .encode("ascii", "backslashreplace")
-        .decode("ascii")
-    )
+    return text.translate(_IN_ASCII).encode("ascii", "backslashreplace").decode("ascii")
 
 
 def plural(count: int, one: str, many: str = "") -> str:
@@ -239,15 +231,12 @@ def format_moment(time_us: int) -> str:
     day, rest = divmod(time_us, _DAY_US)
     seconds, fraction = divmod(rest, 1_000_000)
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:06d}"
-    if day >= 366:
-        from datetime import date, timedelta
+    from datetime import date, timedelta
 
+    if day >= 366:
         return f"{date(1970, 1, 1) + timedelta(days=day)} {clock}"
-    for month, length in enumerate(_MONTHS, 1):
-        if day < length:
-            return f"{month:02d}-{day + 1:02d} {clock}"
-        day -= length
-    return f"12-31 {clock}"
+    # A stamp without a year may come from a leap year (see memlens.inputs.paddle.times).
+    return f"{date(1972, 1, 1) + timedelta(days=day):%m-%d} {clock}"
 
 
 def format_value(kind: str, value: object) -> str:
@@ -259,13 +248,13 @@ def format_value(kind: str, value: object) -> str:
     """
     if value is None:
         return ""
-    if isinstance(value, int) and not isinstance(value, bool):
-        if kind == "bytes":
-            return format_bytes(value)
-        if kind == "signed":
-            return format_signed(value)
-        if kind == "count":
-            return format_count(value)
-        if kind == "duration":
-            return format_duration(value)
-    return str(value)
+    exact = isinstance(value, int) and not isinstance(value, bool)
+    return _WRITERS.get(kind, str)(value) if exact else str(value)
+
+
+_WRITERS: dict[str, Callable[[Any], str]] = {
+    "bytes": format_bytes,
+    "signed": format_signed,
+    "count": format_count,
+    "duration": format_duration,
+}

@@ -18,13 +18,13 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from in_threads import in_small_blocks
+from plain_paddle import read_plain
 from texts import read_packed
 
 from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.events import EventLog, Kind
 from memlens.inputs import blocks
-from memlens.inputs.paddle import reader
-from memlens.inputs.paddle.plain import read_plain
+from memlens.inputs.paddle.block import BlockReader
 from memlens.inputs.paddle.reader import read
 from memlens.windows.patterns import Pattern
 
@@ -103,7 +103,7 @@ def test_a_thread_that_fails_fails_the_reading(tmp_path: Path, monkeypatch: pyte
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(reader, "_read_block", fail)
+    monkeypatch.setattr(BlockReader, "read", fail)
     path = tmp_path / "run.log"
     path.write_bytes(log_text())
     with in_small_blocks(1000), pytest.raises(ZeroDivisionError):
@@ -308,7 +308,7 @@ def test_a_log_that_grows_faster_than_it_is_read_is_read_as_far_as_it_was_writte
 
     def write() -> None:
         with path.open("ab") as out:
-            while not stop.is_set():
+            while not stop.wait(0.001):
                 out.write(log_text(1))
                 out.flush()
 
