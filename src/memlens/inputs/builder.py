@@ -17,7 +17,7 @@ from memlens.windows.patterns import Anchor
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from memlens.inputs.registry import Request
+    from memlens.inputs.input_format import Request
     from memlens.source import Source
 
 __all__ = ["SAMPLES", "Builder", "Part", "Text"]

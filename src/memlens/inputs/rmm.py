@@ -89,6 +89,12 @@ _STAMP = LineFormat("stamp", "rmm", b":", _THREAD + _CLOCK, _STAMP_MEANS)
 _ANY_STAMP = re.compile((_THREAD + _TIME + r"\Z").encode())
 #: Colours may stand within a stamp for the scanner, but not in a row.
 _ESCAPE = LineFormat("escape", "rmm", b"\x1b", "\x1b", {})
+_COLUMNS = {
+    "kind": np.int8,
+    "size": np.int64,
+    "addr": np.uint64,
+    **dict.fromkeys(("offset", "time_us", "thread", "stream"), np.int64),
+}
 _OLD_HEADER = b"Event Type,Device ID,Address,Stream,Size (bytes)"
 #: Failures that are kept one by one; where memory is spilled and asked for again, they come by the thousand.
 _MOST_FAILURES = 10_000
@@ -181,9 +187,7 @@ def _text(block: Block, rows: Rows, row: int) -> Text:
 
 
 def _read(source: FileSource, request: Request) -> list[EventLog]:
-    builder = Builder(
-        source, request, {"kind": np.int8, "size": np.int64, "addr": np.uint64, "offset": np.int64}, size=source.size
-    )
+    builder = Builder(source, request, _COLUMNS, size=source.size)
     matchers = [Matcher(pattern) for pattern in request.patterns]
     device = _DEVICE.search(source.name)
     is_old, numbered = _is_old(source.head(_SHOWN)), source.numbered
@@ -198,7 +202,6 @@ def _read(source: FileSource, request: Request) -> list[EventLog]:
             failures.append(OutOfMemory(sample.offset, sample.line, on, size, None, sample.text))
         threads.update(np.unique(part.columns["thread"]).tolist())
         builder.add(part)
-    time_us = builder.column("time_us")
 
     def nothing(facts: Facts) -> MemlensError:
         if is_old:
@@ -217,7 +220,7 @@ def _read(source: FileSource, request: Request) -> list[EventLog]:
             facts={"threads": tuple(sorted(threads - {-1})), "layer": "rmm", "ooms": tuple(failures)},
             columns={
                 "device": None if device is None else int(device[1]),
-                **({} if time_us is None else {"time_us": _over_midnight(time_us)}),
+                "time_us": _over_midnight(builder.column("time_us")),
             },
             nothing=nothing,
         )

@@ -13,7 +13,19 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-__all__ = ["ALL_BYTES", "Conversion", "Group", "Item", "byte_set", "can_be_empty", "captures", "groups_of", "parse"]
+__all__ = [
+    "ALL_BYTES",
+    "Conversion",
+    "Group",
+    "Item",
+    "byte_set",
+    "can_be_empty",
+    "captures",
+    "groups_of",
+    "longest_text",
+    "parse",
+    "runs",
+]
 
 #: Of the parser of ``re``: an operation and its argument.
 Item = tuple[Any, Any]
@@ -94,6 +106,31 @@ def _category(name: str) -> int:
     pattern = re.compile(rb"\%c" % {"DIGIT": b"d", "SPACE": b"s", "WORD": b"w"}[name.rpartition("_")[2]])
     found = sum(1 << byte for byte in range(256) if pattern.match(bytes([byte])))
     return ALL_BYTES & ~found if "_NOT_" in name else found
+
+
+def runs(items: Sequence[Item]) -> list[bytes]:
+    """Texts that stand in every match of a sequence."""
+    found = [b""]
+    for operation, argument in items:
+        name = str(operation)
+        if name == "LITERAL":
+            found[-1] += bytes([argument])
+        elif name == "SUBPATTERN" and not argument[1] and not argument[2]:
+            first, *others = runs(list(argument[3]))
+            found[-1] += first
+            found += others
+        elif name != "AT":
+            found.append(b"")
+    return found
+
+
+def longest_text(regex: bytes) -> bytes:
+    """The longest text that is known to stand in every match; empty where none is."""
+    try:
+        items, _ = parse(regex)
+    except NotImplementedError:
+        return b""
+    return max(runs(items), key=len)
 
 
 def groups_of(regex: bytes) -> tuple[Group, ...]:

@@ -61,11 +61,13 @@ class Scan:
         """The groups wanted, in the order of the value columns.
 
         Raises:
-            ValueError: The expression has no such group, or may match the empty text.
+            ValueError: The expression has no such group, or may match the empty text, or the literal holds a line end.
         """
         regex = self.format.pattern.pattern
         if can_be_empty(regex):
             raise ValueError(f"{self.format.name}: the expression may match the empty text: {self.format.regex}")
+        if b"\n" in self.format.literal:
+            raise ValueError(f"{self.format.name}: the literal holds a line end: {self.format.literal!r}")
         return tuple(
             group._replace(conversion=Conversion.TEXT, words=()) if group.name in self.texts else group
             for group in _named(groups_of(regex), self.values, self.format.name)

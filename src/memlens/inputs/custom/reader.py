@@ -81,12 +81,10 @@ def read_user_format(
         # What names no device is the first one's: programs leave it out where there was only one.
         of_device = [number, -1] if [number] == numbers[:1] else [number]
         rows = None if device is None or len(numbers) < 2 else np.isin(device, of_device)
-        some = {column: builder.column(column) for column in _OPTIONAL}
-        some = {
-            column: entries if rows is None or entries is None else entries[rows] for column, entries in some.items()
-        }
-        missing = [column for column, entries in some.items() if entries is None or entries.max(initial=-1) < 0]
-        threads = () if some["thread"] is None else np.unique(some["thread"]).tolist()
+        some = {column: builder.column(column) for column in inputs.columns if column in _OPTIONAL}
+        some = {column: entries if rows is None else entries[rows] for column, entries in some.items()}
+        missing = [column for column, entries in some.items() if entries.max(initial=-1) < 0]
+        threads = np.unique(some["thread"]).tolist() if "thread" in some else ()
         logs.append(
             builder.finish(
                 cut_short=source.problem,
@@ -97,7 +95,7 @@ def read_user_format(
                 },
                 columns={
                     "device": number,
-                    **({} if "owner" in missing else {"owner_names": tuple(inputs.owners)}),
+                    "owner_names": () if "owner" in missing else tuple(inputs.owners),
                     **dict.fromkeys(missing),
                 },
                 rows=rows,
