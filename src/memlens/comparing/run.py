@@ -83,7 +83,7 @@ def _of_template(template: Template, metrics: tuple[Metric, ...], options: Compa
     orders = [Order(match.path, options, match.fields) for match in files]
     values = field_values([match.fields for match in files], template.fields)
     asked = {*rows, cols, (base or "").partition("=")[0]}
-    if DEVICE in values or DEVICE not in asked:  # said before anything is read
+    if DEVICE in values or DEVICE not in asked:  # refused before anything is read
         lay_out(values, [match.path for match in files], rows, cols, base)
     read = record_all(orders, options.jobs, options.progress)
     runs, first = _side_by_side(read)

@@ -272,7 +272,7 @@ def _shared_out(path: str, how: ReadAs) -> bool:
                 return False
         with closing(open_source(path)) as source:
             return recognise(source, how).format is PADDLE
-    except MemlensError:  # said when it is read
+    except MemlensError:  # reported when it is read
         return True
 
 
