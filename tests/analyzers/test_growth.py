@@ -112,6 +112,9 @@ def _every(windows: int, step: int, times: int) -> Pieces:
         (((6, 0), (1, 200), (2, 0), (8, 300), (5, 10)), "flat", None),
         (((11, 70), (15, 10)), "growing", 12),
         (((1, 300), (11, 300), (4, 0), (15, 120)), "growing", 1),
+        # Of a leak every many windows the first step counts, unless it is above all later ones by more than a quarter.
+        (((1, 0), (1, 125)) + ((16, 0), (1, 100)) * 3 + ((7, 0),), "growing", 2),
+        (((1, 0), (1, 126)) + ((16, 0), (1, 100)) * 3 + ((7, 0),), "growing", 19),
         # In lowest levels of two windows it rises by four times what came back and not by three, and need not by five.
         (((3, 200), (11, -100)), "shrinking", None),
         (((4, -50), (5, 100), (2, 100)), "swinging", None),
