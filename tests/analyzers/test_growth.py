@@ -81,8 +81,11 @@ def _every(windows: int, step: int, times: int) -> Pieces:
         (((30, 0), (5, 512)), "flat", None),
         (((30, 0), (6, 512)), "growing", 31),
         # A jump is no growth, and growth beside a jump is: a fifth of all that is gained comes in other steps.
-        (((1, 1000), (6, 100)), "growing", 2),
-        (((1, 3000), (6, 100)), "flat", None),
+        (((1, 2400), (6, 100)), "growing", 2),
+        (((1, 2410), (6, 100)), "flat", None),
+        # Of fewer than eight windows each gains half of the largest gain at least.
+        (((3, 50), (1, 100)), "growing", 1),
+        (((3, 50), (1, 110)), "flat", None),
         # The jump does not count as the faster half.
         (((1, 800), (6, 100)), "growing", 2),
         # The later half gains less by a part of their mean at most, the less the less the level follows a line.
