@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from statistics import median
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -80,7 +81,8 @@ def test_a_score_of_three_and_a_half_is_the_least(off: int, stands_out: bool) ->
 )
 def test_a_block_or_a_millisecond_off_is_the_least(metric: str, usual: int, last: int, stands_out: bool) -> None:
     runs = [run(rank, 0) for rank in range(5)]
-    windows = [replace(one.windows[0], **{metric: usual if k < 4 else last}) for k, one in enumerate(runs)]
+    figures: list[dict[str, Any]] = [{metric: usual if k < 4 else last} for k in range(5)]
+    windows = [replace(one.windows[0], **figure) for one, figure in zip(runs, figures, strict=True)]
     names = [one.metric for one in outliers(runs, windows, {"rank": tuple("01234")})]
     assert names == [metric] * stands_out
 

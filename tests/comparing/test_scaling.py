@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from statistics import median
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,7 +127,8 @@ def test_a_time_may_waver_more_before_it_counts() -> None:
 )
 def test_what_is_flat_depends_on_what_is_counted(metric: str, step: int, verdict: str) -> None:
     runs = [Run(f"log.{k}", {"gbs": str(k)}, "ok") for k in range(3)]
-    windows = [RunWindow("w", 1, 9, 9, **{metric: 10_000 + k * step}) for k in range(3)]
+    figures: list[dict[str, Any]] = [{metric: 10_000 + k * step} for k in range(3)]
+    windows = [RunWindow("w", 1, 9, 9, **one) for one in figures]
     (found,) = [one for one in slopes(runs, windows, {"gbs": ("0", "1", "2")}) if one.metric == metric]
     assert found.verdict == verdict
 
