@@ -18,7 +18,17 @@ from memlens.events import EventLog, Kind
 from memlens.facts import Facts, Mark
 from memlens.inputs.paddle.reader import read
 from memlens.source import MemorySource
-from memlens.windows.windows import Anchor, Pattern, Window, open_window, suspect_anchors, whole, window, windows
+from memlens.windows.windows import (
+    Anchor,
+    Pattern,
+    Window,
+    judged,
+    open_window,
+    suspect_anchors,
+    whole,
+    window,
+    windows,
+)
 
 LOG = """\
 Alloc 1 bytes, ptr = 0x1
@@ -330,6 +340,45 @@ def test_a_kind_of_window_that_is_always_empty_is_no_sign_of_late_anchors() -> N
     assert suspect_anchors(cut) is None
 
 
+def late_series(empty: int, lines_each: int, full: int, lines: int) -> str | None:
+    """What is said of so many empty windows of one kind in a row, and some of that kind that hold events, in a log of so many lines."""
+    rows = [(Kind.ALLOC, 1, 1 + k) for k in range(full + 1)]
+    log = EventLog.from_rows(rows, facts=Facts(lines=lines))
+    cut = [Window(log, f"STEP {k}", 0, 0, 0, 0, k * lines_each + 1, (k + 1) * lines_each) for k in range(empty)]
+    cut += [Window(log, f"STEP {empty + k}", k, k + 1, 0, 0, 1, 9) for k in range(full)]
+    return suspect_anchors(cut)
+
+
+@pytest.mark.parametrize(
+    ("empty", "lines_each", "full", "lines", "late"),
+    [
+        (3, 2, 1, 24, True),  # 2 lines each where windows have 6 on average: a third
+        (3, 2, 1, 23, False),
+        (2, 1, 1, 1000, False),  # two windows without an event are no burst
+        (3, 1, 2, 1000, True),  # most windows of the kind are empty
+        (3, 1, 3, 1000, False),  # half of them
+    ],
+)
+def test_each_rule_of_late_anchors_at_its_border(
+    empty: int, lines_each: int, full: int, lines: int, late: bool
+) -> None:
+    assert (late_series(empty, lines_each, full, lines) is not None) == late
+
+
+@pytest.mark.parametrize(("before", "late"), [(64 << 10, True), ((64 << 10) + 1, False)])
+def test_a_burst_is_looked_for_within_64_kib_of_an_anchor(before: int, late: bool) -> None:
+    anchor, event = b"STEP 1\n", b"Alloc 1 bytes, ptr = 0x1\n"
+    between = b"x" * (before - len(anchor) - 1) + b"\n"
+    text = anchor + between + b"STEP 2\nSTEP 3\n"
+    log = EventLog.from_rows(
+        [(Kind.ALLOC, 1, 1)],
+        offset=np.array([len(text)]),
+        facts=Facts(lines=5, bytes=len(text + event)),
+        source=MemorySource(text + event),
+    )
+    assert (suspect_anchors([Window(log, "STEP 2", 0, 0, before, before + 7, 3, 3)]) is not None) == late
+
+
 def test_no_windows_and_logs_without_events_raise_no_doubt() -> None:
     assert suspect_anchors([]) is None
     assert suspect_anchors(windows(log_of("START a\nSTART a\nSTART a\nSTART a\n"), "START")) is None
@@ -388,3 +437,15 @@ def test_where_all_closed_windows_are_empty_nothing_else_is_judged_and_the_note_
     cut = windows(marked((2, "START a"), (2, "START b")), r"START (\w)")
     assert spans(cut) == [("(before)", 0, 2, False), ("a", 2, 2, False), ("b", 2, 4, True)]
     assert open_window(cut) == "b runs to the end of the log: no end anchor closes it."
+
+
+def test_closed_windows_of_a_series_are_judged_and_all_where_nothing_but_what_precedes_it_is_closed() -> None:
+    log = marked((1, "START a"), (2, "START b"), (3, "START c"))
+    cut = windows(log, r"START (\w)")
+    assert [window.name for window in cut] == ["(before)", "a", "b", "c"]
+    assert judged(cut) == [True, True, True, False]
+    assert judged([cut[0], cut[3]]) == [True, True]
+    assert judged([cut[1], cut[3]]) == [True, False]
+    assert judged([cut[1], cut[3]], [0, 2]) == [True, True]
+    assert judged([cut[1], cut[3]], [1, 0]) == [True, False]
+    assert judged([]) == []

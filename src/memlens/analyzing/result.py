@@ -30,7 +30,7 @@ class WindowAnalysis:
         start_line: 1-based number of its first line.
         end_line: 1-based number of its last line (included).
         events: Events in it.
-        results: Results by analyzer, in report order.
+        results: Results by analyzer, in report order; looked up when they are asked for.
         open_end: It is an open window: it runs to the end of the log, for no end line closes it (:class:`memlens.windows.windows.Window`).
         whole: It is the whole log.
         peak_time_us: The time of the peak, ``None`` where unknown; looked up in the log where its times were not read.
@@ -41,7 +41,7 @@ class WindowAnalysis:
     start_line: int
     end_line: int
     events: int
-    results: Mapping[str, Any]
+    results: Lazy[Mapping[str, Any]] = field(default=Lazy({}), repr=False)
     open_end: bool = False
     whole: bool = False
     peak_time_us: Lazy[int | None] = field(default=Lazy(None), repr=False)

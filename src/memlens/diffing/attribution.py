@@ -85,9 +85,9 @@ def levels(windows: Sequence[Window]) -> Levels:
         figures.levels[0].copy(),
         rise,
         peak_end,
-        (whole.released_bytes, risen.released_bytes),
-        (whole.unknown_free_bytes, risen.unknown_free_bytes),
-        (whole.mismatch_bytes, risen.mismatch_bytes),
+        (whole["released_bytes"], risen["released_bytes"]),
+        (whole["unknown_free_bytes"], risen["unknown_free_bytes"]),
+        (whole["mismatch_bytes"], risen["mismatch_bytes"]),
     )
 
 

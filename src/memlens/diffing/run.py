@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,80 +19,26 @@ from memlens.diffing.window_pairs import WindowPairs
 from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import Kind as EventKind
 from memlens.inputs import Reading, check_alike
-from memlens.options import Cut, ReadAs, as_list
-from memlens.windows.windows import BEFORE, Window, suspect_anchors
+from memlens.keywords import with_keywords
+from memlens.options import Cut, as_list
+from memlens.options import Diff as Options
+from memlens.windows.windows import Window, judged, suspect_anchors
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.inputs import Input
 
-__all__ = ["diff", "diff_windows"]
+__all__ = ["diff", "diff_windows", "diff_with"]
 
 
-def diff(
-    base: Window | Input,
-    head: Window | Input,
-    *,
-    start: str | None = None,
-    end: str | Sequence[str] = (),
-    start_regex: str | None = None,
-    end_regex: str | Sequence[str] = (),
-    nth: int = 1,
-    by: str | None = None,
-    base_start: str | None = None,
-    head_start: str | None = None,
-    base_start_regex: str | None = None,
-    head_start_regex: str | None = None,
-    base_end: str | Sequence[str] = (),
-    head_end: str | Sequence[str] = (),
-    base_nth: int | None = None,
-    head_nth: int | None = None,
-    whole: bool = False,
-    open_windows: bool = False,
-    owners: Sequence[str] = (),
-    context: int = 3,
-    top: int | None = None,
-    min_size: int = 0,
-    strict: bool = False,
-    progress: Callable[[int], None] | None = None,
-    input_format: str | None = None,
-    device: int | None = None,
-    layer: str | None = None,
-    formats: str | Path | None = None,
-) -> Diff:
+def diff_with(base: Window | Input, head: Window | Input, options: Options) -> Diff:
     """Compare two runs: which allocation one frees and the other keeps, and what that explains.
 
     Args:
         base: The run that is compared against: a window, or a log as :func:`memlens.analyze` takes it.
         head: The run that is judged, likewise.  The two may be one log.  Of two inputs with several devices each device is compared
             with the one of its number, and the only GPU of one with the only GPU of the other.
-        start: Compare from the line that contains this text as whole words.
-        end: … to before the next line that contains this text, or one of several.
-        start_regex: The start as a regular expression.
-        end_regex: Further ends as regular expressions.
-        nth: Which of the lines that match the start.
-        by: Cut both runs into a series of windows (see :func:`memlens.windows.windows.windows`), which pair by name, or by what they do
-            where the numbers in the names mislead.
-        base_start: The start in base, where it is not the one in head.
-        head_start: The start in head.
-        base_start_regex: Likewise, as a regular expression.
-        head_start_regex: Likewise, as a regular expression.
-        base_end: Further ends in base only.
-        head_end: Further ends in head only.
-        base_nth: Which of the lines that match base's start; ``nth`` by default.
-        head_nth: Which of the lines that match head's start.
-        whole: Compare the whole logs as one window, instead of looking for a family of anchor lines that both have.
-        open_windows: Judge the open windows of a series too: those that run to the end of a log because no end line closed them.
-        owners: Regular expressions of further context lines; see :func:`memlens.read`.
-        context: Log lines to keep on each side of the event that tells the runs apart.
-        top: Findings that the machine output lists of each window; ``None`` is all.
-        min_size: Leave findings of blocks smaller than this, in bytes, out of lists.
-        strict: An input that is cut short is an error.
-        progress: Called with the bytes read so far, over both logs, as they lie on disk.
-        input_format: The format of the inputs, where it is not to be looked for; see :func:`memlens.read`.
-        device: The device to compare of inputs that have several; -1 is the CPU.
-        layer: The allocator layer of Paddle to take blocks from; see :func:`memlens.read`.
-        formats: A TOML file with formats of your own, instead of those in the nearest ``pyproject.toml``.
+        options: See :class:`memlens.options.Diff`.
 
     Raises:
         UsageError: Arguments that make no sense together.
@@ -100,85 +46,69 @@ def diff(
         InputError: A log cannot be read, or the two logs cannot be compared.
         NoEventsError: A log holds no allocator event, or none of blocks.
     """
-    if context < 0:
-        raise UsageError(f"there are no {context} lines of context", "0 shows none.")
-    ends, end_regexes = tuple(as_list(end)), tuple(as_list(end_regex))
-    cuts = tuple(
-        Cut(
-            own_start if own_start is not None else start if own_regex is None else None,
-            (*ends, *as_list(own_end)),
-            own_regex if own_regex is not None else start_regex if own_start is None else None,
-            end_regexes,
-            nth if own_nth is None else own_nth,
-            by,
-        )
-        for own_start, own_regex, own_end, own_nth in (
-            (base_start, base_start_regex, base_end, base_nth),
-            (head_start, head_start_regex, head_end, head_nth),
-        )
-    )
+    if options.context < 0:
+        raise UsageError(f"there are no {options.context} lines of context", "0 shows none.")
+    cuts = options.cuts
     given = any(cut.given for cut in cuts)
-    if whole and given:
+    if options.whole and given:
         raise UsageError("whole and anchors exclude each other", "Leave out --whole to cut the logs.")
     if isinstance(base, Window) and isinstance(head, Window):
-        if given or whole:
+        if given or options.whole:
             raise UsageError("two windows are cut already", "Leave the anchors out, or give the logs.")
         found = [_Windows(WindowPairs(((base, head),), (), ()), (base.log, head.log))]
         left_out: list[str] = []
     elif isinstance(base, Window) or isinstance(head, Window):
         raise UsageError("a window can only be compared with a window", "Cut the other log with EventLog.window().")
     else:
-        how = ReadAs(input_format, device, formats, layer)
-        logs, left_out = _read_both((base, head), cuts, owners, strict, progress, how)
-        found = [_cut_both(pair, cuts, look=not given and not whole) for pair in logs]
+        logs, left_out = _read_both((base, head), cuts, options)
+        found = [_cut_both(pair, cuts, look=not given and not options.whole) for pair in logs]
         if len(found) > 1:
             found = [windows.with_devices() for windows in found]
-    diffs = [_compared(windows, given, by, context, top, min_size, open_windows) for windows in found]
+    diffs = [_compared(windows, given, options) for windows in found]
     if len(diffs) == 1 and not left_out:
         return diffs[0]
     return joined(diffs, left_out)
 
 
-def _compared(
-    found: _Windows, given: bool, by: str | None, context: int, top: int | None, min_size: int, open_windows: bool
-) -> Diff:
+diff = with_keywords("diff", diff_with, Options)
+
+
+def _compared(found: _Windows, given: bool, options: Options) -> Diff:
     _check_comparable(*found.logs)
     pairs = found.pairs.pairs
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
-    judged = _judged(pairs, open_windows or found.by is None)
+    everything = options.open_windows or found.by is None
+    fates = [True] * len(pairs) if everything else judged([head if head.open_end else base for base, head in pairs])
     # What is said of all windows is told from those that are judged.
-    chosen = {fate: [pair for pair, of in zip(pairs, judged, strict=True) if of is fate] for fate in (True, False)}
+    chosen = {fate: [pair for pair, of in zip(pairs, fates, strict=True) if of is fate] for fate in (True, False)}
     factor = common_factor(*zip(*chosen[True], strict=True))
     compared = {
-        fate: compare(*zip(*some, strict=True), context=context, factor=factor) for fate, some in chosen.items() if some
+        fate: compare(*zip(*some, strict=True), context=options.context, factor=factor)
+        for fate, some in chosen.items()
+        if some
     }
     windows = {fate: iter(of.windows) for fate, of in compared.items()}
     return Diff(
         _side(found.logs[0], sides[0], found.pairs.only_base),
         _side(found.logs[1], sides[1], found.pairs.only_head),
-        tuple(replace(next(windows[fate]), judged=fate) for fate in judged),
+        tuple(replace(next(windows[fate]), judged=fate) for fate in fates),
         found.by,
-        found.by is not None and by is None,
-        (*_notes(found.logs, sides, given or found.by is not None), *_pairing_notes(found, judged, open_windows)),
+        found.by is not None and options.by is None,
+        (
+            *_notes(found.logs, sides, given or found.by is not None),
+            *_pairing_notes(found, fates, options.open_windows),
+        ),
         Later(repeated_in, compared[True].runs) if found.by is not None else (),
         None if factor is None else factor.value,
-        top,
-        min_size,
+        options.top,
+        options.min_size,
         found.pairs.by_work,
     )
 
 
-def _judged(pairs: Sequence[tuple[Window, Window]], everything: bool) -> list[bool]:
-    """Which pairs of a series are judged: those of two closed windows, or all where no pair is closed but what precedes both."""
-    closed = [not (base.open_end or head.open_end) for base, head in pairs]
-    if everything or not any(fate for (base, _), fate in zip(pairs, closed, strict=True) if base.name != BEFORE):
-        return [True] * len(pairs)
-    return closed
-
-
-def _pairing_notes(found: _Windows, judged: Sequence[bool], open_windows: bool) -> Iterator[str]:
+def _pairing_notes(found: _Windows, fates: Sequence[bool], open_windows: bool) -> Iterator[str]:
     """Which windows are open, and whether they are judged; and that names mislead."""
-    for (base, head), fate in zip(found.pairs.pairs, judged, strict=True):
+    for (base, head), fate in zip(found.pairs.pairs, fates, strict=True):
         which = [name for name, window in (("base", base), ("head", head)) if window.open_end]
         if not which:
             continue
@@ -232,20 +162,14 @@ class _Windows:
 
 
 def _read_both(
-    inputs: tuple[Input, Input],
-    cuts: Sequence[Cut],
-    owners: Sequence[str],
-    strict: bool,
-    progress: Callable[[int], None] | None,
-    how: ReadAs,
+    inputs: tuple[Input, Input], cuts: Sequence[Cut], options: Options
 ) -> tuple[list[tuple[EventLog, EventLog]], list[str]]:
     """Read the two inputs, a pair of logs for each device, and what is left out; a file that is both is read once."""
     from memlens.windows.windows import as_patterns
 
     patterns = tuple(dict.fromkeys(pattern for cut in cuts for pattern in cut.patterns))
-    reading = Reading(
-        patterns, strict, owners=as_patterns(owners, regex=True), progress=progress, how=how, threads=True
-    )
+    owners = as_patterns(as_list(options.owners), regex=True)
+    reading = Reading(patterns, options.strict, owners=owners, how=options, threads=True)
     first = reading.read_all(inputs[0])
     same = inputs[0] is inputs[1] or (
         all(isinstance(given, (str, Path)) for given in inputs) and str(inputs[0]) == str(inputs[1])

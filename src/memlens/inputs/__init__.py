@@ -6,7 +6,7 @@ as a log of Paddle; where that finds no event, the other formats of text are tri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +17,8 @@ from memlens.inputs.file_source import FileSource, open_source
 from memlens.inputs.input_format import Request
 from memlens.inputs.registry import PADDLE, Recognised, check_alike, known_formats, recognise
 from memlens.inputs.remote import is_url
-from memlens.options import ReadAs
+from memlens.keywords import with_keywords
+from memlens.options import Read, ReadAs
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
@@ -46,47 +47,29 @@ _COMPRESSED = frozenset({".gz", ".zst", ".xz", ".bz2"})
 _EMPTY = ": the file is empty"
 
 
-def read(
-    where: str | Path | BinaryIO,
-    *,
-    patterns: Sequence[Pattern] = (),
-    owners: Sequence[Pattern] = (),
-    columns: Collection[str] = (),
-    strict: bool = False,
-    progress: Callable[[int], None] | None = None,
-    input_format: str | None = None,
-    device: int | None = None,
-    layer: str | None = None,
-    formats: str | Path | None = None,
-) -> EventLog:
+def read_with(where: str | Path | BinaryIO, options: Read) -> EventLog:
     """Read a log: of Paddle, a PyTorch memory snapshot, a Kineto trace, a log of RMM, or of a format of your own.
 
     Args:
         where: A path, ``-`` for standard input, a URL (``s3://``, ``https://``, …), or an open binary file.  Formats and compression
             are known by the content.
-        patterns: Anchors to find in the same pass; needed for input that can be read only once, quicker for any.
-        owners: Lines that name the owner of what their thread allocates and frees next, beside those that memlens knows by itself
-            (:mod:`memlens.inputs.paddle.context`): by the pattern's first group, or by what it matched.  Of logs of Paddle only.
-        columns: Columns wanted beyond the usual ones: ``time_us``, ``thread``.
-        strict: Raise when a compressed input is cut short, instead of reading what there is.
-        progress: Called now and then with the bytes consumed of the input as it lies on disk.
-        input_format: The name of the format, where it is not to be looked for.
-        device: The device to read of an input that has several; -1 is the CPU.
-        layer: The layer of Paddle's allocator to take blocks from (``auto_growth``, ``stream_safe``, ``stats``, …), where it is not
-            to be the most exact one; a name of :class:`memlens.inputs.paddle.layers.Layer`.
-        formats: A TOML file with formats of your own, instead of those in the nearest ``pyproject.toml``.
+        options: See :class:`memlens.options.Read`.
 
     Raises:
         InputError: It cannot be read, or has no such device.
         NoEventsError: It holds no allocator event.
         UsageError: An unknown column or format, a pattern that is no regular expression, or several devices of which none is named.
     """
-    request = Request(tuple(patterns), tuple(owners), tuple(columns), strict=strict, progress=progress)
+    patterns, owners, columns = tuple(options.patterns), tuple(options.owners), tuple(options.columns)
     source = open_source(where)
-    logs = read_all(source, request, ReadAs(input_format, device, formats, layer))
+    request = Request(patterns, owners, columns, strict=options.strict, progress=options.progress)
+    logs = read_all(source, request, options)
     if len(logs) > 1:
         raise several_devices(source.name, logs)
     return logs[0]
+
+
+read = with_keywords("read", read_with, Read)
 
 
 def several_devices(name: str, logs: Sequence[EventLog]) -> UsageError:
@@ -208,8 +191,7 @@ class Reading:
         strict: An input that is cut short is an error.
         times: Read the time of every event, also where that costs a second look at the text.
         owners: Further context lines.
-        progress: Called with the bytes read so far, over all logs, as they lie on disk.
-        how: The format and the device, where they are given.
+        how: The format and the device, where they are given; and who is told of the bytes read so far, over all logs.
         threads: Read the thread of every event.
     """
 
@@ -217,7 +199,6 @@ class Reading:
     strict: bool = False
     times: bool = False
     owners: Sequence[Pattern] = ()
-    progress: Callable[[int], None] | None = None
     how: ReadAs = field(default_factory=ReadAs)
     threads: bool = False
     _before: int = 0
@@ -243,8 +224,8 @@ class Reading:
 
         def add_up(done: int) -> None:
             self._before = before + done
-            if self.progress is not None:
-                self.progress(self._before)
+            if self.how.progress is not None:
+                self.how.progress(self._before)
 
         request = Request(self.patterns, tuple(self.owners), self._columns(given), strict=self.strict, progress=add_up)
         return read_all(given, request, self.how)

@@ -18,8 +18,7 @@ import pytest
 from kineto_judge import assert_as_plain, read_bytes
 from texts import read_packed
 
-from memlens.analyzers import get
-from memlens.analyzers.registry import get_series
+from memlens.analyzers import get, growth
 from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.events import EventLog, Kind
 from memlens.inputs.file_source import FileSource, open_source
@@ -99,11 +98,11 @@ def test_the_26_leaked_tensors_are_found_by_the_analyzers(shared: Path) -> None:
     (unmatched,) = get("unmatched").many([log.whole])
     leaked = [group for group in unmatched.held if group.size_bytes == 1_024_000]
     assert sum(group.count for group in leaked) == 26
-    growth = get_series("growth")(log.windows(r"ProfilerStep#(\d+)"))
-    pile = next(pile for pile in growth.piling if pile.size_bytes == 1_024_000)
-    assert growth.verdict == "growing"
-    assert growth.since_window is not None
-    assert pile.count == pile.windows == growth.judged - growth.since_window
+    grown = growth(log.windows(r"ProfilerStep#(\d+)"))
+    pile = next(pile for pile in grown.piling if pile.size_bytes == 1_024_000)
+    assert grown.verdict == "growing"
+    assert grown.since_window is not None
+    assert pile.count == pile.windows == grown.judged - grown.since_window
 
 
 def test_steps_and_annotations_are_anchors(shared: Path) -> None:
