@@ -16,7 +16,7 @@ from memlens.inputs.custom.columns import LineReader, name_number, thread_number
 from memlens.inputs.custom.lines import LONGEST, Found, TextError, UserLine
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.scan import Scan, Scanner
-from memlens.windows.patterns import Matcher, anchors_in_block
+from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -170,8 +170,7 @@ class UserScanner:
             try:
                 said = self._look(line)
             except TextError:
-                offset = start - block.begin + block.offset
-                malformed.append(Text(offset, int(rows.line[row]), line[:_SHOWN].rstrip(b"\r")))
+                malformed.append(Text.of(block, start, int(rows.line[row])))
                 continue
             if said is not None:
                 odd.append(_numbers(row, said, threads, owners))
@@ -183,17 +182,8 @@ class UserScanner:
         columns = {name: column[order] for name, column in columns.items()}
         row = columns.pop("row")
         columns["offset"] = rows.line_start[row] + (block.offset - block.begin)
-        part = Part(
-            columns,
-            offset=block.offset,
-            size=block.end - block.begin,
-            lines=rows.lines,
-            ends_mid_line=bool(data[block.end - 1] != ord("\n")),
-            cut=block.cut,
-            malformed=len(malformed),
-            samples=malformed[:SAMPLES],
-            anchors=[anchors_in_block(matcher, block.text, block.offset, 0) for matcher in matchers],
-        )
+        counts = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
+        part = Part.of(block, columns, matchers, **counts)
         return Read(
             part,
             rows.line[row],
