@@ -125,12 +125,8 @@ def runs(items: Sequence[Item]) -> list[bytes]:
 
 
 def longest_text(regex: bytes) -> bytes:
-    """The longest text that is known to stand in every match; empty where none is."""
-    try:
-        items, _ = parse(regex)
-    except NotImplementedError:
-        return b""
-    return max(runs(items), key=len)
+    """The longest text that is known to stand in every match, in any case where case is ignored; empty where none is known."""
+    return max(runs(list(importlib.import_module("re._parser").parse(regex))), key=len)
 
 
 def groups_of(regex: bytes) -> tuple[Group, ...]:
