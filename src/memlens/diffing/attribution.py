@@ -19,9 +19,9 @@ from memlens.analyzers.levels import profile
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.diffing.blocks import Blocks
     from memlens.diffing.late import Frees
     from memlens.diffing.pairing import Match
-    from memlens.diffing.sequences import Blocks
     from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]

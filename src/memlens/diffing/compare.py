@@ -11,14 +11,14 @@ import numpy as np
 from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
 from memlens.diffing.attribution import Levels, PairsAtPeaks, levels, peak_terms, remaining_terms
-from memlens.diffing.bounds import approximation, in_bytes
+from memlens.diffing.blocks import gather_windows, owner_names, tell_threads_apart
+from memlens.diffing.costs import in_bytes
 from memlens.diffing.differences import Items, collect
 from memlens.diffing.findings import Runs, findings_of
 from memlens.diffing.late import Frees, judge_frees
 from memlens.diffing.opening import match_opening
 from memlens.diffing.pairing import Match, match
 from memlens.diffing.result import PeakAccount, RemainingAccount, WindowDiff, WindowSide
-from memlens.diffing.sequences import gather_windows, owner_names, tell_threads_apart
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -131,7 +131,8 @@ def _figures(
     )
     rows = zip(zip(*(column.tolist() for column in columns), strict=True), *accounts, strict=True)
     for number, row in enumerate(rows):
-        yield *row, approximation(found, number)
+        inexact = found.ordered.inexact.get(number)
+        yield *row, inexact and inexact.approximation()
 
 
 def _window_diff(

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.diffing.attribution import Levels, PairsAtPeaks, live_at_peak
+from memlens.diffing.blocks import owner_numbers
 from memlens.diffing.finding import KINDS
-from memlens.diffing.sequences import owner_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.diffing.blocks import Blocks
     from memlens.diffing.late import Frees
     from memlens.diffing.pairing import Match
-    from memlens.diffing.sequences import Blocks
     from memlens.events import EventLog
 
     Ints = NDArray[np.int64]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.analyzers.fates import opening_allocs
+from memlens.diffing.blocks import Blocks
 from memlens.diffing.pairing import Match, match_unordered
-from memlens.diffing.sequences import Blocks
 
 if TYPE_CHECKING:
     from memlens.windows.windows import Window

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens.diffing.blocks import Blocks, Keys, nth_with_nth
 from memlens.diffing.order import Ordered, in_order
-from memlens.diffing.sequences import Blocks, Keys, nth_with_nth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

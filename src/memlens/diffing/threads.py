@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens.columns import Symbols, mix
 from memlens.diffing.align import align
-from memlens.diffing.lanes import Symbols, mix, savings
-from memlens.diffing.sequences import nth_with_nth
+from memlens.diffing.blocks import nth_with_nth
+from memlens.diffing.costs import savings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.diffing.sequences import Blocks
+    from memlens.diffing.blocks import Blocks
 
     Ints = NDArray[np.int64]
 
