@@ -73,7 +73,7 @@ LINES = [
 def blocks_of(text: bytes) -> Iterator[tuple[np.ndarray, int, int]]:
     """The text alone, and in the middle of more."""
     yield np.frombuffer(text, np.uint8).copy(), 0, len(text)  # so that reading past it is seen by a sanitizer
-    around = b"Alloc 7 bytes, ptr = 0x7\n" + GLOG
+    around = b"Alloc 7 bytes, ptr = 0x7\n" + GLOG + b"7a"
     yield np.frombuffer(around + text + around, np.uint8), len(around), len(around) + len(text)
 
 

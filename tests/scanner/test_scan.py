@@ -122,8 +122,8 @@ def test_numbers_may_be_negative_and_are_held_at_the_largest_one() -> None:
     )
     assert rows.values[0, [0, 1, 2, 3, 5, 6]].tolist() == [1, 1, 0, -64, -1, 1728]
     number = Scanner([form("(?P<n>-?[0-9]+)")])
-    texts = ["9223372036854775806", "9223372036854775808", "-" + "9" * 5000, "0" * 5000 + "7"]
-    assert scan(number, "\n".join(texts)).values[:, 0].tolist() == [2**63 - 2, 2**63 - 1, 1 - 2**63, 7]
+    texts = ["9223372036854775806", "9223372036854775808", "18446744073709551617", "-" + "9" * 5000, "0" * 5000 + "7"]
+    assert scan(number, "\n".join(texts)).values[:, 0].tolist() == [2**63 - 2, 2**63 - 1, 2**63 - 1, 1 - 2**63, 7]
 
 
 @pytest.mark.parametrize(
