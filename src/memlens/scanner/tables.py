@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -316,24 +315,6 @@ def _let_through(halves: NDArray[np.bool_]) -> NDArray[np.float64]:
     return often
 
 
-<<<<<<< HEAD
-@lru_cache(maxsize=1 << 12)
-def _let_through(prefix: _Prefix) -> int:
-    """How often text looks like a prefix by the halves of its bytes."""
-    count = 1
-    for members in prefix:
-        low, high = _halves(members)
-        count *= sum(_OFTEN[16 * h + k] for h in high for k in low)
-    return count
-
-
-@lru_cache(maxsize=1 << 10)
-def _halves(members: int) -> tuple[list[int], list[int]]:
-    """The low and the high halves of the bytes of a set."""
-    values = [byte for byte in range(256) if members >> byte & 1]
-    return sorted({byte & 15 for byte in values}), sorted({byte >> 4 for byte in values})
-=======
 def _bits(members: int) -> NDArray[np.uint8]:
     """A set as 256 bytes of 0 and 1."""
     return np.unpackbits(np.frombuffer(members.to_bytes(32, "little"), np.uint8), bitorder="little")
->>>>>>> scanner
