@@ -13,7 +13,19 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-__all__ = ["ALL_BYTES", "Conversion", "Group", "Item", "byte_set", "can_be_empty", "captures", "groups_of", "parse"]
+__all__ = [
+    "ALL_BYTES",
+    "Conversion",
+    "Group",
+    "Item",
+    "byte_set",
+    "can_be_empty",
+    "captures",
+    "groups_of",
+    "looks_within_lines",
+    "parse",
+    "runs_of",
+]
 
 #: Of the parser of ``re``: an operation and its argument.
 Item = tuple[Any, Any]
@@ -223,3 +235,53 @@ def _item_paths(item: Item) -> list[_Path] | None:
     if operation in ("ASSERT", "ASSERT_NOT", "AT"):
         return [()]  # it takes no text
     return None
+
+
+def runs_of(items: Sequence[Item]) -> list[bytes]:
+    """Texts that stand in every match of a sequence."""
+    runs = [b""]
+    for item in items:
+        operation, argument = str(item[0]), item[1]
+        if operation == "LITERAL":
+            runs[-1] += bytes([argument])
+        elif operation == "SUBPATTERN":
+            first, *others = runs_of(list(argument[3]))
+            runs[-1] += first
+            runs += others
+        elif operation != "AT":
+            runs.append(b"")
+    return runs
+
+
+def looks_within_lines(regex: bytes, literal: bytes) -> bool:
+    """Whether searching a text finds what searching its lines one by one does, of those lines that hold a literal."""
+    try:
+        items, _ = parse(regex)
+    except NotImplementedError:
+        return False
+    return literal in b"\n".join(runs_of(items)) and _within_lines(items)
+
+
+def _within_lines(items: Iterable[Item]) -> bool:
+    """Whether a line end can neither be matched nor be told from the end of a text."""
+    for item in items:
+        operation, argument, members = str(item[0]), item[1], byte_set(item)
+        if members is not None:
+            inner: list[Item] = []
+            if members >> ord("\n") & 1:
+                return False
+        elif operation == "SUBPATTERN":
+            inner = list(argument[3])
+        elif operation == "BRANCH":
+            inner = [of_branch for branch in argument[1] for of_branch in branch]
+        elif operation.endswith("_REPEAT"):
+            inner = list(argument[2])
+        elif operation in ("ASSERT", "ASSERT_NOT"):
+            inner = list(argument[1])
+        elif (operation, str(argument)) == ("AT", "AT_BOUNDARY"):
+            inner = []
+        else:
+            return False
+        if not _within_lines(inner):
+            return False
+    return True

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.scanner.expressions import ALL_BYTES, Group, Item, byte_set, parse
+from memlens.scanner.expressions import ALL_BYTES, Group, Item, byte_set, parse, runs_of
 from memlens.scanner.programs import NEWLINE, Compiler, Unsupported, first_bytes
 
 if TYPE_CHECKING:
@@ -185,10 +185,10 @@ def _sought(scan: Scan, groups: Sequence[Group], compiler: Compiler) -> _Sought:
         return _Sought(Mode.BY_RE, of_literal)
     first = _first(items, compiler)
     if str(items[0][0]) == "AT" and str(items[0][1]) in ("AT_BEGINNING", "AT_BEGINNING_STRING"):
-        held = literal in b"\n".join(_runs(items))
+        held = literal in b"\n".join(runs_of(items))
         return _Sought(Mode.LINE, () if held else of_literal, program, first, at_line_start=True)
     prefixes = _prefixes(items)
-    if prefixes and sum(map(_texts, prefixes)) <= _COMMON and literal in b"\n".join(_runs(items)):
+    if prefixes and sum(map(_texts, prefixes)) <= _COMMON and literal in b"\n".join(runs_of(items)):
         return _Sought(Mode.PLACE, tuple(prefixes), program, first, apart=_apart(items))
     return _Sought(Mode.LINE, of_literal, program, first)
 
@@ -221,22 +221,6 @@ def _bytes_of(items: Sequence[Item]) -> int:
 def _first(items: Sequence[Item], compiler: Compiler) -> int:
     first = first_bytes(items)
     return compiler.set_of(ALL_BYTES if first.empty else first.bytes)
-
-
-def _runs(items: Sequence[Item]) -> list[bytes]:
-    """Texts that stand in every match of a sequence."""
-    runs = [b""]
-    for item in items:
-        operation, argument = str(item[0]), item[1]
-        if operation == "LITERAL":
-            runs[-1] += bytes([argument])
-        elif operation == "SUBPATTERN":
-            first, *others = _runs(list(argument[3]))
-            runs[-1] += first
-            runs += others
-        elif operation != "AT":
-            runs.append(b"")
-    return runs
 
 
 def _texts(prefix: _Prefix) -> int:
