@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.scanner.expressions import ALL_BYTES, Group, Item, byte_set, parse, runs
+from memlens.scanner.expressions import ALL_BYTES, Group, Item, byte_set, parse, runs_of
 from memlens.scanner.programs import NEWLINE, Compiler, Unsupported, first_bytes
 
 if TYPE_CHECKING:
@@ -176,10 +176,10 @@ def _sought(scan: Scan, groups: Sequence[Group], compiler: Compiler) -> _Sought:
         return _Sought(Mode.BY_RE, of_literal)
     first = _first(items, compiler)
     if str(items[0][0]) == "AT" and str(items[0][1]) in ("AT_BEGINNING", "AT_BEGINNING_STRING"):
-        held = literal in b"\n".join(runs(items))
+        held = literal in b"\n".join(runs_of(items))
         return _Sought(Mode.LINE, () if held else of_literal, program, first, at_line_start=True)
     prefixes = _prefixes(items)
-    if prefixes and sum(map(_texts, prefixes)) <= _COMMON and literal in b"\n".join(runs(items)):
+    if prefixes and sum(map(_texts, prefixes)) <= _COMMON and literal in b"\n".join(runs_of(items)):
         return _Sought(Mode.PLACE, tuple(prefixes), program, first, apart=_apart(items))
     return _Sought(Mode.LINE, of_literal, program, first)
 
