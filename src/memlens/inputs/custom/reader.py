@@ -137,7 +137,7 @@ class UserScanner:
             self._readers = [LineReader.of(line) for line in lines]
         except ValueError:  # an expression that matches the empty text: every line with a literal is read by itself
             self._readers = []
-        self._literals = {line.format.literal.decode("utf-8", "surrogateescape") for line in lines}
+        self._literals = {line.format.literal.decode() for line in lines}
         others = [*((literal, re.escape(literal)) for literal in self._literals), ("\x1b", r"\x1b"), ("\r", r"\r+$")]
         scans = [Scan(LineFormat("", "", literal.encode(), regex, {}), once=True) for literal, regex in others]
         self._scanner = Scanner([*(reader.scan for reader in self._readers), *scans])
@@ -182,8 +182,8 @@ class UserScanner:
         columns = {name: column[order] for name, column in columns.items()}
         row = columns.pop("row")
         columns["offset"] = rows.line_start[row] + (block.offset - block.begin)
-        counts = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
-        part = Part.of(block, columns, matchers, **counts)
+        seen = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
+        part = Part.of(block, columns, matchers, **seen)
         return Read(
             part,
             rows.line[row],
