@@ -231,6 +231,20 @@ def test_what_is_wrong_with_a_format_is_said_with_its_file_and_its_name(
     assert says in error.value.message
 
 
+def test_kinds_of_lines_are_as_many_as_the_scanner_takes(tmp_path: Path) -> None:
+    def table(number: int) -> str:
+        line = f'literal = "l{number:02}"\nregex = "l{number:02} (?P<size>[0-9]+)"\nkind = "ALLOC"\nsamples = ["l{number:02} 7"]\n'
+        return '[[format]]\nname = "many"\n' + line
+
+    path = tmp_path / "many.toml"
+    path.write_text("".join(map(table, range(50))))
+    log = read(tmp_path, path, "".join(f"l{number:02} {number}\n" for number in range(60)))
+    assert log.size.tolist() == list(range(50))
+    path.write_text("".join(map(table, range(51))))
+    with pytest.raises(UsageError, match="more than 50 kinds"):
+        memlens.formats(formats=path)
+
+
 def test_a_file_of_formats_that_is_missing_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         user_formats(tmp_path / "none.toml")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from memlens.native import load
 from memlens.scanner.lines import line_start_before
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ def in_order(
         work: Reads a block; called by several threads.  The block's buffer is used again when it is done.
         size: Bytes to read of a plain file, by position; what is written to it afterwards is not read.  0 for what can only be read from front
             to back: then this thread reads, and decompresses, ahead of the others.
-        threads: As many work; ``None`` is one a processor, four at most.
+        threads: As many work; ``None`` is one a processor, four at most, and one alone without the compiled scanner: then they would take
+            turns.
     """
     blocks = Blocks(stream)
     spans: Iterator[Callable[[], Block]]
@@ -154,7 +156,7 @@ def in_order(
         blocks.pool.give_back(block)
         return result
 
-    most = min(processors(), _MOST_THREADS) if threads is None else threads
+    most = threads or (min(processors(), _MOST_THREADS) if load("memlens.scanner._scan") else 1)
     waiting: deque[Future[Result]] = deque()
     pool: ThreadPoolExecutor | None = None
     first = next(spans, None)

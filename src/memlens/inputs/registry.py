@@ -1,6 +1,6 @@
 """The formats of inputs: the built-in ones, those of installed packages, those of users, and which of them an input has.
 
-A format is told by the first bytes of the input, uncompressed, and never by the name of a file.  Text in which nothing else is
+A format is recognised by the first bytes of the input, uncompressed, and never by the name of a file.  Text in which nothing else is
 recognised is read as a log of Paddle.
 """
 
@@ -62,7 +62,7 @@ class Recognised:
 
     Attributes:
         format: The format.
-        why: What told, in words.
+        why: By what it was recognised, in words.
         asked: It was asked for and not looked for.
         unread: What it looks like that no format reads; of text and of what is read as text only where no event was found.
     """
@@ -232,7 +232,7 @@ class RecognisedInput:
     Attributes:
         path: The input as it was named.
         format: The name of its format; ``None`` where no reader can read it.
-        why: What told, in words.
+        why: By what it was recognised, in words.
         compression: ``gzip``, ``zstd``, ``xz``, ``bzip2`` or ``""``.
         looks_like: What it looks like that memlens does not read, or ``""``.
         hint: How to get something that memlens reads, or ``""``.

@@ -20,20 +20,13 @@ _Where = TypeVar("_Where")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(?:::[^\s]+)?://")
 #: What to install for a scheme, where the name does not say it.
 _DRIVERS = {
-    "s3": "s3fs",
-    "s3a": "s3fs",
-    "gs": "gcsfs",
-    "gcs": "gcsfs",
-    "hdfs": "pyarrow",
-    "http": "aiohttp",
-    "https": "aiohttp",
-    "abfs": "adlfs",
-    "abfss": "adlfs",
-    "az": "adlfs",
-    "oss": "ossfs",
-    "oci": "ocifs",
-    "sftp": "paramiko",
-    "ssh": "paramiko",
+    scheme: package
+    for line in (
+        *("s3fs: s3 s3a", "gcsfs: gs gcs", "pyarrow: hdfs", "aiohttp: http https"),
+        *("adlfs: abfs abfss az", "ossfs: oss", "ocifs: oci", "paramiko: sftp ssh"),
+    )
+    for package, schemes in [line.split(": ")]
+    for scheme in schemes.split()
 }
 _STATUS_REFUSED = frozenset({401, 403})
 

@@ -27,8 +27,8 @@ from memlens.facts import Facts, Kind, OutOfMemory
 from memlens.inputs.builder import SAMPLES, Builder, Part, Text
 from memlens.inputs.input_format import InputFormat, Request
 from memlens.scanner.formats import LineFormat, Sample
-from memlens.scanner.scan import Rows, Scan, Scanner
-from memlens.windows.patterns import Matcher, anchors_in_block
+from memlens.scanner.scan import Scan, Scanner
+from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -164,26 +164,22 @@ def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool) ->
     }
     wrong = np.flatnonzero(looks & ~good)
     wrong = wrong[np.unique(rows.line[wrong], return_index=True)[1]]
-    part = Part(
+
+    def texts(some: NDArray[np.int64]) -> list[Text]:
+        places = zip(rows.line_start[some].tolist(), rows.line[some].tolist(), strict=True)
+        return [Text.of(block, start, line) for start, line in places]
+
+    part = Part.of(
+        block,
         {name: column[events] for name, column in columns.items()},
-        offset=block.offset,
-        size=block.end - block.begin,
+        matchers,
         lines=rows.lines,
-        ends_mid_line=bool(block.data[block.end - 1] != ord("\n")),
-        cut=block.cut,
         line=rows.line[events] if numbered else None,
         malformed=len(wrong),
-        samples=[_text(block, rows, row) for row in wrong[:SAMPLES].tolist()],
-        anchors=[anchors_in_block(matcher, block.text, block.offset, 0) for matcher in matchers],
+        samples=texts(wrong[:SAMPLES]),
     )
-    failed = np.flatnonzero(good & (kind < 0))[:_MOST_FAILURES].tolist()
-    return _Read(part, [(_text(block, rows, row), int(size[row])) for row in failed])
-
-
-def _text(block: Block, rows: Rows, row: int) -> Text:
-    start = int(rows.line_start[row])
-    text = block.data[start : min(start + _SHOWN, block.end)].tobytes().partition(b"\n")[0].rstrip(b"\r")
-    return Text(start - block.begin + block.offset, int(rows.line[row]), text)
+    failed = np.flatnonzero(good & (kind < 0))[:_MOST_FAILURES]
+    return _Read(part, list(zip(texts(failed), size[failed].tolist(), strict=True)))
 
 
 def _read(source: FileSource, request: Request) -> list[EventLog]:

@@ -23,8 +23,9 @@ __all__ = [
     "captures",
     "groups_of",
     "longest_text",
+    "looks_within_lines",
     "parse",
-    "runs",
+    "runs_of",
 ]
 
 #: Of the parser of ``re``: an operation and its argument.
@@ -63,7 +64,7 @@ def parse(regex: bytes) -> tuple[list[Item], dict[str, int]]:
         re.error: It is none.
         NotImplementedError: It has flags (``(?i)``).
     """
-    tree = importlib.import_module("re._parser").parse(regex)
+    tree = _tree(regex)
     if int(tree.state.flags):
         raise NotImplementedError("flags")
     return list(tree), dict(tree.state.groupdict)
@@ -71,7 +72,12 @@ def parse(regex: bytes) -> tuple[list[Item], dict[str, int]]:
 
 def can_be_empty(regex: bytes) -> bool:
     """Whether an expression may match no text at all."""
-    return bool(importlib.import_module("re._parser").parse(regex).getwidth()[0] == 0)
+    return bool(_tree(regex).getwidth()[0] == 0)
+
+
+@lru_cache(maxsize=64)
+def _tree(regex: bytes) -> Any:
+    return importlib.import_module("re._parser").parse(regex)
 
 
 def byte_set(item: Item) -> int | None:
@@ -108,7 +114,7 @@ def _category(name: str) -> int:
     return ALL_BYTES & ~found if "_NOT_" in name else found
 
 
-def runs(items: Sequence[Item]) -> list[bytes]:
+def runs_of(items: Sequence[Item]) -> list[bytes]:
     """Texts that stand in every match of a sequence."""
     found = [b""]
     for operation, argument in items:
@@ -116,7 +122,7 @@ def runs(items: Sequence[Item]) -> list[bytes]:
         if name == "LITERAL":
             found[-1] += bytes([argument])
         elif name == "SUBPATTERN" and not argument[1] and not argument[2]:
-            first, *others = runs(list(argument[3]))
+            first, *others = runs_of(list(argument[3]))
             found[-1] += first
             found += others
         elif name != "AT":
@@ -125,12 +131,8 @@ def runs(items: Sequence[Item]) -> list[bytes]:
 
 
 def longest_text(regex: bytes) -> bytes:
-    """The longest text that is known to stand in every match; empty where none is."""
-    try:
-        items, _ = parse(regex)
-    except NotImplementedError:
-        return b""
-    return max(runs(items), key=len)
+    """The longest text that is known to stand in every match, in any case where case is ignored; empty where none is known."""
+    return max(runs_of(list(importlib.import_module("re._parser").parse(regex))), key=len)
 
 
 def groups_of(regex: bytes) -> tuple[Group, ...]:
@@ -260,3 +262,37 @@ def _item_paths(item: Item) -> list[_Path] | None:
     if operation in ("ASSERT", "ASSERT_NOT", "AT"):
         return [()]  # it takes no text
     return None
+
+
+def looks_within_lines(regex: bytes, literal: bytes) -> bool:
+    """Whether searching a text finds what searching its lines one by one does, of those lines that hold a literal."""
+    try:
+        items, _ = parse(regex)
+    except NotImplementedError:
+        return False
+    return literal in b"\n".join(runs_of(items)) and _within_lines(items)
+
+
+def _within_lines(items: Iterable[Item]) -> bool:
+    """Whether a line end can neither be matched nor be told from the end of a text."""
+    for item in items:
+        operation, argument, members = str(item[0]), item[1], byte_set(item)
+        if members is not None:
+            inner: list[Item] = []
+            if members >> ord("\n") & 1:
+                return False
+        elif operation == "SUBPATTERN":
+            inner = list(argument[3])
+        elif operation == "BRANCH":
+            inner = [of_branch for branch in argument[1] for of_branch in branch]
+        elif operation.endswith("_REPEAT"):
+            inner = list(argument[2])
+        elif operation in ("ASSERT", "ASSERT_NOT"):
+            inner = list(argument[1])
+        elif (operation, str(argument)) == ("AT", "AT_BOUNDARY"):
+            inner = []
+        else:
+            return False
+        if not _within_lines(inner):
+            return False
+    return True

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from memlens.scanner.expressions import Conversion, Group, can_be_empty, groups_of, parse
+from memlens.scanner.expressions import Conversion, Group, can_be_empty, groups_of, looks_within_lines, parse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +29,8 @@ ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 WINDOW = 400
 _MOST = (1 << 63) - 1
 _MOST_BITS = (1 << 64) - 1
+#: Where a literal stands more often than once in so many bytes, its lines are not looked for one by one.
+_CROWDED = 500
 _LONGEST = (1 << 23) - 1
 #: Columns of rows before the values.
 ROW = 5
@@ -63,7 +66,7 @@ class Scan:
         Raises:
             ValueError: The expression has no such group, or may match the empty text, or the literal holds a line end.
         """
-        regex = self.format.pattern.pattern
+        regex = self.format.regex.encode()
         if can_be_empty(regex):
             raise ValueError(f"{self.format.name}: the expression may match the empty text: {self.format.regex}")
         if b"\n" in self.format.literal:
@@ -116,16 +119,20 @@ class Header:
     """
 
     def __init__(self, form: LineFormat, values: Sequence[str]) -> None:
-        regex = form.pattern.pattern
+        regex = form.regex.encode()
         if can_be_empty(regex):
             raise ValueError(f"{form.name}: the expression may match the empty text: {form.regex}")
         self.regex = b"(?:" + regex + rb")\Z"
-        self.pattern = re.compile(self.regex)
         self.groups = _named(groups_of(regex), tuple(values), form.name)
         texts = [group.name for group in self.groups if group.conversion is Conversion.TEXT]
         if texts:
             raise ValueError(f"{form.name}: {texts[0]} is text, and a header gives numbers alone")
         self.last = _last_byte(regex)
+
+    @cached_property
+    def pattern(self) -> re.Pattern[bytes]:
+        """The expression, with the end of the text after it."""
+        return re.compile(self.regex)
 
     def before(self, text: bytes) -> re.Match[bytes] | None:
         """The header that ends right at the end of ``text``, colours ignored."""
@@ -208,12 +215,21 @@ class PlainScanner:
         self.width = max(map(len, groups), default=0)
         self.header_width = 0 if header is None else len(header.groups)
 
+    @cached_property
+    def _at_once(self) -> list[bool]:
+        """Of each scan whether a text may be searched without looking for its lines."""
+        return [looks_within_lines(scan.format.pattern.pattern, scan.format.literal) for scan in self._scans]
+
     def scan(self, block: NDArray[np.uint8], begin: int, end: int) -> Rows:
         """All rows of ``block[begin:end]``, which is whole lines."""
         text = block[begin:end].tobytes()
         columns = [np.empty((ROW + self.width + self.header_width, 0), np.int64)]
         for index, scan in enumerate(self._scans):
-            columns.append(self.rows_of(index, text, begin, lines_with(text, scan.format.literal)))
+            literal = scan.format.literal
+            if self._at_once[index] and text.count(literal) * _CROWDED > len(text):
+                columns.append(self._rows_at_once(index, text, begin))
+            else:
+                columns.append(self.rows_of(index, text, begin, lines_with(text, literal)))
         return self.finish(np.concatenate(columns, 1), text, begin)
 
     def last_header(self, block: NDArray[np.uint8], begin: int, end: int) -> NDArray[np.int64] | None:
@@ -233,11 +249,24 @@ class PlainScanner:
                 found.append((begin + low, match))
                 if scan.once:
                     break
+        rows = self._rows(index, found)
+        rows[3] = [low for low, _ in found]
+        return rows
+
+    def _rows_at_once(self, index: int, text: bytes, begin: int) -> NDArray[np.int64]:
+        """The same for a whole text that is searched without looking for its lines first."""
+        scan = self._scans[index]
+        rows = self._rows(index, [(begin, match) for match in scan.format.pattern.finditer(text)])
+        line_starts = np.append(0, np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1) + begin
+        rows[3] = line_starts[np.searchsorted(line_starts, rows[1], "right") - 1]
+        return rows[:, np.unique(rows[3], return_index=True)[1]] if scan.once else rows
+
+    def _rows(self, index: int, found: Sequence[tuple[int, re.Match[bytes]]]) -> NDArray[np.int64]:
+        """Rows of matches in texts that begin where is given, without what tells of their lines."""
         rows = np.full((ROW + self.width + self.header_width, len(found)), -1, np.int64)
         if found:
             rows[0] = index
-            rows[3] = [low for low, _ in found]
-            rows[1:3] = np.array([match.span() for _, match in found]).T + rows[3]
+            rows[1:3] = np.array([match.span() for _, match in found]).T + [low for low, _ in found]
             for column, group in enumerate(self._groups[index], ROW):
                 rows[column] = _values(found, group)
         return rows

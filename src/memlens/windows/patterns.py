@@ -147,7 +147,13 @@ class Matcher:
         # It may match the empty text, or be no UTF-8: no format does and is.
         with suppress(ValueError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            form = LineFormat("anchor", "", longest_text(regex), regex.decode(), {})
+            text = longest_text(regex)
+            if pattern.compiled.flags & re.IGNORECASE:
+                regex = b"".join(
+                    b"[%c%c]" % (c, c ^ 0x20) if bytes([c]).isalpha() else re.escape(bytes([c])) for c in text
+                )
+                text = b""
+            form = LineFormat("anchor", "", text, regex.decode(), {})
             self._scanner = Scanner([Scan(form, once=True, values=())])
 
     def find(self, block: NDArray[np.uint8]) -> list[Match]:
@@ -171,19 +177,16 @@ class Matcher:
             text = _LINE_ENDS.sub(b"", _ESCAPES.sub(b"", text))
             rows = self._scanner.scan(np.frombuffer(text, np.uint8), 0, len(text))
             starts = np.concatenate(([0], np.flatnonzero(block == ord("\n")) + 1))[rows.line]
-        return [
-            Match(start, line, self._name(text, clean_start))
-            for start, line, clean_start in zip(
-                starts.tolist(), rows.line.tolist(), rows.line_start.tolist(), strict=True
-            )
-        ]
+        found = zip(starts.tolist(), rows.line.tolist(), rows.line_start.tolist(), strict=True)
+        named = ((start, line, self._name(text, clean_start)) for start, line, clean_start in found)
+        return [Match(start, line, name) for start, line, name in named if name is not None]
 
-    def _name(self, text: bytes, start: int) -> str:
-        """The name that a line of clean text gives."""
+    def _name(self, text: bytes, start: int) -> str | None:
+        """The name that a line of clean text gives; ``None`` where the scanner looked for less than the pattern."""
         if not self.pattern.regex:
             return self.pattern.text
         end = text.find(b"\n", start)
-        return self.pattern.name_in(text[start : None if end < 0 else end]) or ""
+        return self.pattern.name_in(text[start : None if end < 0 else end])
 
     def _line_by_line(self, text: bytes) -> list[Match]:
         """The same without a scanner."""

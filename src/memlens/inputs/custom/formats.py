@@ -29,6 +29,7 @@ _KEYS = frozenset(
     | {"samples", "traps"}
 )
 _MOST_BYTES = 1 << 22
+_MOST_KINDS = 50
 
 
 def user_formats(path: str | Path | None = None, taken: Collection[str] = ()) -> tuple[InputFormat, ...]:
@@ -122,6 +123,10 @@ def _format(where: str, name: str, tables: Sequence[Mapping[str, Any]]) -> Input
 
     if not _NAME.match(name):
         raise _no_name(where, name)
+    if len(tables) > _MOST_KINDS:
+        raise UsageError(
+            f"{where}: format {name!r} has more than {_MOST_KINDS} kinds of lines", "Join some in one regex."
+        )
     lines = tuple(_line(_Table(where, name, table)) for table in tables)
     _check(where, name, lines)
     summary = next((str(table["summary"]) for table in tables if table.get("summary")), "a format of your own")

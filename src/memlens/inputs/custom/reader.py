@@ -16,7 +16,7 @@ from memlens.inputs.custom.columns import LineReader, name_number, thread_number
 from memlens.inputs.custom.lines import LONGEST, Found, TextError, UserLine
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.scan import Scan, Scanner
-from memlens.windows.patterns import Matcher, anchors_in_block
+from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -137,7 +137,7 @@ class UserScanner:
             self._readers = [LineReader.of(line) for line in lines]
         except ValueError:  # an expression that matches the empty text: every line with a literal is read by itself
             self._readers = []
-        self._literals = {line.format.literal.decode("utf-8", "surrogateescape") for line in lines}
+        self._literals = {line.format.literal.decode() for line in lines}
         others = [*((literal, re.escape(literal)) for literal in self._literals), ("\x1b", r"\x1b"), ("\r", r"\r+$")]
         scans = [Scan(LineFormat("", "", literal.encode(), regex, {}), once=True) for literal, regex in others]
         self._scanner = Scanner([*(reader.scan for reader in self._readers), *scans])
@@ -170,8 +170,7 @@ class UserScanner:
             try:
                 said = self._look(line)
             except TextError:
-                offset = start - block.begin + block.offset
-                malformed.append(Text(offset, int(rows.line[row]), line[:_SHOWN].rstrip(b"\r")))
+                malformed.append(Text.of(block, start, int(rows.line[row])))
                 continue
             if said is not None:
                 odd.append(_numbers(row, said, threads, owners))
@@ -183,17 +182,8 @@ class UserScanner:
         columns = {name: column[order] for name, column in columns.items()}
         row = columns.pop("row")
         columns["offset"] = rows.line_start[row] + (block.offset - block.begin)
-        part = Part(
-            columns,
-            offset=block.offset,
-            size=block.end - block.begin,
-            lines=rows.lines,
-            ends_mid_line=bool(data[block.end - 1] != ord("\n")),
-            cut=block.cut,
-            malformed=len(malformed),
-            samples=malformed[:SAMPLES],
-            anchors=[anchors_in_block(matcher, block.text, block.offset, 0) for matcher in matchers],
-        )
+        seen = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
+        part = Part.of(block, columns, matchers, **seen)
         return Read(
             part,
             rows.line[row],
