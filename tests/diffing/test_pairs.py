@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.diffing.window_pairs import WindowPairs, longest_common, pair_windows
+from memlens.diffing.window_order import longest_common
+from memlens.diffing.window_pairs import WindowPairs, pair_windows
 from memlens.errors import AnchorError
 from memlens.events import EventLog
 from memlens.facts import Facts

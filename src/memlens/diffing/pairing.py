@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.diffing.order import Ordered, in_order
+from memlens.analyzers.fates import opening_allocs
 from memlens.diffing.sequences import Blocks, Keys, nth_with_nth
+from memlens.diffing.threads import Ordered, align_windows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.windows.windows import Window
+
     Ints = NDArray[np.int64]
 
-__all__ = ["Match", "match", "match_unordered", "unpaired"]
+__all__ = ["Match", "match", "match_opening", "unpaired"]
 
 #: Blocks of unequal fate pair out of order across so many pairs at most, as neighbours do that changed places.  Farther away, a
 #: held block that is new and a temporary that is gone would be taken for one block (``benchmarks/injection.py`` measures both) …
@@ -80,10 +83,10 @@ def match(base: Blocks, head: Blocks, *, threads: bool = False) -> Match:
     Args:
         base: Base's blocks.
         head: Head's blocks.
-        threads: Both logs tell threads apart; see :func:`memlens.diffing.order.in_order`.
+        threads: Both logs tell threads apart; see :func:`memlens.diffing.threads.align_windows`.
     """
     keys = Keys.of(base, head)
-    ordered = in_order(base, head, keys, threads=threads)
+    ordered = align_windows(base, head, keys, threads=threads)
     ordered = replace(ordered, partner=_exchanged(base, head, keys, ordered))
     partner = ordered.partner.copy()
     same_fate = _with_fate(_numbers(base, head, keys), base, head)
@@ -95,15 +98,53 @@ def match(base: Blocks, head: Blocks, *, threads: bool = False) -> Match:
     return Match(base, head, keys, ordered, partner)
 
 
-def match_unordered(base: Blocks, head: Blocks) -> Match:
-    """Pair blocks that come in no order, window by window: by owner and key, by key, by size; fates equal, then whatever the fates."""
-    keys = Keys.of(base, head)
-    partner = np.full(len(base), -1, np.int64)
-    whatever_fate, windows = _numbers(base, head, keys), (base.window, head.window)
-    for numbers in (*_with_fate(whatever_fate, base, head), *whatever_fate):
+def match_opening(base: Sequence[Window], head: Sequence[Window]) -> Match:
+    """Pair the opening blocks of window pairs of which both windows begin with their inputs; other windows have none here.
+
+    Such blocks come in no order of their own (by address, as a rule), so there is nothing to align: they pair by owner and key, by key,
+    by size; fates equal, then whatever the fates.
+
+    Args:
+        base: Windows of base; not empty.
+        head: Windows of head, as many.
+    """
+    begin = np.array(
+        [
+            one.lo == one.log.facts.opening and two.lo == two.log.facts.opening
+            for one, two in zip(base, head, strict=True)
+        ]
+    )
+    of_base, of_head = _opening(base, begin), _opening(head, begin)
+    keys = Keys.of(of_base, of_head)
+    partner = np.full(len(of_base), -1, np.int64)
+    whatever_fate, windows = _numbers(of_base, of_head, keys), (of_base.window, of_head.window)
+    for numbers in (*_with_fate(whatever_fate, of_base, of_head), *whatever_fate):
         _pair_off(windows, numbers, partner)
-    nothing = np.zeros(len(base.starts) - 1, np.int64)
-    return Match(base, head, keys, Ordered(np.full(len(base), -1, np.int64), nothing, {}, nothing, windows), partner)
+    nothing = np.zeros(len(begin), np.int64)
+    return Match(of_base, of_head, keys, Ordered(np.full(len(of_base), -1), nothing, {}, nothing, windows), partner)
+
+
+def _opening(windows: Sequence[Window], begin: NDArray[np.bool_]) -> Blocks:
+    """The opening blocks of those windows of one log that begin with their input."""
+    log = windows[0].log
+    allocs = opening_allocs(log)
+    event = np.tile(allocs, np.count_nonzero(begin))
+    free = log.lifetimes.partner[event].astype(np.int64)
+    ends = np.repeat(np.array([window.hi for window in windows], np.int64)[begin], len(allocs))
+    nothing = np.zeros(len(event), np.uint64)
+    return Blocks(
+        log,
+        np.concatenate(([0], np.cumsum(begin * len(allocs)))).astype(np.int64),
+        event,
+        event,
+        free,
+        (free < 0) | (free >= ends),
+        log.size[event],
+        np.full(len(event), -1, np.int32) if log.owner is None else log.owner[event],
+        nothing,
+        nothing,
+        nothing,
+    )
 
 
 def unpaired(partner: Ints, heads: int) -> Ints:

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from memlens.analyzers.result import Later
 from memlens.diffing.anchor_discovery import common_family
 from memlens.diffing.compare import compare
-from memlens.diffing.devices import joined, pair_devices, with_device
 from memlens.diffing.factor import common_factor
 from memlens.diffing.findings import repeated_in
-from memlens.diffing.renumbered import pair_by_name_or_work
 from memlens.diffing.result import Diff, RunSide, WindowDiff
-from memlens.diffing.window_pairs import WindowPairs
+from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
 from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import Kind as EventKind
-from memlens.inputs.reading import Reading, check_alike
+from memlens.inputs.reading import Reading, check_alike, device_label, without_cpu
 from memlens.options import Cut, ReadAs, as_list
 from memlens.windows.windows import Window, judged, suspect_anchors
 
 if TYPE_CHECKING:
+    from memlens.diffing.finding import Repeated
     from memlens.events import EventLog
     from memlens.inputs.reading import Input
 
@@ -132,11 +131,16 @@ def diff(
         logs, left_out = _read_both((base, head), cuts, owners, strict, progress, how)
         found = [_cut_both(pair, cuts, look=not given and not whole) for pair in logs]
         if len(found) > 1:
-            found = [windows.with_devices() for windows in found]
+            found = [windows._replace(pairs=windows.pairs.changed(_with_device)) for windows in found]
     diffs = [_compared(windows, given, by, context, top, min_size, open_windows) for windows in found]
     if len(diffs) == 1 and not left_out:
         return diffs[0]
-    return joined(diffs, left_out)
+    return _joined(diffs, left_out)
+
+
+def _with_device(window: Window) -> Window:
+    """A window whose name tells the device."""
+    return replace(window, name=f"{window.name} {device_label(window.log)}")
 
 
 def _compared(
@@ -153,7 +157,7 @@ def _compared(
     compared = {
         fate: compare(*zip(*some, strict=True), context=context, factor=factor) for fate, some in chosen.items() if some
     }
-    windows = {fate: iter(of.windows) for fate, of in compared.items()}
+    windows = {fate: iter(of) for fate, (of, _) in compared.items()}
     return Diff(
         _side(found.logs[0], sides[0], found.pairs.only_base),
         _side(found.logs[1], sides[1], found.pairs.only_head),
@@ -161,7 +165,7 @@ def _compared(
         found.by,
         found.by is not None and by is None,
         (*_notes(found.logs, sides, given or found.by is not None), *_pairing_notes(found, fates, open_windows)),
-        Later(repeated_in, compared[True].runs) if found.by is not None else (),
+        Later(repeated_in, compared[True][1]) if found.by is not None else (),
         None if factor is None else factor.value,
         top,
         min_size,
@@ -202,26 +206,15 @@ def diff_windows(pairs: Sequence[tuple[Window, Window]], *, context: int = 3) ->
     """
     if not pairs:
         return []
-    return list(compare([base for base, _ in pairs], [head for _, head in pairs], context=context).windows)
+    return list(compare([base for base, _ in pairs], [head for _, head in pairs], context=context)[0])
 
 
-@dataclass(frozen=True)
-class _Windows:
+class _Windows(NamedTuple):
     """The windows to compare, of which logs, and what cut a series of them."""
 
     pairs: WindowPairs
     logs: tuple[EventLog, EventLog]
     by: str | None = None
-
-    def with_devices(self) -> _Windows:
-        """The same, with names that tell the device."""
-        pairs = WindowPairs(
-            tuple((with_device(base), with_device(head)) for base, head in self.pairs.pairs),
-            tuple(map(with_device, self.pairs.only_base)),
-            tuple(map(with_device, self.pairs.only_head)),
-            self.pairs.by_work,
-        )
-        return _Windows(pairs, self.logs, self.by)
 
 
 def _read_both(
@@ -243,7 +236,7 @@ def _read_both(
     same = inputs[0] is inputs[1] or (
         all(isinstance(given, (str, Path)) for given in inputs) and str(inputs[0]) == str(inputs[1])
     )
-    return pair_devices(first, first if same else reading.read_all(inputs[1]))
+    return _pair_devices(first, first if same else reading.read_all(inputs[1]))
 
 
 def _cut_both(logs: tuple[EventLog, EventLog], cuts: Sequence[Cut], *, look: bool) -> _Windows:
@@ -310,3 +303,85 @@ def _notes(logs: tuple[EventLog, EventLog], sides: Sequence[Sequence[Window]], c
             here = logs[known.index(True)].source.name
             notes.append(f"only {here} has {what}, so allocations were paired without them")
     return tuple(notes)
+
+
+def _pair_devices(
+    base: Sequence[EventLog], head: Sequence[EventLog]
+) -> tuple[list[tuple[EventLog, EventLog]], list[str]]:
+    """Pair the logs of two inputs by the number of their device; two single ones pair whatever theirs are, and so do two single GPUs.
+
+    Returns:
+        The pairs, by rising number, and what is left out, in words.
+
+    Raises:
+        UsageError: No device is in both.
+    """
+    if len(base) == len(head) == 1:
+        return [(base[0], head[0])], []
+    ours, theirs = ({log.device: log for log in logs} for logs in (base, head))
+    pairs = [(log, theirs[number]) for number, log in ours.items() if number in theirs]
+    (gpu, *more), (other, *others) = (without_cpu(logs)[0] for logs in (base, head))
+    if not more and not others and gpu.device != other.device and -1 not in (gpu.device, other.device):
+        pairs.append((gpu, other))  # of two ranks, say
+    if not pairs:
+        listed = [f"{logs[0].source.name} has {', '.join(map(device_label, logs))}" for logs in (base, head)]
+        raise UsageError(
+            f"no device is in both runs: {'; '.join(listed)}",
+            "Cut them with memlens.read(…, device=N) and compare the logs.",
+        )
+    notes = [
+        f"{log.source.name}: {device_label(log)} has no partner in the other run, and is left out"
+        for side, logs in enumerate((base, head))
+        for log in logs
+        if all(pair[side] is not log for pair in pairs)
+    ]
+    return pairs, notes
+
+
+def _joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
+    """The comparisons of several devices as one.
+
+    Args:
+        diffs: One a device; their windows' names tell the devices.
+        notes: What to doubt beside what each of them says.
+    """
+    first = diffs[0]
+    one_factor = len({diff.factor for diff in diffs}) == 1
+    factors = [
+        f"{diff.windows[0].name}: nearly all sizes of head are those of base times {diff.factor}, which is taken out"
+        for diff in diffs
+        if diff.factor is not None and not one_factor
+    ]
+    return replace(
+        first,
+        base=_joined_side([diff.base for diff in diffs]),
+        head=_joined_side([diff.head for diff in diffs]),
+        windows=tuple(window for diff in diffs for window in diff.windows),
+        notes=(*notes, *dict.fromkeys(note for diff in diffs for note in diff.notes), *factors),
+        factor=first.factor if one_factor else None,
+        repeated=Later(_repeated, diffs),
+        paired_by_work=any(diff.paired_by_work for diff in diffs),
+    )
+
+
+def _repeated(diffs: Sequence[Diff]) -> tuple[Repeated, ...]:
+    return tuple(sorted((row for diff in diffs for row in diff.repeated), key=lambda row: row.weight, reverse=True))
+
+
+def _joined_side(sides: Sequence[RunSide]) -> RunSide:
+    """One run of several devices: sums of counts, and what is said of any of them once."""
+    trusts = [side.trust for side in sides]
+    lines, size = max(trust.lines for trust in trusts), max(trust.bytes for trust in trusts)
+    counts = {spec.name for spec in fields(trusts[0]) if spec.type == "int"} - {"lines", "bytes", "threads"}
+    trust = replace(
+        trusts[0],
+        ok=all(trust.ok for trust in trusts),
+        doubts=tuple(dict.fromkeys(doubt for trust in trusts for doubt in trust.doubts)),
+        notes=tuple(dict.fromkeys(note for trust in trusts for note in trust.notes)),
+        ooms=tuple(oom for trust in trusts for oom in trust.ooms),
+        lines=lines,
+        bytes=size,
+        **{name: sum(getattr(trust, name) for trust in trusts) for name in counts},
+    )
+    unpaired = tuple(name for side in sides for name in side.unpaired)
+    return RunSide(sides[0].path, trust, sum(side.windows for side in sides), unpaired)

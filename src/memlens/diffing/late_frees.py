@@ -57,10 +57,6 @@ class Frees:
     base_to_end: Flags
     head_to_end: Flags
 
-    def late_frees(self, found: Match) -> Ints:
-        """How many pairs of each window are freed much later in one run."""
-        return found.base.sums(self.late != 0)
-
 
 def judge_frees(found: Match) -> tuple[Match, Frees]:
     """Look at when both runs free the blocks that they free in their windows.
