@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Time memlens as whole processes, cold start included, beside a plain script and grep, in one interleaved run.
+"""Time memlens as whole processes, cold start included, beside a plain script, grep and a bare compiled scan, in one interleaved run.
 
 See README.md beside this file.  Prints and judges; it never fails on a slow machine.
 """
@@ -7,17 +7,19 @@ See README.md beside this file.  Prints and judges; it never fails on a slow mac
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
+import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -35,6 +37,16 @@ class Log:
     path: Path
     size: int
     events: int
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The commands that are measured, each without the log."""
+
+    memlens: list[str]
+    baseline: list[str]
+    limit: list[str]
+    beside: dict[str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -89,42 +101,6 @@ def timed(command: Sequence[str]) -> Timing:
     return Timing(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * scale)
 
 
-def peak_of_all_processes(command: Sequence[str]) -> int:
-    """Run one command once more, untimed, and give the peak memory in bytes of it and its workers together.
-
-    Every few milliseconds the proportional shares (Pss: what workers share with their parent counts once) of all processes
-    of its session are added up.  0 where the system has no ``/proc`` to look at.
-    """
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    reader = threading.Thread(target=process.communicate)  # an output that nobody reads would stop it
-    reader.start()
-    peak = 0
-    while reader.is_alive():
-        peak = max(peak, sum(map(share_of, processes_of_session(process.pid))))
-        time.sleep(0.005)
-    reader.join()
-    return peak
-
-
-def processes_of_session(session: int) -> Iterator[Path]:
-    """The folders in ``/proc`` of a session's processes."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, ValueError, IndexError):  # it may end while it is looked at
-            if int((folder / "stat").read_text().rpartition(")")[2].split()[3]) == session:
-                yield folder
-
-
-def share_of(folder: Path) -> int:
-    """The proportional share of memory, in bytes, of one process."""
-    with suppress(OSError):
-        for line in (folder / "smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    return 0
-
-
 def output_of(command: Sequence[str]) -> str:
     """What one command says on stdout.
 
@@ -164,6 +140,80 @@ def events_per_anchor(maker: Path, folder: Path, megabytes: int, noise: str) -> 
     return max(1, int(sample.events * megabytes / WINDOWS))
 
 
+def make_snapshot(data: Path, folder: Path) -> Path:
+    """A PyTorch snapshot of 113 MB: a real one, a hundred times, by the script of the shared folder."""
+    path = folder / "snapshot-100.pickle"
+    if not path.exists():
+        real = data / "torch/snapshots/medium_1024_inference.pickle"
+        output_of([sys.executable, str(data / "torch/tile_snapshot.py"), str(real), str(path), "--times", "100"])
+    return path
+
+
+def make_trace(data: Path, folder: Path) -> Path:
+    """A Kineto trace of 122 MB: the events of a real one again and again, each time later."""
+    path = folder / "trace-122.json"
+    if not path.exists():
+        with gzip.open(data / "torch/kineto/transformer_6l_26steps.json.gz", "rt") as file:
+            trace = json.load(file)
+        events = trace["traceEvents"]
+        end = max((event["ts"] + event.get("dur", 0) for event in events if "ts" in event), default=0)
+        texts, size, turn = [], 0, 0
+        while size < 122 * MB:
+            moved = [event | {"ts": event["ts"] + turn * end} if "ts" in event else event for event in events]
+            texts.append(",\n".join(json.dumps(event, indent=1) for event in moved))
+            size += len(texts[-1])
+            turn += 1
+        rest = json.dumps({key: value for key, value in trace.items() if key != "traceEvents"})
+        with path.open("w") as file:
+            file.write(rest[:-1] + ', "traceEvents": [\n' + ",\n".join(texts) + "\n]}")
+    return path
+
+
+def make_rows(data: Path, folder: Path) -> Path:
+    """A log of RMM of 96 MB: the rows of a real one again and again."""
+    path = folder / "rmm-96.csv"
+    if not path.exists():
+        with gzip.open(data / "rmm/rmm_log_large.dev0.csv.gz", "rb") as file:
+            head, _, rows = file.read().partition(b"\n")
+        with path.open("wb") as out:
+            out.write(head + b"\n")
+            while out.tell() < 96 * MB:
+                out.write(rows)
+    return path
+
+
+FORMAT = """[[format]]
+name = "pool"
+literal = "pool: "
+regex = 'pool: (?P<kind>take|give) (?P<size>[0-9]+) at (?P<addr>0x[0-9a-f]+)'
+alloc = ["take"]
+free = ["give"]
+samples = ["pool: take 512 at 0x7f01"]
+"""
+
+
+def make_own(folder: Path) -> tuple[Path, Path]:
+    """A log of 96 MB in a format of a user's own, and the file that describes it."""
+    path, form = folder / "own-96.log", folder / "own.toml"
+    form.write_text(FORMAT)
+    if not path.exists():
+        chance, size, address = random.Random(1), 0, 0x7F0000000000  # noqa: S311 - nothing secret
+        live: list[tuple[int, int]] = []
+        lines: list[str] = []
+        while size < 96 * MB:
+            if live and chance.random() < 0.49:
+                block, at = live.pop(chance.randrange(len(live)))
+                lines.append(f"[worker 3] 2026-01-01 pool: give {block} at {at:#x} and so on\n")
+            else:
+                block = 512 * chance.randrange(1, 1000)
+                live.append((block, address))
+                lines.append(f"[worker 3] 2026-01-01 pool: take {block} at {address:#x} and so on\n")
+                address += block
+            size += len(lines[-1])
+        path.write_text("".join(lines))
+    return path, form
+
+
 def table(times: dict[str, list[Timing]]) -> str:
     """A row a command: median, smallest and largest wall time, median processor time, largest peak memory."""
     rows = [f"  {'command':<34}{'wall s':>8}{'(min':>9} … {'max)':<8}{'cpu s':>8}{'peak MB':>10}"]
@@ -194,42 +244,74 @@ def figures_agree(memlens: list[str], baseline: list[str], log: Log) -> str:
     return f"THE FIGURES DIFFER: {ours} against {plain}"
 
 
-def measure(log: Log, memlens: list[str], baseline: list[str], repeat: int) -> None:
-    """Time the three programs on one log and print the table and the targets."""
-    analyze = [*memlens, "analyze", str(log.path)]
+def measure(log: Log, chosen: argparse.Namespace, tools: Tools) -> None:
+    """Time the programs on one log and print the table and the targets."""
+    analyze = [*tools.memlens, "analyze", str(log.path)]
+    grep = "LC_ALL=C grep -cE"
     commands = {
         "memlens analyze": analyze,
-        "baseline.py": [*baseline, str(log.path)],
-        "LC_ALL=C grep -cE": ["grep", "-cE", EVENT, str(log.path)],
+        "baseline.py": [*tools.baseline, str(log.path)],
+        grep: ["grep", "-cE", EVENT, str(log.path)],
+        "memlens analyze, MEMLENS_PURE=1": ["env", "MEMLENS_PURE=1", *analyze],
     }
-    if log.name == "dense":
+    commands |= {name: [*command, "analyze", str(log.path)] for name, command in tools.beside.items()}
+    dense = log.name == "dense"
+    if dense:
         commands["memlens analyze --by"] = [*analyze, "--by", r"START SOT_CALL_(\d+)"]
-    print(f"\n{log.name}: {log.size / MB:,.0f} MB, {log.events:,} events, {figures_agree(memlens, baseline, log)}")
+    agree = figures_agree(tools.memlens, tools.baseline, log)
+    print(f"\n{log.name}: {log.size / MB:,.0f} MB, {log.events:,} events, {agree}")
     timed(["cat", str(log.path)])  # warm page cache for all
-    times = interleaved(commands, repeat)
-    for name, command in commands.items():  # memory of workers too, measured apart: looking costs time
-        if name.startswith("memlens"):
-            together = peak_of_all_processes(command)
-            times[name] = [replace(run, peak=max(run.peak, together)) for run in times[name]]
+    times = interleaved(commands, chosen.repeat)
     print(table(times))
+    floors = [output_of([*tools.limit, str(log.path)]) for _ in range(chosen.repeat)]
+    floor = median(sum(float(part) for part in re.findall(r"([0-9.]+) s", said)) for said in floors)
+    print(f"  {'the floor, limit.py: scan and pairs':<34}{floor:>8.3f}")
     ours, peak = wall(times, "memlens analyze"), max(run.peak for run in times["memlens analyze"]) / MB
-    factor = 8 if log.name == "dense" else 12
+    large = log.size > 1100 * MB
+    factor = 14 if dense else 11
+    bound = (1.0 if large else 1.3) if dense else (1.2 if large else 2.0)
     targets = [
         Target("baseline.py / memlens", wall(times, "baseline.py") / ours, factor, "x", high=True),
-        Target("memlens / grep", ours / wall(times, "LC_ALL=C grep -cE"), 1.0, "x", words="no slower is the goal"),
+        Target("memlens / grep", ours / wall(times, grep), bound, "x"),
+        Target("the floor / grep", floor / wall(times, grep), bound, "x", words="what a bare scan does"),
+        Target(
+            "pure / baseline.py", wall(times, "memlens analyze, MEMLENS_PURE=1") / wall(times, "baseline.py"), 3, "x"
+        ),
     ]
-    if log.name == "dense":
+    if dense:
         half = log.size / 2 / MB
         targets += [
             Target("peak memory", peak, half, " MB", words=f"below half of the file, {half:,.0f} MB"),
             Target(f"--by with {WINDOWS:,} windows / uncut", wall(times, "memlens analyze --by") / ours, 1.3, "x"),
         ]
     else:
-        bound = 150 + 40 * log.events / MB
-        targets.append(
-            Target("peak memory", peak, bound, " MB", words=f"below 150 MB + 40 B an event, {bound:,.0f} MB")
-        )
+        most = 150 + 40 * log.events / MB
+        targets.append(Target("peak memory", peak, most, " MB", words=f"below 150 MB + 40 B an event, {most:,.0f} MB"))
     print("\n".join(target.row() for target in targets))
+
+
+def measure_formats(chosen: argparse.Namespace, tools: Tools) -> None:
+    """Time ``memlens analyze`` on a large input of each other format."""
+    data, folder = chosen.bench.parent / "data", chosen.cache
+    with ProcessPoolExecutor(1) as apart:  # what a measured process is forked from counts as its memory
+        snapshot, trace, rows = (apart.submit(make, data, folder) for make in (make_snapshot, make_trace, make_rows))
+        own, form = apart.submit(make_own, folder).result()
+    inputs = {
+        "snapshot, 113 MB": ([str(snapshot.result())], 1.3, 130.0),
+        "Kineto trace, 122 MB": ([str(trace.result())], 1.2, 120.0),
+        "RMM, 96 MB": ([str(rows.result())], 1.5, None),
+        "a format of one's own, 96 MB": ([str(own), "--formats", str(form)], 1.5, None),
+    }
+    commands = {name: [*tools.memlens, "analyze", *words] for name, (words, _, _) in inputs.items()}
+    for other, command in tools.beside.items():
+        commands |= {f"{other}: {name}": [*command, "analyze", *words] for name, (words, _, _) in inputs.items()}
+    print("\nother formats")
+    times = interleaved(commands, chosen.repeat)
+    print(table(times))
+    for name, (_, seconds, most) in inputs.items():
+        print(Target(name, wall(times, name), seconds, " s").row())
+        if most is not None:
+            print(Target(f"{name}: memory", max(run.peak for run in times[name]) / MB, most, " MB").row())
 
 
 def measure_help(memlens: list[str], repeat: int) -> None:
@@ -250,8 +332,10 @@ def arguments() -> argparse.Namespace:
     """What was asked for on the command line."""
     shared = Path(os.environ.get("MEMLENS_SHARED", ROOT.parent / "shared"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", help="dense, sparse, help; all of them by default")
-    parser.add_argument("--megabytes", type=int, default=1600, help="size of each log in MiB (%(default)s)")
+    parser.add_argument("what", nargs="*", help="dense, sparse, formats, help; all of them by default")
+    parser.add_argument(
+        "--megabytes", type=int, nargs="+", default=[256, 512, 1200], help="sizes of the logs in MiB (%(default)s)"
+    )
     parser.add_argument("--repeat", type=int, default=3, help="repetitions of each command (%(default)s)")
     parser.add_argument(
         "--cache",
@@ -260,13 +344,16 @@ def arguments() -> argparse.Namespace:
         help="folder for the logs, kept for the next run (%(default)s)",
     )
     parser.add_argument(
-        "--bench", type=Path, default=shared / "bench", help="folder of make_log.py and baseline.py (%(default)s)"
+        "--bench", type=Path, default=shared / "bench", help="folder of make_log.py, baseline.py, limit/ (%(default)s)"
     )
     parser.add_argument("--memlens", help="the command to measure; by default the one beside this interpreter")
+    parser.add_argument(
+        "--beside", metavar="COMMAND", help="another memlens, an older one say, to measure in the same run"
+    )
     chosen = parser.parse_args()
-    if unknown := set(chosen.what) - {"dense", "sparse", "help"}:
+    if unknown := set(chosen.what) - {"dense", "sparse", "formats", "help"}:
         parser.error(f"nothing to measure called {', '.join(sorted(unknown))}")
-    for name in ("make_log.py", "baseline.py"):
+    for name in ("make_log.py", "baseline.py", "limit/limit.py"):
         if not (chosen.bench / name).is_file():
             parser.error(f"there is no {name} in {chosen.bench}; name its folder with --bench")
     return chosen
@@ -276,21 +363,28 @@ def main() -> None:
     """Make the logs, measure, print."""
     chosen = arguments()
     chosen.cache.mkdir(parents=True, exist_ok=True)
-    maker, baseline = chosen.bench / "make_log.py", [sys.executable, str(chosen.bench / "baseline.py")]
-    memlens = chosen.memlens.split() if chosen.memlens else installed_memlens()
-    what = chosen.what or ["dense", "sparse", "help"]
-    print(
-        f"{' '.join(memlens)}, {chosen.repeat} repetitions, {os.cpu_count()} processors, Python {sys.version.split()[0]}"
+    maker = chosen.bench / "make_log.py"
+    tools = Tools(
+        chosen.memlens.split() if chosen.memlens else installed_memlens(),
+        [sys.executable, str(chosen.bench / "baseline.py")],
+        [sys.executable, str(chosen.bench / "limit/limit.py")],
+        {"beside": chosen.beside.split()} if chosen.beside else {},
     )
-    if shutil.disk_usage(chosen.cache).free < 3 * chosen.megabytes << 20:
+    what = chosen.what or ["dense", "sparse", "formats", "help"]
+    print(
+        f"{' '.join(tools.memlens)}, {chosen.repeat} repetitions, {os.cpu_count()} processors, Python {sys.version.split()[0]}"
+    )
+    if shutil.disk_usage(chosen.cache).free < 3 * sum(chosen.megabytes) << 20:
         print(f"note: little room left in {chosen.cache}", file=sys.stderr)
     for name, noise in (("dense", "0"), ("sparse", "0.95")):
-        if name in what:
-            apart = events_per_anchor(maker, chosen.cache, chosen.megabytes, noise) if name == "dense" else 20_000
-            log = make_log(maker, chosen.cache, name, chosen.megabytes, ["--noise", noise, "--calls", str(apart)])
-            measure(log, memlens, baseline, chosen.repeat)
+        for megabytes in chosen.megabytes if name in what else ():
+            apart = events_per_anchor(maker, chosen.cache, megabytes, noise) if name == "dense" else 20_000
+            log = make_log(maker, chosen.cache, name, megabytes, ["--noise", noise, "--calls", str(apart)])
+            measure(log, chosen, tools)
+    if "formats" in what:
+        measure_formats(chosen, tools)
     if "help" in what:
-        measure_help(memlens, chosen.repeat)
+        measure_help(tools.memlens, chosen.repeat)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,26 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+#: A minute's look at everything: each verb, each input format, the README's examples.  ``-m smoke`` runs these alone.
+SMOKE = frozenset(
+    {
+        "cli/test_main.py",
+        "docs/test_examples.py",
+        "docs/test_readme.py",
+        "end_to_end/test_traps.py",
+        "inputs/test_inputs.py",
+        "test_analyzing.py",
+        "test_lifetimes.py",
+    }
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the smoke tests."""
+    tests = ROOT / "tests"
+    for item in items:
+        if item.path.is_relative_to(tests) and item.path.relative_to(tests).as_posix() in SMOKE:
+            item.add_marker("smoke")
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +46,13 @@ def shared() -> Path:
 def examples() -> Path:
     """The logs that come with the project."""
     return ROOT / "examples" / "logs"
+
+
+@pytest.fixture(scope="session")
+def rounds() -> Callable[[int], range]:
+    """The rounds of a fuzz test: as many as it asks for, or ``MEMLENS_ROUNDS`` times as many in a night's run."""
+    factor = int(os.environ.get("MEMLENS_ROUNDS", "1"))
+    return lambda count: range(count * factor)
 
 
 @pytest.fixture

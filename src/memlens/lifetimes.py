@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens import columns
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
 
-__all__ = ["Lifetimes", "Pairing", "pair"]
-
-#: Events paired at once: the sort of one batch stays in the cache.
-_BATCH = 1 << 17
+__all__ = ["Lifetimes", "pair"]
 
 
 @dataclass(frozen=True, eq=False)
 class Lifetimes:
-    """Who ends whom.
+    """Which FREE ends which ALLOC.
 
     A FREE ends the newest ALLOC of its address, if nothing has ended that one yet; else it is an unknown free.  An ALLOC of an address that is still live is a
     *double alloc*: the older ALLOC is left without a FREE (its Free line was lost, or another process wrote it).
@@ -35,82 +34,8 @@ class Lifetimes:
     double_allocs: NDArray[np.int64]
 
 
-class Pairing:
-    """A fold that pairs events batch by batch; its state is the blocks that are live.
-
-    Attributes:
-        live_addr: Addresses of the live blocks, uint64.
-        live_event: Indices of their ALLOCs, int64, in the same order.
-    """
-
-    def __init__(self) -> None:
-        self.live_addr = np.zeros(0, np.uint64)
-        self.live_event = np.zeros(0, np.int64)
-
-    def feed(
-        self, free: NDArray[np.bool_], addr: NDArray[np.uint64], event: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Take the next events, ALLOCs and FREEs only, in file order.
-
-        Args:
-            free: Whether each is a FREE.
-            addr: Addresses, uint64.
-            event: Indices in the log, int64.
-
-        Returns:
-            ``(allocs, frees, doubles)``, int64: indices of the pairs that these events complete, and of the double allocs.
-        """
-        known = len(self.live_addr)
-        addr = np.concatenate((self.live_addr, addr))
-        event = np.concatenate((self.live_event, event))
-        free = np.concatenate((np.zeros(known, np.bool_), free))
-        order = _order_by_address(addr)
-        addr, event, free = addr[order], event[order], free[order]
-        same = addr[1:] == addr[:-1]  # the next event in this order is of the same address
-        after_alloc = same & ~free[:-1]
-        ends = np.flatnonzero(after_alloc & free[1:])
-        doubles = np.flatnonzero(after_alloc & ~free[1:]) + 1
-        last = np.concatenate((~same, np.ones(min(len(addr), 1), np.bool_)))
-        live = np.flatnonzero(last & ~free)
-        self.live_addr, self.live_event = addr[live], event[live]
-        return event[ends], event[ends + 1], event[doubles]
-
-
-def _order_by_address(addr: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The order that sorts by address and, within one address, keeps the order given."""
-    if not len(addr):
-        return np.zeros(0, np.int64)
-    # Addresses and positions fit into one word as a rule: blocks are aligned and lie in one stretch.  Sorting such words
-    # is several times faster than a stable argsort.
-    place_bits = int(len(addr) - 1).bit_length()
-    low = addr.min()
-    spread = addr - low
-    used = int(np.bitwise_or.reduce(spread))
-    trailing = (used & -used).bit_length() - 1 if used else 0
-    if used.bit_length() - trailing + place_bits > 64:
-        return addr.argsort(kind="stable")
-    spread >>= np.uint64(trailing)
-    spread <<= np.uint64(place_bits)
-    spread |= np.arange(len(addr), dtype=np.uint64)
-    spread.sort()
-    places: NDArray[np.int64] = (spread & np.uint64((1 << place_bits) - 1)).view(np.int64)
-    return places
-
-
 def pair(log: EventLog) -> Lifetimes:
-    """Pair a log's ALLOC and FREE events, in one pass over batches; none where its lines have no addresses."""
-    partner: NDArray[np.int32] | NDArray[np.int64] = (
-        np.full(len(log), -1, np.int32) if len(log) < 1 << 31 else np.full(len(log), -1, np.int64)
-    )
+    """Pair a log's ALLOC and FREE events; none where its lines have no addresses."""
     if not log.facts.addresses:
-        return Lifetimes(partner, np.zeros(0, np.int64))
-    doubles: list[NDArray[np.int64]] = []
-    pairing = Pairing()
-    for lo in range(0, len(log), _BATCH):
-        kind = log.kind[lo : lo + _BATCH]
-        block = np.flatnonzero(kind <= 1)  # ALLOC and FREE; the rest are chunks
-        allocs, frees, more = pairing.feed(kind[block] == 1, log.addr[lo : lo + _BATCH][block], block + lo)
-        partner[allocs] = frees
-        partner[frees] = allocs
-        doubles.append(more)
-    return Lifetimes(partner, np.sort(np.concatenate(doubles)) if doubles else np.zeros(0, np.int64))
+        return Lifetimes(np.full(len(log), -1, np.int32), np.zeros(0, np.int64))
+    return Lifetimes(*columns.pair(log.kind, log.addr))

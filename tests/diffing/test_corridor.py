@@ -6,11 +6,11 @@ from exact_alignment import Born, exact_cost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memlens.diffing import corridor as corridors
+from memlens.columns import Symbols
+from memlens.diffing import tables
 from memlens.diffing.align import align
-from memlens.diffing.bounds import unordered_costs_of
-from memlens.diffing.corridor import Corridor
-from memlens.diffing.lanes import Problem, Symbols, savings, solve
+from memlens.diffing.costs import alone, savings
+from memlens.diffing.tables import Corridor, Problem, solve, unordered_costs_of
 
 SIZES = (0, 1, 3, 7, 256)
 _ENTRY = st.tuples(st.integers(0, len(SIZES) - 1), st.booleans(), st.integers(0, 2))
@@ -30,8 +30,8 @@ def cost_of(rows: Symbols, columns: Symbols, pairs: tuple[np.ndarray, np.ndarray
     assert (rows.key[left] == columns.key[right]).all()
     assert (np.diff(left) > 0).all()
     assert (np.diff(right) > 0).all()
-    alone = rows.alone(np.arange(len(rows))).sum() + columns.alone(np.arange(len(columns))).sum()
-    return int(alone - savings(rows, columns, left, right).sum())
+    unpaired = alone(rows).sum() + alone(columns).sum()
+    return int(unpaired - savings(rows, columns, left, right).sum())
 
 
 def cheapest(rows: Symbols, columns: Symbols) -> int:
@@ -79,9 +79,9 @@ def test_no_alignment_costs_less_than_its_bound(
     problem = whole(rows, columns)
     unordered = int(unordered_costs_of(rows, columns, problem)[1].sum())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corridors, "_STRETCH", stretch)
-        patch.setattr(corridors, "_CELLS_OF_BOUND", cells)
-        assert unordered <= corridors.least_cost(rows, columns, problem, least + more) <= least
+        patch.setattr(tables, "_STRETCH", stretch)
+        patch.setattr(tables, "_CELLS_OF_BOUND", cells)
+        assert unordered <= tables.least_cost(rows, columns, problem, least + more) <= least
 
 
 def jittered(seed: int, allocs: int, share: float) -> tuple[Symbols, Symbols]:
@@ -109,7 +109,7 @@ def test_a_long_run_whose_neighbours_changed_places_is_aligned_exactly(seed: int
 
 def test_where_the_corridor_is_too_wide_to_be_solved_the_bound_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
     base, head = jittered(4, 6000, 0.2)
-    monkeypatch.setattr(corridors, "_CELLS", 0)
+    monkeypatch.setattr(tables, "_CELLS", 0)
     edges = np.array([0, len(base)]), np.array([0, len(head)])
     found = align(base, head, *edges, cells=1 << 21)
     left = np.flatnonzero(found.partner >= 0)

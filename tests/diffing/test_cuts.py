@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from memlens.diffing import corridor
-from memlens.diffing.align import align
-from memlens.diffing.cuts import cut
-from memlens.diffing.lanes import Problem, Symbols
-from memlens.diffing.seams import around_cuts
+from memlens.columns import Symbols
+from memlens.diffing import tables
+from memlens.diffing.align import align, around_cuts
+from memlens.diffing.seeds import cut
+from memlens.diffing.tables import Problem
 
 SIZES = np.random.default_rng(7).integers(1, 4000, 60) * 256
 
@@ -46,7 +46,7 @@ def both(base: Symbols, head: Symbols, cells: int) -> tuple[int, int, int]:
     edges = np.array([0, len(base)]), np.array([0, len(head)])
     whole = align(base, head, *edges)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corridor, "_CELLS", 0)  # what the pieces give, and not what can be found once they are known
+        patch.setattr(tables, "_CELLS", 0)  # what the pieces give, and not what can be found once they are known
         pieces = align(base, head, *edges, cells=cells)
     assert not whole.inexact
     return saved(base, head, whole.partner), saved(base, head, pieces.partner), pieces.inexact[0].pieces

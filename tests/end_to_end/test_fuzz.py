@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,12 +14,12 @@ from texts import mutate, read_packed
 
 from memlens.analyzers import get
 from memlens.cli import group
-from memlens.errors import MemlensError
+from memlens.errors import AnchorError, MemlensError
 from memlens.events import EventLog, Kind
 from memlens.inputs.paddle.reader import read
 
-#: Seconds that one log is damaged over and over.
-SECONDS = 4.0
+#: How often one log is damaged; a night has more of them (``rounds``).
+ROUNDS = 40
 LOGS = (
     "05_oom_331.log",
     "09_torn_4procs_unbuffered_331.log.gz",
@@ -28,8 +28,12 @@ LOGS = (
 )
 
 
-def check_identities(log: EventLog) -> None:
-    windows = (*log.windows(r"^(?:START|STEP|EPOCH) ?\S*"), log.whole)
+def check_identities(log: EventLog) -> int:
+    """Check a log and its windows; how many windows there were."""
+    try:
+        windows = (*log.windows(r"START|STEP|EPOCH|Free [0-9]*[26] bytes"), log.whole)
+    except AnchorError:  # none of them is in this piece
+        windows = (log.window(), log.whole)
     remaining, peak, stats, unmatched = (
         get(name).many(windows) for name in ("remaining", "peak", "stats", "unmatched")
     )
@@ -44,24 +48,26 @@ def check_identities(log: EventLog) -> None:
     assert max(p.peak_bytes for p in peak[:-1]) <= peak[-1].peak_bytes
     whole = log.trust
     assert (whole.allocs, whole.frees) == tuple(int((log.kind == kind).sum()) for kind in (Kind.ALLOC, Kind.FREE))
+    return len(windows)
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_damaged_real_logs_give_figures_that_agree_with_each_other(shared: Path, name: str) -> None:
+def test_damaged_real_logs_give_figures_that_agree_with_each_other(
+    shared: Path, rounds: Callable[[int], range], name: str
+) -> None:
     text = read_packed(shared / "data/paddle" / name)
     chance = random.Random(name)
-    end = time.monotonic() + SECONDS
-    rounds = 0
-    while rounds < 3 or time.monotonic() < end:
+    checked = 0
+    for _ in (turns := rounds(ROUNDS)):
         at = chance.randrange(max(len(text) - 80_000, 1))
         damaged = mutate(text[at : at + chance.randrange(1000, 80_000)], chance)
         try:
             log = read(io.BytesIO(damaged), columns=("time_us", "thread"))
-            check_identities(log.without_cache(source=memory(damaged)))
         except MemlensError as error:
             assert error.message
-        rounds += 1
-    assert rounds >= 3
+            continue
+        checked += check_identities(log.without_cache(source=memory(damaged))) > 2
+    assert checked > len(turns) / 2  # most pieces still hold events and anchors, or nothing was checked
 
 
 def memory(text: bytes) -> object:
@@ -71,12 +77,14 @@ def memory(text: bytes) -> object:
 
 
 @pytest.mark.parametrize("name", LOGS[:3])
-def test_the_command_line_answers_damaged_logs_without_a_traceback(shared: Path, tmp_path: Path, name: str) -> None:
+def test_the_command_line_answers_damaged_logs_without_a_traceback(
+    shared: Path, rounds: Callable[[int], range], tmp_path: Path, name: str
+) -> None:
     text = read_packed(shared / "data/paddle" / name)
     chance = random.Random(name)
     path = tmp_path / "damaged.log"
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
+    answered = 0
+    for _ in (turns := rounds(ROUNDS)):
         at = chance.randrange(max(len(text) - 60_000, 1))
         path.write_bytes(mutate(text[at : at + 60_000], chance))
         form = chance.choice(["table", "json", "csv", "markdown"])
@@ -87,5 +95,7 @@ def test_the_command_line_answers_damaged_logs_without_a_traceback(shared: Path,
         assert done.exit_code in (0, 1), done.output
         if done.exception is not None and not isinstance(done.exception, (MemlensError, SystemExit)):
             raise done.exception
+        answered += done.exit_code == 0
         if form == "json" and done.exit_code == 0:
             json.loads(done.stdout)
+    assert answered > len(turns) / 4  # a start that does not come, or not twice, is an error

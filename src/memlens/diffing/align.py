@@ -8,23 +8,27 @@ Three things are done before a table is filled, none of which can make the align
 * The two sequences of a pair are put in an order that does not depend on which is base, so that turning the comparison round
   gives the same pairs.
 
-Tables that would be too large are cut into pieces first (:mod:`memlens.diffing.cuts`), and the result says so.
+Tables that would be too large are cut into pieces first (:mod:`memlens.diffing.seeds`), and the result says so.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.diffing.corridor import Corridor, least_cost
-from memlens.diffing.cuts import Cutting, cut
-from memlens.diffing.lanes import Problem, Symbols, mix, savings, solve
-from memlens.diffing.seams import around_cuts
+from memlens.columns import mix
+from memlens.diffing.costs import alone, in_bytes, savings
+from memlens.diffing.result import Approximation
+from memlens.diffing.seeds import Cutting, cut
+from memlens.diffing.tables import Corridor, Problem, least_cost, solve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from memlens.columns import Symbols
 
     Ints = NDArray[np.int64]
 
@@ -33,8 +37,10 @@ __all__ = ["EXACT_CELLS", "Alignment", "Inexact", "align"]
 #: Tables of up to so many cells are solved as a whole, however many there are …
 EXACT_CELLS = 1 << 21
 #: … and larger ones as long as no more than this is spent on all of them.
-_CELLS_OF_ONE = 1 << 26
+_CELLS_OF_ONE = 1 << 28
 _CELLS_OF_ALL = 1 << 31
+#: Rows on each side of a cut that are aligned again.
+_REACH = 256
 #: How often ends are paired and lonely keys taken out by turns; each turn may bring out more of the other.
 _TURNS = 4
 
@@ -58,6 +64,10 @@ class Inexact:
     def times(self, unit: int) -> Inexact:
         """The same with the excess in a smaller unit."""
         return replace(self, excess=self.excess * unit)
+
+    def approximation(self) -> Approximation:
+        """The same as a result; the excess is in half bytes."""
+        return Approximation(self.entries, self.pieces, self.blind, in_bytes(self.excess))
 
     def plus(self, other: Inexact | None) -> Inexact:
         """Two parts of one window together."""
@@ -171,8 +181,8 @@ def _refine(
     del again, stretches, pairs
     paired = np.flatnonzero(own >= 0)
     left, right = problem.rows[paired], problem.columns[own[paired]]
-    alone = int(rows.alone(problem.rows).sum() + columns.alone(problem.columns).sum())
-    cost = alone - int(savings(rows, columns, left, right).sum())
+    unpaired = int(alone(rows, problem.rows).sum() + alone(columns, problem.columns).sum())
+    cost = unpaired - int(savings(rows, columns, left, right).sum())
     corridor = Corridor.of(rows, columns, problem, cost)
     inexact = None
     if corridor.solvable:
@@ -186,6 +196,36 @@ def _refine(
     else:
         partner[left] = right
     return inexact
+
+
+def around_cuts(problem: Problem, pieces: Sequence[Problem], partner: Ints, limit: int) -> list[Problem]:
+    """The stretches around the cuts of a problem; no two of them share a row or a column.
+
+    A cut may go between two neighbours that changed places, and then neither side can pair them.  The stretch around a cut begins and ends
+    where the alignment that was found goes through, so aligning it exactly can only make the whole cheaper.
+
+    Args:
+        problem: What was cut.
+        pieces: Into what.
+        partner: For each row of the problem the place of its partner among the problem's columns, -1 for none, int64.
+        limit: Cells of the largest stretch.
+    """
+    rows, columns = problem.rows, problem.columns
+    edges = np.searchsorted(rows, np.array([piece.rows[0] for piece in pieces], np.int64))
+    middles = (edges[1:] + np.append(edges[2:], len(rows))) // 2
+    first = np.maximum(edges[1:] - _REACH, np.append(0, middles[:-1]))
+    last = np.minimum(edges[1:] + _REACH, middles)
+    # Up to which column a stretch may reach: the first one that a later row pairs with.
+    following = np.append(np.where(partner >= 0, partner, len(columns)), len(columns))
+    following = np.minimum.accumulate(following[::-1])[::-1]
+    passed = np.append(0, np.maximum.accumulate(partner) + 1)
+    stretches, free = [], 0
+    for top, bottom in zip(first.tolist(), last.tolist(), strict=True):
+        stretch = Problem(rows[top:bottom], columns[max(int(passed[top]), free) : following[bottom]])
+        free = int(following[bottom])
+        if 0 < stretch.cells <= limit:
+            stretches.append(stretch)
+    return stretches
 
 
 def _own(problem: Problem, left: Ints, right: Ints) -> Ints:

@@ -9,13 +9,13 @@ import numpy as np
 
 from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
-from memlens.diffing.bounds import approximation, in_bytes
+from memlens.diffing.blocks import gather_windows, owner_names, tell_threads_apart
+from memlens.diffing.costs import in_bytes
 from memlens.diffing.differences import Items, Levels, PairsAtPeaks, collect, levels, peak_terms, remaining_terms
 from memlens.diffing.findings import Runs, findings_of
 from memlens.diffing.late_frees import Frees, judge_frees
 from memlens.diffing.pairing import Match, match, match_opening
 from memlens.diffing.result import PeakAccount, RemainingAccount, WindowDiff, WindowSide
-from memlens.diffing.sequences import gather_windows, owner_names, tell_threads_apart
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,7 +68,9 @@ def compare(
         peak = {**peak_terms(allocs, pairs, opening, *here), "factor_bytes": left_out[1][part]}
         accounts = zip(_by_window(remaining), _by_window(peak), strict=True)
         for number, (figures, account) in enumerate(zip(_by_window(_figures(allocs, frees)), accounts, strict=True)):
-            figures |= {"cost_bytes": in_bytes(figures["cost_bytes"]), "approximation": approximation(allocs, number)}
+            inexact = allocs.ordered.inexact.get(number)
+            figures["cost_bytes"] = in_bytes(figures["cost_bytes"])
+            figures["approximation"] = inexact and inexact.approximation()
             rows.append({**figures, "remaining": RemainingAccount(**account[0]), "peak": PeakAccount(**account[1])})
     runs = Runs(
         base[0].log,

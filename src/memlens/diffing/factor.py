@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.diffing.lanes import mix
+from memlens.columns import mix
 from memlens.facts import Kind
 
 if TYPE_CHECKING:

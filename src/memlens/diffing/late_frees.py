@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens.diffing.blocks import nth_with_nth
 from memlens.diffing.pairing import unpaired
-from memlens.diffing.sequences import nth_with_nth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.diffing.blocks import Blocks
     from memlens.diffing.pairing import Match
-    from memlens.diffing.sequences import Blocks
 
     Ints = NDArray[np.int64]
     Flags = NDArray[np.bool_]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.analyzers.fates import opening_allocs
-from memlens.diffing.sequences import Blocks, Keys, nth_with_nth
+from memlens.diffing.blocks import Blocks, Keys, nth_with_nth
 from memlens.diffing.threads import Ordered, align_windows
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from memlens.columns import Symbols, mix
 from memlens.diffing.align import Inexact, align
-from memlens.diffing.bounds import unordered_costs
-from memlens.diffing.lanes import Symbols, mix, savings
-from memlens.diffing.sequences import as_symbols, nth_with_nth
+from memlens.diffing.blocks import as_symbols, nth_with_nth, unordered_costs
+from memlens.diffing.costs import ALONE, PAIRED, savings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.diffing.sequences import Blocks, Keys
+    from memlens.diffing.blocks import Blocks, Keys
 
     Flags = NDArray[np.bool_]
     Ints = NDArray[np.int64]
@@ -149,12 +149,12 @@ def _joined(
 
 def _half_costs(base: Blocks, head: Blocks, partner: Ints) -> Ints:
     """What the alignment of each window costs, in half bytes."""
-    alone = np.where(base.held, 2, 1) * base.size
-    paired = partner >= 0
-    alone[paired] = np.where(base.held[paired] == head.held[partner[paired]], 0, 2 * base.size[paired])
-    of_head = np.where(head.held, 2, 1) * head.size
+    fates = base.held.astype(np.intp), head.held.astype(np.intp)
+    of_base, of_head = ALONE[fates[0]] * base.size, ALONE[fates[1]] * head.size
+    paired = np.flatnonzero(partner >= 0)
+    of_base[paired] = PAIRED[fates[0][paired], fates[1][partner[paired]]] * base.size[paired]
     of_head[partner[paired]] = 0
-    return base.sums(alone) + head.sums(of_head)
+    return base.sums(of_base) + head.sums(of_head)
 
 
 class _Programs(NamedTuple):

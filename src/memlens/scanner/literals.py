@@ -45,21 +45,13 @@ def required_literals(pattern: bytes) -> tuple[bytes, ...] | None:
         The texts, sorted, or ``None`` where no such texts are known (``\d+``, all of it with ignored case, …).
     """
     try:
-        parser = _parser()
-        tree = parser.parse(pattern)
+        tree = importlib.import_module("re._parser").parse(pattern)
         flags = int(tree.state.flags)
         part = _sequence(list(tree), flags, _NOTHING)
     except Exception:  # noqa: BLE001 - whatever a future parser does, the line-by-line way stays right
         return None
     best = _better(part.needed, part.exact or _NOTHING)
     return tuple(sorted(best)) if all(best) else None
-
-
-def _parser() -> Any:
-    try:
-        return importlib.import_module("re._parser")
-    except ImportError:  # Python 3.10
-        return importlib.import_module("sre_parse")
 
 
 def _better(one: Texts, other: Texts) -> Texts:

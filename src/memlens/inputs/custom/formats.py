@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -96,10 +95,7 @@ def _load(where: str, _changed: int, size: int, *, own: bool) -> tuple[InputForm
 
 
 def _tables(where: str, text: bytes, *, own: bool) -> Sequence[Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    import tomllib
 
     try:
         content: Any = tomllib.loads(text.decode("utf-8"))

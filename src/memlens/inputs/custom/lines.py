@@ -200,8 +200,8 @@ def _time_us(text: str, unit: str) -> int:
 
 
 def _iso_us(text: str) -> int:
-    from datetime import datetime, timedelta, timezone
+    from datetime import UTC, datetime, timedelta
 
     moment = datetime.fromisoformat(text.replace("Z", "+00:00").replace(",", "."))
-    since = moment - datetime(1970, 1, 1, tzinfo=timezone.utc if moment.tzinfo else None)
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC if moment.tzinfo else None)
     return max(since // timedelta(microseconds=1), -1)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memlens.columns import Symbols, mix
 from memlens.diffing.align import align
-from memlens.diffing.lanes import Problem, Symbols, mix, solve
+from memlens.diffing.tables import Problem, solve
 
 Entries = list[tuple[int, bool, int, int]]
 SIZES = (0, 1, 3, 256, 1 << 40)

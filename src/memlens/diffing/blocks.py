@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.analyzers.fates import until
-from memlens.diffing.lanes import Symbols, mix
+from memlens.columns import Symbols, mix
+from memlens.diffing.costs import unordered_cost
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ __all__ = [
     "owner_names",
     "owner_numbers",
     "tell_threads_apart",
+    "unordered_costs",
 ]
 
 #: Events before and after one that count as its surroundings.
@@ -298,6 +300,24 @@ def _marks(blocks: Blocks, owner: Ints) -> NDArray[np.uint64]:
     for place, mark in enumerate((blocks.before, blocks.after, blocks.life), 1):
         word |= (mark & low) << np.uint64(16 * place)
     return word
+
+
+def unordered_costs(keys: Keys, base: Blocks, head: Blocks) -> Ints:
+    """What no alignment of each window can cost less than, in half bytes, int64: the cost if order did not matter."""
+    numbers = len(keys.size) or 1
+    codes = [blocks.window * numbers + key for blocks, key in ((base, keys.base), (head, keys.head))]
+    kinds, kind = np.unique(np.concatenate(codes), return_inverse=True)
+    more = _fate_counts(kind[len(base) :], head.held, len(kinds)) - _fate_counts(
+        kind[: len(base)], base.held, len(kinds)
+    )
+    costs = np.zeros(len(base.starts) - 1, np.int64)
+    np.add.at(costs, kinds // numbers, keys.size[kinds % numbers] * unordered_cost(more))
+    return costs
+
+
+def _fate_counts(kind: Ints, held: NDArray[np.bool_], kinds: int) -> Ints:
+    """How many temporaries and held blocks of each kind there are, int64 (kinds, 2)."""
+    return np.bincount(kind * 2 + held, minlength=2 * kinds).reshape(kinds, 2)
 
 
 def nth_with_nth(left: Ints, right: Ints) -> tuple[Ints, Ints]:

@@ -1,0 +1,189 @@
+"""Cuts a pair of sequences that is too long to align as a whole into pieces that are not, where both run side by side.
+
+A *gram* is so many symbols in a row.  The rarest gram of each stretch of the rows, a *seed*, is looked for among the columns, and of the places
+found there one is taken for each seed, or none, so that places rise on both sides.  How much further on a place is in the columns than in the
+rows is its *offset*.  A change of offset means that so many symbols of one side have no partner, so the chain that wins is the one whose
+grams cover the most symbols, less what its offset changes.  Most programs repeat a step thousands of times, and then each gram is found in every step: nothing
+but the offset tells the steps apart.
+
+Where nothing tells a place the sequences are cut in proportion, which is *blind*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.columns import chain, mix
+from memlens.diffing.tables import Problem
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.columns import Symbols
+
+    Ints = NDArray[np.int64]
+    Words = NDArray[np.uint64]
+
+__all__ = ["Cutting", "cut"]
+
+#: Symbols in a gram, and whether their fates count too, the first choice first.  Where few sizes come again and again only the
+#: fates tell places apart, and it takes more of them.
+_GRAMS = ((16, False), (8, False), (4, False), (48, True), (24, True))
+#: Entries between two cuts, at least: pieces this long cost little, and a longer one is seldom better.
+_APART = 1024
+#: Seeds that are looked for at most.
+_SEEDS = 1 << 13
+#: Places in the columns that are kept for each, those nearest to where it would be if both sides had the same pace.
+_PLACES = 32
+#: A seed follows one of so many before it, or the best chain up to there.
+_BACK = 24
+#: A chain is trusted where the offset changes by no more than this share of the way from one seed to the next, or by so many.
+_DRIFT, _JITTER = 0.125, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Cutting:
+    """How a problem was cut.
+
+    Attributes:
+        pieces: The pieces that have entries on both sides.
+        entries: Entries of both sides that were dealt out to pieces.
+        blind: Of these, those in pieces that were cut in proportion.
+    """
+
+    pieces: tuple[Problem, ...]
+    entries: int
+    blind: int
+
+
+def cut(rows: Symbols, columns: Symbols, problem: Problem, limit: int) -> Cutting:
+    """Cut a problem into pieces of at most ``limit`` cells each.
+
+    Args:
+        rows: All symbols that the problem takes rows from.
+        columns: All symbols that the problem takes columns from.
+        problem: What is too large.
+        limit: Cells of the largest piece.
+    """
+    pieces: list[Problem] = []
+    blind = 0
+    waiting = [(problem, 0)]
+    while waiting:
+        piece, level = waiting.pop()
+        if not piece.cells:
+            continue
+        if piece.cells <= limit and piece is not problem:
+            pieces.append(piece)
+        elif level < len(_GRAMS):
+            parts = _split(rows, columns, piece, *_GRAMS[level])
+            # What could not be split is tried with shorter grams; what could is looked at again from the longest on.
+            waiting.extend((part, level + 1 if len(parts) == 1 else 0) for part in reversed(parts))
+        else:
+            pieces.extend(_in_proportion(piece, limit))
+            blind += len(piece.rows) + len(piece.columns)
+    return Cutting(tuple(pieces), len(problem.rows) + len(problem.columns), blind)
+
+
+def _split(rows: Symbols, columns: Symbols, problem: Problem, gram: int, fates: bool) -> list[Problem]:
+    """Split a problem where both sides say the same for a while; the problem itself where they do not."""
+    words = [_words(side, places, fates) for side, places in ((rows, problem.rows), (columns, problem.columns))]
+    # In the middle of a gram: to pair anything across a cut would give up half a gram of pairs.
+    return _pieces(problem, *_side_by_side(words[0], words[1], gram))
+
+
+def _words(symbols: Symbols, places: Ints, fates: bool) -> Words:
+    """What each entry says, with its fate or without."""
+    word = symbols.key[places].astype(np.uint64)
+    return (word << np.uint64(1)) | symbols.held[places] if fates else word
+
+
+def _pieces(problem: Problem, rows: Ints, columns: Ints) -> list[Problem]:
+    """The pieces between cuts at the given places of both sides, of which as many are used as lie well apart."""
+    # The first pair of each stretch of rows, and of these the first of each stretch of columns.
+    for side in (0, 1):
+        _, first = np.unique((rows, columns)[side] // _APART, return_index=True)
+        rows, columns = rows[first], columns[first]
+    inner = (rows > 0) | (columns > 0)
+    row_edges = [0, *rows[inner].tolist(), len(problem.rows)]
+    column_edges = [0, *columns[inner].tolist(), len(problem.columns)]
+    return [
+        Problem(problem.rows[a:b], problem.columns[c:d])
+        for a, b, c, d in zip(row_edges, row_edges[1:], column_edges, column_edges[1:], strict=False)
+    ]
+
+
+def _in_proportion(problem: Problem, limit: int) -> list[Problem]:
+    """Pieces of at most ``limit`` cells, each the same share of both sides."""
+    parts = 1
+    while -(-len(problem.rows) // parts) * -(-len(problem.columns) // parts) > limit:
+        parts += 1
+    rows, columns = (np.linspace(0, len(side), parts + 1).astype(np.int64) for side in (problem.rows, problem.columns))
+    found = [
+        Problem(problem.rows[a:b], problem.columns[c:d])
+        for a, b, c, d in zip(rows[:-1], rows[1:], columns[:-1], columns[1:], strict=True)
+    ]
+    return [piece for piece in found if piece.cells]
+
+
+def _side_by_side(rows: Words, columns: Words, gram: int) -> tuple[Ints, Ints]:
+    """Places where both sequences say the same, and go on doing so before and after.
+
+    Args:
+        rows: The symbols of one sequence, in one word each.
+        columns: Those of the other.
+        gram: Symbols in a gram.
+
+    Returns:
+        Places in the rows and in the columns, int64, both rising: the middles of grams.
+    """
+    if min(len(rows), len(columns)) < gram:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    # Stretches no shorter than a gram: one edit then takes one or two grams away, and the chain reaches over them.
+    stretch = max(-(-len(rows) // _SEEDS), gram)
+    at, places = _candidates(_grams(rows, gram), _grams(columns, gram), stretch, len(columns) / len(rows))
+    chosen = chain(at, places, gram, _BACK, len(columns) - len(rows))
+    first = np.flatnonzero(chosen >= 0)
+    at, found = at[first], places[first, chosen[first]]
+    sure = _steady(at, found)
+    return at[sure] + gram // 2, found[sure] + gram // 2
+
+
+def _grams(words: Words, gram: int) -> Words:
+    """The gram that begins at each place: a polynomial of its symbols modulo 2**64."""
+    words, grams = mix(words), np.zeros(len(words) - gram + 1, np.uint64)
+    for step in range(gram):
+        grams *= np.uint64(0x9E3779B97F4A7C15)
+        grams += words[step : step + len(grams)]
+    return mix(grams)
+
+
+def _candidates(rows: Words, columns: Words, stretch: int, pace: float) -> tuple[Ints, Ints]:
+    """The rarest gram of each stretch of the rows, and where it may stand in the columns: int64 (n,) and (n, places), -1 for none."""
+    order = np.argsort(columns, kind="stable")
+    kinds, begins, often = np.unique(columns[order], return_index=True, return_counts=True)
+    kind = np.minimum(np.searchsorted(kinds, rows), len(kinds) - 1)
+    count = np.where(kinds[kind] == rows, often[kind], np.iinfo(np.int64).max)
+    # The rarest of each stretch; of equally rare ones the first.
+    padded = np.full(-(-len(rows) // stretch) * stretch, np.iinfo(np.int64).max)
+    padded[: len(rows)] = count
+    at = padded.reshape(-1, stretch).argmin(axis=1) + np.arange(0, len(padded), stretch)
+    at = at[padded[at] < np.iinfo(np.int64).max]
+    # Of each gram's places, which rise, those nearest to the expected one.
+    lo, hi = begins[kind[at]], begins[kind[at]] + often[kind[at]]
+    ranked = np.repeat(np.arange(len(kinds)), often) * np.int64(len(columns) + 1) + order
+    middle = np.searchsorted(ranked, kind[at] * np.int64(len(columns) + 1) + (at * pace).astype(np.int64))
+    first = np.clip(middle - _PLACES // 2, lo, np.maximum(hi - _PLACES, lo))
+    chosen = first[:, None] + np.arange(_PLACES)
+    return at, np.where(chosen < hi[:, None], order[np.minimum(chosen, len(order) - 1)], -1)
+
+
+def _steady(at: Ints, found: Ints) -> Ints:
+    """Which grams of a chain have the offset of the ones before and after them, but for what a few edits change."""
+    if not len(at):
+        return at
+    way, change = np.diff(at), np.abs(np.diff(found - at))
+    linked = change <= np.maximum(_DRIFT * way, _JITTER)
+    return np.flatnonzero(np.concatenate(([True], linked)) & np.concatenate((linked, [True])))

@@ -1,0 +1,302 @@
+"""The compiled column helpers against their reference implementations."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memlens import columns
+from memlens.columns import Symbols
+
+native = pytest.mark.skipif(columns._native is None, reason="the compiled module was not built")
+
+#: Few addresses, so that they come again; neighbours and both ends of what 64 bits hold, so that they meet in the hash table.
+_KEYS = st.one_of(st.integers(0, 9), st.sampled_from([256, 512, 0x7F2B4C000000, 2**62, 2**63 - 1, -(2**63), -1]))
+_PAIR_ROWS = st.lists(st.tuples(st.integers(0, 3), _KEYS), max_size=80)
+_ROLE_ROWS = st.lists(st.tuples(st.integers(-1, 4), _KEYS), max_size=80)
+
+
+def two_columns(rows: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([row[0] for row in rows], np.int8), np.array([row[1] for row in rows], np.int64)
+
+
+@native
+@given(_PAIR_ROWS)
+@settings(deadline=None, max_examples=300)
+def test_pairing_compiled_gives_what_the_reference_gives(rows: list[tuple[int, int]]) -> None:
+    kind, addr = two_columns(rows)
+    for found, expected in zip(
+        columns.pair(kind, addr.view(np.uint64)), columns.reference_pair(kind, addr.view(np.uint64)), strict=True
+    ):
+        assert found.dtype == expected.dtype
+        assert found.tolist() == expected.tolist()
+
+
+@native
+@given(_ROLE_ROWS)
+@settings(deadline=None, max_examples=300)
+def test_the_latest_row_of_a_key_compiled_is_what_the_reference_gives(rows: list[tuple[int, int]]) -> None:
+    role, key = two_columns(rows)
+    found = columns.last_by_key(key, role)
+    assert found.tolist() == columns.reference_last_by_key(key, role).tolist()
+
+
+@native
+@pytest.mark.parametrize("stride", [1, 256, 1 << 20, 1 << 40])
+def test_many_live_keys_make_the_table_grow_and_none_is_lost(stride: int) -> None:
+    rng = np.random.default_rng(stride)
+    keys = rng.permutation(20_000).astype(np.int64) * stride
+    at = rng.permutation(20_000)
+    kind, addr = np.repeat(np.array([0, 1], np.int8), 20_000), np.concatenate([keys, keys[at]])
+    partner, doubles = columns.pair(kind, addr.view(np.uint64))
+    assert partner[20_000:].tolist() == at.tolist()
+    assert partner[at].tolist() == list(range(20_000, 40_000))
+    assert not len(doubles)
+    mixed = rng.integers(0, 2, 40_000).astype(np.int8)  # sets and clears in turn, in a table that is often half full
+    some = rng.integers(0, 3000, 40_000) * stride
+    assert [x.tolist() for x in columns.pair(mixed, some.view(np.uint64))] == [
+        x.tolist() for x in columns.reference_pair(mixed, some.view(np.uint64))
+    ]
+    role = rng.integers(0, 4, 40_000).astype(np.int8)
+    assert columns.last_by_key(some, role).tolist() == columns.reference_last_by_key(some, role).tolist()
+
+
+@pytest.mark.parametrize("find", [columns.last_by_key, columns.reference_last_by_key])
+def test_a_key_is_found_until_it_is_taken(find: object) -> None:
+    role, key = two_columns([(1, 7), (2, 7), (2, 8), (1, 7), (3, 7), (2, 7), (0, 7), (1, 8), (2, 8)])
+    assert callable(find)
+    assert find(key, role).tolist() == [-1, 0, -1, -1, 3, -1, -1, -1, 7]
+
+
+@given(_ROLE_ROWS, st.lists(st.integers(1, 20), max_size=8))
+def test_block_by_block_with_what_is_carried_the_same_rows_are_found(
+    rows: list[tuple[int, int]], cuts: list[int]
+) -> None:
+    role, key = two_columns(rows)
+    whole = columns.last_by_key(key, role)
+    edges = [edge for edge in (0, *accumulate(cuts)) if edge < len(rows)] + [len(rows)]
+    names = np.unique(key)
+    carried = np.zeros(0, np.int64)  # the rows whose keys are set, as indices of the whole
+    for lo, hi in pairwise(edges):
+        origin = np.concatenate([carried, np.arange(lo, hi), np.full(len(names), -1)])
+        keys = np.concatenate([key[carried], key[lo:hi], names])
+        roles = np.concatenate([np.ones(len(carried), np.int8), role[lo:hi], np.full(len(names), 2, np.int8)])
+        found = columns.last_by_key(keys, roles)
+        rows_found = np.where(found >= 0, origin[found], -1)
+        assert rows_found[len(carried) : len(carried) + hi - lo].tolist() == whole[lo:hi].tolist()
+        carried = rows_found[len(rows_found) - len(names) :]
+        carried = np.sort(carried[carried >= 0])
+
+
+def test_columns_of_other_types_and_with_gaps_are_taken() -> None:
+    rows = [(1, 7), (2, 7), (1, 8), (2, 8)]
+    role, key = two_columns(rows)
+    narrow: Any = np.repeat(key.astype(np.int32), 2)[::2]
+    wide: Any = role.astype(np.int64)
+    assert columns.last_by_key(narrow, wide).tolist() == [-1, 0, -1, 2]
+
+
+@native
+def test_columns_that_do_not_fit_are_refused() -> None:
+    kind, addr, partner, doubled = (
+        np.zeros(3, np.int8),
+        np.zeros(3, np.uint64),
+        np.zeros(3, np.int32),
+        np.zeros(3, np.uint8),
+    )
+    refused = columns._native
+    with pytest.raises(ValueError, match="one length"):
+        refused.pair(kind, addr[:2].copy(), partner, doubled, False, 0)
+    with pytest.raises(ValueError, match="partner: items of 8 bytes are needed, not of 4"):
+        refused.pair(kind, addr, partner, doubled, True, 0)
+    with pytest.raises(ValueError, match="one length"):
+        refused.last_by_key(addr, kind, np.zeros(2, np.int64), 0)
+    with pytest.raises(ValueError, match="contiguous"):
+        refused.last_by_key(addr[::2], kind, np.zeros(2, np.int64), 0)
+    fixed = np.zeros(3, np.int64)
+    fixed.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        refused.last_by_key(addr, kind, fixed, 0)
+
+
+def test_the_environment_switches_the_compiled_module_off() -> None:
+    code = "from memlens import columns; import sys; sys.exit(columns._native is not None)"
+    run = subprocess.run([sys.executable, "-c", code], env={"MEMLENS_PURE": "1"}, check=False)
+    assert run.returncode == 0
+
+
+# --- alignment -----------------------------------------------------------------------------------------------------------
+
+_WEIGHTS = np.array([0, 1, 3, 256, 1 << 40])
+_ENTRY = st.tuples(st.integers(0, 4), st.booleans(), st.integers(0, 2), st.integers(0, 1), st.sampled_from([0, 0, 7]))
+_SEQUENCES = st.lists(st.tuples(st.lists(_ENTRY, max_size=20), st.lists(_ENTRY, max_size=20)), max_size=4)
+_WORTH = st.sampled_from(
+    [(2, 1, 1, 4, 4, 1, 1, 1), (2, 1, 1, 4, 0, 0, 0, 0), (1, 2, 2, 1, 1, 2, 3, 4), (5, 0, 3, 1, 1, 1, 1, 1)]
+)
+
+
+def symbols(entries: list[tuple[int, bool, int, int, int]]) -> Symbols:
+    """Symbols of rows (key, held, and three of four marks)."""
+    key, held, *marks = (np.array([row[i] for row in entries], np.int64) for i in range(5))
+    word = marks[0] | marks[1] << 16 | marks[2] << 48
+    return Symbols(key.astype(np.int32), held.astype(np.bool_), _WEIGHTS[key], word.astype(np.uint64))
+
+
+def laid_out(sequences: list[list[tuple[int, bool, int, int, int]]]) -> tuple[Symbols, np.ndarray]:
+    """Sequences laid end to end, and where each begins and the last one ends."""
+    return symbols([row for one in sequences for row in one]), np.cumsum([0, *map(len, sequences)])
+
+
+def both_ways(*args: Any, **options: Any) -> tuple[list[int], list[int]]:
+    """What the compiled function and the reference implementation align, once they are seen to agree."""
+    found, expected = columns.align(*args, **options), columns.reference_align(*args, **options)
+    assert found.partner.tolist() == expected.partner.tolist()
+    assert found.saved.tolist() == expected.saved.tolist()
+    return found.partner.tolist(), found.saved.tolist()
+
+
+@native
+@given(_SEQUENCES, _WORTH, st.sampled_from([0, 1, 1000]))
+@settings(deadline=None, max_examples=400)
+def test_tables_compiled_give_what_the_reference_gives(problems: Any, worth: tuple[int, ...], scale: int) -> None:
+    rows, others = laid_out([one for one, _ in problems]), laid_out([one for _, one in problems])
+    both_ways(*rows, *others, np.array(worth), np.full(len(problems), scale))
+
+
+@native
+@given(st.lists(_ENTRY, max_size=30), st.lists(_ENTRY, max_size=30), st.data())
+@settings(deadline=None, max_examples=400)
+def test_a_band_compiled_gives_what_the_reference_gives(one: Any, two: Any, data: st.DataObject) -> None:
+    edges = st.lists(st.tuples(*[st.integers(0, len(two))] * 2), min_size=len(one) + 1, max_size=len(one) + 1)
+    first, last = (np.sort(side) for side in np.sort(np.array(data.draw(edges)), axis=1).T)
+    both_ways(
+        *laid_out([one]), *laid_out([two]), np.array([2, 1, 1, 4, 4, 1, 1, 1]), np.array([100]), band=(first, last)
+    )
+
+
+@native
+@given(_SEQUENCES, st.data())
+@settings(deadline=None, max_examples=300)
+def test_what_is_saved_beyond_a_first_row_compiled_is_what_the_reference_gives(
+    problems: Any, data: st.DataObject
+) -> None:
+    rows, others = laid_out([one for one, _ in problems]), laid_out([one for _, one in problems])
+    steps = st.lists(st.integers(0, 300), min_size=len(others[0]) + 1, max_size=len(others[0]) + 1)
+    before = [np.cumsum(data.draw(steps))[: len(one) + 1] for _, one in problems]
+    whole = np.concatenate([np.zeros(0, np.int64), *before])
+    partner, _ = both_ways(
+        *rows, *others, np.array([2, 1, 1, 4, 4, 1, 1, 1]), np.zeros(len(problems), np.int64), before=whole
+    )
+    assert partner == []
+
+
+@native
+@pytest.mark.parametrize(("keys", "height", "width"), [(1, 300, 400), (5, 400, 300), (40, 500, 2000), (3, 1, 5000)])
+def test_large_tables_compiled_give_what_the_reference_gives(keys: int, height: int, width: int) -> None:
+    rng = np.random.default_rng(keys)
+    weights = rng.integers(1, 1 << 20, keys)
+    sides: list[Any] = []
+    for n in (height, width):
+        key = rng.integers(0, keys, n)
+        marks = rng.integers(0, 4, n).astype(np.uint64) | (rng.integers(0, 3, n).astype(np.uint64) << np.uint64(48))
+        sides += [Symbols(key.astype(np.int32), rng.random(n) < 0.3, weights[key], marks), np.array([0, n])]
+    worth, scale = np.array([2, 1, 1, 4, 4, 1, 1, 1]), np.array([1 << 20])
+    both_ways(*sides, worth, scale)
+    middle = np.arange(height + 1) * width // height
+    both_ways(*sides, worth, scale, band=(np.maximum(middle - 150, 0), np.minimum(middle + 70, width)))
+
+
+def test_a_pair_is_taken_only_where_it_saves_more_than_both_neighbours() -> None:
+    # Two rows of one column's key: the first one takes it, and the second one saves no more.
+    one, two = (laid_out([[(1, False, 0, 0, 0)] * count]) for count in (1, 2))
+    worth, scale = np.array([2, 1, 1, 4, 0, 0, 0, 0]), np.array([1])
+    found = columns.align(*two, *one, worth, scale)
+    assert (found.partner.tolist(), found.saved.tolist()) == ([0, -1], [2])
+    found = columns.align(*two, *two, worth, scale)
+    assert (found.partner.tolist(), found.saved.tolist()) == ([0, 1], [4])
+
+
+@native
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"row_starts": [0, 2]}, "cover all rows"),
+        ({"row_starts": [0, 4]}, "cover all rows"),
+        ({"column_starts": [1, 3]}, "cover all rows"),
+        ({"row_starts": [0, 5, 3], "column_starts": [0, 1, 3], "scale": [1, 1]}, "must rise"),
+        ({"key": [0, -1, 0]}, "key is out of range"),
+        ({"held": [False] * 2}, "one length"),
+        ({"worth": range(7)}, "one length"),
+        ({"before": range(3)}, "saved before"),
+        ({"band": (range(3), range(3))}, "a first and a last column for each"),
+        ({"band": ([0] * 4, [0, 1, 2, 4])}, "stay among the columns"),
+        ({"band": ([0, 0, 2, 1], [3] * 4)}, "band must rise"),
+        ({"band": ([2] * 4, [1, 2, 2, 2])}, "stay among the columns"),
+        ({"band": ([-1, 0, 0, 0], [3] * 4)}, "stay among the columns"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(wrong: dict[str, Any], message: str) -> None:
+    side, starts = laid_out([[(1, False, 0, 0, 0)] * 3])
+    rows = replace(side, **{name: np.array(wrong.pop(name)) for name in ("key", "held") if name in wrong})
+    options: dict[str, Any] = {"row_starts": starts, "column_starts": starts, "worth": range(8), "scale": [1], **wrong}
+    for name, value in options.items():
+        options[name] = tuple(map(np.array, value)) if name == "band" else np.array(value)
+    with pytest.raises(ValueError, match=message):
+        columns.align(rows=rows, columns=side, **options)
+
+
+@native
+def test_tables_of_fewer_columns_than_are_asked_for_are_refused() -> None:
+    with pytest.raises(TypeError, match="16 columns"):
+        columns._native.align(np.zeros(3))
+
+
+# --- chains --------------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    """Where grams stand in the rows, rising, and where each may stand in the columns, rising, with -1 for none."""
+    grams, each = draw(st.integers(0, 25)), draw(st.integers(1, 5))
+    at = np.cumsum([draw(st.integers(1, 9)) for _ in range(grams)])
+    found = [sorted(draw(st.sets(st.integers(0, 120), max_size=each))) for _ in range(grams)]
+    return at.astype(np.int64), np.array([one + [-1] * (each - len(one)) for one in found], np.int64).reshape(
+        grams, each
+    )
+
+
+@native
+@given(candidates(), st.integers(0, 20), st.integers(1, 4), st.integers(-60, 60))
+@settings(deadline=None, max_examples=500)
+def test_chains_compiled_are_those_of_the_reference(
+    given: tuple[np.ndarray, np.ndarray], gram: int, back: int, last_offset: int
+) -> None:
+    found = columns.chain(*given, gram, back, last_offset)
+    assert found.tolist() == columns.reference_chain(*given, gram, back, last_offset).tolist()
+
+
+@pytest.mark.parametrize("find", [columns.chain, columns.reference_chain])
+def test_a_chain_keeps_to_one_offset_where_that_covers_as_much(find: Any) -> None:
+    at, places = np.array([0, 10, 20, 30]), np.array([[0, 5], [10, 15], [20, 25], [30, 99]])
+    assert find(at, places, 4, 24, 0).tolist() == [0, 0, 0, 0]
+    assert find(at, places[:, 1:], 4, 24, 5).tolist() == [0, 0, 0, -1]
+    assert find(at, np.full((4, 2), -1), 4, 24, 0).tolist() == [-1] * 4
+
+
+@native
+def test_chains_that_do_not_fit_are_refused() -> None:
+    at, places = np.array([0, 10]), np.array([[0], [10]])
+    for wrong in ((at, places[:1]), (at, np.zeros((5, 1), np.int64))):
+        with pytest.raises(ValueError, match="candidates for each gram"):
+            columns.chain(wrong[0], wrong[1], 4, 24, 0)
+    for wrong in ((at[::-1], places), (at, places + (1 << 41)), (at - 1, places)):
+        with pytest.raises(ValueError, match="must rise"):
+            columns.chain(wrong[0], wrong[1], 4, 24, 0)
