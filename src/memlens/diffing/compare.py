@@ -32,7 +32,12 @@ _TOGETHER = 1 << 19
 
 
 def compare(
-    base: Sequence[Window], head: Sequence[Window], *, context: int = 3, factor: Factor | None = None
+    base: Sequence[Window],
+    head: Sequence[Window],
+    *,
+    context: int = 3,
+    factor: Factor | None = None,
+    judged: Sequence[bool] | None = None,
 ) -> tuple[tuple[WindowDiff, ...], Runs]:
     """Compare windows of one log with as many windows of another, or of the same, one by one.
 
@@ -41,6 +46,7 @@ def compare(
         head: Windows of head, as many.
         context: Log lines to show on each side of an event.
         factor: One between nearly all sizes, to be taken out.
+        judged: Whether each pair is judged; by default all are.
 
     Returns:
         The window pairs compared, and what their findings are made from.
@@ -85,6 +91,7 @@ def compare(
     return tuple(
         WindowDiff(
             name=left.name,
+            judged=judged is None or judged[number],
             base=left,
             head=right,
             **{f"d_{name}": getattr(right, name) - getattr(left, name) for name in _COMPARED},

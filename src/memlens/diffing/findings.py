@@ -62,9 +62,9 @@ def findings_of(runs: Runs, window: int) -> tuple[Finding, ...]:
     return tuple(_findings(runs, items, group(items)))
 
 
-def repeated_in(runs: Runs) -> tuple[Repeated, ...]:
-    """The findings of all window pairs, alike ones as one, the largest effect first."""
-    items = runs.items
+def repeated_in(runs: Runs, judged: Sequence[bool]) -> tuple[Repeated, ...]:
+    """The findings of all window pairs that are judged, alike ones as one, the largest effect first."""
+    items = runs.items.take(np.flatnonzero(np.array(judged)[runs.items.window]))
     groups = group(items)
     # Of each group the items of the first window that has one; its finding stands for all.
     firsts = [own[items.window[own] == items.window[own[0]]] for own in groups]

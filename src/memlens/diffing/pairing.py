@@ -40,7 +40,7 @@ class Match:
         head: Head's blocks.
         keys: What they were told apart by.
         ordered: The pairs in order, what they cost, and whether the threads of a window were aligned on their own.
-        partner: For each block of base its partner, a place in ``head``, or -1, moved pairs among them, int64.
+        partner: For each block of base its partner's index in ``head``, or -1, moved pairs among them, int64.
     """
 
     base: Blocks
@@ -51,7 +51,7 @@ class Match:
 
     @property
     def aligned(self) -> Ints:
-        """For each block of base its partner in order, a place in ``head``, or -1, int64."""
+        """For each block of base its partner's index in order in ``head``, or -1, int64."""
         return self.ordered.partner
 
     @cached_property
@@ -61,7 +61,7 @@ class Match:
 
     @cached_property
     def only_head(self) -> Ints:
-        """Places of the blocks that head alone has, rising, int64."""
+        """Indices of the blocks that head alone has, rising, int64."""
         return unpaired(self.partner, len(self.head))
 
     @cached_property
@@ -148,7 +148,7 @@ def _opening(windows: Sequence[Window], begin: NDArray[np.bool_]) -> Blocks:
 
 
 def unpaired(partner: Ints, heads: int) -> Ints:
-    """Places of head's blocks, of so many, that are nobody's partner, rising, int64."""
+    """Indices of head's blocks, of so many, that are nobody's partner, rising, int64."""
     free = np.ones(heads, np.bool_)
     free[partner[partner >= 0]] = False
     return np.flatnonzero(free)
@@ -191,27 +191,20 @@ def _exchanged(base: Blocks, head: Blocks, keys: Keys, ordered: Ordered) -> Ints
         return partner
     alone = np.flatnonzero(partner < 0), unpaired(partner, len(head))
     fates = base.held.astype(np.int64), head.held.astype(np.int64)
-    places, numbers = _places(ordered, keys, fates)
+    positions, numbers = _positions(ordered, keys, fates)
     partner = partner.copy()
     for _ in range(_ROUNDS):
         # Base's block of the other fate stands for the partner, and head's for the block itself.
-        wanted = (
-            places[0][left] + (1 - 2 * fates[0][left]) * numbers,
-            places[1][partner[left]] + (2 * fates[0][left] - 1) * numbers,
+        other_fate = (1 - 2 * fates[0][left]) * numbers
+        in_base = _mutually_nearest(positions[0][left] + other_fate, positions[0][alone[0]], _REACH_OF_EXCHANGE)
+        in_head = _mutually_nearest(
+            positions[1][partner[left]] - other_fate, positions[1][alone[1]], _REACH_OF_EXCHANGE
         )
-        to_alone = [
-            _nearest(of, at[own], _REACH_OF_EXCHANGE) for of, at, own in zip(wanted, places, alone, strict=True)
-        ]
-        back = [_nearest(at[own], of, _REACH_OF_EXCHANGE) for of, at, own in zip(wanted, places, alone, strict=True)]
-        every = np.arange(len(left))
-        both = np.logical_and(*(
-            (to >= 0) & (fro[np.maximum(to, 0)] == every) if len(fro) else np.zeros(len(left), np.bool_)
-            for to, fro in zip(to_alone, back, strict=True)
-        ))  # fmt: skip
+        both = (in_base >= 0) & (in_head >= 0)
         if not both.any():
-            return partner
+            break
         partner[left[both]] = -1
-        alone = tuple(np.delete(own, to[both]) for own, to in zip(alone, to_alone, strict=True))  # type: ignore[assignment]
+        alone = np.delete(alone[0], in_base[both]), np.delete(alone[1], in_head[both])
         left = left[~both]
     return partner
 
@@ -219,19 +212,17 @@ def _exchanged(base: Blocks, head: Blocks, keys: Keys, ordered: Ordered) -> Ints
 def _pair_near(ordered: Ordered, keys: Keys, partner: Ints) -> None:
     """Pair what is unpaired, has one key in one sequence and stands at about one place, each with its nearest."""
     none = np.zeros(len(ordered.sequences[0]), np.int64), np.zeros(len(ordered.sequences[1]), np.int64)
-    places, _ = _places(ordered, keys, none)
+    positions, _ = _positions(ordered, keys, none)
     for _ in range(_ROUNDS):
-        left, right = np.flatnonzero(partner < 0), unpaired(partner, len(places[1]))
-        to_right = _nearest(places[0][left], places[1][right], _REACH)
-        to_left = _nearest(places[1][right], places[0][left], _REACH)
-        mutual = np.flatnonzero(to_right >= 0)
-        mutual = mutual[to_left[to_right[mutual]] == mutual]
+        left, right = np.flatnonzero(partner < 0), unpaired(partner, len(positions[1]))
+        nearest = _mutually_nearest(positions[0][left], positions[1][right], _REACH)
+        mutual = np.flatnonzero(nearest >= 0)
         if not len(mutual):
             return
-        partner[left[mutual]] = right[to_right[mutual]]
+        partner[left[mutual]] = right[nearest[mutual]]
 
 
-def _places(ordered: Ordered, keys: Keys, fates: tuple[Ints, Ints]) -> tuple[tuple[Ints, Ints], int]:
+def _positions(ordered: Ordered, keys: Keys, fates: tuple[Ints, Ints]) -> tuple[tuple[Ints, Ints], int]:
     """Where blocks stand, as numbers that are near only for equal sequences, keys and fates; and how far apart two fates are."""
     aligned, (of_base, of_head) = ordered.partner, ordered.sequences
     pairs = (aligned >= 0).astype(np.int64), np.zeros(len(of_head), np.int64)
@@ -255,10 +246,16 @@ def _passed(sequence: Ints, of_pair: Ints) -> Ints:
     return passed
 
 
+def _mutually_nearest(wanted: Ints, given: Ints, reach: int) -> Ints:
+    """Which of the given numbers is nearest to each wanted one that is nearest to it, too; -1 where none within reach is."""
+    if not len(given) or not len(wanted):
+        return np.full(len(wanted), -1, np.int64)
+    there, back = _nearest(wanted, given, reach), _nearest(given, wanted, reach)
+    return np.where(back[there] == np.arange(len(wanted)), there, -1)
+
+
 def _nearest(wanted: Ints, given: Ints, reach: int) -> Ints:
     """Which of the given numbers is nearest to each wanted one, the lesser of two, or -1 where none is within reach."""
-    if not len(given):
-        return np.full(len(wanted), -1, np.int64)
     order = np.argsort(given, kind="stable")
     ranked = given[order]
     above = np.searchsorted(ranked, wanted)

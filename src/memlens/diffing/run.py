@@ -18,7 +18,7 @@ from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import Kind as EventKind
 from memlens.inputs.reading import Reading, check_alike, device_label, without_cpu
 from memlens.options import Cut, ReadAs, as_list
-from memlens.windows.windows import Window, judged, suspect_anchors
+from memlens.windows.windows import Window, as_patterns, judged, suspect_anchors
 
 if TYPE_CHECKING:
     from memlens.diffing.finding import Repeated
@@ -127,8 +127,16 @@ def diff(
     elif isinstance(base, Window) or isinstance(head, Window):
         raise UsageError("a window can only be compared with a window", "Cut the other log with EventLog.window().")
     else:
-        how = ReadAs(input_format, device, formats, layer)
-        logs, left_out = _read_both((base, head), cuts, owners, strict, progress, how)
+        reading = Reading(
+            tuple(dict.fromkeys(pattern for cut in cuts for pattern in cut.patterns)),
+            strict,
+            owners=as_patterns(owners, regex=True),
+            progress=progress,
+            how=ReadAs(input_format, device, formats, layer),
+            threads=True,
+        )
+        of_base = reading.read_all(base)
+        logs, left_out = _pair_devices(of_base, of_base if _same_input(base, head) else reading.read_all(head))
         found = [_cut_both(pair, cuts, look=not given and not whole) for pair in logs]
         if len(found) > 1:
             found = [windows._replace(pairs=windows.pairs.changed(_with_device)) for windows in found]
@@ -152,20 +160,20 @@ def _compared(
     everything = open_windows or found.by is None
     fates = [True] * len(pairs) if everything else judged([head if head.open_end else base for base, head in pairs])
     # What is said of all windows is told from those that are judged.
-    chosen = {fate: [pair for pair, of in zip(pairs, fates, strict=True) if of is fate] for fate in (True, False)}
-    factor = common_factor(*zip(*chosen[True], strict=True))
-    compared = {
-        fate: compare(*zip(*some, strict=True), context=context, factor=factor) for fate, some in chosen.items() if some
-    }
-    windows = {fate: iter(of) for fate, (of, _) in compared.items()}
+    factor = common_factor(*([window for window, fate in zip(side, fates, strict=True) if fate] for side in sides))
+    windows, runs = compare(*sides, context=context, factor=factor, judged=fates)
+    base, head = (
+        RunSide(log.source.name, log.trust, len(paired) + len(alone), tuple(window.name for window in alone))
+        for log, paired, alone in zip(found.logs, sides, (found.pairs.only_base, found.pairs.only_head), strict=True)
+    )
     return Diff(
-        _side(found.logs[0], sides[0], found.pairs.only_base),
-        _side(found.logs[1], sides[1], found.pairs.only_head),
-        tuple(replace(next(windows[fate]), judged=fate) for fate in fates),
+        base,
+        head,
+        windows,
         found.by,
         found.by is not None and by is None,
         (*_notes(found.logs, sides, given or found.by is not None), *_pairing_notes(found, fates, open_windows)),
-        Later(repeated_in, compared[True][1]) if found.by is not None else (),
+        Later(repeated_in, runs, fates) if found.by is not None else (),
         None if factor is None else factor.value,
         top,
         min_size,
@@ -204,9 +212,7 @@ def diff_windows(pairs: Sequence[tuple[Window, Window]], *, context: int = 3) ->
         pairs: Windows of base, each with its partner in head.
         context: Log lines to keep on each side of an event.
     """
-    if not pairs:
-        return []
-    return list(compare([base for base, _ in pairs], [head for _, head in pairs], context=context)[0])
+    return list(compare(*zip(*pairs, strict=True), context=context)[0]) if pairs else []
 
 
 class _Windows(NamedTuple):
@@ -217,26 +223,10 @@ class _Windows(NamedTuple):
     by: str | None = None
 
 
-def _read_both(
-    inputs: tuple[Input, Input],
-    cuts: Sequence[Cut],
-    owners: Sequence[str],
-    strict: bool,
-    progress: Callable[[int], None] | None,
-    how: ReadAs,
-) -> tuple[list[tuple[EventLog, EventLog]], list[str]]:
-    """Read the two inputs, a pair of logs for each device, and what is left out; a file that is both is read once."""
-    from memlens.windows.windows import as_patterns
-
-    patterns = tuple(dict.fromkeys(pattern for cut in cuts for pattern in cut.patterns))
-    reading = Reading(
-        patterns, strict, owners=as_patterns(owners, regex=True), progress=progress, how=how, threads=True
-    )
-    first = reading.read_all(inputs[0])
-    same = inputs[0] is inputs[1] or (
-        all(isinstance(given, (str, Path)) for given in inputs) and str(inputs[0]) == str(inputs[1])
-    )
-    return _pair_devices(first, first if same else reading.read_all(inputs[1]))
+def _same_input(one: Input, other: Input) -> bool:
+    """Whether two inputs are one log, which is read once."""
+    paths = isinstance(one, (str, Path)) and isinstance(other, (str, Path))
+    return one is other or (paths and str(one) == str(other))
 
 
 def _cut_both(logs: tuple[EventLog, EventLog], cuts: Sequence[Cut], *, look: bool) -> _Windows:
@@ -282,27 +272,17 @@ def _check_comparable(base: EventLog, head: EventLog) -> None:
             )
 
 
-def _side(log: EventLog, paired: Sequence[Window], unpaired: Sequence[Window]) -> RunSide:
-    names = tuple(window.name for window in unpaired)
-    return RunSide(log.source.name, log.trust, len(paired) + len(unpaired), names)
-
-
-def _notes(logs: tuple[EventLog, EventLog], sides: Sequence[Sequence[Window]], cut: bool) -> tuple[str, ...]:
+def _notes(logs: tuple[EventLog, EventLog], sides: Sequence[Sequence[Window]], cut: bool) -> Iterator[str]:
     """What to doubt of the windows, and what the comparison could not use."""
-    notes = []
     for log, windows in zip(logs, sides, strict=True):
         if cut and (doubt := suspect_anchors(windows)) is not None:
-            notes.append(f"{log.source.name}: {doubt}")
+            yield f"{log.source.name}: {doubt}"
     if not logs[0].facts.addresses:
-        notes.append("no line has an address, so every block looks held: only levels and peaks can be compared")
-    for what, known in (
-        ("requested sizes", [log.requested is not None for log in logs]),
-        ("owners", [log.owner is not None for log in logs]),
-    ):
-        if known[0] != known[1]:
-            here = logs[known.index(True)].source.name
-            notes.append(f"only {here} has {what}, so allocations were paired without them")
-    return tuple(notes)
+        yield "no line has an address, so every block looks held: only levels and peaks can be compared"
+    for what, column in (("requested sizes", "requested"), ("owners", "owner")):
+        known = [log.source.name for log in logs if getattr(log, column) is not None]
+        if len(known) == 1:
+            yield f"only {known[0]} has {what}, so allocations were paired without them"
 
 
 def _pair_devices(
