@@ -82,10 +82,8 @@ def levels(windows: Sequence[Window]) -> Levels:
     figures = profile(windows)
     rise = figures.rise[0].copy()
     peak_end = np.where(rise > 0, figures.summit + 1, [window.lo for window in windows])
-    both = (
-        pairing(windows),
-        pairing([replace(window, hi=hi) for window, hi in zip(windows, peak_end.tolist(), strict=True)]),
-    )
+    risen = [replace(window, hi=hi) for window, hi in zip(windows, peak_end.tolist(), strict=True)]
+    both = pairing(windows), pairing(risen)
     return Levels(
         figures["alloc_bytes"] - figures["free_bytes"],
         figures.levels[0].copy(),
@@ -243,16 +241,14 @@ def collect(
     allocs: Match, pairs: PairsAtPeaks, frees: Frees, released: Match, opening: Match, base: Levels, head: Levels
 ) -> Items:
     """The items of all windows, by window and then by place in the log."""
-    to_end = frees.base_to_end, frees.head_to_end
-    every = Items.joined(
-        [
-            _pairs(allocs, pairs, frees),
-            *(_alone(allocs, of, to_end[in_head], in_head) for in_head, of in enumerate((base, head))),
-            _released_pairs(released, base, head),
-            *(_released_alone(released, of, in_head) for in_head, of in enumerate((base, head))),
-            *(_opening_alone(opening, in_head) for in_head in (0, 1)),
+    parts = [_pairs(allocs, pairs, frees), _released_pairs(released, base, head)]
+    for in_head, of, to_end in ((0, base, frees.base_to_end), (1, head, frees.head_to_end)):
+        parts += [
+            _alone(allocs, of, to_end, in_head),
+            _released_alone(released, of, in_head),
+            _opening_alone(opening, in_head),
         ]
-    )
+    every = Items.joined(parts)
     return every.take(np.argsort(every.window, kind="stable"))
 
 
