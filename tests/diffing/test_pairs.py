@@ -178,6 +178,12 @@ def test_two_runs_without_a_name_in_common_are_an_error_that_shows_the_names() -
         pair([], ["A"])
 
 
+def test_the_error_shows_three_names_of_sixty_characters() -> None:
+    with pytest.raises(AnchorError) as error:
+        pair(["A", "B", "x" * 60], ["D", "E", "F", "y" * 61])
+    assert f"base has A, B, {'x' * 60}; head has 4, from D to {'y' * 59}…" in error.value.message
+
+
 def test_a_name_in_the_error_is_harmless_text() -> None:
     with pytest.raises(AnchorError) as error:
         pair(["\x1b[31mred" + "x" * 500], ["B"])

@@ -68,6 +68,19 @@ def test_a_call_less_renumbers_the_later_ones_and_they_pair_all_the_same() -> No
     assert [w.name for w in found.only_base] == ["CALL_6"]
 
 
+@pytest.mark.parametrize("side", [0, 1, 2])
+def test_where_the_first_window_begins_with_the_log_it_pairs_like_the_others(side: int) -> None:
+    # Nothing precedes the series of base, of head, of either; head has a call more at its beginning.
+    base, head = series_of([A, B, C, D] * 3), series_of([X, *[A, B, C, D] * 3])
+    found = pair_by_name_or_work(base[side != 1 :], head[side != 0 :])
+    assert found.by_work
+    paired = [(one.name, other.name) for one, other in found.pairs]
+    assert paired == [(f"CALL_{k}", f"CALL_{k + 1}") for k in range(12)]
+    assert [window.name for window in (*found.only_base, *found.only_head)] == [
+        *(["(before)"] if side == 1 else []), *(["(before)"] if side == 0 else []), "CALL_0",
+    ]  # fmt: skip
+
+
 def test_a_call_more_in_every_step_is_alone_in_every_step() -> None:
     found = pair([A, B, C, D] * 6, [A, B, X, C, D] * 6)
     assert numbers(found) == [(4 * step + k, 5 * step + k + (k >= 2)) for step in range(6) for k in range(4)]
