@@ -127,6 +127,10 @@ class Symbols:
         """Some of them, in the order given."""
         return Symbols(self.key[at], self.held[at], self.weight[at], self.marks[at])
 
+    def join(self, other: Symbols) -> Symbols:
+        """These, and the other ones after them."""
+        return Symbols(*(np.concatenate(pair) for pair in zip(vars(self).values(), vars(other).values(), strict=True)))
+
 
 class Aligned(NamedTuple):
     """What tables filled give.

@@ -91,6 +91,16 @@ def test_lines_that_count_the_work_are_a_family(log, anchor: str, name: str) -> 
     assert family.lines == (5, 5)
 
 
+@pytest.mark.parametrize(("length", "found"), [(100, True), (101, False)])
+def test_an_anchor_has_a_hundred_characters_up_to_its_number(length: int, found: bool) -> None:
+    assert bool(templates(b"STEP 0".rjust(length - 8, b"x") + b" START 1")) == found
+
+
+def test_the_first_three_numbers_of_a_line_may_count() -> None:
+    kinds = templates(b"STEP 0 CALL 0 LAYER 0 BLOCK 0 begins")
+    assert [kind.numbers for kind in kinds] == [(0,), (0, 1), (0, 1, 2)]
+
+
 def test_the_example_is_the_first_line_as_it_stands_in_base(log) -> None:  # type: ignore[no-untyped-def]
     family = found(log, steps("STEP {} START"), steps("STEP {} START", count=9))
     assert family is not None

@@ -26,7 +26,7 @@ def symbols(entries: list[tuple[int, bool, int]]) -> Symbols:
 
 def cost_of(rows: Symbols, columns: Symbols, pairs: tuple[np.ndarray, np.ndarray]) -> int:
     """What pairs cost in halves of a unit of weight, once they are seen to be an alignment."""
-    left, right = (side[np.argsort(pairs[0])] for side in pairs)
+    left, right = pairs
     assert (rows.key[left] == columns.key[right]).all()
     assert (np.diff(left) > 0).all()
     assert (np.diff(right) > 0).all()
@@ -43,8 +43,15 @@ def cheapest(rows: Symbols, columns: Symbols) -> int:
     return exact_cost(left, right)
 
 
-def whole(rows: Symbols, columns: Symbols) -> Problem:
-    return Problem(np.arange(len(rows)), np.arange(len(columns)))
+def whole(rows: Symbols, columns: Symbols) -> tuple[Symbols, Problem]:
+    """All symbols, the columns' after the rows', and the problem of aligning them."""
+    both = rows.join(columns)
+    return both, Problem(np.arange(len(rows)), np.arange(len(rows), len(both)))
+
+
+def pairs_of(rows: Symbols, found: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the pairs in rows and in columns."""
+    return found[0], found[1] - len(rows)
 
 
 @settings(deadline=None, max_examples=200)
@@ -54,13 +61,14 @@ def test_the_corridor_of_any_known_cost_holds_a_cheapest_alignment(
 ) -> None:
     rows, columns = symbols(one), symbols(two)
     least = cheapest(rows, columns)
-    corridor = Corridor.of(rows, columns, whole(rows, columns), least + more)
+    both, problem = whole(rows, columns)
+    corridor = Corridor.of(both, problem, least + more)
     assert (np.diff(corridor.first) >= 0).all()
     assert (np.diff(corridor.last) >= 0).all()
-    pairs = corridor.solve()
+    pairs = pairs_of(rows, corridor.solve(both))
     assert cost_of(rows, columns, pairs) == least
     # Of several cheapest ones that with the most marks in common, as the whole table finds it.
-    table = solve(rows, columns, [whole(rows, columns)])
+    table = pairs_of(rows, solve(both, [problem]))
     assert worth(rows, columns, pairs) == worth(rows, columns, table)
 
 
@@ -76,12 +84,12 @@ def test_no_alignment_costs_less_than_its_bound(
 ) -> None:
     rows, columns = symbols(one), symbols(two)
     least = cheapest(rows, columns)
-    problem = whole(rows, columns)
-    unordered = int(unordered_costs_of(rows, columns, problem)[1].sum())
+    both, problem = whole(rows, columns)
+    unordered = int(unordered_costs_of(both, problem)[1].sum())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "_STRETCH", stretch)
         patch.setattr(tables, "_CELLS_OF_BOUND", cells)
-        assert unordered <= tables.least_cost(rows, columns, problem, least + more) <= least
+        assert unordered <= tables.least_cost(both, problem, least + more) <= least
 
 
 def jittered(seed: int, allocs: int, share: float) -> tuple[Symbols, Symbols]:
@@ -117,5 +125,5 @@ def test_where_the_corridor_is_too_wide_to_be_solved_the_bound_is_near(monkeypat
     least = cheapest(base, head)
     assert 0 <= cost - found.inexact[0].excess <= least <= cost
     # Without regard to order the two are the same blocks: that alone would bound nothing.
-    assert not unordered_costs_of(base, head, whole(base, head))[1].any()
+    assert not unordered_costs_of(*whole(base, head))[1].any()
     assert found.inexact[0].excess < 0.05 * cost

@@ -92,11 +92,11 @@ def test_with_nothing_to_go_by_the_sequences_are_cut_in_proportion_and_that_is_t
     # One key in common, so rare that no four keys in a row are.
     one[::50], two[::50] = 0, 0
     rows, columns = (symbols(key, np.zeros(len(key), np.bool_)) for key in (one, two))
-    found = cut(rows, columns, Problem(np.arange(4000), np.arange(6000)), 1 << 20)
+    found = cut(rows.join(columns), Problem(np.arange(4000), np.arange(4000, 10000)), 1 << 20)
     assert found.blind == found.entries == 10000
     assert all(piece.cells <= 1 << 20 for piece in found.pieces)
     assert np.array_equal(np.concatenate([piece.rows for piece in found.pieces]), np.arange(4000))
-    assert np.array_equal(np.concatenate([piece.columns for piece in found.pieces]), np.arange(6000))
+    assert np.array_equal(np.concatenate([piece.columns for piece in found.pieces]), np.arange(4000, 10000))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -104,7 +104,8 @@ def test_pieces_cover_both_sides_in_order_and_none_is_too_large(seed: int) -> No
     rng = np.random.default_rng(seed)
     key, held = program(rng, 20000, 3000)
     rows, columns = symbols(key, held), symbols(*edited(rng, key, held, 0.2))
-    found = cut(rows, columns, Problem(np.arange(len(rows)), np.arange(len(columns))), 1 << 21)
+    both = rows.join(columns)
+    found = cut(both, Problem(np.arange(len(rows)), np.arange(len(rows), len(both))), 1 << 21)
     for places in ([piece.rows for piece in found.pieces], [piece.columns for piece in found.pieces]):
         assert (np.diff(np.concatenate(places)) > 0).all()
     assert all(0 < piece.cells <= 1 << 21 for piece in found.pieces)
@@ -112,10 +113,10 @@ def test_pieces_cover_both_sides_in_order_and_none_is_too_large(seed: int) -> No
 
 def test_around_a_cut_256_rows_on_each_side_are_aligned_again_with_all_columns_between_their_partners() -> None:
     # Each row pairs with the column of its number, 100 more columns stand before row 1,000, and there the problem was cut.
-    rows, columns = np.arange(2000), np.arange(2100)
-    partner = np.where(rows < 1000, rows, rows + 100)
+    rows, columns = np.arange(2000), np.arange(2000, 4100)
+    mate = np.where(rows < 1000, columns[rows], columns[rows + 100])
     pieces = [Problem(rows[:1000], columns[:1050]), Problem(rows[1000:], columns[1050:])]
-    (stretch,) = around_cuts(Problem(rows, columns), pieces, partner, 1 << 20)
+    (stretch,) = around_cuts(Problem(rows, columns), pieces, mate, 1 << 20)
     assert stretch.rows.tolist() == list(range(744, 1256))
-    assert stretch.columns.tolist() == list(range(744, 1356))
-    assert around_cuts(Problem(rows, columns), pieces, partner, stretch.cells - 1) == []
+    assert stretch.columns.tolist() == list(range(2744, 3356))
+    assert around_cuts(Problem(rows, columns), pieces, mate, stretch.cells - 1) == []

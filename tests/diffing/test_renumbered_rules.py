@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from made_window_series import Program, series_of
 
-from memlens.diffing import renumbered
-from memlens.diffing.renumbered import pair_by_name_or_work
+from memlens.diffing import window_pairs
+from memlens.diffing.window_pairs import pair_by_name_or_work
 
 #: Calls that have nothing to do with each other, as capitals; half of what the small ones do is something else.
 CALLS: dict[str, Program] = {
@@ -31,5 +31,5 @@ def test_names_stay_where_one_rule_alone_keeps_them(
 ) -> None:
     windows = series_of([CALLS[name] for name in base]), series_of([CALLS[name] for name in head])
     assert not pair_by_name_or_work(*windows).by_work
-    monkeypatch.setattr(renumbered, rule, other)
+    monkeypatch.setattr(window_pairs, rule, other)
     assert pair_by_name_or_work(*windows).by_work

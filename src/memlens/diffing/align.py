@@ -37,7 +37,7 @@ __all__ = ["EXACT_CELLS", "Alignment", "Inexact", "align"]
 #: Tables of up to so many cells are solved as a whole, however many there are …
 EXACT_CELLS = 1 << 21
 #: … and larger ones as long as no more than this is spent on all of them.
-_CELLS_OF_ONE = 1 << 26
+_CELLS_OF_ONE = 1 << 28
 _CELLS_OF_ALL = 1 << 31
 #: Rows on each side of a cut that are aligned again.
 _REACH = 256
@@ -118,87 +118,63 @@ def align(
             break
     turned = _turned(looks_base[left], looks_head[right], left_starts, right_starts)
     del looks_base, looks_head
-    inexact = _solve(base, head, (left, left_starts), (right, right_starts), partner, turned, cells)
+    inexact = _solve(base.join(head), (left, left_starts), (right + len(base), right_starts), partner, turned, cells)
     return Alignment(partner, inexact)
 
 
 def _solve(
-    base: Symbols,
-    head: Symbols,
+    both: Symbols,
     left: tuple[Ints, Ints],
     right: tuple[Ints, Ints],
     partner: Ints,
     turned: NDArray[np.bool_],
     cells: int,
 ) -> dict[int, Inexact]:
-    """Fill ``partner`` for what the ends left over, and say what was not solved as a whole."""
-    heights, widths = np.diff(left[1]), np.diff(right[1])
-    sizes = heights * widths
+    """Fill ``partner`` for what the ends left over, and say what was not solved as a whole; head's symbols stand after base's."""
+    sizes = np.diff(left[1]) * np.diff(right[1])
     some = np.flatnonzero(sizes)
-    if not len(some):
-        return {}
     limit = _limit(sizes[some], cells)
-    straight: list[Problem] = []
-    crossed: list[Problem] = []
+    problems: list[Problem] = []
     long: dict[int, tuple[Problem, Cutting]] = {}
     for number in some.tolist():
-        rows = left[0][left[1][number] : left[1][number + 1]]
-        columns = right[0][right[1][number] : right[1][number + 1]]
-        swap = bool(turned[number])
-        problem = Problem(columns, rows) if swap else Problem(rows, columns)
-        into = crossed if swap else straight
+        sides = [at[starts[number] : starts[number + 1]] for at, starts in (left, right)]
+        problem = Problem(*(sides[::-1] if turned[number] else sides))
         if problem.cells <= limit:
-            into.append(problem)
-            continue
-        of_rows, of_columns = (head, base) if swap else (base, head)
-        cutting = cut(of_rows, of_columns, problem, limit)
-        long[number] = problem, cutting
-        into.extend(cutting.pieces)
-    rows, columns = solve(base, head, straight)
-    partner[rows] = columns
-    rows, columns = solve(head, base, crossed)
-    partner[columns] = rows
-    refined = (
-        (number, _refine(base, head, problem, cutting, partner, turned=bool(turned[number])))
-        for number, (problem, cutting) in long.items()
-    )
-    return {number: part for number, part in refined if part is not None}
+            problems.append(problem)
+        else:
+            long[number] = problem, cut(both, problem, limit)
+            problems.extend(long[number][1].pieces)
+    mate = np.full(len(both), -1, np.int64)  # of each row its column
+    rows, columns = solve(both, problems)
+    mate[rows] = columns
+    inexact = {number: _refine(both, problem, cutting, mate) for number, (problem, cutting) in long.items()}
+    rows = np.flatnonzero(mate >= 0)
+    partner[np.minimum(rows, mate[rows])] = np.maximum(rows, mate[rows]) - len(partner)
+    return {number: part for number, part in inexact.items() if part is not None}
 
 
-def _refine(
-    base: Symbols, head: Symbols, problem: Problem, cutting: Cutting, partner: Ints, *, turned: bool
-) -> Inexact | None:
-    """Align again what was cut apart, change ``partner`` accordingly, and say how far it may be from the cheapest."""
-    rows, columns = (head, base) if turned else (base, head)
-    of_base = problem.columns if turned else problem.rows
-    pairs = of_base[partner[of_base] >= 0]
-    own = _own(problem, *((partner[pairs], pairs) if turned else (pairs, partner[pairs])))
-    stretches = around_cuts(problem, cutting.pieces, own, EXACT_CELLS)
+def _refine(symbols: Symbols, problem: Problem, cutting: Cutting, mate: Ints) -> Inexact | None:
+    """Align again what was cut apart, change ``mate`` accordingly, and say how far it may be from the cheapest."""
+    stretches = around_cuts(problem, cutting.pieces, mate, EXACT_CELLS)
     for stretch in stretches:
-        own[np.searchsorted(problem.rows, stretch.rows)] = -1
-    again = _own(problem, *solve(rows, columns, stretches))
-    np.copyto(own, again, where=again >= 0)
-    del again, stretches, pairs
-    paired = np.flatnonzero(own >= 0)
-    left, right = problem.rows[paired], problem.columns[own[paired]]
-    unpaired = int(alone(rows, problem.rows).sum() + alone(columns, problem.columns).sum())
-    cost = unpaired - int(savings(rows, columns, left, right).sum())
-    corridor = Corridor.of(rows, columns, problem, cost)
-    inexact = None
-    if corridor.solvable:
-        left, right = corridor.solve()
-    else:
-        least = least_cost(rows, columns, problem, cost)
-        inexact = Inexact(cutting.entries, len(cutting.pieces), cutting.blind, cost - least)
-    partner[of_base] = -1
-    if turned:
-        partner[right] = left
-    else:
-        partner[left] = right
-    return inexact
+        mate[stretch.rows] = -1
+    rows, columns = solve(symbols, stretches)
+    mate[rows] = columns
+    del stretches
+    rows = problem.rows[mate[problem.rows] >= 0]
+    unpaired = int(alone(symbols, problem.rows).sum() + alone(symbols, problem.columns).sum())
+    cost = unpaired - int(savings(symbols, symbols, rows, mate[rows]).sum())
+    corridor = Corridor.of(symbols, problem, cost)
+    if not corridor.solvable:
+        least = least_cost(symbols, problem, cost)
+        return Inexact(cutting.entries, len(cutting.pieces), cutting.blind, cost - least)
+    mate[problem.rows] = -1
+    rows, columns = corridor.solve(symbols)
+    mate[rows] = columns
+    return None
 
 
-def around_cuts(problem: Problem, pieces: Sequence[Problem], partner: Ints, limit: int) -> list[Problem]:
+def around_cuts(problem: Problem, pieces: Sequence[Problem], mate: Ints, limit: int) -> list[Problem]:
     """The stretches around the cuts of a problem; no two of them share a row or a column.
 
     A cut may go between two neighbours that changed places, and then neither side can pair them.  The stretch around a cut begins and ends
@@ -207,10 +183,11 @@ def around_cuts(problem: Problem, pieces: Sequence[Problem], partner: Ints, limi
     Args:
         problem: What was cut.
         pieces: Into what.
-        partner: For each row of the problem the place of its partner among the problem's columns, -1 for none, int64.
+        mate: Of each row of the problem the column that it pairs with, both as indices of symbols, -1 for none, int64.
         limit: Cells of the largest stretch.
     """
     rows, columns = problem.rows, problem.columns
+    partner = np.where(mate[rows] >= 0, np.searchsorted(columns, mate[rows]), -1)
     edges = np.searchsorted(rows, np.array([piece.rows[0] for piece in pieces], np.int64))
     middles = (edges[1:] + np.append(edges[2:], len(rows))) // 2
     first = np.maximum(edges[1:] - _REACH, np.append(0, middles[:-1]))
@@ -226,13 +203,6 @@ def around_cuts(problem: Problem, pieces: Sequence[Problem], partner: Ints, limi
         if 0 < stretch.cells <= limit:
             stretches.append(stretch)
     return stretches
-
-
-def _own(problem: Problem, left: Ints, right: Ints) -> Ints:
-    """For each row of a problem the place of its partner among the problem's columns, -1 for none, given pairs in any order."""
-    own = np.full(len(problem.rows), -1, np.int64)
-    own[np.searchsorted(problem.rows, left)] = np.searchsorted(problem.columns, right)
-    return own
 
 
 def _limit(sizes: Ints, largest: int) -> int:

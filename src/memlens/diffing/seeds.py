@@ -11,7 +11,9 @@ Where nothing tells a place the sequences are cut in proportion, which is *blind
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,12 +61,11 @@ class Cutting:
     blind: int
 
 
-def cut(rows: Symbols, columns: Symbols, problem: Problem, limit: int) -> Cutting:
+def cut(symbols: Symbols, problem: Problem, limit: int) -> Cutting:
     """Cut a problem into pieces of at most ``limit`` cells each.
 
     Args:
-        rows: All symbols that the problem takes rows from.
-        columns: All symbols that the problem takes columns from.
+        symbols: All symbols that the problem takes rows and columns from.
         problem: What is too large.
         limit: Cells of the largest piece.
     """
@@ -78,7 +79,10 @@ def cut(rows: Symbols, columns: Symbols, problem: Problem, limit: int) -> Cuttin
         if piece.cells <= limit and piece is not problem:
             pieces.append(piece)
         elif level < len(_GRAMS):
-            parts = _split(rows, columns, piece, *_GRAMS[level])
+            gram, fates = _GRAMS[level]
+            words = [_words(symbols, at, fates) for at in (piece.rows, piece.columns)]
+            # In the middle of a gram: to pair anything across a cut would give up half a gram of pairs.
+            parts = _pieces(piece, *_side_by_side(words[0], words[1], gram))
             # What could not be split is tried with shorter grams; what could is looked at again from the longest on.
             waiting.extend((part, level + 1 if len(parts) == 1 else 0) for part in reversed(parts))
         else:
@@ -87,17 +91,10 @@ def cut(rows: Symbols, columns: Symbols, problem: Problem, limit: int) -> Cuttin
     return Cutting(tuple(pieces), len(problem.rows) + len(problem.columns), blind)
 
 
-def _split(rows: Symbols, columns: Symbols, problem: Problem, gram: int, fates: bool) -> list[Problem]:
-    """Split a problem where both sides say the same for a while; the problem itself where they do not."""
-    words = [_words(side, places, fates) for side, places in ((rows, problem.rows), (columns, problem.columns))]
-    # In the middle of a gram: to pair anything across a cut would give up half a gram of pairs.
-    return _pieces(problem, *_side_by_side(words[0], words[1], gram))
-
-
-def _words(symbols: Symbols, places: Ints, fates: bool) -> Words:
+def _words(symbols: Symbols, at: Ints, fates: bool) -> Words:
     """What each entry says, with its fate or without."""
-    word = symbols.key[places].astype(np.uint64)
-    return (word << np.uint64(1)) | symbols.held[places] if fates else word
+    word = symbols.key[at].astype(np.uint64)
+    return (word << np.uint64(1)) | symbols.held[at] if fates else word
 
 
 def _pieces(problem: Problem, rows: Ints, columns: Ints) -> list[Problem]:
@@ -107,11 +104,14 @@ def _pieces(problem: Problem, rows: Ints, columns: Ints) -> list[Problem]:
         _, first = np.unique((rows, columns)[side] // _APART, return_index=True)
         rows, columns = rows[first], columns[first]
     inner = (rows > 0) | (columns > 0)
-    row_edges = [0, *rows[inner].tolist(), len(problem.rows)]
-    column_edges = [0, *columns[inner].tolist(), len(problem.columns)]
+    return _between(problem, [0, *rows[inner], len(problem.rows)], [0, *columns[inner], len(problem.columns)])
+
+
+def _between(problem: Problem, rows: Sequence[int], columns: Sequence[int]) -> list[Problem]:
+    """The pieces between neighbouring edges."""
     return [
         Problem(problem.rows[a:b], problem.columns[c:d])
-        for a, b, c, d in zip(row_edges, row_edges[1:], column_edges, column_edges[1:], strict=False)
+        for (a, b), (c, d) in zip(pairwise(rows), pairwise(columns), strict=True)
     ]
 
 
@@ -120,12 +120,8 @@ def _in_proportion(problem: Problem, limit: int) -> list[Problem]:
     parts = 1
     while -(-len(problem.rows) // parts) * -(-len(problem.columns) // parts) > limit:
         parts += 1
-    rows, columns = (np.linspace(0, len(side), parts + 1).astype(np.int64) for side in (problem.rows, problem.columns))
-    found = [
-        Problem(problem.rows[a:b], problem.columns[c:d])
-        for a, b, c, d in zip(rows[:-1], rows[1:], columns[:-1], columns[1:], strict=True)
-    ]
-    return [piece for piece in found if piece.cells]
+    rows, columns = (np.linspace(0, len(side), parts + 1).astype(int) for side in (problem.rows, problem.columns))
+    return [piece for piece in _between(problem, rows.tolist(), columns.tolist()) if piece.cells]
 
 
 def _side_by_side(rows: Words, columns: Words, gram: int) -> tuple[Ints, Ints]:

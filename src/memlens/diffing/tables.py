@@ -29,14 +29,14 @@ __all__ = ["Corridor", "Problem", "least_cost", "solve", "unordered_costs_of"]
 #: Cells of the tables that are filled by one call: what is gathered for it is small, and between calls a signal is heard.
 _CELLS_OF_A_CALL = 1 << 28
 #: Cells that are filled to solve a problem exactly, a row at a time, at most; a row takes at least as long as so many cells.
-_CELLS, _CELLS_OF_A_ROW = 1 << 26, 1 << 11
+_CELLS, _CELLS_OF_A_ROW = 1 << 28, 1 << 9
 #: Cells that are filled to bound its cost, about, and rows of a stretch, at least.
-_CELLS_OF_BOUND, _STRETCH = 1 << 27, 1 << 10
+_CELLS_OF_BOUND, _STRETCH = 1 << 29, 1 << 10
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Two stretches to align: indices in the symbols of the rows and in those of the columns, rising, int64."""
+    """Two stretches to align: indices in one column of symbols, rising, int64."""
 
     rows: Ints
     columns: Ints
@@ -47,29 +47,30 @@ class Problem:
         return len(self.rows) * len(self.columns)
 
 
-def solve(rows: Symbols, columns: Symbols, problems: Sequence[Problem]) -> tuple[Ints, Ints]:
+def solve(symbols: Symbols, problems: Sequence[Problem], band: tuple[Ints, Ints] | None = None) -> tuple[Ints, Ints]:
     """Align each problem at least cost; among equally cheap alignments one that shares most marks.
 
     Args:
-        rows: All symbols that problems take rows from.
-        columns: All symbols that problems take columns from.
+        symbols: All symbols that problems take rows and columns from.
         problems: What to align.
+        band: For one problem, where to look; see :func:`memlens.columns.align`.
 
     Returns:
-        Indices in ``rows`` and in ``columns`` of the pairs, int64, problem by problem, rising in each.
+        Indices of the pairs' rows and columns, int64, problem by problem, rising in each.
     """
     found: list[tuple[Ints, Ints]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
     for some in _calls(problems):
-        row_at, row_starts, column_at, column_starts = _laid_out(some)
-        one, two = rows.take(row_at), columns.take(column_at)
-        scale = np.array([
-            scale_of(heaviest, min(len(problem.rows), len(problem.columns)))
-            for heaviest, problem in zip(_sums(one.weight, row_starts), some, strict=True)
-        ])  # fmt: skip
-        partner = align(one, row_starts, two, column_starts, WORTH, scale).partner
+        rows, row_starts, columns, column_starts = _laid_out(some)
+        one = symbols.take(rows)
+        # About what the rows of each problem weigh.
+        heaviest = np.add.reduceat(np.append(one.weight, 0), row_starts[:-1], dtype=np.float64).tolist()
+        scale = [scale_of(*of) for of in zip(heaviest, (min(len(p.rows), len(p.columns)) for p in some), strict=True)]
+        partner = align(
+            one, row_starts, symbols.take(columns), column_starts, WORTH, np.array(scale), band=band
+        ).partner
         paired = np.flatnonzero(partner >= 0)
         begin = np.repeat(column_starts[:-1], np.diff(row_starts))[paired]
-        found.append((row_at[paired], column_at[begin + partner[paired]]))
+        found.append((rows[paired], columns[begin + partner[paired]]))
     return np.concatenate([pair[0] for pair in found]), np.concatenate([pair[1] for pair in found])
 
 
@@ -94,28 +95,20 @@ def _laid_out(problems: Sequence[Problem]) -> tuple[Ints, Ints, Ints, Ints]:
     return *rows, *columns
 
 
-def _sums(values: Ints, starts: Ints) -> list[float]:
-    """About what the values of each stretch add up to; a stretch of none counts as one value, or as none."""
-    sums: list[float] = np.add.reduceat(np.append(values, 0), starts[:-1], dtype=np.float64).tolist()
-    return sums
-
-
-def _least_costs(rows: Symbols, columns: Symbols, problems: Sequence[Problem]) -> int:
+def _least_costs(symbols: Symbols, problems: Sequence[Problem]) -> int:
     """What the rows of problems cost at least, wherever among its columns those of each stand, in halves of a unit of weight.
 
     What stands before the first and after the last column that is used costs nothing; the columns in between cost what they do.
     """
     cost = 0
     for some in _calls(problems):
-        row_at, row_starts, column_at, column_starts = _laid_out(some)
-        one, two = rows.take(row_at), columns.take(column_at)
+        rows, row_starts, columns, column_starts = _laid_out(some)
+        one, two = symbols.take(rows), symbols.take(columns)
         # With so many columns left out before, what the columns up to here cost alone is what there is to save.
-        each = np.split(alone(two), column_starts[1:-1])
-        before = np.concatenate([np.append(0, np.cumsum(costs)) for costs in each])
-        no_marks = np.zeros(len(some), np.int64)
-        cost += int(
-            alone(one).sum() - align(one, row_starts, two, column_starts, WORTH, no_marks, before=before).saved.sum()
-        )
+        before = [np.append(0, np.cumsum(costs)) for costs in np.split(alone(two), column_starts[1:-1])]
+        scale = np.zeros(len(some), np.int64)
+        found = align(one, row_starts, two, column_starts, WORTH, scale, before=np.concatenate(before))
+        cost += int(alone(one).sum() - found.saved.sum())
     return cost
 
 
@@ -124,44 +117,33 @@ class Corridor:
     """Where an alignment of a problem must run that costs no more than a known one.
 
     Attributes:
-        rows: All symbols that the problem takes rows from.
-        columns: All symbols that the problem takes columns from.
         problem: The problem.
         first: After each number of rows the least number of columns, int64 (rows + 1), rising.
         last: The largest number of columns, likewise.
     """
 
-    rows: Symbols
-    columns: Symbols
     problem: Problem
     first: Ints
     last: Ints
 
     @classmethod
-    def of(cls, rows: Symbols, columns: Symbols, problem: Problem, cost: int) -> Corridor:
+    def of(cls, symbols: Symbols, problem: Problem, cost: int) -> Corridor:
         """The corridor of alignments that cost at most ``cost``, in halves of a unit of weight."""
-        behind = [
-            np.append(0, np.cumsum(alone(side, at))) for side, at in ((rows, problem.rows), (columns, problem.columns))
-        ]
-        more = int(behind[0][-1] - behind[1][-1])
+        rows, columns = (np.append(0, np.cumsum(alone(symbols, at))) for at in (problem.rows, problem.columns))
+        more = int(rows[-1] - columns[-1])
         # |x| + |more - x| <= cost, with x what the rows have behind them less what the columns have.
-        first = np.searchsorted(2 * behind[1], 2 * behind[0] - (cost + more), "left")
-        last = np.searchsorted(2 * behind[1], 2 * behind[0] + (cost - more), "right") - 1
-        return cls(rows, columns, problem, first, last)
+        first = np.searchsorted(2 * columns, 2 * rows - (cost + more), "left")
+        last = np.searchsorted(2 * columns, 2 * rows + (cost - more), "right") - 1
+        return cls(problem, first, last)
 
     @property
     def solvable(self) -> bool:
         """Whether it is narrow enough to be solved as a whole."""
         return int((self.last - self.first).sum()) + len(self.first) * _CELLS_OF_A_ROW <= _CELLS
 
-    def solve(self) -> tuple[Ints, Ints]:
-        """The cheapest alignment, and of several the one that shares most marks: indices of the pairs in rows and in columns."""
-        one, two = self.rows.take(self.problem.rows), self.columns.take(self.problem.columns)
-        scale = np.array([scale_of(float(one.weight.sum(dtype=np.float64)), min(len(one), len(two)))])
-        edges = np.array([0, len(one)]), np.array([0, len(two)])
-        partner = align(one, edges[0], two, edges[1], WORTH, scale, band=(self.first, self.last)).partner
-        paired = np.flatnonzero(partner >= 0)
-        return self.problem.rows[paired], self.problem.columns[partner[paired]]
+    def solve(self, symbols: Symbols) -> tuple[Ints, Ints]:
+        """The cheapest alignment, and of several the one that shares most marks: indices of the pairs' rows and columns."""
+        return solve(symbols, [self.problem], (self.first, self.last))
 
     def stretches(self) -> list[Problem]:
         """The rows taken apart into stretches, each with all columns that it can reach."""
@@ -174,20 +156,19 @@ class Corridor:
         ]
 
 
-def least_cost(rows: Symbols, columns: Symbols, problem: Problem, cost: int) -> int:
-    """What no alignment of a problem can cost less than.
+def least_cost(symbols: Symbols, problem: Problem, cost: int) -> int:
+    """What no alignment of a problem can cost less than, in halves of a unit of weight.
 
     The rows are taken apart into stretches, and each is put where among the columns that it can reach it costs least.  Where that takes too
     long only the larger blocks are looked at so, and the smaller ones are counted without regard to order: what the blocks of one
     key cost in an alignment is not less for the others being left out.
 
     Args:
-        rows: All symbols that the problem takes rows from.
-        columns: All symbols that the problem takes columns from.
+        symbols: All symbols that the problem takes rows and columns from.
         problem: The problem.
         cost: What a known alignment costs, in halves of a unit of weight.
     """
-    weights, unordered, blocks = _by_weight(rows, columns, problem)
+    weights, unordered, blocks = unordered_costs_of(symbols, problem)
     least = int(unordered.sum())
     # From the largest weight on: what is left to the others, and how much there would be to fill.
     left = cost - (least - np.cumsum(unordered))
@@ -197,42 +178,24 @@ def least_cost(rows: Symbols, columns: Symbols, problem: Problem, cost: int) -> 
     if not len(fits):
         return least
     kept = int(fits[-1])
-    some = Problem(
-        *(at[side.weight[at] >= weights[kept]] for side, at in ((rows, problem.rows), (columns, problem.columns)))
-    )
+    some = Problem(*(at[symbols.weight[at] >= weights[kept]] for at in (problem.rows, problem.columns)))
     if not some.cells:
         return least
-    stretches = Corridor.of(rows, columns, some, int(left[kept])).stretches()
+    stretches = Corridor.of(symbols, some, int(left[kept])).stretches()
     if sum(stretch.cells for stretch in stretches) > 2 * _CELLS_OF_BOUND:
         return least
-    in_order = _least_costs(rows, columns, stretches)
-    return max(least, in_order + int(unordered[kept + 1 :].sum()))
+    return max(least, _least_costs(symbols, stretches) + int(unordered[kept + 1 :].sum()))
 
 
-def _by_weight(rows: Symbols, columns: Symbols, problem: Problem) -> tuple[Ints, Ints, Ints]:
-    """The weights of a problem, falling; what the blocks of each cost without regard to order; and how many there are; int64."""
-    weights, costs, blocks = unordered_costs_of(rows, columns, problem)
-    different, at = np.unique(-weights, return_inverse=True)
-    summed = [np.zeros(len(different), np.int64) for _ in range(2)]
-    np.add.at(summed[0], at, costs)
-    np.add.at(summed[1], at, blocks)
-    return -different, summed[0], summed[1]
-
-
-def unordered_costs_of(rows: Symbols, columns: Symbols, problem: Problem) -> tuple[Ints, Ints, Ints]:
-    """The keys of a problem without regard to order, each for itself, int64.
-
-    Returns:
-        The weight of each key; what its blocks cost at least, in halves of a unit of weight; and how many blocks of it both sides have.
-    """
-    sides = (rows, problem.rows), (columns, problem.columns)
-    kinds = 1 + max(int(side.key[at].max()) for side, at in sides)
-    weight, counts = np.zeros(kinds, np.int64), []
-    for side, at in sides:
-        weight[side.key[at]] = side.weight[at]
-        counts.append(
-            np.bincount(side.key[at].astype(np.int64) * 2 + side.held[at], minlength=2 * kinds).reshape(kinds, 2)
-        )
-    some = np.flatnonzero((counts[0] + counts[1]).any(axis=1))
-    one, two = counts[0][some], counts[1][some]
-    return weight[some], weight[some] * unordered_cost(one - two), (one + two).sum(axis=1)
+def unordered_costs_of(symbols: Symbols, problem: Problem) -> tuple[Ints, Ints, Ints]:
+    """The weights of a problem, falling; what their blocks cost without regard to order, in halves of a unit; and how many there are; int64."""
+    at = np.concatenate((problem.rows, problem.columns))
+    keys, first, key = np.unique(symbols.key[at], return_index=True, return_inverse=True)
+    kind, rows = key * 2 + symbols.held[at], len(problem.rows)
+    one, two = (np.bincount(of, minlength=2 * len(keys)).reshape(-1, 2) for of in (kind[:rows], kind[rows:]))
+    weight = symbols.weight[at[first]]
+    weights, of_key = np.unique(-weight, return_inverse=True)
+    costs, blocks = np.zeros(len(weights), np.int64), np.zeros(len(weights), np.int64)
+    np.add.at(costs, of_key, weight * unordered_cost(one - two))
+    np.add.at(blocks, of_key, (one + two).sum(axis=1))
+    return -weights, costs, blocks

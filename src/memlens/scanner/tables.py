@@ -33,7 +33,15 @@ _COMMON = 512
 _BUCKETS = 8
 #: How often a byte stands in a log, roughly: blanks and digits most of all.
 _OFTEN = [
-    100 if byte == ord(" ") else 40 if chr(byte).isdigit() else 20 if chr(byte).islower() else 5 if 32 < byte < 127 else 1
+    100
+    if byte == ord(" ")
+    else 40
+    if chr(byte).isdigit()
+    else 20
+    if chr(byte).islower()
+    else 5
+    if 32 < byte < 127
+    else 1
     for byte in range(128)
 ] + [1] * 128
 _MOST_SLOTS = 64
