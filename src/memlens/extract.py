@@ -14,7 +14,7 @@ from memlens.errors import InputError, UsageError
 from memlens.keywords import with_keywords
 from memlens.options import Slice
 from memlens.output import open_output, refuse_inputs, refuse_overwrite
-from memlens.scanner.bytesearch import count_lines
+from memlens.scanner.lines import count_lines
 from memlens.windows.patterns import Matcher, Pattern, anchors_in_block
 from memlens.windows.suggestions import missing_anchor
 from memlens.windows.windows import as_patterns, numbered, too_few_anchors

@@ -20,10 +20,13 @@ from memlens.inputs.custom.formats import user_formats
 from memlens.inputs.custom.lines import LONGEST, TextError, UserLine
 from memlens.inputs.file_source import open_source
 from memlens.inputs.input_format import InputFormat, Request
+from memlens.native import load
+from memlens.scanner.plain import PlainScanner
 from memlens.scanner.scan import Conversion
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
+    from memlens.facts import Facts
 
 #: Formats with the groups that users write, and lines of each: good ones, and some that are nearly so.
 FORMATS = {
@@ -147,7 +150,9 @@ def lines_of(form: InputFormat) -> tuple[UserLine, ...]:
 def read_plain(form: InputFormat, text: bytes) -> tuple[list[dict[str, Any]], list[int]]:
     """Line by line: events, and the numbers of the lines that cannot be read."""
     kinds = lines_of(form)
-    events, malformed, names = [], [], {}
+    events: list[dict[str, Any]] = []
+    malformed: list[int] = []
+    names: dict[str, int] = {}
     sizes: dict[tuple[bool, int, int | None], int] = {}
     devices: dict[tuple[bool, int], int | None] = {}
     for number, line in enumerate(text.removesuffix(b"\n").split(b"\n"), 1):
@@ -207,13 +212,13 @@ def of_log(log: EventLog) -> list[dict[str, Any]]:
 
 def assert_as_plain(form: InputFormat, text: bytes) -> None:
     events, malformed = read_plain(form, text)
-    read = lambda: form.read(open_source(io.BytesIO(text)), Request())  # noqa: E731
+    source = open_source(io.BytesIO(text))
     if not events:
         with pytest.raises(NoEventsError):
-            read()
+            form.read(source, Request())
         return
     numbers = sorted({event["device"] for event in events} - {None})
-    logs = read()
+    logs = form.read(source, Request())
     assert [log.device for log in logs] == (numbers or [None])
     for log in logs:
         mine = [log.device, *([None] if log.device in (None, *numbers[:1]) else [])]
@@ -308,3 +313,45 @@ def test_numbers_come_from_the_scanner_where_the_expression_says_what_they_are(
     (line,) = lines_of(form_of(folder, name))
     found = {group.name: Conversion(group.conversion).name for group in LineReader.of(line).groups}
     assert {group: found[group] for group in conversions} == conversions
+
+
+def repeated(name: str) -> bytes:
+    lines = FORMATS[name][1]
+    return "\n".join(lines[(k * k) % len(lines)] for k in range(500)).encode()
+
+
+@pytest.mark.skipif(load("memlens.scanner._scan") is None, reason="the compiled scanner was not built")
+@pytest.mark.parametrize("name", ["pool", "decimal", "clock", "iso"])
+def test_a_format_of_a_user_runs_compiled_and_gives_the_same_through_re(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form, text = form_of(folder, name), repeated(name).replace(b"\x1b", b"")
+
+    def read() -> list[tuple[int | None, list[dict[str, Any]], Facts]]:
+        logs = form.read(open_source(io.BytesIO(text)), Request())
+        return [(log.device, of_log(log), log.facts) for log in logs]
+
+    def never(*_: object) -> None:
+        raise AssertionError("the expression was run by re")
+
+    # WHEN nothing may be looked for through re, and when all is
+    with monkeypatch.context() as without_re:
+        without_re.setattr(PlainScanner, "rows_of", never)
+        compiled = read()
+    monkeypatch.setattr("memlens.scanner.scan.native.load", lambda _: None)
+    # THEN the same is found
+    assert compiled == read()
+
+
+@pytest.mark.parametrize("name", ["pool", "decimal", "clock", "iso"])
+def test_good_lines_are_read_together_and_none_by_itself(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form, good = form_of(folder, name), FORMATS[name][1][0].encode() + b"\n"
+
+    def never(*_: object) -> None:
+        raise AssertionError("a line was looked at by itself")
+
+    monkeypatch.setattr(UserLine, "find", never)
+    (log,) = form.read(open_source(io.BytesIO(good * 100)), Request())
+    assert len(log) == 100

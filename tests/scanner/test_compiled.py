@@ -72,8 +72,8 @@ LINES = [
 
 def blocks_of(text: bytes) -> Iterator[tuple[np.ndarray, int, int]]:
     """The text alone, and in the middle of more."""
-    yield np.frombuffer(text, np.uint8), 0, len(text)
-    around = b"Alloc 7 bytes, ptr = 0x7\n" + GLOG
+    yield np.frombuffer(text, np.uint8).copy(), 0, len(text)  # so that reading past it is seen by a sanitizer
+    around = b"Alloc 7 bytes, ptr = 0x7\n" + GLOG + b"7a"
     yield np.frombuffer(around + text + around, np.uint8), len(around), len(around) + len(text)
 
 
@@ -228,13 +228,19 @@ def with_names(regex: str) -> str:
     return regex.replace("(@", "(?:")
 
 
-texts = st.text(CHARS + "\n\r", max_size=40).map(str.encode)
+texts = st.lists(st.text(CHARS + "\r", max_size=12), max_size=30).map(lambda lines: "\n".join(lines).encode())
 
 
 @settings(max_examples=500, deadline=None)
 @given(expressions().map(with_names), texts, st.sampled_from(["", "", "a", "ab", "0"]))
 @example("a{0,3}(?P<p>b)?a", b"aab aaaa aba", "")
 @example("(?P<p>(?:a|ab)(?:c|bcd)*)(?P<q>x?)", b"abcdx", "")
+@example("(?P<p>[ab]+)ab0", b"aababab0", "")
+@example("(?P<p>[ab]{1,4}?)(?:b0|a0)", b"aababab0", "")
+@example("(?:(?=(?P<p>a))ab|(?P<q>a)x)", b"ab ax", "")
+@example("[ab](?P<p>$|a)", b"ab\nbaa", "")
+@example("(?:(?P<p>a)b|(?P<q>a)x)(?P<r>x)??0", b"ab0 axx0", "")
+@example("(?:(?<=(?P<p>a))b0|b(?P<q>x))", b"abx ab0", "")
 def test_any_small_expression_finds_what_re_finds(regex: str, text: bytes, literal: str) -> None:
     try:
         re.compile(regex.encode())
@@ -262,3 +268,12 @@ def test_any_small_header_finds_what_re_finds(regex: str, text: bytes) -> None:
     except (re.error, ValueError):
         return
     assert_same(scanner, text.replace(b"0", b"0x"))
+
+
+def test_the_nearest_header_costs_no_more_than_going_over_the_text_once() -> None:
+    text = np.frombuffer(
+        b"Running AD API: x [1]\n" * 200_000, np.uint8
+    )  # each of them looks for the header of another line
+    scanner = Scanner([Scan(CALL, "nearest")], header=HEADER, header_values=("thread",))
+    assert (scanner.scan(text, 0, len(text)).header == -2).all()
+    assert scanner.last_header(text, 0, len(text)) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -162,46 +163,30 @@ class FileSource:
 
     def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
         """The 1-based number of the line that holds each offset; ``None`` where the input cannot be read again."""
-        numbers: dict[int, int | None] = dict.fromkeys(offsets)
-        if not self._rereadable:
-            return [None] * len(offsets)
+        numbers: dict[int, int] = {}
         for group in self._groups(offsets):
-            before = int(self._lines[self._offsets.searchsorted(group[0], "right") - 1])
-            base = int(self._offsets[self._offsets.searchsorted(group[0], "right") - 1])
-            waiting = iter(group)
-            wanted = next(waiting, None)
+            indexed = self._offsets.searchsorted(group[0], "right") - 1
+            before = int(self._lines[indexed])
             for offset, text in self.blocks(group[0], group[-1] + 1):
-                if offset < base:  # a compressed input is read from its start
+                if offset < self._offsets[indexed]:  # a compressed input is read from its start
                     continue
                 at = 0
-                while wanted is not None and wanted < offset + len(text):
+                for wanted in _within(group, offset, text):
                     before += text.count(b"\n", at, wanted - offset)
-                    at = wanted - offset
-                    numbers[wanted] = before + 1
-                    wanted = next(waiting, None)
-                if wanted is None:
-                    break
+                    at, numbers[wanted] = wanted - offset, before + 1
                 before += text.count(b"\n", at)
-        return [numbers[offset] for offset in offsets]
+        return [numbers.get(offset) for offset in offsets]
 
     def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
         """The text of the line that holds each offset, without its line end; ``None`` where it cannot be read again."""
-        texts: dict[int, bytes | None] = dict.fromkeys(offsets)
-        if not self._rereadable:
-            return [None] * len(offsets)
+        texts: dict[int, bytes] = {}
         for group in self._groups(offsets):
-            waiting = iter(group)
-            wanted = next(waiting, None)
             for offset, text in self.blocks(group[0], group[-1] + 1):
-                while wanted is not None and wanted < offset + len(text):
-                    if wanted >= offset:
-                        begin = text.rfind(b"\n", 0, wanted - offset) + 1
-                        end = text.find(b"\n", wanted - offset)
-                        texts[wanted] = text[begin : len(text) if end < 0 else end].rstrip(b"\r")
-                    wanted = next(waiting, None)
-                if wanted is None:
-                    break
-        return [texts[offset] for offset in offsets]
+                for wanted in _within(group, offset, text):
+                    begin = text.rfind(b"\n", 0, wanted - offset) + 1
+                    end = text.find(b"\n", wanted - offset)
+                    texts[wanted] = text[begin : len(text) if end < 0 else end].rstrip(b"\r")
+        return [texts.get(offset) for offset in offsets]
 
     def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of each span of offsets, ``(first, after the last)``; none where it cannot be read again."""
@@ -211,22 +196,18 @@ class FileSource:
             if not stream.compression and self.path is not None:
                 return [stream.part(begin, end).readall() if begin < end else b"" for begin, end in spans]
         found = [bytearray() for _ in spans]
-        order = sorted(range(len(spans)), key=spans.__getitem__)
-        reach = max(end for _, end in spans)
-        for offset, text in self.blocks(spans[order[0]][0], reach):
-            for k in list(order):
-                begin, end = spans[k]
-                if begin >= offset + len(text):
-                    break
+        for offset, text in self.blocks(min(spans)[0], max(end for _, end in spans)):
+            for k, (begin, end) in enumerate(spans):
                 found[k] += text[max(begin - offset, 0) : max(end - offset, 0)]
-                if end <= offset + len(text):
-                    order.remove(k)
         return [bytes(part) for part in found]
 
     def _groups(self, offsets: Sequence[int]) -> Iterator[list[int]]:
-        """Sorted offsets, those of one indexed stretch together; all together where the input is read from its start."""
+        """Sorted offsets, those of one indexed stretch together; all together where the input is read from its start.
+
+        None where it cannot be read again.
+        """
         ordered = np.unique(np.asarray([offset for offset in offsets if offset >= 0], np.int64))
-        if not len(ordered):
+        if not len(ordered) or not self._rereadable:
             return
         if self._remote or (self._opened is not None and self._opened.compression):
             yield ordered.tolist()
@@ -234,6 +215,11 @@ class FileSource:
         stretch = self._offsets.searchsorted(ordered, "right")
         for part in np.split(ordered, np.flatnonzero(np.diff(stretch)) + 1):
             yield part.tolist()
+
+
+def _within(offsets: Sequence[int], offset: int, text: bytes) -> Sequence[int]:
+    """Those of some rising offsets that lie in a piece of text."""
+    return offsets[bisect_left(offsets, offset) : bisect_left(offsets, offset + len(text))]
 
 
 def open_source(where: str | Path | BinaryIO) -> FileSource:

@@ -27,8 +27,8 @@ from memlens.facts import Facts, Kind, OutOfMemory
 from memlens.inputs.builder import SAMPLES, Builder, Part, Text
 from memlens.inputs.input_format import InputFormat, Request
 from memlens.scanner.formats import LineFormat, Sample
-from memlens.scanner.scan import Rows, Scan, Scanner
-from memlens.windows.patterns import Matcher, anchors_in_block
+from memlens.scanner.scan import Scan, Scanner
+from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,6 +89,12 @@ _STAMP = LineFormat("stamp", "rmm", b":", _THREAD + _CLOCK, _STAMP_MEANS)
 _ANY_STAMP = re.compile((_THREAD + _TIME + r"\Z").encode())
 #: Colours may stand within a stamp for the scanner, but not in a row.
 _ESCAPE = LineFormat("escape", "rmm", b"\x1b", "\x1b", {})
+_COLUMNS = {
+    "kind": np.int8,
+    "size": np.int64,
+    "addr": np.uint64,
+    **dict.fromkeys(("offset", "time_us", "thread", "stream"), np.int64),
+}
 _OLD_HEADER = b"Event Type,Device ID,Address,Stream,Size (bytes)"
 #: Failures that are kept one by one; where memory is spilled and asked for again, they come by the thousand.
 _MOST_FAILURES = 10_000
@@ -158,32 +164,26 @@ def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool) ->
     }
     wrong = np.flatnonzero(looks & ~good)
     wrong = wrong[np.unique(rows.line[wrong], return_index=True)[1]]
-    part = Part(
+
+    def texts(some: NDArray[np.int64]) -> list[Text]:
+        places = zip(rows.line_start[some].tolist(), rows.line[some].tolist(), strict=True)
+        return [Text.of(block, start, line) for start, line in places]
+
+    part = Part.of(
+        block,
         {name: column[events] for name, column in columns.items()},
-        offset=block.offset,
-        size=block.end - block.begin,
+        matchers,
         lines=rows.lines,
-        ends_mid_line=bool(block.data[block.end - 1] != ord("\n")),
-        cut=block.cut,
         line=rows.line[events] if numbered else None,
         malformed=len(wrong),
-        samples=[_text(block, rows, row) for row in wrong[:SAMPLES].tolist()],
-        anchors=[anchors_in_block(matcher, block.text, block.offset, 0) for matcher in matchers],
+        samples=texts(wrong[:SAMPLES]),
     )
-    failed = np.flatnonzero(good & (kind < 0))[:_MOST_FAILURES].tolist()
-    return _Read(part, [(_text(block, rows, row), int(size[row])) for row in failed])
-
-
-def _text(block: Block, rows: Rows, row: int) -> Text:
-    start = int(rows.line_start[row])
-    text = block.data[start : min(start + _SHOWN, block.end)].tobytes().partition(b"\n")[0].rstrip(b"\r")
-    return Text(start - block.begin + block.offset, int(rows.line[row]), text)
+    failed = np.flatnonzero(good & (kind < 0))[:_MOST_FAILURES]
+    return _Read(part, list(zip(texts(failed), size[failed].tolist(), strict=True)))
 
 
 def _read(source: FileSource, request: Request) -> list[EventLog]:
-    builder = Builder(
-        source, request, {"kind": np.int8, "size": np.int64, "addr": np.uint64, "offset": np.int64}, size=source.size
-    )
+    builder = Builder(source, request, _COLUMNS, size=source.size)
     matchers = [Matcher(pattern) for pattern in request.patterns]
     device = _DEVICE.search(source.name)
     is_old, numbered = _is_old(source.head(_SHOWN)), source.numbered
@@ -198,7 +198,6 @@ def _read(source: FileSource, request: Request) -> list[EventLog]:
             failures.append(OutOfMemory(sample.offset, sample.line, on, size, None, sample.text))
         threads.update(np.unique(part.columns["thread"]).tolist())
         builder.add(part)
-    time_us = builder.column("time_us")
 
     def nothing(facts: Facts) -> MemlensError:
         if is_old:
@@ -217,7 +216,7 @@ def _read(source: FileSource, request: Request) -> list[EventLog]:
             facts={"threads": tuple(sorted(threads - {-1})), "layer": "rmm", "ooms": tuple(failures)},
             columns={
                 "device": None if device is None else int(device[1]),
-                **({} if time_us is None else {"time_us": _over_midnight(time_us)}),
+                "time_us": _over_midnight(builder.column("time_us")),
             },
             nothing=nothing,
         )

@@ -13,7 +13,19 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-__all__ = ["ALL_BYTES", "Conversion", "Group", "Item", "byte_set", "can_be_empty", "captures", "groups_of", "parse"]
+__all__ = [
+    "ALL_BYTES",
+    "Conversion",
+    "Group",
+    "Item",
+    "byte_set",
+    "can_be_empty",
+    "captures",
+    "groups_of",
+    "longest_text",
+    "parse",
+    "runs",
+]
 
 #: Of the parser of ``re``: an operation and its argument.
 Item = tuple[Any, Any]
@@ -51,7 +63,7 @@ def parse(regex: bytes) -> tuple[list[Item], dict[str, int]]:
         re.error: It is none.
         NotImplementedError: It has flags (``(?i)``).
     """
-    tree = importlib.import_module("re._parser").parse(regex)
+    tree = _tree(regex)
     if int(tree.state.flags):
         raise NotImplementedError("flags")
     return list(tree), dict(tree.state.groupdict)
@@ -59,7 +71,12 @@ def parse(regex: bytes) -> tuple[list[Item], dict[str, int]]:
 
 def can_be_empty(regex: bytes) -> bool:
     """Whether an expression may match no text at all."""
-    return bool(importlib.import_module("re._parser").parse(regex).getwidth()[0] == 0)
+    return bool(_tree(regex).getwidth()[0] == 0)
+
+
+@lru_cache(maxsize=64)
+def _tree(regex: bytes) -> Any:
+    return importlib.import_module("re._parser").parse(regex)
 
 
 def byte_set(item: Item) -> int | None:
@@ -94,6 +111,27 @@ def _category(name: str) -> int:
     pattern = re.compile(rb"\%c" % {"DIGIT": b"d", "SPACE": b"s", "WORD": b"w"}[name.rpartition("_")[2]])
     found = sum(1 << byte for byte in range(256) if pattern.match(bytes([byte])))
     return ALL_BYTES & ~found if "_NOT_" in name else found
+
+
+def runs(items: Sequence[Item]) -> list[bytes]:
+    """Texts that stand in every match of a sequence."""
+    found = [b""]
+    for operation, argument in items:
+        name = str(operation)
+        if name == "LITERAL":
+            found[-1] += bytes([argument])
+        elif name == "SUBPATTERN" and not argument[1] and not argument[2]:
+            first, *others = runs(list(argument[3]))
+            found[-1] += first
+            found += others
+        elif name != "AT":
+            found.append(b"")
+    return found
+
+
+def longest_text(regex: bytes) -> bytes:
+    """The longest text that is known to stand in every match, in any case where case is ignored; empty where none is known."""
+    return max(runs(list(importlib.import_module("re._parser").parse(regex))), key=len)
 
 
 def groups_of(regex: bytes) -> tuple[Group, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -61,11 +62,13 @@ class Scan:
         """The groups wanted, in the order of the value columns.
 
         Raises:
-            ValueError: The expression has no such group, or may match the empty text.
+            ValueError: The expression has no such group, or may match the empty text, or the literal holds a line end.
         """
-        regex = self.format.pattern.pattern
+        regex = self.format.regex.encode()
         if can_be_empty(regex):
             raise ValueError(f"{self.format.name}: the expression may match the empty text: {self.format.regex}")
+        if b"\n" in self.format.literal:
+            raise ValueError(f"{self.format.name}: the literal holds a line end: {self.format.literal!r}")
         return tuple(
             group._replace(conversion=Conversion.TEXT, words=()) if group.name in self.texts else group
             for group in _named(groups_of(regex), self.values, self.format.name)
@@ -114,16 +117,20 @@ class Header:
     """
 
     def __init__(self, form: LineFormat, values: Sequence[str]) -> None:
-        regex = form.pattern.pattern
+        regex = form.regex.encode()
         if can_be_empty(regex):
             raise ValueError(f"{form.name}: the expression may match the empty text: {form.regex}")
         self.regex = b"(?:" + regex + rb")\Z"
-        self.pattern = re.compile(self.regex)
         self.groups = _named(groups_of(regex), tuple(values), form.name)
         texts = [group.name for group in self.groups if group.conversion is Conversion.TEXT]
         if texts:
             raise ValueError(f"{form.name}: {texts[0]} is text, and a header gives numbers alone")
         self.last = _last_byte(regex)
+
+    @cached_property
+    def pattern(self) -> re.Pattern[bytes]:
+        """The expression, with the end of the text after it."""
+        return re.compile(self.regex)
 
     def before(self, text: bytes) -> re.Match[bytes] | None:
         """The header that ends right at the end of ``text``, colours ignored."""

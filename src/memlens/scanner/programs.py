@@ -104,7 +104,7 @@ def _first_of(item: Item, rest: Follow) -> Follow:
     if operation == "SUBPATTERN":
         return first_bytes(list(argument[3]), rest)
     if operation == "AT" and str(argument) in ("AT_END", "AT_END_STRING"):
-        return Follow(0, empty=False)
+        return Follow(0, empty=True)
     if operation == "ASSERT" and argument[0] > 0:
         ahead = first_bytes(list(argument[1]))
         if not ahead.empty:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["Conversion", "Group", "Rows", "Scan", "Scanner"]
 
 # As in _scan.c: what is kept between calls, and what is left to do after them.
-_POSITION, _NUMBER, _START, _ROWS, _ODD, _COVERED, _LOOKED, _FOUND, _STATE = range(9)
+_POSITION, _NUMBER, _START, _ROWS, _ODD, _LOOKED, _STATE = 0, 1, 2, 3, 4, 6, 8
 _ODD_ORDER, _ODD_LINE, _ODD_HEADER = 1, 2, 4
+_MOST_FORMATS = 127  # of a column of int8
 #: Room for rows that a thread keeps, at most: numbers of 8 bytes.
 _MOST_KEPT = 8 << 20
 
@@ -44,7 +45,7 @@ class Scanner:
         groups: Of each scan the groups in the order of the value columns.
 
     Raises:
-        ValueError: A format may match the empty text, or has no group of a name wanted.
+        ValueError: A format may match the empty text, its literal holds a line end, or it has no group of a name wanted.
     """
 
     def __init__(
@@ -57,12 +58,10 @@ class Scanner:
         self._scans = tuple(scan if isinstance(scan, Scan) else Scan(scan) for scan in scans)
         self._header = None if header is None else Header(header, header_values)
         self.groups: tuple[tuple[Group, ...], ...] = tuple(scan.groups() for scan in self._scans)
-        if any(scan.header == "nearest" for scan in self._scans) and (
-            self._header is None or self._header.last is None
-        ):
-            raise ValueError(
-                "the nearest header is looked for by the byte that its expression ends with: there is none"
-            )
+        if len(self._scans) > _MOST_FORMATS:
+            raise ValueError(f"a scanner looks for {_MOST_FORMATS} formats at most, not {len(self._scans)}")
+        if any(scan.header == "nearest" for scan in self._scans):
+            self._with_last_byte()
         self._plain = PlainScanner(self._scans, self.groups, self._header)
         self._compiled = native.load("memlens.scanner._scan")
         self._tables = None
@@ -96,13 +95,18 @@ class Scanner:
         return self._plain.to_rows(rows, int(state[_NUMBER]))
 
     def last_header(self, block: NDArray[np.uint8], begin: int, end: int) -> NDArray[np.int64] | None:
-        """The values of the last header that ends in ``block[begin:end]``, trailing blanks not counted."""
+        """The values of the last header that ends in ``block[begin:end]``, trailing blanks not counted; ``None`` without one."""
+        self._with_last_byte()
         if self._compiled is not None and self._tables is not None:
             state = self._state(begin)
             found = self._compiled.last_header(block, self._tables.data, state, _scratch.rows, begin, end)
             if found >= 0:
                 return state[_STATE : _STATE + self._plain.header_width] if found else None
         return self._plain.last_header(block, begin, end)
+
+    def _with_last_byte(self) -> None:
+        if self._header is None or self._header.last is None:
+            raise ValueError("headers are looked for from behind by the byte that they end with, and none is known")
 
     def _state(self, begin: int) -> NDArray[np.int64]:
         """What the compiled scanner keeps between its calls for one block, int64, as ``_scan.c`` lays it out."""

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.scanner.expressions import ALL_BYTES, Group, Item, byte_set, parse
+from memlens.scanner.expressions import ALL_BYTES, Group, Item, byte_set, parse, runs
 from memlens.scanner.programs import NEWLINE, Compiler, Unsupported, first_bytes
 
 if TYPE_CHECKING:
@@ -31,19 +30,12 @@ _MOST_PREFIXES = 24
 #: A prefix is worth a search if at most so many texts of three bytes begin like it.
 _COMMON = 512
 _BUCKETS = 8
-#: How often a byte stands in a log, roughly: blanks and digits most of all.
-_OFTEN = [
-    100
-    if byte == ord(" ")
-    else 40
-    if chr(byte).isdigit()
-    else 20
-    if chr(byte).islower()
-    else 5
-    if 32 < byte < 127
-    else 1
-    for byte in range(128)
-] + [1] * 128
+#: How often a byte stands in a log, roughly, by its high and its low half: blanks and digits most of all.
+_OFTEN = np.ones((16, 16))
+_OFTEN[2:8] = 5  # what can be printed
+_OFTEN[6:8] = 20
+_OFTEN[3, :10] = 40
+_OFTEN[2, 0] = 100
 _MOST_SLOTS = 64
 
 
@@ -62,8 +54,9 @@ class Tables(NamedTuple):
     modes: tuple[Mode, ...]
 
 
-#: The first bytes of a match: of each the set of bytes that it may be.
+#: The first bytes of a match: of each the set of bytes that it may be; and the number of the format.
 _Prefix = tuple[int, ...]
+_Entry = tuple[_Prefix, int]
 
 
 class _Sought(NamedTuple):
@@ -74,6 +67,7 @@ class _Sought(NamedTuple):
     program: int = 0
     first: int = 0
     at_line_start: bool = False
+    apart: bool = False
 
 
 def make_tables(scans: Sequence[Scan], groups: Sequence[Sequence[Group]], header: Header | None) -> Tables | None:
@@ -102,6 +96,8 @@ def make_tables(scans: Sequence[Scan], groups: Sequence[Sequence[Group]], header
                     scan.header == "before",
                     scan.header == "nearest",
                     how.at_line_start,
+                    # Where no match can begin inside another one, one that is left out need not be found.
+                    how.apart and scan.uncovered and not scan.once,
                 )
             )
         )
@@ -125,10 +121,9 @@ def make_tables(scans: Sequence[Scan], groups: Sequence[Sequence[Group]], header
         np.array(formats, np.int32),
         np.array(columns, np.int32),
         np.array(compiler.code, np.int32),
-        np.stack([_as_bytes(members) for members in compiler.sets] or [_as_bytes(0)]),
-        _entries(entries),
+        np.stack([_bits(members) for members in compiler.sets] or [_bits(0)]),
+        _entries(listed),
         np.array(starts, np.int32),
-        np.array(listed, np.int32),
         np.array(line_formats, np.int32),
         np.frombuffer(bytes(pool), np.uint8),
         _nibbles([prefix for prefix, _ in entries]),
@@ -175,39 +170,48 @@ def _sought(scan: Scan, groups: Sequence[Group], compiler: Compiler) -> _Sought:
     literal = scan.format.literal
     of_literal = (tuple(1 << byte for byte in literal[:_PREFIX]),) if literal else ()
     try:
-        items, _ = parse(scan.format.pattern.pattern)
+        items, _ = parse(scan.format.regex.encode())
         program = compiler.program(items, _slots(groups))
     except (Unsupported, NotImplementedError):
         return _Sought(Mode.BY_RE, of_literal)
     first = _first(items, compiler)
     if str(items[0][0]) == "AT" and str(items[0][1]) in ("AT_BEGINNING", "AT_BEGINNING_STRING"):
-        held = literal in b"\n".join(_runs(items))
+        held = literal in b"\n".join(runs(items))
         return _Sought(Mode.LINE, () if held else of_literal, program, first, at_line_start=True)
     prefixes = _prefixes(items)
-    if prefixes and sum(map(_texts, prefixes)) <= _COMMON and literal in b"\n".join(_runs(items)):
-        return _Sought(Mode.PLACE, tuple(prefixes), program, first)
+    if prefixes and sum(map(_texts, prefixes)) <= _COMMON and literal in b"\n".join(runs(items)):
+        return _Sought(Mode.PLACE, tuple(prefixes), program, first, apart=_apart(items))
     return _Sought(Mode.LINE, of_literal, program, first)
+
+
+def _apart(items: Sequence[Item]) -> bool:
+    """Whether no match can begin inside another one: what it begins with stands nowhere later in it."""
+    rest = [item for item in items if str(item[0]) not in ("AT", "ASSERT", "ASSERT_NOT")]
+    members = byte_set(rest[0])
+    return members is not None and not members & _bytes_of(rest[1:])
+
+
+def _bytes_of(items: Sequence[Item]) -> int:
+    """The set of all bytes that a match of a sequence may hold."""
+    found = 0
+    for item in items:
+        operation, argument, members = str(item[0]), item[1], byte_set(item)
+        if members is not None:
+            found |= members
+        elif operation == "BRANCH":
+            found |= _bytes_of([inner for branch in argument[1] for inner in branch])
+        elif operation == "SUBPATTERN":
+            found |= _bytes_of(list(argument[3]))
+        elif operation.endswith("_REPEAT"):
+            found |= _bytes_of(list(argument[2]))
+        elif operation not in ("AT", "ASSERT", "ASSERT_NOT"):
+            return ALL_BYTES
+    return found
 
 
 def _first(items: Sequence[Item], compiler: Compiler) -> int:
     first = first_bytes(items)
     return compiler.set_of(ALL_BYTES if first.empty else first.bytes)
-
-
-def _runs(items: Sequence[Item]) -> list[bytes]:
-    """Texts that stand in every match of a sequence."""
-    runs = [b""]
-    for item in items:
-        operation, argument = str(item[0]), item[1]
-        if operation == "LITERAL":
-            runs[-1] += bytes([argument])
-        elif operation == "SUBPATTERN":
-            first, *others = _runs(list(argument[3]))
-            runs[-1] += first
-            runs += others
-        elif operation != "AT":
-            runs.append(b"")
-    return runs
 
 
 def _texts(prefix: _Prefix) -> int:
@@ -263,12 +267,7 @@ def _item_beginnings(item: Item) -> list[tuple[_Prefix, bool]]:
     raise Unsupported
 
 
-def _as_bytes(members: int) -> NDArray[np.uint8]:
-    """A set as 256 bytes of 0 and 1."""
-    return np.unpackbits(np.frombuffer(members.to_bytes(32, "little"), np.uint8), bitorder="little")
-
-
-def _entries(entries: Sequence[tuple[_Prefix, int]]) -> NDArray[np.uint64]:
+def _entries(entries: Sequence[_Entry]) -> NDArray[np.uint64]:
     """Of each prefix the bytes that are certain, which of them are, and its format: uint64 of shape (prefixes, 3)."""
     rows = np.zeros((len(entries), 3), np.uint64)
     for row, (prefix, number) in zip(rows, entries, strict=True):
@@ -280,50 +279,42 @@ def _entries(entries: Sequence[tuple[_Prefix, int]]) -> NDArray[np.uint64]:
     return rows
 
 
-def _by_first_byte(entries: Sequence[tuple[_Prefix, int]]) -> tuple[list[int], list[int]]:
-    """The entries that begin with each byte, in the order of the formats: 257 starts, and the list that they cut."""
+def _by_first_byte(entries: Sequence[_Entry]) -> tuple[list[int], list[_Entry]]:
+    """The entries of each first byte, in the order of the formats: 257 starts, and the list that they cut."""
     starts: list[int] = []
-    listed: list[int] = []
+    listed: list[_Entry] = []
     for byte in range(256):
         starts.append(len(listed))
-        listed += [number for number, (prefix, _) in enumerate(entries) if prefix[0] >> byte & 1]
+        listed += [entry for entry in entries if entry[0][0] >> byte & 1]
     return [*starts, len(listed)], listed
 
 
 def _nibbles(prefixes: Sequence[_Prefix]) -> NDArray[np.uint8]:
     """Of each byte searched for the buckets that its low and its high half fit: uint8 of shape (3, 2, 16)."""
-    buckets = list(dict.fromkeys((*prefix, *[ALL_BYTES] * _SEARCHED)[:_SEARCHED] for prefix in prefixes))
-    while len(buckets) > _BUCKETS:
-        # Put those together that let through the fewest texts that neither of them did.
-        a, b = min(combinations(range(len(buckets)), 2), key=lambda pair: _loss(buckets[pair[0]], buckets[pair[1]]))
-        buckets[a] = _either(buckets[a], buckets[b])
-        del buckets[b]
-    tables = np.zeros((_SEARCHED, 2, 16), np.uint8)
-    for bucket, prefix in enumerate(buckets):
-        for at, members in enumerate(prefix):
-            for half, values in enumerate(_halves(members)):
-                tables[at, half, values] |= np.uint8(1 << bucket)
-    return tables
+    distinct = list(dict.fromkeys((*prefix, *[ALL_BYTES] * _SEARCHED)[:_SEARCHED] for prefix in prefixes))
+    tables = [np.stack([_bits(members) for members in prefix]).reshape(_SEARCHED, 16, 16) for prefix in distinct]
+    orders = [tables, tables[::-1], *(tables[k:] + tables[:k] for k in range(1, min(len(tables), _BUCKETS)))]
+    halves = min(map(_in_buckets, orders), key=lambda buckets: float(_let_through(buckets).sum()))
+    return np.packbits(halves.transpose(2, 1, 3, 0), axis=-1, bitorder="little")[..., 0]
 
 
-def _either(one: _Prefix, other: _Prefix) -> _Prefix:
-    return tuple(a | b for a, b in zip(one, other, strict=True))
+def _in_buckets(tables: Sequence[NDArray[np.uint8]]) -> NDArray[np.bool_]:
+    """Of each bucket the low and the high halves that fit each byte: bool of shape (buckets, 2, 3, 16)."""
+    halves = np.zeros((_BUCKETS, 2, _SEARCHED, 16), bool)
+    for table in tables:
+        joined = halves | np.stack([table.any(1), table.any(2)])
+        # It goes where it lets through the fewest texts that did not fit before.
+        bucket = np.argmin(_let_through(joined) - _let_through(halves))
+        halves[bucket] = joined[bucket]
+    return halves
 
 
-def _loss(one: _Prefix, other: _Prefix) -> int:
-    return _let_through(_either(one, other)) - _let_through(one) - _let_through(other)
+def _let_through(halves: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """How often text looks like the prefixes of each bucket by the halves of its bytes."""
+    often: NDArray[np.float64] = ((halves[:, 1] @ _OFTEN) * halves[:, 0]).sum(-1).prod(-1)
+    return often
 
 
-def _let_through(prefix: _Prefix) -> int:
-    """How often text looks like a prefix by the halves of its bytes."""
-    count = 1
-    for members in prefix:
-        low, high = _halves(members)
-        count *= sum(_OFTEN[16 * h + k] for h in high for k in low)
-    return count
-
-
-def _halves(members: int) -> tuple[list[int], list[int]]:
-    """The low and the high halves of the bytes of a set."""
-    values = [byte for byte in range(256) if members >> byte & 1]
-    return sorted({byte & 15 for byte in values}), sorted({byte >> 4 for byte in values})
+def _bits(members: int) -> NDArray[np.uint8]:
+    """A set as 256 bytes of 0 and 1."""
+    return np.unpackbits(np.frombuffer(members.to_bytes(32, "little"), np.uint8), bitorder="little")

@@ -206,10 +206,11 @@ def test_names_are_numbered_and_told_apart_wherever_they_stand(
     block = np.frombuffer(" ".join(names).encode(), np.uint8)
     at = np.cumsum([0, *(len(name) + 1 for name in names[:-1])])
     texts = at | np.array([len(name) for name in names]) << 40
-    for begin in (0, 1):  # the last name ends with the block
-        which, found = read_names(block, 0, len(block), texts[begin:])
-        assert [found[number] for number in which.tolist()] == names[begin:]
-    assert len(set(found)) == len(found)
+    for first in (0, 1):
+        for after in (0, 100):  # the last name ends with the block, or does not
+            which, found = read_names(np.concatenate((block, np.zeros(after, np.uint8))), texts[first:])
+            assert [found[number] for number in which.tolist()] == names[first:]
+            assert len(set(found)) == len(found)
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)

@@ -35,6 +35,7 @@ _LONGEST_TIME = 32
 _IN_TIME = np.isin(np.arange(256), list(b"0123456789.,:- T"))
 _DATE = b"1970-01-01T"
 _STAMP = np.frombuffer(b"0000-00-00T00:00:00.000000", np.uint8)
+_POINT = 19
 _MASKS = np.array([(1 << 8 * count) - 1 for count in range(8)], np.uint64)
 #: Which names share a word of 64 bits is chance, so that no log can be made up in which they do.
 _SEED = np.uint64(int.from_bytes(os.urandom(8), "little"))
@@ -195,21 +196,22 @@ def thread_number(text: str, names: dict[str, int]) -> int:
 
 def _moments(text: Bytes, *, clock: bool) -> Ints | None:
     """Microseconds since midnight or since 1970 of texts like 10:22:32.856307 or 2026-01-02T10:22:32, NUL behind them."""
-    if clock:
-        text = np.concatenate([np.tile(np.frombuffer(_DATE, np.uint8), (len(text), 1)), text], 1)
-    width = text.shape[1]
-    if not len(_DATE) + 8 <= width <= len(_STAMP):
+    begin = len(_DATE) if clock else 0
+    stamp = np.zeros((len(text), len(_STAMP)), np.uint8)
+    if text.shape[1] > len(_STAMP) - begin:
         return None
-    text[text == ord(",")] = ord(".")
-    text[text == ord(" ")] = ord("T")
-    wanted = _STAMP[:width]
-    fits = np.where(wanted == ord("0"), text - np.uint8(ord("0")) < 10, text == wanted)
-    fits[:, len(_DATE) + 8 :] |= text[:, len(_DATE) + 8 :] == 0
-    fits[:, -1] &= text[:, -1] != ord(".")
+    stamp[:, :begin] = np.frombuffer(_DATE, np.uint8)[:begin]
+    stamp[:, begin : begin + text.shape[1]] = text
+    stamp[stamp == ord(",")] = ord(".")
+    stamp[stamp == ord(" ")] = ord("T")
+    wanted = _STAMP
+    fits = np.where(wanted == ord("0"), stamp - np.uint8(ord("0")) < 10, stamp == wanted)
+    fits[:, _POINT:] |= stamp[:, _POINT:] == 0
+    fits[:, _POINT + 1] &= (stamp[:, _POINT] == 0) | (stamp[:, _POINT + 1] != 0)
     if not fits.all():
         return None
     try:
-        moments = np.ascontiguousarray(text).view(f"S{width}").ravel().astype("datetime64[us]").astype(np.int64)
+        moments = stamp.view(f"S{len(_STAMP)}").ravel().astype("datetime64[us]").astype(np.int64)
     except ValueError:
         return None
     return np.maximum(moments, -1)

@@ -16,7 +16,7 @@ from memlens.inputs.custom.columns import LineReader, name_number, thread_number
 from memlens.inputs.custom.lines import LONGEST, Found, TextError, UserLine
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.scan import Scan, Scanner
-from memlens.windows.patterns import Matcher, anchors_in_block
+from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,12 +81,10 @@ def read_user_format(
         # What names no device is the first one's: programs leave it out where there was only one.
         of_device = [number, -1] if [number] == numbers[:1] else [number]
         rows = None if device is None or len(numbers) < 2 else np.isin(device, of_device)
-        some = {column: builder.column(column) for column in _OPTIONAL}
-        some = {
-            column: entries if rows is None or entries is None else entries[rows] for column, entries in some.items()
-        }
-        missing = [column for column, entries in some.items() if entries is None or entries.max(initial=-1) < 0]
-        threads = () if some["thread"] is None else np.unique(some["thread"]).tolist()
+        some = {column: builder.column(column) for column in inputs.columns if column in _OPTIONAL}
+        some = {column: entries if rows is None else entries[rows] for column, entries in some.items()}
+        missing = [column for column, entries in some.items() if entries.max(initial=-1) < 0]
+        threads = np.unique(some["thread"]).tolist() if "thread" in some else ()
         logs.append(
             builder.finish(
                 cut_short=source.problem,
@@ -97,7 +95,7 @@ def read_user_format(
                 },
                 columns={
                     "device": number,
-                    **({} if "owner" in missing else {"owner_names": tuple(inputs.owners)}),
+                    "owner_names": () if "owner" in missing else tuple(inputs.owners),
                     **dict.fromkeys(missing),
                 },
                 rows=rows,
@@ -172,8 +170,7 @@ class UserScanner:
             try:
                 said = self._look(line)
             except TextError:
-                offset = start - block.begin + block.offset
-                malformed.append(Text(offset, int(rows.line[row]), line[:_SHOWN].rstrip(b"\r")))
+                malformed.append(Text.of(block, start, int(rows.line[row])))
                 continue
             if said is not None:
                 odd.append(_numbers(row, said, threads, owners))
@@ -185,17 +182,8 @@ class UserScanner:
         columns = {name: column[order] for name, column in columns.items()}
         row = columns.pop("row")
         columns["offset"] = rows.line_start[row] + (block.offset - block.begin)
-        part = Part(
-            columns,
-            offset=block.offset,
-            size=block.end - block.begin,
-            lines=rows.lines,
-            ends_mid_line=bool(data[block.end - 1] != ord("\n")),
-            cut=block.cut,
-            malformed=len(malformed),
-            samples=malformed[:SAMPLES],
-            anchors=[anchors_in_block(matcher, block.text, block.offset, 0) for matcher in matchers],
-        )
+        counts = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
+        part = Part.of(block, columns, matchers, **counts)
         return Read(
             part,
             rows.line[row],

@@ -17,9 +17,10 @@ from memlens.inputs.paddle import other_events as others
 from memlens.inputs.paddle.context import read_names
 from memlens.inputs.paddle.joins import Said
 from memlens.inputs.paddle.layers import Layer
-from memlens.inputs.paddle.lines import ALIKE, ALIKE_OTHERS, CONTEXTS, EVENTS, MESSAGES, number_of, scanner
+from memlens.inputs.paddle.lines import ALIKE, ALIKE_OTHERS, CONTEXTS, EVENTS, number_of, scanner
+from memlens.inputs.paddle.rows import BlockRows
 from memlens.inputs.paddle.times import column_of_times
-from memlens.scanner.bytesearch import count_lines
+from memlens.scanner.lines import count_lines
 from memlens.windows.patterns import Matcher, anchors_in_block
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from memlens.inputs.blocks import Block
     from memlens.scanner.formats import LineFormat
-    from memlens.scanner.scan import Rows
 
     Ints = NDArray[np.int64]
 
@@ -35,7 +35,6 @@ __all__ = ["NO_HEADER", "BlockReader", "BlockReading", "Streams"]
 
 #: No header stands before that place in its block; one in an earlier block may be the nearest.
 NO_HEADER = -2
-_LONGEST_TEXT = 4096
 #: As many lines of the wordings that every operator prints are read in one block.
 _MOST_FREQUENT = 256
 _POSITION = (1 << 40) - 1
@@ -121,7 +120,7 @@ class BlockReader:
 
     def read(self, block: Block) -> BlockReading:
         """Read one block."""
-        rows = _Rows(block, self._scanner.scan(block.data, block.begin, block.end))
+        rows = BlockRows(block, self._scanner.scan(block.data, block.begin, block.end))
         blocks = int(np.count_nonzero(rows.values(rows.of(_BLOCK), 0) <= paddle.MAX_SIZE))
         self._alone |= self._layer is None and blocks > 0
         alone = self._alone
@@ -175,7 +174,7 @@ class BlockReader:
             lines={"auto_growth": blocks, **_lines_of(rows, rare)},
         )
 
-    def _contexts(self, rows: _Rows, found: _Events) -> tuple[Said | None, tuple[str, ...]]:
+    def _contexts(self, rows: BlockRows, found: _Events) -> tuple[Said | None, tuple[str, ...]]:
         """The context lines, and the names of owners that they give by number."""
         at = rows.of(*CONTEXTS)
         if not len(at) and not self._marks:
@@ -185,7 +184,7 @@ class BlockReader:
         kept = np.ones(len(at), np.bool_)
         kept[:-1] = (events[1:] != events[:-1]) | (thread[1:] != thread[:-1])
         at, thread, events = at[kept], thread[kept], events[kept]
-        which, names = read_names(rows.block.data, rows.block.begin, rows.block.end, rows.values(at, 0))
+        which, names = read_names(rows.block.data, rows.values(at, 0))
         if self._marks:
             ends, given = self._marked(rows.block)
             starts = rows.found.start
@@ -202,7 +201,7 @@ class BlockReader:
         """Where the lines end that the user's patterns name, and the names that they give."""
         marked: dict[int, str] = {}
         for matcher in reversed(self._marks):
-            marked.update(matcher.find(block.text))
+            marked.update((match.start, match.name) for match in matcher.find(block.text))
         starts = np.array(sorted(marked), np.int64)
         ends = np.append(np.flatnonzero(block.text == 0x0A), len(block.text))
         return ends[ends.searchsorted(starts)] + block.begin, [marked[start] for start in starts.tolist()]
@@ -216,50 +215,6 @@ class BlockReader:
             threads.append(thread)
             begin = end
         return np.array(threads, np.int64)
-
-
-class _Rows:
-    """The rows of one block."""
-
-    def __init__(self, block: Block, found: Rows) -> None:
-        self.block, self.found = block, found
-        self.to_input = block.offset - block.begin
-        self.counts: list[int] = np.bincount(found.format, minlength=MESSAGES.stop).tolist()
-
-    def of(self, *numbers: int) -> Ints:
-        """The rows of some formats."""
-        present = [number for number in numbers if self.counts[number]]
-        if len(present) < 2:
-            every = present and self.counts[present[0]] == len(self.found.format)
-            return (
-                np.arange(len(self.found.format)) if every else np.flatnonzero(self.found.format == (*present, -1)[0])
-            )
-        chosen = np.zeros(MESSAGES.stop, np.bool_)
-        chosen[present] = True
-        return np.flatnonzero(chosen[self.found.format])
-
-    def take(self, column: NDArray[Any], rows: Ints) -> NDArray[Any]:
-        """The entries of some rows, in order."""
-        return column if len(rows) == len(column) else column[rows]
-
-    def values(self, rows: Ints, column: int) -> Ints:
-        """A value column of some rows, in order."""
-        found: Ints = self.take(self.found.values[:, column], rows)
-        return found
-
-    def lines_of(self, rows: Ints) -> Ints:
-        """One row for each line that holds some rows, in order."""
-        rows = np.sort(rows)
-        return rows[np.unique(self.found.line_start[rows], return_index=True)[1]]
-
-    def texts(self, rows: Ints) -> tuple[Text, ...]:
-        """The lines of some rows."""
-        return tuple(map(self._text, rows.tolist()))
-
-    def _text(self, row: int) -> Text:
-        begin = int(self.found.line_start[row])
-        text = self.block.data[begin : min(begin + _LONGEST_TEXT, self.block.end)].tobytes()
-        return Text(begin + self.to_input, int(self.found.line[row]), text.partition(b"\n")[0].rstrip(b"\r"))
 
 
 @dataclass(frozen=True)
@@ -290,17 +245,17 @@ class _Events:
         return _Events(row, kind, size, addr, self.layer[chosen], self.oversize)
 
 
-def _events(rows: _Rows, formats: Sequence[int], rare: Mapping[int, others.RareEvent]) -> _Events:
+def _events(rows: BlockRows, formats: Sequence[int], rare: Mapping[int, others.RareEvent]) -> _Events:
     """The events of some formats."""
     row = rows.of(*formats)
-    form, values = rows.take(rows.found.format, row), rows.take(rows.found.values, row)
+    form = rows.take(rows.found.format, row)
     kind, layer = _KINDS[form], _LAYERS[form]
     size, addr = np.zeros(len(row), np.int64), np.zeros(len(row), np.int64)
     fine = np.ones(len(row), np.bool_)
     present = [number for number in formats if rows.counts[number]]
     for number in present:
         mine = slice(None) if len(present) == 1 else np.flatnonzero(form == number)
-        said = {name: values[mine, column] for column, name in enumerate(EVENTS[number].values)}
+        said = {name: rows.values(row[mine], column) for column, name in enumerate(EVENTS[number].values)}
         if "size" in said:
             size[mine] = said["size"]
         if "addr" in said:
@@ -332,7 +287,7 @@ def _events(rows: _Rows, formats: Sequence[int], rare: Mapping[int, others.RareE
     return found if fine.all() else found.where(fine)
 
 
-def _rare(rows: _Rows) -> Iterator[tuple[int, others.RareEvent]]:
+def _rare(rows: BlockRows) -> Iterator[tuple[int, others.RareEvent]]:
     """The events on lines of which there are few, by row."""
     for row in rows.of(*_RARE).tolist():
         text = rows.block.data[rows.found.start[row] : rows.found.end[row]].tobytes()
@@ -343,7 +298,7 @@ def _rare(rows: _Rows) -> Iterator[tuple[int, others.RareEvent]]:
             yield row, event
 
 
-def _said(rows: _Rows, found: _Events, form: LineFormat) -> Said | None:
+def _said(rows: BlockRows, found: _Events, form: LineFormat) -> Said | None:
     """What the lines of a format say of the next ALLOC of their thread."""
     number = number_of(form)
     if not rows.counts[number]:
@@ -353,7 +308,7 @@ def _said(rows: _Rows, found: _Events, form: LineFormat) -> Said | None:
     return Said(found.row.searchsorted(at), rows.found.header[at, 0], rows.found.values[at, :2])
 
 
-def _broken_others(rows: _Rows) -> dict[Layer, Ints]:
+def _broken_others(rows: BlockRows) -> dict[Layer, Ints]:
     """A row for each line that looks like an event of another layer and cannot be read, by layer."""
     allocs = rows.of(_STREAM_ALLOC)
     oversize = allocs[rows.values(allocs, 0) > paddle.MAX_SIZE]
@@ -365,7 +320,7 @@ def _broken_others(rows: _Rows) -> dict[Layer, Ints]:
     }
 
 
-def _lines_of(rows: _Rows, rare: Mapping[int, others.RareEvent]) -> dict[str, int]:
+def _lines_of(rows: BlockRows, rare: Mapping[int, others.RareEvent]) -> dict[str, int]:
     """Lines of each layer family; of the stream-safe layer also those that name a stream."""
     allocs = rows.of(_STREAM_ALLOC)
     sound = rows.values(allocs, 0) <= paddle.MAX_SIZE
@@ -378,7 +333,7 @@ def _lines_of(rows: _Rows, rare: Mapping[int, others.RareEvent]) -> dict[str, in
     }
 
 
-def _streams(rows: _Rows, rare: Mapping[int, others.RareEvent]) -> Streams | None:
+def _streams(rows: BlockRows, rare: Mapping[int, others.RareEvent]) -> Streams | None:
     """The ALLOC lines that name a stream."""
     at = rows.of(_STREAM_ALLOC)
     at = at[(rows.values(at, 0) <= paddle.MAX_SIZE) & (rows.values(at, 2) >= 0)]
@@ -396,12 +351,12 @@ def _streams(rows: _Rows, rare: Mapping[int, others.RareEvent]) -> Streams | Non
     return found.where(row.argsort()) if named else found
 
 
-def _stat_lines(rows: _Rows) -> StatLines | None:
+def _stat_lines(rows: BlockRows) -> StatLines | None:
     """The framework's running totals; the offset is that of the text after the change, which is after the start of the line."""
     at = rows.of(_STAT)
     if not len(at):
         return None
-    change, what, where, device, after, peak, current = rows.take(rows.found.values, at).T[:7]
+    change, what, where, device, after, peak, current = (rows.values(at, column) for column in range(7))
     return StatLines(
         offset=(after & _POSITION) + rows.to_input,
         device=np.where(where == 0, device, -1).astype(np.int16),
@@ -412,7 +367,7 @@ def _stat_lines(rows: _Rows) -> StatLines | None:
     )
 
 
-def _messages(rows: _Rows) -> tuple[Text, ...]:
+def _messages(rows: BlockRows) -> tuple[Text, ...]:
     """The lines that may hold a message of the framework; of those that every operator prints, samples."""
     found = []
     for text in messages.LITERALS:
@@ -423,7 +378,7 @@ def _messages(rows: _Rows) -> tuple[Text, ...]:
     return rows.texts(rows.lines_of(np.concatenate(found)))
 
 
-def _hints(rows: _Rows) -> Iterator[tuple[str, int]]:
+def _hints(rows: BlockRows) -> Iterator[tuple[str, int]]:
     """Things worth knowing that were seen in a block, with their first line."""
     new = rows.of(_CHUNK_NEW)
     new = new[(rows.values(new, 0) <= paddle.MAX_SIZE) & (rows.values(new, 2) >= 0)]

@@ -128,26 +128,21 @@ _MASKS = np.array(
 _MIX = np.array([0x9E3779B97F4A7C15 * (2 * k + 1) ** 5 & (1 << 64) - 1 for k in range(8)], np.uint64)
 
 
-def read_names(
-    block: NDArray[np.uint8], begin: int, end: int, texts: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def read_names(block: NDArray[np.uint8], texts: NDArray[np.int64]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Number the different names that stand in a block.
 
     Args:
         block: uint8.
-        begin: Where its text begins.
-        end: Where its text ends.
         texts: Where each name begins, and how long it is, as :attr:`~memlens.scanner.expressions.Conversion.TEXT` says; int64.
 
     Returns:
         For each the number of its name, int64; and the names.
     """
     at, length = texts & ((1 << 40) - 1), texts >> 40
-    text = block[begin:end]
-    if len(text) < end - begin + _LONGEST_NAME:  # the last name may end with the block
-        low = int(at.min(initial=end))
-        text = np.concatenate((block[low:end], np.zeros(_LONGEST_NAME, np.uint8)))
-        at = at - low
+    text = block
+    if len(block) < int(at.max(initial=0)) + _LONGEST_NAME:  # the last name ends with the block
+        low = int(at.min(initial=len(block)))
+        text, at = np.concatenate((block[low:], np.zeros(_LONGEST_NAME, np.uint8))), at - low
     # Rows overlap, one for each position; only those where names begin are ever gathered.
     windows = np.ndarray((len(text) - _LONGEST_NAME + 1,), f"V{_LONGEST_NAME}", text, 0, (1,))
     words = windows[at].view("<u8").reshape(-1, 8) & _MASKS[length]

@@ -6,8 +6,6 @@ source line in the header changes with every release and is never looked at.
 
 from __future__ import annotations
 
-import re
-
 from memlens.facts import Kind
 from memlens.scanner.formats import LineFormat, Sample
 
@@ -15,7 +13,6 @@ __all__ = [
     "BLOCK",
     "CHUNK_BACK",
     "CHUNK_NEW",
-    "EVENT_LINE",
     "FORMATS",
     "HEADER",
     "LOOK_ALIKES",
@@ -154,8 +151,9 @@ HEADER = LineFormat(
 FORMATS = (BLOCK, CHUNK_NEW, CHUNK_BACK, REQUEST, HEADER)
 
 
-def _alike(name: str, literal: str, rest: str, sample: str, *traps: str) -> LineFormat:
-    return LineFormat(name, "auto_growth", literal.encode(), literal + rest, {}, {}, (Sample(sample, {}),), traps)
+def _alike(name: str, literal: str, rest: str, sample: str, *traps: str, before: str = "") -> LineFormat:
+    regex = before + literal + rest
+    return LineFormat(name, "auto_growth", literal.encode(), regex, {}, {}, (Sample(sample, {}),), traps)
 
 
 #: Lines of other allocators begin like an event and are none: retries, pinned memory, the buddy allocator.
@@ -166,7 +164,15 @@ LOOK_ALIKES = (
         "like_alloc", "Alloc ", _NUMBER, "Alloc 12345678901234567890 bytes", "Allocate 1 bytes", "Alloc 5 bytes on x"
     ),
     _alike("like_free", "Free ", _NUMBER, "Free 25", "Free 256 bytes and notify all", "Free 512 bytes.", "Free chunk"),
-    _alike("like_pointer", " bytes, ptr = 0x", "", "6 bytes, ptr = 0x7f01", "6 bytes, ptr = 7f01"),
+    _alike(
+        "like_pointer",
+        "bytes, ptr = 0x",
+        "",
+        "6 bytes, ptr = 0x7f01",
+        "6 bytes, ptr = 7f01",
+        "bytes, ptr = 0x",
+        before="(?<= )",
+    ),
     _alike(
         "like_chunk_new", "Not found and reallocate ", "", "Not found and reallocate 25", "Not found and reallocate"
     ),
@@ -182,9 +188,4 @@ PREALLOC = LineFormat(
     means={},
     samples=(Sample("PreAlloc small_pool_pre_alloc_in_mb = 2", {}),),
     traps=("PreAlloc large_pool",),
-)
-
-#: Finds an event line; for tools that filter lines without reading them.
-EVENT_LINE = re.compile(
-    b"|".join(re.sub(rb"\(\?P<\w+>", b"(?:", f.regex.encode()) for f in (BLOCK, CHUNK_NEW, CHUNK_BACK))
 )

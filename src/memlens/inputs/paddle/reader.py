@@ -20,12 +20,12 @@ from memlens.facts import Facts, Figure, Kind, OutOfMemory, StatLines
 from memlens.inputs.blocks import in_order
 from memlens.inputs.builder import SAMPLES, Builder
 from memlens.inputs.file_source import FileSource, open_source
+from memlens.inputs.input_format import Request
 from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams
 from memlens.inputs.paddle.joins import ByThread, Said, join_streams, size_frees
 from memlens.inputs.paddle.layers import SIZELESS, WITHOUT_ADDRESSES, Chosen, Layer, Layers, layer_named
 from memlens.inputs.paddle.messages import read_message
 from memlens.inputs.paddle.other_events import HOST_PLACES
-from memlens.inputs.registry import Request
 from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
