@@ -196,7 +196,8 @@ def test_events_only_is_the_same_as_line_by_line(lines: list[str], ends_mid_line
     kept = [
         line
         for line in re.findall(rb"[^\n]*\n|[^\n]+", text)
-        if any(form.search(line) for form in (BLOCK, CHUNK_NEW, CHUNK_BACK)) or Pattern("START").match_line(line) is not None
+        if any(form.search(line) for form in (BLOCK, CHUNK_NEW, CHUNK_BACK))
+        or Pattern("START").match_line(line) is not None
     ]
     assert events_only(text, [Matcher(Pattern("START"))]) == b"".join(kept)
 

@@ -17,7 +17,7 @@ from memlens.output import open_output, refuse_inputs, refuse_overwrite
 from memlens.scanner.lines import count_lines
 from memlens.windows.patterns import Matcher, Pattern, anchors_in_block
 from memlens.windows.suggestions import missing_anchor
-from memlens.windows.windows import as_patterns, numbered, too_few_anchors
+from memlens.windows.windows import anchors_of, numbered, too_few_anchors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,14 +71,8 @@ def slice_with(log: str | Path | BinaryIO, options: Slice) -> Piece:
     from memlens.inputs.registry import PADDLE, not_text, recognise
     from memlens.inputs.unread import BINARY, refuse_unread, unread_kind
 
-    start, start_regex, output = options.start, options.start_regex, options.output
-    if start is not None and start_regex is not None:
-        raise UsageError("start and start_regex exclude each other", "Give one of them.")
-    starts = (
-        *as_patterns([start] if start is not None else [], regex=False),
-        *as_patterns([start_regex] if start_regex is not None else [], regex=True),
-    )
-    ends = (*as_patterns(options.end, regex=False), *as_patterns(options.end_regex, regex=True))
+    output = options.output
+    starts, ends = anchors_of(options.start, options.end, options.start_regex, options.end_regex, options.nth)
     cutter = TextCutter(starts[0] if starts else None, ends, options.nth)
     # The text is written while the log is read, so that stdout must not be the log either.
     refuse_inputs(["-" if output is None else output], [log])
@@ -160,8 +154,6 @@ class TextCutter:
     starts_seen: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        if self.nth < 1:
-            raise UsageError(f"there is no match number {self.nth}", "The first one is number 1.")
         self._start = Matcher(self.start) if self.start is not None else None
         self._ends = [Matcher(end) for end in self.ends]
         self._name, self._start_line, self._lines, self._bytes = "(start)", 1, 0, 0

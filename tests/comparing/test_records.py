@@ -12,8 +12,8 @@ import made_runs as made
 import pytest
 from snapshots import pickled, segment
 
-from memlens.comparing.records import Order, record
 from memlens.comparing.result import Run
+from memlens.comparing.runs import Order, record
 from memlens.errors import UsageError
 from memlens.options import Compare
 

@@ -61,7 +61,7 @@ class Peak(Result):
         reserved_peak_bytes: The highest reserved level in the window, what is reserved at its start included.
         event: The first event that reaches the peak, 0-based in the log; ``None`` where the rise is 0: the peak is then what was
             carried in.
-        line: The line of that event, 1-based; ``None`` where there is none or it cannot be told.
+        line: The line of that event, 1-based; ``None`` where there is none or it is not known.
         time_us: The time of that event, where times were read.
         live: The blocks live right after that event (where there is none: right before the window), wherever in the log they
             were born, in groups, the largest total first.

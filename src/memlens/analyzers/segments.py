@@ -87,8 +87,8 @@ class Pool(Row):
 
     Attributes:
         moment: The row of ``moments`` that this is of, from 0.
-        pool: The pool, ``None`` where the input does not tell, or tells of no private one.
-        stream: The stream, ``None`` where the input does not tell.
+        pool: The pool, ``None`` where the input does not report it, or reports no private one.
+        stream: The stream, ``None`` where the input does not report it.
     """
 
     moment: int
@@ -107,7 +107,7 @@ class Segments(Result):
     """Chunks and the gaps in them, at the peak, at the end, and at each out-of-memory failure of a window.
 
     Attributes:
-        moments: The peak, the end, and then failures in order; none where the input tells nothing of chunks, or of blocks.
+        moments: The peak, the end, and then failures in order; none where the input reports no chunk, or no block.
         histogram: The gaps of each moment by size.
         pools: The same figures by memory pool and stream, where the input has them: the largest reserved first.
     """
@@ -178,7 +178,7 @@ class _Layout:
         block_chunk: The number of the chunk that the block begins in, int64.
         gap_size: int64.
         gap_chunk: The number of the chunk that the gap begins in, int64.
-        told: The input tells of pools or streams.
+        reported: The input reports pools or streams.
     """
 
     chunk_size: Ints
@@ -187,7 +187,7 @@ class _Layout:
     block_chunk: Ints
     gap_size: Ints
     gap_chunk: Ints
-    told: bool
+    reported: bool
 
     def figures(self) -> tuple[int, int, int, int, int]:
         """Chunks, gaps, their bytes, the largest gap, and bytes of blocks outside."""
@@ -197,7 +197,7 @@ class _Layout:
 
     def pools(self, moment: int, names: Sequence[str]) -> Iterator[Pool]:
         """The figures by pool and stream, the largest reserved first; blocks outside of all chunks are in none."""
-        if not self.told:
+        if not self.reported:
             return
         found = []
         places, of_chunk = np.unique(self.chunk_place, axis=0, return_inverse=True)
@@ -224,7 +224,7 @@ class _Layout:
 
 
 def _layout(log: EventLog, stop: int) -> _Layout | None:
-    """What lies where right before an event; ``None`` where the input does not tell all addresses, or has chunks over each other."""
+    """What lies where right before an event; ``None`` where the input does not report all addresses, or has chunks over each other."""
     chunks = chunks_of(log)
     if chunks is None:
         return None
@@ -244,21 +244,28 @@ def _layout(log: EventLog, stop: int) -> _Layout | None:
     gap_addr, gap_size = gaps_between((addr, size), (block_addr, occupied), join=log.facts.chunks_join)
     block_chunk, gap_chunk = inside(block_addr, addr, size), inside(gap_addr, addr, size)
     place = [
-        _told(of_chunk[live], of_event, blocks, block_chunk)
+        _known(of_chunk[live], of_event, blocks, block_chunk)
         for of_chunk, of_event in ((chunks.pool, log.pool), (chunks.stream, log.stream))
     ]
-    told = log.pool is not None or log.stream is not None
-    return _Layout(size, np.column_stack(place), block_size, block_chunk, gap_size, gap_chunk, told)
+    return _Layout(
+        size,
+        np.column_stack(place),
+        block_size,
+        block_chunk,
+        gap_size,
+        gap_chunk,
+        log.pool is not None or log.stream is not None,
+    )
 
 
-def _told(of_chunk: Ints, of_event: NDArray[Any] | None, blocks: Ints, block_chunk: Ints) -> Ints:
-    """The pool or the stream of each chunk, -1 where unknown, int64: its own, or else what the blocks in it tell."""
+def _known(of_chunk: Ints, of_event: NDArray[Any] | None, blocks: Ints, block_chunk: Ints) -> Ints:
+    """The pool or the stream of each chunk, -1 where unknown, int64: its own, or else what the blocks in it report."""
     if of_event is None:
         return of_chunk
     within = block_chunk >= 0
-    told = np.full(len(of_chunk), -1, np.int64)
-    np.maximum.at(told, block_chunk[within], of_event[blocks[within]])
-    return np.where(of_chunk < 0, told, of_chunk)
+    known = np.full(len(of_chunk), -1, np.int64)
+    np.maximum.at(known, block_chunk[within], of_event[blocks[within]])
+    return np.where(of_chunk < 0, known, of_chunk)
 
 
 def _bins(moment: int, sizes: Ints) -> Iterator[GapBin]:

@@ -2,8 +2,7 @@
 
 ===============  ==================================================================================================
 ``templates``    paths with fields in them, found in the file system
-``records``      one log read down to the few figures of it that a comparison keeps
-``parallel``     many logs read by several processes
+``runs``         logs read down to the few figures of each that a comparison keeps, by several processes
 ``layout``       which fields are rows, which are columns, and what is compared with what
 ``statistics``   the figures that are compared; how they grow with a field that is a number, and which ranks stand out
 ``result``       what a comparison gives

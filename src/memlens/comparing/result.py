@@ -42,7 +42,7 @@ class Oom:
 class RunWindow:
     """The figures of one window of one run, as ``memlens analyze`` defines them.
 
-    Where the whole log tells of no chunk, or of no block, nothing is known of reserved or of allocated bytes: those figures are
+    Where the whole log reports no chunk, or no block, nothing is known of reserved or of allocated bytes: those figures are
     ``None`` then, and not 0.
 
     Attributes:
@@ -105,7 +105,7 @@ class Run:
         notes: What to doubt of the windows themselves (anchors that came late), in words.
         remarks: What to know of them (which one is open, that the peak may lie before the input), in words.
         oom: The failure that it ended in.
-        ooms: Out-of-memory failures that its log tells of, also those that it survived.
+        ooms: Out-of-memory failures that its log reports, also those that it survived.
         device: The number of its device, -1 for the CPU; ``None`` where its input does not tell.
         further: As it is read: the runs of the further devices of its input, which then stand beside it.
     """

@@ -9,15 +9,14 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from memlens.comparing.layout import Layout, lay_out, lay_out_list, row_keys, run_key
-from memlens.comparing.parallel import record_all
-from memlens.comparing.records import Order
 from memlens.comparing.result import Comparison, Run, RunWindow
+from memlens.comparing.runs import Order, record_all
 from memlens.comparing.statistics import DEFAULT, DEFAULT_OF_MATRIX, Metric, choose_metrics, outliers, slopes
 from memlens.comparing.templates import Template, natural
 from memlens.errors import UsageError
 from memlens.keywords import with_keywords
 from memlens.options import Compare, Cut, as_list
-from memlens.windows.windows import BEFORE
+from memlens.windows.windows import BEFORE, anchors_of
 
 if TYPE_CHECKING:
     from memlens.inputs import Input
@@ -69,10 +68,7 @@ def _check(cut: Cut, jobs: int | None) -> None:
     """
     from memlens.windows.patterns import Matcher
 
-    if cut.start is not None and cut.start_regex is not None:
-        raise UsageError("start and start_regex exclude each other", "Give one of them.")
-    if cut.nth < 1:
-        raise UsageError(f"there is no match number {cut.nth}", "The first one is number 1.")
+    anchors_of(cut.start, cut.end, cut.start_regex, cut.end_regex, cut.nth)
     if jobs is not None and jobs < 1:
         raise UsageError(f"{jobs} jobs read nothing", "Give 1 or more.")
     for pattern in cut.patterns:
@@ -87,7 +83,7 @@ def _of_template(template: Template, metrics: tuple[Metric, ...], options: Compa
     orders = [Order(match.path, options, match.fields) for match in files]
     values = field_values([match.fields for match in files], template.fields)
     asked = {*rows, cols, (base or "").partition("=")[0]}
-    if DEVICE in values or DEVICE not in asked:  # said before anything is read
+    if DEVICE in values or DEVICE not in asked:  # refused before anything is read
         lay_out(values, [match.path for match in files], rows, cols, base)
     read = record_all(orders, options.jobs, options.progress)
     runs, first = _side_by_side(read)

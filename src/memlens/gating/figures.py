@@ -91,7 +91,7 @@ class RunFigures:
     """The figures of one run.
 
     Attributes:
-        peak_bytes: The highest level of allocated bytes in the whole run; ``None`` where the log tells of no block.
+        peak_bytes: The highest level of allocated bytes in the whole run; ``None`` where the log reports no block.
         reserved_peak_bytes: The highest level of what chunks hold; ``None`` where the log does not tell.
         windows: The windows that it was cut into, in file order.
     """

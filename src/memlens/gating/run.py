@@ -61,7 +61,7 @@ def gate_with(log: Input, options: Gate) -> Verdict:
     reasons = list(doubts) if trust else []
     notes = [*([] if trust else doubts), *head.notes(), *_windows_left_out(head.name, paired)]
     if oom := head.out_of_memory():
-        # The figures of a run that died are those of the part that fitted: they must not pass, and may well be told to fail.
+        # The figures of a run that died are those of the part that fitted: they must not pass, and may well fail.
         (reasons if trust and not failing else notes).append(oom)
     doubtful = bool(reasons)
     windows = [window for window, _ in paired.judged if window.name != BEFORE]

@@ -32,7 +32,7 @@ class Disagreement:
 
     Attributes:
         offset: Byte offset of its line.
-        line: 1-based number of its line, ``None`` where it cannot be told.
+        line: 1-based number of its line, ``None`` where it is not known.
         origin: The format that printed it.
         metric: One of :data:`METRICS`.
         low_bytes: The smallest count that prints as the figure.

@@ -52,7 +52,7 @@ class Doubt:
         code: A name for programs, one of :data:`memlens.trust.doubts.DOUBTS`.
         message: What was seen, how often, and what it does to the figures.
         hint: What to do about it.
-        line: 1-based number of the first line, ``None`` where there is none or it cannot be told.
+        line: 1-based number of the first line, ``None`` where there is none or it is not known.
     """
 
     code: str
