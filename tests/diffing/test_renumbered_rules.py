@@ -33,3 +33,22 @@ def test_names_stay_where_one_rule_alone_keeps_them(
     assert not pair_by_name_or_work(*windows).by_work
     monkeypatch.setattr(window_pairs, rule, other)
     assert pair_by_name_or_work(*windows).by_work
+
+
+def call(name: int, common: int) -> Program:
+    """A call that shares so many allocations, of about its size, with all others, and has one of its own."""
+    return (*((1000 + 7 * k, 0) for k in range(common)), (2000 + 31 * name, 0))
+
+
+@pytest.mark.parametrize(("common", "by_work"), [(19, False), (12, True)])
+def test_names_stay_where_all_windows_of_one_name_are_three_quarters_alike(common: int, by_work: bool) -> None:
+    # Head has a call more at its beginning, so that each call has the name of the one before it.
+    calls = [call(name, common) for name in range(20)]
+    assert pair_by_name_or_work(series_of(calls), series_of([call(20, common), *calls])).by_work == by_work
+
+
+@pytest.mark.parametrize(("unlike", "by_work"), [(1, False), (2, True)])
+def test_where_numbers_start_elsewhere_half_a_pair_of_windows_is_to_be_gained(unlike: int, by_work: bool) -> None:
+    # All calls are seven tenths alike; one or two of them come first, and the others do all the same.
+    calls = [*(call(name, 10) for name in range(unlike)), *[call(20, 10)] * 12]
+    assert pair_by_name_or_work(series_of(calls), series_of(calls, start=1)).by_work == by_work
