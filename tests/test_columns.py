@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -129,7 +130,7 @@ def test_columns_that_do_not_fit_are_refused() -> None:
 
 def test_the_environment_switches_the_compiled_module_off() -> None:
     code = "from memlens import columns; import sys; sys.exit(columns._native is not None)"
-    run = subprocess.run([sys.executable, "-c", code], env={"MEMLENS_PURE": "1"}, check=False)
+    run = subprocess.run([sys.executable, "-c", code], env={**os.environ, "MEMLENS_PURE": "1"}, check=False)
     assert run.returncode == 0
 
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from memlens.columns import Symbols
+from memlens.diffing import align as alignment
 from memlens.diffing import tables
 from memlens.diffing.align import align, around_cuts
 from memlens.diffing.seeds import cut
-from memlens.diffing.tables import Problem
+from memlens.diffing.tables import Corridor, Problem
 
 SIZES = np.random.default_rng(7).integers(1, 4000, 60) * 256
 
@@ -120,3 +121,34 @@ def test_around_a_cut_256_rows_on_each_side_are_aligned_again_with_all_columns_b
     assert stretch.rows.tolist() == list(range(744, 1256))
     assert stretch.columns.tolist() == list(range(2744, 3356))
     assert around_cuts(Problem(rows, columns), pieces, mate, stretch.cells - 1) == []
+
+
+# --- what is solved as a whole -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("allocs", "whole"), [(1 << 14, True), ((1 << 14) + 64, False)])
+def test_a_table_of_up_to_268_million_cells_is_filled_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch, allocs: int, whole: bool
+) -> None:
+    monkeypatch.setattr(tables, "_CELLS", 0)  # what is cut cannot be exact after all
+    rng = np.random.default_rng(0)
+    base, head = (symbols(rng.integers(0, 60, allocs), np.zeros(allocs, np.bool_)) for _ in range(2))
+    edges = np.array([0, allocs])
+    assert (not align(base, head, edges, edges).inexact) == whole
+
+
+def test_many_large_tables_are_solved_as_a_whole_only_as_long_as_two_thousand_million_cells_are_enough() -> None:
+    large, small = 1 << 28, 1 << 21
+    assert alignment._limit(np.full(8, large), large) == large
+    # One more is too much, and none of this size is solved as a whole then …
+    assert alignment._limit(np.full(9, large), large) < large
+    assert alignment._limit(np.append(np.full(9, large), np.full(4, 1 << 27)), large) == 1 << 27
+    # … but small ones always are.
+    assert alignment._limit(np.full(10_000, small), large) == small
+
+
+def test_a_corridor_is_solved_where_it_has_at_most_268_million_cells_and_a_row_counts_512_more() -> None:
+    nothing, rows = Problem(np.zeros(0, np.int64), np.zeros(0, np.int64)), np.zeros(1 << 10, np.int64)
+    wide = rows + (1 << 18) - 512
+    assert Corridor(nothing, rows, wide).solvable
+    assert not Corridor(nothing, rows, np.append(wide[1:], wide[0] + 1)).solvable

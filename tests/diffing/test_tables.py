@@ -1,4 +1,4 @@
-"""The alignment of many small sequences at once against a table filled cell by cell."""
+"""The alignment of sequences against a table filled cell by cell."""
 
 from itertools import pairwise
 
@@ -8,27 +8,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memlens.columns import Symbols, mix
+from memlens.diffing import tables
 from memlens.diffing.align import align
 from memlens.diffing.tables import Problem, solve
 
-Entries = list[tuple[int, bool, int, int]]
+#: Key, held, and the four marks: owner, what stands before, what stands after, how long it lives.
+Entry = tuple[int, bool, int, int, int, int]
+Entries = list[Entry]
 SIZES = (0, 1, 3, 256, 1 << 40)
-_ENTRY = st.tuples(st.integers(0, len(SIZES) - 1), st.booleans(), st.integers(0, 3), st.integers(0, 2))
+_MARK = st.integers(0, 1)
+_ENTRY = st.tuples(st.integers(0, len(SIZES) - 1), st.booleans(), st.integers(0, 3), _MARK, _MARK, _MARK)
 _SEQUENCE = st.lists(_ENTRY, max_size=14)
 
 
 def symbols(entries: Entries) -> Symbols:
-    """Symbols of rows (key, held, owner, surroundings)."""
-    key, held, owner, around = (np.array(column) for column in zip(*entries, strict=True)) if entries else [[]] * 4
-    word = np.array(owner, np.uint64) | (np.array(around, np.uint64) << np.uint64(16))
-    weights = np.array(SIZES, np.int64)[np.array(key, np.int64)]
-    return Symbols(np.array(key, np.int32), np.array(held, np.bool_), weights, word)
+    """Symbols of rows."""
+    key, held, *marks = (np.array([entry[i] for entry in entries], np.int64) for i in range(6))
+    word = sum((mark << 16 * place for place, mark in enumerate(marks)), np.zeros(len(key), np.int64))
+    weights = np.array(SIZES, np.int64)[key]
+    return Symbols(key.astype(np.int32), held.astype(np.bool_), weights, word.astype(np.uint64))
 
 
-def saved(row: tuple[int, bool, int, int], column: tuple[int, bool, int, int]) -> tuple[int, int]:
-    """What a pair saves in half bytes, and what its marks are worth: owner 4, what stands before 1; the other two are equal."""
+def saved(row: Entry, column: Entry) -> tuple[int, int]:
+    """What a pair saves in half bytes, and what its marks are worth: the owner 4, the other three 1 each."""
     same = (4 if row[1] else 2) if row[1] == column[1] else 1
-    return same * SIZES[row[0]], 4 * (row[2] == column[2]) + (row[3] == column[3]) + 2
+    return same * SIZES[row[0]], 4 * (row[2] == column[2]) + sum(row[i] == column[i] for i in (3, 4, 5))
 
 
 def best(rows: Entries, columns: Entries) -> tuple[int, int]:
@@ -52,9 +56,11 @@ def worth(rows: Entries, columns: Entries, pairs: list[tuple[int, int]]) -> tupl
     return sum(value[0] for value in values), sum(value[1] for value in values)
 
 
-@given(st.lists(st.tuples(_SEQUENCE, _SEQUENCE), min_size=1, max_size=6))
+@given(st.lists(st.tuples(_SEQUENCE, _SEQUENCE), min_size=1, max_size=6), st.sampled_from([1, 100, 1 << 28]))
 @settings(max_examples=300)
-def test_every_lane_saves_as_much_as_the_table_filled_cell_by_cell(problems: list[tuple[Entries, Entries]]) -> None:
+def test_every_table_saves_as_much_as_the_table_filled_cell_by_cell(
+    problems: list[tuple[Entries, Entries]], cells_of_a_call: int
+) -> None:
     problems = [(rows, columns) for rows, columns in problems if rows and columns]
     rows = [row for one, _ in problems for row in one]
     columns = [column for _, one in problems for column in one]
@@ -62,7 +68,10 @@ def test_every_lane_saves_as_much_as_the_table_filled_cell_by_cell(problems: lis
     for one, two in problems:
         asked.append(Problem(np.arange(i, i + len(one)), np.arange(j, j + len(two)) + len(rows)))
         i, j = i + len(one), j + len(two)
-    found = sorted(zip(*(at.tolist() for at in solve(symbols(rows).join(symbols(columns)), asked)), strict=True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "_CELLS_OF_A_CALL", cells_of_a_call)
+        pairs = solve(symbols(rows).join(symbols(columns)), asked)
+    found = list(zip(*(at.tolist() for at in pairs), strict=True))
     for problem, (one, two) in zip(asked, problems, strict=True):
         first, other = int(problem.rows[0]), int(problem.columns[0])
         own = [(a - first, b - other) for a, b in found if first <= a < first + len(one)]
@@ -113,7 +122,7 @@ def test_mixing_sends_no_two_numbers_to_one() -> None:
 def test_wide_and_high_tables_are_no_special_case(rows: int, columns: int) -> None:
     rng = np.random.default_rng(1)
     one, two = (
-        [(int(k), bool(h), 0, 0) for k, h in zip(rng.integers(0, 4, n), rng.random(n) < 0.3, strict=True)]
+        [(int(k), bool(h), 0, 0, 0, 0) for k, h in zip(rng.integers(0, 4, n), rng.random(n) < 0.3, strict=True)]
         for n in (rows, columns)
     )
     (pairs,) = aligned([(one, two)])
