@@ -11,21 +11,25 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.inputs.file_source import FileSource
 
-__all__ = ["FORMAT"]
+__all__ = ["FORMAT", "looks_like"]
 
 
-def _recognise(head: bytes) -> str:
-    if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"["):
-        return ""
-    from memlens.inputs.kineto.reader import looks_like
+_MARKS = (b'"traceEvents"', b'"schemaVersion"', b'"deviceProperties"', b'"displayTimeUnit"', b'"baseTimeNanoseconds"')
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-    return "it is JSON and begins like a trace" if looks_like(head) else ""
+
+def looks_like(head: bytes) -> bool:
+    """Whether an input that begins so is a trace: a JSON object with a list of trace events, or that list alone."""
+    start = head.removeprefix(_BYTE_ORDER_MARK).lstrip()
+    if start.startswith(b"["):
+        return start[1:].lstrip().startswith(b"{") and b'"ph"' in start
+    return start.startswith(b"{") and any(mark in start for mark in _MARKS)
 
 
 def _read(source: FileSource, request: Request) -> Sequence[EventLog]:
     from memlens.inputs.kineto.reader import read_kineto
 
-    return read_kineto(source, patterns=request.patterns, strict=request.strict, progress=request.progress)
+    return read_kineto(source, request)
 
 
 FORMAT = InputFormat(
@@ -33,7 +37,7 @@ FORMAT = InputFormat(
     "a Kineto trace",
     "a trace of torch.profiler with profile_memory=True, JSON: its [memory] events",
     '{"ph": "i", "name": "[memory]", "ts": 1.5, "args": {"Bytes": 512, "Addr": 140737488355328, "Total Allocated": 512}}',
-    _recognise,
+    lambda head: "it is JSON and begins like a trace" if looks_like(head) else "",
     _read,
     "those that the allocator gave: on a GPU rounded up to multiples of 512 bytes",
     "entries: events, annotations and failures of a device, by their time",
