@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
@@ -14,6 +14,13 @@ import memlens
 from memlens import options
 from memlens.cli import VERBS
 from memlens.keywords import options_of
+
+if TYPE_CHECKING:  # a type checker knows the keyword arguments: these are errors, and their ignores are needed
+    memlens.analyze("run.log", by="STEP", end="EXIT", top=None)
+    memlens.analyze("run.log", nth="2")  # type: ignore[arg-type]
+    memlens.diff("a.log", "b.log", colour="red")  # type: ignore[call-arg]
+    memlens.slice("run.log", "part.log", True)  # type: ignore[arg-type, call-arg]
+    memlens.gate(memlens.read("run.log"), budgets=["peak=1GiB"]).verdict.strip()
 
 OWNERS: dict[str, type] = {
     "accept": options.Accept,

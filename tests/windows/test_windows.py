@@ -334,6 +334,25 @@ def test_one_empty_window_in_a_burst_is_doubted_too() -> None:
     assert suspect_anchors([window(log_of(SOUND), "STEP 2 START", "STEP 2 END")]) is None
 
 
+@pytest.mark.parametrize(("empty", "lines", "doubted"), [(3, 12, True), (3, 11, False), (2, 100, False)])
+def test_three_empty_windows_in_a_row_are_doubted_where_they_are_a_third_as_long_as_all_are(
+    empty: int, lines: int, doubted: bool
+) -> None:
+    # Windows of one line each, and one that holds all other lines of the log.
+    text = "".join(f"STEP {k} START\n" for k in range(empty + 1)) + "Alloc 1 bytes, ptr = 0x1\n"
+    cut = windows(log_of(text + "working\n" * (lines - empty - 2)), r"STEP \d+ START")
+    assert cut[0].log.facts.lines == lines
+    assert (suspect_anchors(cut) is not None) == doubted
+
+
+@pytest.mark.parametrize(("apart", "doubted"), [(60 << 10, True), (68 << 10, False)])
+def test_a_burst_is_looked_for_in_64_kib_on_each_side(apart: int, doubted: bool) -> None:
+    between = ("x" * 1023 + "\n") * (apart >> 10)
+    steps = between.join(["STEP 0 START\n", "STEP 1 START\nSTEP 1 END\n", "STEP 2 START\n"])
+    log = log_of(f"Alloc 1 bytes, ptr = 0x1\n{steps}Free 1 bytes, ptr = 0x1\n")
+    assert (suspect_anchors([window(log, "STEP 1 START", "STEP 1 END")]) is not None) == doubted
+
+
 def test_a_kind_of_window_that_is_always_empty_is_no_sign_of_late_anchors() -> None:
     cut = windows(log_of(SOUND), "START (OPT)|STEP", end="STEP")
     assert sum(len(w) == 0 for w in cut) >= 9

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +12,6 @@ from memlens.cli.options import Show, verb
 from memlens.errors import UsageError
 from memlens.keywords import option
 from memlens.options import Compare
-
-if TYPE_CHECKING:
-    from memlens.comparing.result import Comparison
 
 __all__ = ["command"]
 
@@ -66,7 +62,7 @@ def command(logs: tuple[str, ...], options: Compare, show: ShowComparison) -> in
 
     A difference is a result and no failure: the exit code is 0, and 1 only where no run could be read.
     """
-    from memlens.cli.output import progress_bar, refuse_outputs, write_result
+    from memlens.cli.output import progress_bar, refuse_outputs, report_failures, write_result
     from memlens.comparing.run import compare_with
     from memlens.reports.compare import compare_blocks
 
@@ -75,7 +71,10 @@ def command(logs: tuple[str, ...], options: Compare, show: ShowComparison) -> in
     with progress_bar(filter(os.path.isfile, paths), show.no_progress) as progress:
         comparison = compare_with(show.template or logs, replace(options, progress=progress))
     write_result(comparison, show, lambda: compare_blocks(comparison, top=show.top))
-    return _exit_code(comparison)
+    if any(run.status in ("ok", "oom") for run in comparison.runs):
+        return 0
+    report_failures(comparison.runs[:_MOST_ERRORS])
+    return 1
 
 
 def _paths(logs: Sequence[str], template: str | None, options: Compare) -> list[str]:
@@ -101,15 +100,3 @@ def _paths(logs: Sequence[str], template: str | None, options: Compare) -> list[
         )
     read_stdin_once(logs)
     return list(logs)
-
-
-def _exit_code(comparison: Comparison) -> int:
-    """0 where at least one run could be read; else 1, and the reasons on stderr."""
-    if any(run.status in ("ok", "oom") for run in comparison.runs):
-        return 0
-    from memlens.cli import report_error
-    from memlens.errors import MemlensError
-
-    for run in comparison.runs[:_MOST_ERRORS]:
-        report_error(MemlensError(run.message, run.hint))
-    return 1

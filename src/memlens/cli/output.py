@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from memlens.cli.options import Output, Show
+    from memlens.comparing.result import Run
     from memlens.errors import Failure
     from memlens.reports.blocks import Block
     from memlens.reports.machine import Result
@@ -109,7 +110,7 @@ def _shows_unicode() -> bool:
     return (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") in ("utf8", "utf8sig")
 
 
-def report_failures(failures: Iterable[Failure]) -> None:
+def report_failures(failures: Iterable[Failure | Run]) -> None:
     """Write on stderr which of several inputs could not be read, and why."""
     from memlens.cli import report_error
     from memlens.errors import MemlensError

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from memlens.analyzers.result import Later
 from memlens.diffing.anchor_discovery import common_family
 from memlens.diffing.compare import compare
-from memlens.diffing.devices import joined, pair_devices, with_device
 from memlens.diffing.factor import common_factor
 from memlens.diffing.findings import repeated_in
-from memlens.diffing.renumbered import pair_by_name_or_work
 from memlens.diffing.result import Diff, RunSide, WindowDiff
-from memlens.diffing.window_pairs import WindowPairs
+from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
 from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import Kind as EventKind
-from memlens.inputs import Reading, check_alike
+from memlens.inputs import Reading, check_alike, device_label, without_cpu
 from memlens.keywords import with_keywords
 from memlens.options import Cut, as_list
 from memlens.options import Diff as Options
-from memlens.windows.windows import Window, judged, suspect_anchors
+from memlens.windows.windows import Window, as_patterns, judged, suspect_anchors
 
 if TYPE_CHECKING:
+    from memlens.diffing.finding import Repeated
     from memlens.events import EventLog
     from memlens.inputs import Input
 
@@ -60,17 +59,26 @@ def diff_with(base: Window | Input, head: Window | Input, options: Options) -> D
     elif isinstance(base, Window) or isinstance(head, Window):
         raise UsageError("a window can only be compared with a window", "Cut the other log with EventLog.window().")
     else:
-        logs, left_out = _read_both((base, head), cuts, options)
+        patterns = tuple(dict.fromkeys(pattern for cut in cuts for pattern in cut.patterns))
+        owners = as_patterns(as_list(options.owners), regex=True)
+        reading = Reading(patterns, options.strict, owners=owners, how=options, threads=True)
+        of_base = reading.read_all(base)
+        logs, left_out = _pair_devices(of_base, of_base if _same_input(base, head) else reading.read_all(head))
         found = [_cut_both(pair, cuts, look=not given and not options.whole) for pair in logs]
         if len(found) > 1:
-            found = [windows.with_devices() for windows in found]
+            found = [windows._replace(pairs=windows.pairs.changed(_with_device)) for windows in found]
     diffs = [_compared(windows, given, options) for windows in found]
     if len(diffs) == 1 and not left_out:
         return diffs[0]
-    return joined(diffs, left_out)
+    return _joined(diffs, left_out)
 
 
 diff = with_keywords("diff", diff_with, Options)
+
+
+def _with_device(window: Window) -> Window:
+    """A window whose name tells the device."""
+    return replace(window, name=f"{window.name} {device_label(window.log)}")
 
 
 def _compared(found: _Windows, given: bool, options: Options) -> Diff:
@@ -80,25 +88,23 @@ def _compared(found: _Windows, given: bool, options: Options) -> Diff:
     everything = options.open_windows or found.by is None
     fates = [True] * len(pairs) if everything else judged([head if head.open_end else base for base, head in pairs])
     # What is said of all windows is told from those that are judged.
-    chosen = {fate: [pair for pair, of in zip(pairs, fates, strict=True) if of is fate] for fate in (True, False)}
-    factor = common_factor(*zip(*chosen[True], strict=True))
-    compared = {
-        fate: compare(*zip(*some, strict=True), context=options.context, factor=factor)
-        for fate, some in chosen.items()
-        if some
-    }
-    windows = {fate: iter(of.windows) for fate, of in compared.items()}
+    factor = common_factor(*([window for window, fate in zip(side, fates, strict=True) if fate] for side in sides))
+    windows, runs = compare(*sides, context=options.context, factor=factor, judged=fates)
+    base, head = (
+        RunSide(log.source.name, log.trust, len(paired) + len(alone), tuple(window.name for window in alone))
+        for log, paired, alone in zip(found.logs, sides, (found.pairs.only_base, found.pairs.only_head), strict=True)
+    )
     return Diff(
-        _side(found.logs[0], sides[0], found.pairs.only_base),
-        _side(found.logs[1], sides[1], found.pairs.only_head),
-        tuple(replace(next(windows[fate]), judged=fate) for fate in fates),
+        base,
+        head,
+        windows,
         found.by,
         found.by is not None and options.by is None,
         (
             *_notes(found.logs, sides, given or found.by is not None),
             *_pairing_notes(found, fates, options.open_windows),
         ),
-        Later(repeated_in, compared[True].runs) if found.by is not None else (),
+        Later(repeated_in, runs, fates) if found.by is not None else (),
         None if factor is None else factor.value,
         options.top,
         options.min_size,
@@ -137,44 +143,21 @@ def diff_windows(pairs: Sequence[tuple[Window, Window]], *, context: int = 3) ->
         pairs: Windows of base, each with its partner in head.
         context: Log lines to keep on each side of an event.
     """
-    if not pairs:
-        return []
-    return list(compare([base for base, _ in pairs], [head for _, head in pairs], context=context).windows)
+    return list(compare(*zip(*pairs, strict=True), context=context)[0]) if pairs else []
 
 
-@dataclass(frozen=True)
-class _Windows:
+class _Windows(NamedTuple):
     """The windows to compare, of which logs, and what cut a series of them."""
 
     pairs: WindowPairs
     logs: tuple[EventLog, EventLog]
     by: str | None = None
 
-    def with_devices(self) -> _Windows:
-        """The same, with names that tell the device."""
-        pairs = WindowPairs(
-            tuple((with_device(base), with_device(head)) for base, head in self.pairs.pairs),
-            tuple(map(with_device, self.pairs.only_base)),
-            tuple(map(with_device, self.pairs.only_head)),
-            self.pairs.by_work,
-        )
-        return _Windows(pairs, self.logs, self.by)
 
-
-def _read_both(
-    inputs: tuple[Input, Input], cuts: Sequence[Cut], options: Options
-) -> tuple[list[tuple[EventLog, EventLog]], list[str]]:
-    """Read the two inputs, a pair of logs for each device, and what is left out; a file that is both is read once."""
-    from memlens.windows.windows import as_patterns
-
-    patterns = tuple(dict.fromkeys(pattern for cut in cuts for pattern in cut.patterns))
-    owners = as_patterns(as_list(options.owners), regex=True)
-    reading = Reading(patterns, options.strict, owners=owners, how=options, threads=True)
-    first = reading.read_all(inputs[0])
-    same = inputs[0] is inputs[1] or (
-        all(isinstance(given, (str, Path)) for given in inputs) and str(inputs[0]) == str(inputs[1])
-    )
-    return pair_devices(first, first if same else reading.read_all(inputs[1]))
+def _same_input(one: Input, other: Input) -> bool:
+    """Whether two inputs are one log, which is read once."""
+    paths = isinstance(one, (str, Path)) and isinstance(other, (str, Path))
+    return one is other or (paths and str(one) == str(other))
 
 
 def _cut_both(logs: tuple[EventLog, EventLog], cuts: Sequence[Cut], *, look: bool) -> _Windows:
@@ -220,24 +203,96 @@ def _check_comparable(base: EventLog, head: EventLog) -> None:
             )
 
 
-def _side(log: EventLog, paired: Sequence[Window], unpaired: Sequence[Window]) -> RunSide:
-    names = tuple(window.name for window in unpaired)
-    return RunSide(log.source.name, log.trust, len(paired) + len(unpaired), names)
-
-
-def _notes(logs: tuple[EventLog, EventLog], sides: Sequence[Sequence[Window]], cut: bool) -> tuple[str, ...]:
+def _notes(logs: tuple[EventLog, EventLog], sides: Sequence[Sequence[Window]], cut: bool) -> Iterator[str]:
     """What to doubt of the windows, and what the comparison could not use."""
-    notes = []
     for log, windows in zip(logs, sides, strict=True):
         if cut and (doubt := suspect_anchors(windows)) is not None:
-            notes.append(f"{log.source.name}: {doubt}")
+            yield f"{log.source.name}: {doubt}"
     if not logs[0].facts.addresses:
-        notes.append("no line has an address, so every block looks held: only levels and peaks can be compared")
-    for what, known in (
-        ("requested sizes", [log.requested is not None for log in logs]),
-        ("owners", [log.owner is not None for log in logs]),
-    ):
-        if known[0] != known[1]:
-            here = logs[known.index(True)].source.name
-            notes.append(f"only {here} has {what}, so allocations were paired without them")
-    return tuple(notes)
+        yield "no line has an address, so every block looks held: only levels and peaks can be compared"
+    for what, column in (("requested sizes", "requested"), ("owners", "owner")):
+        known = [log.source.name for log in logs if getattr(log, column) is not None]
+        if len(known) == 1:
+            yield f"only {known[0]} has {what}, so allocations were paired without them"
+
+
+def _pair_devices(
+    base: Sequence[EventLog], head: Sequence[EventLog]
+) -> tuple[list[tuple[EventLog, EventLog]], list[str]]:
+    """Pair the logs of two inputs by the number of their device; two single ones pair whatever theirs are, and so do two single GPUs.
+
+    Returns:
+        The pairs, by rising number, and what is left out, in words.
+
+    Raises:
+        UsageError: No device is in both.
+    """
+    if len(base) == len(head) == 1:
+        return [(base[0], head[0])], []
+    ours, theirs = ({log.device: log for log in logs} for logs in (base, head))
+    pairs = [(log, theirs[number]) for number, log in ours.items() if number in theirs]
+    (gpu, *more), (other, *others) = (without_cpu(logs)[0] for logs in (base, head))
+    if not more and not others and gpu.device != other.device and -1 not in (gpu.device, other.device):
+        pairs.append((gpu, other))  # of two ranks, say
+    if not pairs:
+        listed = [f"{logs[0].source.name} has {', '.join(map(device_label, logs))}" for logs in (base, head)]
+        raise UsageError(
+            f"no device is in both runs: {'; '.join(listed)}",
+            "Cut them with memlens.read(…, device=N) and compare the logs.",
+        )
+    notes = [
+        f"{log.source.name}: {device_label(log)} has no partner in the other run, and is left out"
+        for side, logs in enumerate((base, head))
+        for log in logs
+        if all(pair[side] is not log for pair in pairs)
+    ]
+    return pairs, notes
+
+
+def _joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
+    """The comparisons of several devices as one.
+
+    Args:
+        diffs: One a device; their windows' names tell the devices.
+        notes: What to doubt beside what each of them says.
+    """
+    first = diffs[0]
+    one_factor = len({diff.factor for diff in diffs}) == 1
+    factors = [
+        f"{diff.windows[0].name}: nearly all sizes of head are those of base times {diff.factor}, which is taken out"
+        for diff in diffs
+        if diff.factor is not None and not one_factor
+    ]
+    return replace(
+        first,
+        base=_joined_side([diff.base for diff in diffs]),
+        head=_joined_side([diff.head for diff in diffs]),
+        windows=tuple(window for diff in diffs for window in diff.windows),
+        notes=(*notes, *dict.fromkeys(note for diff in diffs for note in diff.notes), *factors),
+        factor=first.factor if one_factor else None,
+        repeated=Later(_repeated, diffs),
+        paired_by_work=any(diff.paired_by_work for diff in diffs),
+    )
+
+
+def _repeated(diffs: Sequence[Diff]) -> tuple[Repeated, ...]:
+    return tuple(sorted((row for diff in diffs for row in diff.repeated), key=lambda row: row.weight, reverse=True))
+
+
+def _joined_side(sides: Sequence[RunSide]) -> RunSide:
+    """One run of several devices: sums of counts, and what is said of any of them once."""
+    trusts = [side.trust for side in sides]
+    lines, size = max(trust.lines for trust in trusts), max(trust.bytes for trust in trusts)
+    counts = {spec.name for spec in fields(trusts[0]) if spec.type == "int"} - {"lines", "bytes", "threads"}
+    trust = replace(
+        trusts[0],
+        ok=all(trust.ok for trust in trusts),
+        doubts=tuple(dict.fromkeys(doubt for trust in trusts for doubt in trust.doubts)),
+        notes=tuple(dict.fromkeys(note for trust in trusts for note in trust.notes)),
+        ooms=tuple(oom for trust in trusts for oom in trust.ooms),
+        lines=lines,
+        bytes=size,
+        **{name: sum(getattr(trust, name) for trust in trusts) for name in counts},
+    )
+    unpaired = tuple(name for side in sides for name in side.unpaired)
+    return RunSide(sides[0].path, trust, sum(side.windows for side in sides), unpaired)

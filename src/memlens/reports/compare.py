@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from memlens.reports.blocks import Block, Column, Line, Table, Value, labelled, take
+from memlens.reports.blocks import Block, Column, Line, Table, Value, apart, labelled, take
 from memlens.reports.compare_tables import (
     DOUBTFUL,
     column_values,
@@ -38,12 +38,9 @@ def compare_blocks(comparison: Comparison, *, top: int | None = None) -> list[Bl
         comparison: What to show.
         top: Windows of a series, and rows of the lists below the tables; ``None`` for as many as make a page.
     """
-    blocks: list[Block] = list(_head(comparison))
     tables = list_blocks if comparison.layout.cols is None else matrix_blocks
-    for part in (tables(comparison, top), _scaling(comparison, top), _outliers(comparison, top)):
-        for block in part:
-            blocks += [None, block]
-    return blocks
+    below = (*tables(comparison, top), *_scaling(comparison, top), *_outliers(comparison, top))
+    return [*_head(comparison), *(block for one in below for block in apart(one))]
 
 
 def _head(comparison: Comparison) -> Iterator[Block]:
@@ -153,14 +150,10 @@ def _scaling(comparison: Comparison, top: int | None) -> Iterator[Block]:
         for metric in comparison.metrics:
             found = [slope for slope in comparison.scaling if (slope.field, slope.metric) == (field, metric.key)]
             if found and all(slope.verdict == "flat" for slope in found):
-                text = f"{metric.words} is flat over {field}{_in_all(found)}{_left_out(found)}"
-                yield Line(text, label="Scaling")
+                others = "" if len(found) == 1 else f", in all {len(found)} combinations of the other fields"
+                yield Line(f"{metric.words} is flat over {field}{others}{_left_out(found)}", label="Scaling")
             elif found:
                 yield _slopes(comparison, metric, field, found, _TOP_OF_SLOPES if top is None else top)
-
-
-def _in_all(found: Sequence[Slope]) -> str:
-    return "" if len(found) == 1 else f", in all {len(found)} combinations of the other fields"
 
 
 def _slopes(comparison: Comparison, metric: Metric, field: str, found: Sequence[Slope], top: int) -> Table:
@@ -181,8 +174,8 @@ def _slopes(comparison: Comparison, metric: Metric, field: str, found: Sequence[
 
 
 def _left_out(found: Sequence[Slope]) -> str:
-    ooms, others = sum(slope.ooms for slope in found), sum(slope.left_out for slope in found)
-    parts = [*([f"{ooms} OOM"] if ooms else []), *([f"{others} without a figure"] if others else [])]
+    counts = {"OOM": sum(slope.ooms for slope in found), "without a figure": sum(slope.left_out for slope in found)}
+    parts = [f"{count} {what}" for what, count in counts.items() if count]
     return f"; left out: {', '.join(parts)}" if parts else ""
 
 
@@ -220,9 +213,8 @@ def _outliers(comparison: Comparison, top: int | None) -> Iterator[Table]:
         ]
         rows = (_outlier(found, shown[key[2]], others) for key, found in ranks.items())
         most = _TOP_OF_OUTLIERS if top is None else top
-        title = (
-            f"Stand out among {plural(len(comparison.values[field]), field)}, each where it is farthest from the median"
-        )
+        ones = plural(len(comparison.values[field]), field)
+        title = f"Stand out among {ones}, each where it is farthest from the median"
         yield take(title, columns, rows, len(ranks), most, "row")
 
 

@@ -27,42 +27,23 @@ _FREED = Column("freed", "Freed", "word", drop=1)
 _BORN = Column("first_line", "First line", "count", drop=2)
 _PER_WINDOW = Column("bytes_per_window", "Per window", "bytes")
 _IN_WINDOWS = Column("windows", "In windows", "count", drop=1)
-_SIZES = (
-    Column("low_bytes", "From", "bytes"),
-    Column("below_bytes", "Below", "bytes"),
-    Column("allocs", "Allocs", "count"),
-    Column("alloc_bytes", "Allocated", "bytes", strong=True),
-    Column("frees", "Frees", "count"),
-    Column("free_bytes", "Freed", "bytes"),
-)
 _OWNER = Column("owner", "Owner", "name")
-_MOMENTS = (
-    Column("at", "At", "word"),
-    Column("line", "Line", "count", drop=3),
-    Column("reserved_bytes", "Reserved", "bytes"),
-    Column("allocated_bytes", "Allocated", "bytes"),
-    Column("free_bytes", "Free inside", "bytes", strong=True),
-    Column("gaps", "Gaps", "count", drop=2),
-    Column("largest_gap_bytes", "Largest gap", "bytes"),
-    Column("requested_bytes", "Asked for", "bytes", drop=1),
+_FROM, _BELOW = Column("low_bytes", "From", "bytes"), Column("below_bytes", "Below", "bytes")
+_SIZES = (
+    *(_FROM, _BELOW, Column("allocs", "Allocs", "count"), Column("alloc_bytes", "Allocated", "bytes", strong=True)),
+    *(Column("frees", "Frees", "count"), Column("free_bytes", "Freed", "bytes")),
 )
-_POOLS = (
-    Column("at", "At", "word"),
-    Column("pool", "Pool", "name"),
-    Column("stream", "Stream", "count"),
-    Column("reserved_bytes", "Reserved", "bytes"),
-    Column("allocated_bytes", "Allocated", "bytes"),
-    Column("gaps", "Gaps", "count", drop=2),
-    Column("gap_bytes", "In gaps", "bytes", strong=True),
-    Column("largest_gap_bytes", "Largest gap", "bytes"),
-)
-_GAPS = (
-    Column("at", "At", "word"),
-    Column("low_bytes", "From", "bytes"),
-    Column("below_bytes", "Below", "bytes"),
-    Column("gaps", "Gaps", "count"),
-    Column("gap_bytes", "In gaps", "bytes", strong=True),
-)
+_WHEN = Column("at", "At", "word")
+_RESERVED, _ALLOCATED = Column("reserved_bytes", "Reserved", "bytes"), Column("allocated_bytes", "Allocated", "bytes")
+_FREE = Column("free_bytes", "Free inside", "bytes", strong=True)
+_LARGEST_GAP = Column("largest_gap_bytes", "Largest gap", "bytes")
+_IN_GAPS = Column("gap_bytes", "In gaps", "bytes", strong=True)
+_GAPS = Column("gaps", "Gaps", "count", drop=2)
+_LINE, _ASKED = Column("line", "Line", "count", drop=3), Column("requested_bytes", "Asked for", "bytes", drop=1)
+_POOL, _STREAM = Column("pool", "Pool", "name"), Column("stream", "Stream", "count")
+_MOMENTS = (_WHEN, _LINE, _RESERVED, _ALLOCATED, _FREE, _GAPS, _LARGEST_GAP, _ASKED)
+_POOLS = (_WHEN, _POOL, _STREAM, _RESERVED, _ALLOCATED, _GAPS, _IN_GAPS, _LARGEST_GAP)
+_GAP_SIZES = (_WHEN, _FROM, _BELOW, Column("gaps", "Gaps", "count"), _IN_GAPS)
 _AT = {"peak": "the peak", "end": "the end", "oom": "out of memory"}
 _CANNOT = "cannot be told, for no line says which block it is about."
 
@@ -103,7 +84,7 @@ def _chunks(segments: Any, asked: Asked, full: bool) -> Iterator[Table]:
         return
     most = max(asked.top, 3)  # the peak and the end, which come first, are always shown
     asks = any(moment.requested_bytes is not None for moment in moments)
-    columns = [column for column in _MOMENTS if asks or column.key != "requested_bytes"]
+    columns = [column for column in _MOMENTS if asks or column is not _ASKED]
     shown = sorted(moments[:most], key=lambda moment: -1 if moment.event is None else moment.event)
     rows = cells(columns, shown, at=lambda moment: _AT[moment.at])
     title = f"Free inside {asked.terms.chunk}s"
@@ -111,10 +92,10 @@ def _chunks(segments: Any, asked: Asked, full: bool) -> Iterator[Table]:
     if not full:
         return
     private = any(pool.pool is not None for pool in segments.pools)
-    pools = [column for column in _POOLS if private or column.key != "pool"]
+    pools = [column for column in _POOLS if private or column is not _POOL]
     for title, columns, found in (
         ("By pool and stream" if private else "By stream", pools, segments.pools),
-        ("Gaps by size", list(_GAPS), segments.histogram),
+        ("Gaps by size", list(_GAP_SIZES), segments.histogram),
     ):
         if found:
             kept = [row for row in found if row.moment < most]
