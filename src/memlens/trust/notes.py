@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 
 from memlens.facts import DEFAULT_POOL, Kind
-from memlens.inputs.paddle.layers import SIZELESS
 from memlens.trust.case import RECORD_FROM_THE_START, WITHOUT_CHUNKS, Case, Finding, Note, counted, first_in
 from memlens.units import format_bytes
 
@@ -183,7 +182,7 @@ def _other_layers(case: Case) -> Finding | None:
 
 def _sizes_from_allocs(case: Case) -> Finding | None:
     layer = case.log.facts.layer
-    if layer not in {of.label for of in SIZELESS} or not case.kinds[Kind.FREE]:
+    if case.log.facts.sized_frees or not case.kinds[Kind.FREE]:
         return None
     return Finding(
         f"free lines of the {layer.replace('_', ' ')} layer have no size: each FREE counts that of its ALLOC, and nothing where"

@@ -242,6 +242,7 @@ class _Assembler:
             "layer": (Layer.AUTO_GROWTH if layer is None else layer).label,
             "chunk_layer": "" if chosen.chunks is None else chosen.chunks.label,
             "addresses": chosen.blocks not in WITHOUT_ADDRESSES,
+            "sized_frees": layer not in SIZELESS,
             "other_layers": chosen.passed_over,
             "ooms": tuple(self._ooms),
             "figures": tuple(self._figures),
