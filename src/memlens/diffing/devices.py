@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from memlens.analyzers.result import Later
 from memlens.diffing.result import Diff, Repeated, RunSide
 from memlens.errors import UsageError
-from memlens.inputs.reading import device_label, without_cpu
+from memlens.inputs import device_label, without_cpu
 
 if TYPE_CHECKING:
     from memlens.events import EventLog

@@ -18,13 +18,13 @@ from memlens.diffing.result import Diff, RunSide, WindowDiff
 from memlens.diffing.window_pairs import WindowPairs
 from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import Kind as EventKind
-from memlens.inputs.reading import Reading, check_alike
+from memlens.inputs import Reading, check_alike
 from memlens.options import Cut, ReadAs, as_list
 from memlens.windows.windows import BEFORE, Window, suspect_anchors
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
-    from memlens.inputs.reading import Input
+    from memlens.inputs import Input
 
 __all__ = ["diff", "diff_windows"]
 
