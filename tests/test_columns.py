@@ -113,7 +113,7 @@ def test_columns_that_do_not_fit_are_refused() -> None:
         np.zeros(3, np.int32),
         np.zeros(3, np.uint8),
     )
-    refused = columns._native
+    refused: Any = columns._native
     with pytest.raises(ValueError, match="one length"):
         refused.pair(kind, addr[:2].copy(), partner, doubled, False, 0)
     with pytest.raises(ValueError, match="partner: items of 8 bytes are needed, not of 4"):
@@ -256,8 +256,9 @@ def test_tables_that_do_not_fit_are_refused(wrong: dict[str, Any], message: str)
 
 @native
 def test_tables_of_fewer_columns_than_are_asked_for_are_refused() -> None:
+    compiled: Any = columns._native
     with pytest.raises(TypeError, match="16 columns"):
-        columns._native.align(np.zeros(3))
+        compiled.align(np.zeros(3))
 
 
 # --- chains --------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import pytest
 
 from memlens.columns import Symbols
 from memlens.diffing import align as alignment
-from memlens.diffing import tables
+from memlens.diffing import seeds, tables
 from memlens.diffing.align import align, around_cuts
 from memlens.diffing.seeds import cut
 from memlens.diffing.tables import Corridor, Problem
@@ -76,7 +76,17 @@ def test_a_run_of_equal_steps_of_which_one_has_a_further_part_is_not_led_astray(
     assert pieces >= 0.999 * whole
 
 
-def test_where_all_sizes_are_alike_the_fates_tell_the_places_apart() -> None:
+def test_the_place_of_a_repeated_step_is_found_though_six_steps_stand_before_it_in_one_run_only() -> None:
+    rng = np.random.default_rng(1)
+    key, held = program(rng, 6000, 500)
+    more, fates = edited(rng, key, held, 0.05)
+    more = np.concatenate([more[:300], rng.integers(0, 60, 3000), more[300:]])
+    fates = np.concatenate([fates[:300], np.zeros(3000, np.bool_), fates[300:]])
+    whole, pieces, _ = both(symbols(key, held), symbols(more, fates), 1 << 22)
+    assert pieces >= 0.999 * whole
+
+
+def test_where_all_sizes_are_alike_pieces_are_as_good_as_the_whole() -> None:
     rng = np.random.default_rng(0)
     held = rng.random(7000) < 0.5
     other = held.copy()
@@ -85,6 +95,36 @@ def test_where_all_sizes_are_alike_the_fates_tell_the_places_apart() -> None:
     whole, pieces, count = both(one, two, 1 << 22)
     assert count > 1
     assert pieces == whole
+
+
+def test_of_a_run_of_which_much_was_changed_twelve_in_a_row_tell_the_place() -> None:
+    rng = np.random.default_rng(0)
+    key, fates = rng.integers(0, 60, 7000), np.zeros(7000, np.bool_)
+    other = np.where(rng.random(7000) < 0.4, rng.integers(0, 60, 7000), key)
+    thirteen = np.lib.stride_tricks.sliding_window_view(key == other, 13).all(axis=1)
+    other[np.flatnonzero(thirteen)] += 1
+    for changed, blind in ((0, 0), (1, 14000)):
+        twelve = np.lib.stride_tricks.sliding_window_view(key == other % 60, 12).all(axis=1)
+        other[np.flatnonzero(twelve)] += changed
+        rows, columns = symbols(key, fates), symbols(other % 60, fates)
+        found = cut(rows.join(columns), Problem(np.arange(7000), np.arange(7000, 14000)), 1 << 24)
+        assert len(found.pieces) > 1
+        assert found.blind == blind
+
+
+def test_cuts_lie_about_a_thousand_entries_apart() -> None:
+    rng = np.random.default_rng(0)
+    key, held = program(rng, 16384, 16384)
+    rows, columns = symbols(key, held), symbols(*edited(rng, key, held, 0.02))
+    found = cut(rows.join(columns), Problem(np.arange(16384), np.arange(16384, 16384 + len(columns))), 1 << 23)
+    # The first place of each 1,024 rows and then of each 1,024 columns: none at all in a few.
+    assert 10 <= len(found.pieces) <= 17
+
+
+def test_a_chain_is_trusted_where_its_offset_changes_by_an_eighth_of_the_way_at_most() -> None:
+    at = np.arange(0, 700, 100)
+    found = at + np.array([0, 12, 24, 37, 37, 37, 50])  # 12 and 13 of 100
+    assert seeds._steady(at, found).tolist() == [0, 1, 4]
 
 
 def test_with_nothing_to_go_by_the_sequences_are_cut_in_proportion_and_that_is_told() -> None:
@@ -152,3 +192,10 @@ def test_a_corridor_is_solved_where_it_has_at_most_268_million_cells_and_a_row_c
     wide = rows + (1 << 18) - 512
     assert Corridor(nothing, rows, wide).solvable
     assert not Corridor(nothing, rows, np.append(wide[1:], wide[0] + 1)).solvable
+
+
+def test_a_bound_takes_stretches_of_a_thousand_rows_or_of_as_many_as_the_corridor_is_wide() -> None:
+    rows = np.arange(5000)
+    for wide, stretches in ((10, 4), (2500, 2), (5000, 1)):
+        corridor = Corridor(Problem(rows, rows), np.zeros(5001, np.int64), np.full(5001, wide))
+        assert [len(stretch.rows) for stretch in corridor.stretches()] == [5000 // stretches] * stretches

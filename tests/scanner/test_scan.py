@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from memlens import native
 from memlens.inputs.paddle.context import CALL
 from memlens.inputs.paddle.events import BLOCK, CHUNK_NEW, HEADER, REQUEST
 from memlens.inputs.paddle.stat_lines import STAT_LINE
@@ -14,6 +15,13 @@ from memlens.scanner.formats import LineFormat
 from memlens.scanner.scan import Rows, Scan, Scanner
 
 GLOG = "I1120 10:22:32.856307 13292 a.cc:270] "
+
+
+@pytest.fixture(params=["compiled", "plain"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test goes both ways, where both are there."""
+    if request.param == "plain":
+        monkeypatch.setenv("MEMLENS_PURE", "1")
 
 
 def scan(scanner: Scanner, text: str | bytes, begin: int = 0) -> Rows:
@@ -114,8 +122,8 @@ def test_numbers_may_be_negative_and_are_held_at_the_largest_one() -> None:
     )
     assert rows.values.tolist() == [[1, 1, 0, -64, -1, 1728]]
     number = Scanner([form("(?P<n>-?[0-9]+)")])
-    texts = ["9223372036854775806", "9223372036854775808", "-" + "9" * 5000, "0" * 5000 + "7"]
-    assert scan(number, "\n".join(texts)).values[:, 0].tolist() == [2**63 - 2, 2**63 - 1, 1 - 2**63, 7]
+    texts = ["9223372036854775806", "9223372036854775808", "18446744073709551617", "-" + "9" * 5000, "0" * 5000 + "7"]
+    assert scan(number, "\n".join(texts)).values[:, 0].tolist() == [2**63 - 2, 2**63 - 1, 2**63 - 1, 1 - 2**63, 7]
 
 
 @pytest.mark.parametrize(
@@ -144,31 +152,33 @@ def test_the_expression_of_a_group_says_how_it_becomes_a_number(
     assert group == ("g", 1, conversion, words)
 
 
-HEADERS = Scanner(
-    [Scan(BLOCK, header="before"), Scan(CALL, header="nearest"), REQUEST],
-    header=HEADER,
-    header_values=("date", "time", "thread"),
-)
+@pytest.fixture
+def headers(way: None) -> Scanner:
+    return Scanner(
+        [Scan(BLOCK, header="before"), Scan(CALL, header="nearest"), REQUEST],
+        header=HEADER,
+        header_values=("date", "time", "thread"),
+    )
 
 
-def test_the_header_that_ends_where_the_match_starts_is_read_with_it() -> None:
-    rows = scan(HEADERS, f"{GLOG}Alloc 256 bytes, ptr = 0x7f01\n{GLOG}x Alloc 256 bytes, ptr = 0x7f01\n")
+def test_the_header_that_ends_where_the_match_starts_is_read_with_it(headers: Scanner) -> None:
+    rows = scan(headers, f"{GLOG}Alloc 256 bytes, ptr = 0x7f01\n{GLOG}x Alloc 256 bytes, ptr = 0x7f01\n")
     assert rows.header.tolist() == [[1120, 102232856307, 13292], [-1, -1, -1]]
 
 
-def test_a_header_may_stand_in_a_torn_line_and_may_be_coloured() -> None:
+def test_a_header_may_stand_in_a_torn_line_and_may_be_coloured(headers: Scanner) -> None:
     text = f"xI1120 10:22:3{GLOG}\x1b[0mAlloc 256 bytes, ptr = 0x7f01\n"
-    assert scan(HEADERS, text).header.tolist() == [[1120, 102232856307, 13292]]
-    assert scan(HEADERS, text.replace("13292", "\x1b[1;31m13292\x1b[0m")).header[0, 2] == 13292
+    assert scan(headers, text).header.tolist() == [[1120, 102232856307, 13292]]
+    assert scan(headers, text.replace("13292", "\x1b[1;31m13292\x1b[0m")).header[0, 2] == 13292
 
 
-def test_a_header_is_looked_for_in_the_400_bytes_before_and_in_the_line() -> None:
+def test_a_header_is_looked_for_in_the_400_bytes_before_and_in_the_line(headers: Scanner) -> None:
     for spaces, thread in ((400 - len(GLOG), 13292), (401 - len(GLOG), -1)):
-        assert scan(HEADERS, GLOG + " " * spaces + "Alloc 256 bytes, ptr = 0x7f01\n").header[0, 2] == thread
-    assert scan(HEADERS, f"{GLOG}\nAlloc 256 bytes, ptr = 0x7f01\n").header[0, 2] == -1
+        assert scan(headers, GLOG + " " * spaces + "Alloc 256 bytes, ptr = 0x7f01\n").header[0, 2] == thread
+    assert scan(headers, f"{GLOG}\nAlloc 256 bytes, ptr = 0x7f01\n").header[0, 2] == -1
 
 
-def test_the_nearest_header_is_the_last_one_before_the_match_in_its_line_or_above() -> None:
+def test_the_nearest_header_is_the_last_one_before_the_match_in_its_line_or_above(headers: Scanner) -> None:
     other = GLOG.replace("13292", "7")
     text = (
         "Running AD API: first\n"
@@ -176,17 +186,17 @@ def test_the_nearest_header_is_the_last_one_before_the_match_in_its_line_or_abov
         f"{other}y Running AD API: third\n"
         "Running AD API: fourth\n"
     )
-    rows = scan(HEADERS, text, begin=5)
+    rows = scan(headers, text, begin=5)
     assert rows.format.tolist() == [1] * 4
     assert rows.header[:, 2].tolist() == [-2, 13292, 7, 7]
 
 
-def test_the_last_header_of_a_text_is_given_alone() -> None:
+def test_the_last_header_of_a_text_is_given_alone(headers: Scanner) -> None:
     text = np.frombuffer(f"{GLOG}x\n{GLOG.replace('13292', '8')} [1]\n[2] I1120 x]\n".encode(), np.uint8)
-    last = HEADERS.last_header(text, 0, len(text))
+    last = headers.last_header(text, 0, len(text))
     assert last is not None
     assert last.tolist() == [1120, 102232856307, 8]
-    assert HEADERS.last_header(text, 3, 30) is None
+    assert headers.last_header(text, 3, 30) is None
 
 
 @pytest.mark.parametrize("regex", ["a?", "(?=a)", "a*|b", r"\b", ""])
@@ -200,3 +210,24 @@ def test_a_group_that_is_not_there_or_a_header_of_text_is_refused() -> None:
         Scanner([Scan(form("(?P<kind>a)"), values=("size",))])
     with pytest.raises(ValueError, match="file is text"):
         Scanner([BLOCK], header=HEADER, header_values=("file",))
+
+
+def test_what_a_scanner_cannot_look_for_is_refused() -> None:
+    with pytest.raises(ValueError, match="the literal holds a line end"):
+        Scanner([form("a", b"a\n")])
+    with pytest.raises(ValueError, match="127 formats at most"):
+        Scanner([BLOCK] * 128)
+    with pytest.raises(ValueError, match="none is known"):
+        Scanner([Scan(BLOCK, "nearest")])
+    with pytest.raises(ValueError, match="none is known"):
+        Scanner([BLOCK]).last_header(np.zeros(1, np.uint8), 0, 1)
+    with pytest.raises(ValueError, match="may match the empty text"):
+        Scanner([BLOCK], header=form("a*"))
+
+
+def test_the_environment_switches_compiled_modules_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMLENS_PURE", "1")
+    assert native.load("math") is None
+    monkeypatch.setenv("MEMLENS_PURE", "0")
+    assert native.load("math") is not None
+    assert native.load("memlens.no_such_module") is None

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Cutting", "cut"]
 
-#: Symbols in a gram, and whether their fates count too, the first choice first.  Where few sizes come again and again only the
-#: fates tell places apart, and it takes more of them.
-_GRAMS = ((16, False), (8, False), (4, False), (48, True), (24, True))
+#: Symbols in a gram: fewer are found by chance, and more are seldom left where many entries were changed.
+_GRAM = 12
 #: Entries between two cuts, at least: pieces this long cost little, and a longer one is seldom better.
 _APART = 1024
 #: Seeds that are looked for at most.
@@ -42,8 +41,8 @@ _SEEDS = 1 << 13
 _PLACES = 32
 #: A seed follows one of so many before it, or the best chain up to there.
 _BACK = 24
-#: A chain is trusted where the offset changes by no more than this share of the way from one seed to the next, or by so many.
-_DRIFT, _JITTER = 0.125, 2
+#: A chain is trusted where the offset changes by no more than this share of the way from one seed to the next.
+_DRIFT = 0.125
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,30 +70,19 @@ def cut(symbols: Symbols, problem: Problem, limit: int) -> Cutting:
     """
     pieces: list[Problem] = []
     blind = 0
-    waiting = [(problem, 0)]
+    waiting = [problem]
     while waiting:
-        piece, level = waiting.pop()
-        if not piece.cells:
-            continue
+        piece = waiting.pop()
         if piece.cells <= limit and piece is not problem:
-            pieces.append(piece)
-        elif level < len(_GRAMS):
-            gram, fates = _GRAMS[level]
-            words = [_words(symbols, at, fates) for at in (piece.rows, piece.columns)]
-            # In the middle of a gram: to pair anything across a cut would give up half a gram of pairs.
-            parts = _pieces(piece, *_side_by_side(words[0], words[1], gram))
-            # What could not be split is tried with shorter grams; what could is looked at again from the longest on.
-            waiting.extend((part, level + 1 if len(parts) == 1 else 0) for part in reversed(parts))
-        else:
-            pieces.extend(_in_proportion(piece, limit))
+            pieces.extend([piece] if piece.cells else [])
+            continue
+        rows, columns = (symbols.key[at].astype(np.uint64) for at in (piece.rows, piece.columns))
+        parts = _pieces(piece, *_side_by_side(rows, columns))
+        if len(parts) == 1:
+            parts = _in_proportion(piece, limit)
             blind += len(piece.rows) + len(piece.columns)
+        waiting.extend(reversed(parts))
     return Cutting(tuple(pieces), len(problem.rows) + len(problem.columns), blind)
-
-
-def _words(symbols: Symbols, at: Ints, fates: bool) -> Words:
-    """What each entry says, with its fate or without."""
-    word = symbols.key[at].astype(np.uint64)
-    return (word << np.uint64(1)) | symbols.held[at] if fates else word
 
 
 def _pieces(problem: Problem, rows: Ints, columns: Ints) -> list[Problem]:
@@ -124,33 +112,33 @@ def _in_proportion(problem: Problem, limit: int) -> list[Problem]:
     return [piece for piece in _between(problem, rows.tolist(), columns.tolist()) if piece.cells]
 
 
-def _side_by_side(rows: Words, columns: Words, gram: int) -> tuple[Ints, Ints]:
+def _side_by_side(rows: Words, columns: Words) -> tuple[Ints, Ints]:
     """Places where both sequences say the same, and go on doing so before and after.
 
     Args:
         rows: The symbols of one sequence, in one word each.
         columns: Those of the other.
-        gram: Symbols in a gram.
 
     Returns:
-        Places in the rows and in the columns, int64, both rising: the middles of grams.
+        Places in the rows and in the columns, int64, both rising: the middles of grams, for to pair anything across one would give up half a
+        gram of pairs.
     """
-    if min(len(rows), len(columns)) < gram:
+    if min(len(rows), len(columns)) < _GRAM:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     # Stretches no shorter than a gram: one edit then takes one or two grams away, and the chain reaches over them.
-    stretch = max(-(-len(rows) // _SEEDS), gram)
-    at, places = _candidates(_grams(rows, gram), _grams(columns, gram), stretch, len(columns) / len(rows))
-    chosen = chain(at, places, gram, _BACK, len(columns) - len(rows))
+    stretch = max(-(-len(rows) // _SEEDS), _GRAM)
+    at, places = _candidates(_grams(rows), _grams(columns), stretch, len(columns) / len(rows))
+    chosen = chain(at, places, _GRAM, _BACK, len(columns) - len(rows))
     first = np.flatnonzero(chosen >= 0)
     at, found = at[first], places[first, chosen[first]]
     sure = _steady(at, found)
-    return at[sure] + gram // 2, found[sure] + gram // 2
+    return at[sure] + _GRAM // 2, found[sure] + _GRAM // 2
 
 
-def _grams(words: Words, gram: int) -> Words:
+def _grams(words: Words) -> Words:
     """The gram that begins at each place: a polynomial of its symbols modulo 2**64."""
-    words, grams = mix(words), np.zeros(len(words) - gram + 1, np.uint64)
-    for step in range(gram):
+    words, grams = mix(words), np.zeros(len(words) - _GRAM + 1, np.uint64)
+    for step in range(_GRAM):
         grams *= np.uint64(0x9E3779B97F4A7C15)
         grams += words[step : step + len(grams)]
     return mix(grams)
@@ -181,5 +169,5 @@ def _steady(at: Ints, found: Ints) -> Ints:
     if not len(at):
         return at
     way, change = np.diff(at), np.abs(np.diff(found - at))
-    linked = change <= np.maximum(_DRIFT * way, _JITTER)
+    linked = change <= _DRIFT * way
     return np.flatnonzero(np.concatenate(([True], linked)) & np.concatenate((linked, [True])))

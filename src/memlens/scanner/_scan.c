@@ -1,3 +1,365 @@
+/* The compiled part of the scanner: one packed search for the first bytes of all formats, a small machine that runs the
+ * programs made from their regular expressions, and the writing of rows.
+ *
+ * It knows no format: all it works with are the tables that tables.py makes.  It allocates nothing, reads the text within its
+ * bounds only, and runs without the interpreter lock.  What it cannot decide within fixed bounds of stack and steps it hands
+ * back as an "odd" row, and `re` decides. */
+#define PY_SSIZE_T_CLEAN
 #include <Python.h>
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_scan", NULL, 0, NULL, NULL, NULL, NULL, NULL};
-PyMODINIT_FUNC PyInit__scan(void) { return PyModule_Create(&module); }
+
+#include "_machine.h"
+#include "_search.h"
+
+/* ---------------------------------------------------------------- tables, as tables.py lays them out */
+
+enum { FORMATS, VALUES, HEADERS, LINE_FORMATS, HEADER_PC, HEADER_FIRST, HEADER_LAST, NUMBERS };
+enum { /* after these numbers: offsets */
+    AT_FORMATS = NUMBERS, AT_COLUMNS, AT_CODE, AT_SETS, AT_ENTRIES, AT_FIRST, AT_LINE_FORMATS, AT_POOL, AT_NIBBLES
+};
+enum { PLACE, LINE, BY_RE }; /* how a format is looked for */
+enum { COVERS = 1, UNCOVERED = 2, ONCE = 4, BEFORE = 8, NEAREST = 16, AT_LINE_START = 32 }; /* flags of a format */
+
+typedef struct { int32_t mode, flags, pc, first, columns, column, literal, length; } Format;
+typedef struct { uint64_t word, mask; int32_t format, unused; } Entry;
+typedef struct {
+    const int32_t *head, *code, *first, *line_formats;
+    const Format *formats;
+    const Column *columns;
+    const Entry *entries;
+    const uint8_t (*sets)[256], *pool, *nibbles;
+} Tables;
+
+static Tables tables_at(Text at) {
+    const int32_t *head = (const int32_t *)at;
+    return (Tables){
+        .head = head,
+        .code = (const int32_t *)(at + head[AT_CODE]),
+        .first = (const int32_t *)(at + head[AT_FIRST]),
+        .line_formats = (const int32_t *)(at + head[AT_LINE_FORMATS]),
+        .formats = (const Format *)(at + head[AT_FORMATS]),
+        .columns = (const Column *)(at + head[AT_COLUMNS]),
+        .entries = (const Entry *)(at + head[AT_ENTRIES]),
+        .sets = (const uint8_t (*)[256])(at + head[AT_SETS]),
+        .pool = at + head[AT_POOL],
+        .nibbles = at + head[AT_NIBBLES],
+    };
+}
+
+/* ---------------------------------------------------------------- one block */
+
+/* What is known between calls, in an int64 array of Python's: these, the values of the last header, and of each format where its
+ * last match ended and which line is done. */
+enum { POSITION, NUMBER, START, ROWS, ODD, COVERED, LOOKED, FOUND, STATE };
+enum { ODD_ORDER = 1, ODD_LINE = 2, ODD_HEADER = 4 }; /* what Python has to put right */
+enum { ROW_FORMAT, ROW_START, ROW_END, ROW_LINE_START, ROW_LINE, ROW };
+enum { WINDOW = 400 }; /* bytes before a match in which its header is looked for */
+
+typedef struct {
+    Tables t;
+    Text block, begin, end;
+    Text line_start; /* of the line that is looked at; its number is `line` and as many more as bits of `line_ends` are set */
+    uint64_t line_ends;
+    int64_t line, capacity, *state, *last_header, *next, *done, *rows;
+    Machine m;
+} Scan;
+
+/* The value of a group that the machine has found. */
+static inline int64_t value_of(const Scan *s, const Column *column, int i) {
+    return convert(column, s->t.pool, s->block, s->m.slots[2 * i], s->m.slots[2 * i + 1], s->m.high);
+}
+
+/* Take out escape sequences of terminals, as \x1b\[[0-9;?]*[ -/]*[@-~] finds them. */
+static Text without_colours(Text p, Text end, uint8_t *to) {
+    while (p < end) {
+        if (*p == 0x1b && end - p > 2 && p[1] == '[') {
+            Text q = p + 2;
+            while (q < end && ((*q >= '0' && *q <= '9') || *q == ';' || *q == '?')) q++;
+            while (q < end && *q >= ' ' && *q <= '/') q++;
+            if (q < end && *q >= '@' && *q <= '~') { p = q + 1; continue; }
+        }
+        *to++ = *p++;
+    }
+    return to;
+}
+
+/* The values of the header that ends right at p: 1, or 0 where there is none, or -1 where it is odd. */
+static int header_before(Scan *s, Text line_start, Text p, int64_t *values, int64_t stride) {
+    const int32_t *head = s->t.head;
+    const uint8_t *first = s->t.sets[head[HEADER_FIRST]];
+    Machine *m = &s->m;
+    uint8_t plain[WINDOW];
+    Text low = p - line_start > WINDOW ? p - WINDOW : line_start, end;
+    if (memchr(low, 0x1b, (size_t)(p - low))) p = without_colours(low, p, plain), low = plain;
+    m->low = low, m->high = p, m->odd = 0, m->steps = STEPS;
+    for (end = NULL; low < p && !end && !m->odd; low++) {
+        if (!first[*low]) continue;
+        memset(m->slots, 0, sizeof *m->slots * 2 * (size_t)head[HEADERS]);
+        end = run(m, head[HEADER_PC], low);
+    }
+    if (m->odd) return -1;
+    for (int i = 0; end && i < head[HEADERS]; i++)
+        values[i * stride] = value_of(s, &s->t.columns[i], i);
+    return end != NULL;
+}
+
+/* Look for the last header that ends in low < … <= p, searched from the end; as header_before. */
+static int header_nearest(Scan *s, Text low, Text p, int64_t *values) {
+    const uint8_t last = (uint8_t)s->t.head[HEADER_LAST];
+    for (; p > low; p--) {
+        if (p[-1] != last) continue;
+        Text start = p - s->begin > WINDOW ? p - WINDOW : s->begin, from = p;
+        while (from > start && from[-1] != '\n') from--;
+        int found = header_before(s, from, p, values, 1);
+        if (found) return found;
+    }
+    return 0;
+}
+
+static void fill_header(Scan *s, const Format *format, Text p, int64_t *cells) {
+    const int32_t count = s->t.head[HEADERS];
+    int64_t nothing = -1;
+    if (format->flags & NEAREST && format->mode == PLACE) {
+        Text low = s->block + s->state[LOOKED];
+        int found = p > low ? header_nearest(s, low, p, s->last_header) : 0;
+        if (found < 0) s->state[ODD] |= ODD_HEADER;
+        if (found > 0) s->state[FOUND] = 1;
+        if (p > low) s->state[LOOKED] = p - s->block;
+        nothing = -2;
+        if (s->state[FOUND]) {
+            for (int i = 0; i < count; i++) cells[i * s->capacity] = s->last_header[i];
+            return;
+        }
+    } else if (format->flags & BEFORE) {
+        int found = header_before(s, s->line_start, p, cells, s->capacity);
+        if (found > 0) return;
+        if (found < 0) s->state[ODD] |= ODD_HEADER;
+    }
+    for (int i = 0; i < count; i++) cells[i * s->capacity] = nothing;
+}
+
+/* A row; without an end it says that this line is odd, or of a format that only `re` can read. */
+static void add_row(Scan *s, int32_t number, Text p, Text end) {
+    const Format *format = &s->t.formats[number];
+    const int64_t n = s->state[ROWS]++, capacity = s->capacity;
+    const int32_t values = s->t.head[VALUES];
+    int64_t *row = s->rows + n;
+    row[ROW_FORMAT * capacity] = number;
+    row[ROW_START * capacity] = p - s->block;
+    row[ROW_END * capacity] = end ? end - s->block : -1;
+    row[ROW_LINE_START * capacity] = s->line_start - s->block;
+    row[ROW_LINE * capacity] = s->line + __builtin_popcountll(s->line_ends);
+    const int64_t after = n ? p - s->block - row[ROW_START * capacity - 1] : 1;
+    if (after < 0 || (after == 0 && row[-1] > number)) s->state[ODD] |= ODD_ORDER;
+    if (!end) s->state[ODD] |= ODD_LINE;
+    row += ROW * capacity;
+    const Column *column = s->t.columns + format->column;
+    for (int32_t i = 0; i < values; i++, row += capacity)
+        *row = end && i < format->columns ? value_of(s, column + i, i) : -1;
+    if (end && s->t.head[HEADERS]) fill_header(s, format, p, row); /* last: it uses the machine */
+}
+
+/* Try a format at one place: where the match ends; NULL with a row of its line where that is odd. */
+static Text try_at(Scan *s, int32_t number, Text p) {
+    const Format *format = &s->t.formats[number];
+    Machine *m = &s->m;
+    m->low = s->line_start, m->high = s->end, m->odd = 0, m->steps = STEPS;
+    memset(m->slots, 0, sizeof *m->slots * 2 * (size_t)format->columns);
+    Text end = run(m, format->pc, p);
+    if (m->odd) {
+        s->done[number] = s->line_start - s->block + 1;
+        add_row(s, number, s->line_start, NULL);
+    } else if (end) {
+        s->next[number] = end - s->block;
+        if (format->flags & ONCE) s->done[number] = s->line_start - s->block + 1;
+        add_row(s, number, p, end);
+    }
+    return end;
+}
+
+/* Try a format at every place of the line; 0 when there is no more room for rows. */
+static int whole_line(Scan *s, int32_t number) {
+    const Format *format = &s->t.formats[number];
+    const int64_t line = s->line_start - s->block + 1;
+    if (s->done[number] == line) return 1;
+    if (s->state[ROWS] == s->capacity) return 0;
+    if (format->mode == BY_RE) add_row(s, number, s->line_start, NULL);
+    else {
+        const uint8_t *first = s->t.sets[format->first];
+        Text p = s->block + s->next[number];
+        Text stop = memchr(s->line_start, '\n', (size_t)(s->end - s->line_start));
+        if (!stop) stop = s->end;
+        if (p < s->line_start) p = s->line_start;
+        if (format->flags & AT_LINE_START && stop > s->line_start) stop = s->line_start + 1;
+        while (p < stop && s->done[number] != line) {
+            if (!first[*p]) { p++; continue; }
+            if (s->state[ROWS] == s->capacity) return 0;
+            Text end = try_at(s, number, p);
+            p = end ? end : p + 1;
+        }
+    }
+    s->done[number] = line;
+    return 1;
+}
+
+/* Leave out rows from one on that are covered; at last, for of rows that start at one place the later ones cover, too. */
+static void leave_out_covered(Scan *s, int64_t kept) {
+    const int32_t columns = ROW + s->t.head[VALUES] + s->t.head[HEADERS];
+    for (int64_t row = kept; row < s->state[ROWS]; row++) {
+        const Format *format = &s->t.formats[s->rows[row]];
+        if (format->flags & UNCOVERED && format->mode == PLACE && s->rows[ROW_END * s->capacity + row] >= 0) continue;
+        for (int32_t i = 0; i < columns && kept < row; i++) s->rows[i * s->capacity + kept] = s->rows[i * s->capacity + row];
+        kept++;
+    }
+    s->state[ROWS] = kept;
+}
+
+/* Try every format that may begin at p; 0 when there is no more room for rows. */
+static int look(Scan *s, Text p) {
+    const Entry *entry = s->t.entries + s->t.first[*p], *stop = s->t.entries + s->t.first[*p + 1];
+    const int64_t rows = s->state[ROWS], line = s->line_start - s->block + 1;
+    uint64_t word = 0;
+    int uncovered = 0;
+    if (s->capacity - rows <= stop - entry) return 0;
+    if (s->end - p >= 8) memcpy(&word, p, 8);
+    else memcpy(&word, p, (size_t)(s->end - p));
+    for (; entry < stop; entry++) {
+        if ((word & entry->mask) != entry->word) continue;
+        const Format *format = &s->t.formats[entry->format];
+        if (s->done[entry->format] == line) continue;
+        if (format->mode != PLACE) {
+            const size_t length = (size_t)format->length;
+            const int held = s->end - p >= format->length && !memcmp(p, s->t.pool + format->literal, length);
+            if (held && !whole_line(s, entry->format)) return 0;
+        } else if (p - s->block >= s->next[entry->format]) {
+            Text end = try_at(s, entry->format, p);
+            uncovered |= format->flags & UNCOVERED;
+            if (end && format->flags & COVERS && end - s->block > s->state[COVERED]) s->state[COVERED] = end - s->block;
+        }
+    }
+    if (uncovered && p - s->block < s->state[COVERED]) leave_out_covered(s, rows);
+    return 1;
+}
+
+static int line_begins(Scan *s) {
+    for (int32_t i = 0; i < s->t.head[LINE_FORMATS]; i++)
+        if (!whole_line(s, s->t.line_formats[i])) return 0;
+    return 1;
+}
+
+/* Go over the block; 0 when there is no more room for rows: the state says where to go on. */
+static int scan_block(Scan *s, Search *search) {
+    enum { WORDS = 16 };
+    uint64_t candidates[WORDS], line_ends[WORDS];
+    uint8_t tail[66];
+    const int lines = s->t.head[LINE_FORMATS] > 0;
+    Text p = s->block + s->state[POSITION];
+    s->line = s->state[NUMBER], s->line_ends = 0, s->line_start = s->block + s->state[START];
+    if (p == s->line_start && p < s->end && !line_begins(s)) return 0;
+    while (p < s->end) {
+        int64_t words = (s->end - p - 2) / 64;
+        if (words > WORDS) words = WORDS;
+        if (words > 0) search(p, words, s->t.nibbles, candidates, line_ends);
+        else { /* the last bytes, with something to read after them */
+            const size_t left = (size_t)(s->end - p);
+            memset(tail, 0, sizeof tail), memcpy(tail, p, left < sizeof tail ? left : sizeof tail);
+            search(tail, words = 1, s->t.nibbles, candidates, line_ends);
+            if (left < 64) candidates[0] &= ((uint64_t)1 << left) - 1, line_ends[0] &= ((uint64_t)1 << left) - 1;
+        }
+        for (int64_t w = 0; w < words; w++, p += 64) {
+            const uint64_t ends = line_ends[w];
+            const Text line_start = s->line_start;
+            for (uint64_t left = lines ? candidates[w] | ends : candidates[w]; left; left &= left - 1) {
+                const int bit = __builtin_ctzll(left), at_end = lines && ends >> bit & 1;
+                s->line_ends = ends & (((uint64_t)(1 + at_end) << bit) - 1);
+                s->line_start = s->line_ends ? p + 64 - __builtin_clzll(s->line_ends) : line_start;
+                if (at_end ? s->line_start == s->end || line_begins(s) : look(s, p + bit)) continue;
+                s->state[POSITION] = p + bit + at_end - s->block, s->state[START] = s->line_start - s->block;
+                s->state[NUMBER] = s->line + __builtin_popcountll(s->line_ends);
+                return 0;
+            }
+            s->line += __builtin_popcountll(ends);
+            s->line_start = ends ? p + 64 - __builtin_clzll(ends) : line_start;
+        }
+    }
+    s->state[NUMBER] = s->line;
+    return 1;
+}
+
+/* ---------------------------------------------------------------- the module */
+
+enum { BLOCK, TABLES, STATE_OF, ROWS_OF, BUFFERS };
+
+/* The buffers that the functions are given, checked; 0 with an exception where they do not fit. */
+static int open_scan(Scan *s, Py_buffer *buffers, Py_ssize_t begin, Py_ssize_t end) {
+    const Py_buffer *tables = &buffers[TABLES];
+    s->t = tables_at(tables->buf);
+    const int32_t *head = s->t.head;
+    s->block = buffers[BLOCK].buf, s->begin = s->block + begin, s->end = s->block + end;
+    s->state = buffers[STATE_OF].buf;
+    s->last_header = s->state + STATE, s->next = s->last_header + head[HEADERS], s->done = s->next + head[FORMATS];
+    s->rows = buffers[ROWS_OF].buf;
+    s->capacity = buffers[ROWS_OF].len / (Py_ssize_t)sizeof(int64_t) / (ROW + head[VALUES] + head[HEADERS]);
+    s->m.code = s->t.code, s->m.sets = s->t.sets, s->m.depth = 0;
+    if (begin < 0 || begin > end || end > buffers[BLOCK].len ||
+        buffers[STATE_OF].len < (Py_ssize_t)sizeof(int64_t) * (STATE + head[HEADERS] + 2 * head[FORMATS]) ||
+        s->state[POSITION] < begin || s->state[POSITION] > end || s->state[ROWS] > s->capacity) {
+        PyErr_SetString(PyExc_ValueError, "buffers that do not fit each other");
+        return 0;
+    }
+    return 1;
+}
+
+static void release(Py_buffer *buffers) {
+    for (int i = 0; i < BUFFERS; i++) PyBuffer_Release(&buffers[i]);
+}
+
+static PyObject *scan(PyObject *self, PyObject *args) {
+    Py_buffer buffers[BUFFERS];
+    Py_ssize_t begin, end;
+    int search, done = 0;
+    Scan s;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*y*w*w*nni", &buffers[0], &buffers[1], &buffers[2], &buffers[3], &begin, &end, &search)) return NULL;
+    const int fits = open_scan(&s, buffers, begin, end);
+    if (fits) {
+        Py_BEGIN_ALLOW_THREADS
+        done = scan_block(&s, searches[search]);
+        Py_END_ALLOW_THREADS
+    }
+    release(buffers);
+    return fits ? PyBool_FromLong(done) : NULL;
+}
+
+static PyObject *last_header(PyObject *self, PyObject *args) {
+    Py_buffer buffers[BUFFERS];
+    Py_ssize_t begin, end;
+    int found = 0;
+    Scan s;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*y*w*w*nn", &buffers[0], &buffers[1], &buffers[2], &buffers[3], &begin, &end)) return NULL;
+    const int fits = open_scan(&s, buffers, begin, end);
+    if (fits) {
+        Py_BEGIN_ALLOW_THREADS
+        found = header_nearest(&s, s.begin, s.end, s.last_header);
+        Py_END_ALLOW_THREADS
+    }
+    release(buffers);
+    return fits ? PyLong_FromLong(found) : NULL;
+}
+
+static PyMethodDef methods[] = {
+    {"scan", scan, METH_VARARGS, "scan(block, tables, state, rows, begin, end, search) -> whether it went to the end"},
+    {"last_header", last_header, METH_VARARGS, "last_header(block, tables, state, rows, begin, end) -> 1 found, 0 none, -1 odd"},
+    {NULL, NULL, 0, NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_scan", NULL, -1, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__scan(void) {
+    PyObject *made = PyModule_Create(&module), *names = PyList_New(0);
+    for (int i = 0; names && i < (int)(sizeof searches / sizeof *searches); i++) {
+        PyObject *which = available(i) ? PyLong_FromLong(i) : NULL;
+        if (which) PyList_Append(names, which), Py_DECREF(which);
+    }
+    if (made && names) PyModule_AddObjectRef(made, "SEARCHES", names); /* fastest first */
+    Py_XDECREF(names);
+    return made;
+}

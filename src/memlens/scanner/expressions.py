@@ -13,7 +13,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-__all__ = ["Conversion", "Group", "Item", "byte_set", "can_be_empty", "groups_of", "parse"]
+__all__ = ["ALL_BYTES", "Conversion", "Group", "Item", "byte_set", "can_be_empty", "captures", "groups_of", "parse"]
 
 #: Of the parser of ``re``: an operation and its argument.
 Item = tuple[Any, Any]
@@ -68,9 +68,9 @@ def byte_set(item: Item) -> int | None:
     if operation == "LITERAL":
         return 1 << int(argument)
     if operation == "NOT_LITERAL":
-        return _ALL & ~(1 << int(argument))
+        return ALL_BYTES & ~(1 << int(argument))
     if operation == "ANY":
-        return _ALL & ~(1 << 10)
+        return ALL_BYTES & ~(1 << 10)
     if operation != "IN":
         return None
     found, negated = 0, False
@@ -83,24 +83,24 @@ def byte_set(item: Item) -> int | None:
             found |= _category(str(value))
         else:
             found |= 1 << value
-    return _ALL & ~found if negated else found
+    return ALL_BYTES & ~found if negated else found
 
 
-_ALL = (1 << 256) - 1
+ALL_BYTES = (1 << 256) - 1
 
 
 @lru_cache(maxsize=8)
 def _category(name: str) -> int:
     pattern = re.compile(rb"\%c" % {"DIGIT": b"d", "SPACE": b"s", "WORD": b"w"}[name.rpartition("_")[2]])
     found = sum(1 << byte for byte in range(256) if pattern.match(bytes([byte])))
-    return _ALL & ~found if "_NOT_" in name else found
+    return ALL_BYTES & ~found if "_NOT_" in name else found
 
 
 def groups_of(regex: bytes) -> tuple[Group, ...]:
     """The named groups of an expression, in order."""
     try:
         tree, numbers = parse(regex)
-        inner = dict(_captures(tree))
+        inner = dict(captures(tree))
     except NotImplementedError:
         numbers, inner = dict(re.compile(regex).groupindex), {}
     return tuple(
@@ -109,23 +109,23 @@ def groups_of(regex: bytes) -> tuple[Group, ...]:
     )
 
 
-def _captures(items: Iterable[Item]) -> Iterable[tuple[int, list[Item]]]:
+def captures(items: Iterable[Item]) -> Iterable[tuple[int, list[Item]]]:
     """The groups in a tree, with what is in them."""
     for operation, argument in items:
         name = str(operation)
         if name == "SUBPATTERN":
             if argument[0] is not None:
                 yield argument[0], list(argument[3])
-            yield from _captures(argument[3])
+            yield from captures(argument[3])
         elif name == "BRANCH":
             for branch in argument[1]:
-                yield from _captures(branch)
+                yield from captures(branch)
         elif name.endswith("_REPEAT"):
-            yield from _captures(argument[2])
+            yield from captures(argument[2])
         elif name in ("ASSERT", "ASSERT_NOT"):
-            yield from _captures(argument[1])
+            yield from captures(argument[1])
         elif name == "ATOMIC_GROUP":
-            yield from _captures(argument)
+            yield from captures(argument)
 
 
 class _Run(NamedTuple):
@@ -144,11 +144,13 @@ _DIGITS, _HEX = _category("CATEGORY_DIGIT"), sum(1 << byte for byte in b"0123456
 
 def _conversion(items: Sequence[Item] | None) -> tuple[Conversion, tuple[bytes, ...]]:
     paths = None if items is None else _paths(items)
-    if not paths:
+    if paths is None:
         return Conversion.TEXT, ()
     if all(isinstance(part, bytes) for path in paths for part in path):
         words = dict.fromkeys(b"".join(part for part in path if isinstance(part, bytes)) for path in paths)
         return Conversion.WORD, tuple(words)
+    if () in paths:
+        return Conversion.TEXT, ()
     if all(_is_decimal(path) for path in paths):
         return Conversion.DECIMAL, ()
     if all(_is_hexadecimal(path) for path in paths):

@@ -7,7 +7,7 @@ so that only the lines that hold it cost anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from memlens.scanner.formats import LineFormat
 
-__all__ = ["ANSI", "WINDOW", "Header", "PlainScanner", "Rows", "Scan", "matches_in"]
+__all__ = ["ANSI", "ROW", "WINDOW", "Header", "PlainScanner", "Rows", "Scan"]
 
 #: Colours and other escape sequences of terminals: a header may hold them.
 ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -28,6 +28,8 @@ ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 WINDOW = 400
 _MOST = (1 << 63) - 1
 _LONGEST = (1 << 23) - 1
+#: Columns of rows before the values.
+ROW = 5
 _NO_DIGITS = bytes(byte for byte in range(256) if byte not in b"0123456789")
 
 
@@ -56,11 +58,13 @@ class Scan:
         """The groups wanted, in the order of the value columns.
 
         Raises:
-            ValueError: The expression has no such group, or may match the empty text.
+            ValueError: The expression has no such group, or may match the empty text, or the literal holds a line end.
         """
         regex = self.format.pattern.pattern
         if can_be_empty(regex):
             raise ValueError(f"{self.format.name}: the expression may match the empty text: {self.format.regex}")
+        if b"\n" in self.format.literal:
+            raise ValueError(f"{self.format.name}: the literal holds a line end: {self.format.literal!r}")
         return _named(groups_of(regex), self.values, self.format.name)
 
 
@@ -107,6 +111,8 @@ class Header:
 
     def __init__(self, form: LineFormat, values: Sequence[str]) -> None:
         regex = form.pattern.pattern
+        if can_be_empty(regex):
+            raise ValueError(f"{form.name}: the expression may match the empty text: {form.regex}")
         self.regex = b"(?:" + regex + rb")\Z"
         self.pattern = re.compile(self.regex)
         self.groups = _named(groups_of(regex), tuple(values), form.name)
@@ -121,16 +127,15 @@ class Header:
         return self.pattern.search(ANSI.sub(b"", window) if b"\x1b" in window else window)
 
     def values(self, matches: Sequence[re.Match[bytes] | None]) -> NDArray[np.int64]:
-        """The values of headers, int64 of shape (matches, groups); -1 where there is none."""
+        """The values of headers, int64 of shape (groups, matches); -1 where there is none."""
         none = (None,) * self.pattern.groups
         texts: list[tuple[bytes | None, ...]] = [none if match is None else match.groups() for match in matches]
         columns = [numbers([of_match[group.number - 1] for of_match in texts], group) for group in self.groups]
-        return np.stack(columns, 1) if columns else np.empty((len(texts), 0), np.int64)
+        return np.stack(columns) if columns else np.empty((0, len(texts)), np.int64)
 
     def nearest(self, text: bytes, low: int, high: int) -> re.Match[bytes] | None:
         """The last header that ends in ``text[low + 1 : high + 1]``, searched from the end."""
-        if self.last is None:
-            raise ValueError(f"what a header ends with cannot be told from {self.pattern.pattern!r}")
+        assert self.last is not None
         end = high
         while (end := text.rfind(self.last, low, end)) >= low:
             window = text[max(end + 1 - WINDOW, 0) : end + 1]
@@ -175,19 +180,107 @@ def _decimal(text: bytes) -> int:
     return -number if text.startswith(b"-") else number
 
 
-def matches_in(text: bytes, form: LineFormat, *, once: bool) -> Iterator[tuple[int, re.Match[bytes]]]:
-    """All matches of a format in whole lines, in order: where the line of each starts, and the match in that line."""
-    find_all, literal = form.pattern.finditer, form.literal
+def lines_with(text: bytes, literal: bytes) -> Iterator[int]:
+    """Where the lines start that hold a literal."""
     at = text.find(literal)
     while 0 <= at < len(text):
-        low = text.rfind(b"\n", 0, at) + 1
-        high = text.find(b"\n", at)
-        high = len(text) if high < 0 else high
-        for match in find_all(text[low:high]):
-            yield low, match
-            if once:
-                break
-        at = text.find(literal, high + 1)
+        yield text.rfind(b"\n", 0, at) + 1
+        end = text.find(b"\n", at)
+        at = -1 if end < 0 else text.find(literal, end + 1)
+
+
+class PlainScanner:
+    """The scanner through :mod:`re`; see :class:`memlens.scanner.scan.Scanner`.
+
+    Rows are kept in columns, int64 of shape (columns, rows): format, start, end, start of the line, number of the line, values, header.
+    Positions are those of the block.
+    """
+
+    def __init__(self, scans: Sequence[Scan], groups: Sequence[Sequence[Group]], header: Header | None) -> None:
+        self._scans, self._groups, self._header = scans, groups, header
+        self.width = max(map(len, groups), default=0)
+        self.header_width = 0 if header is None else len(header.groups)
+
+    def scan(self, block: NDArray[np.uint8], begin: int, end: int) -> Rows:
+        """All rows of ``block[begin:end]``, which is whole lines."""
+        text = block[begin:end].tobytes()
+        columns = [np.empty((ROW + self.width + self.header_width, 0), np.int64)]
+        for index, scan in enumerate(self._scans):
+            columns.append(self.rows_of(index, text, begin, lines_with(text, scan.format.literal)))
+        return self.finish(np.concatenate(columns, 1), text, begin)
+
+    def last_header(self, block: NDArray[np.uint8], begin: int, end: int) -> NDArray[np.int64] | None:
+        """The values of the last header of ``block[begin:end]``."""
+        assert self._header is not None
+        text = block[begin:end].tobytes()
+        header = self._header.nearest(text, 0, len(text))
+        return None if header is None else self._header.values([header])[:, 0]
+
+    def rows_of(self, index: int, text: bytes, begin: int, line_starts: Iterable[int]) -> NDArray[np.int64]:
+        """All rows of one scan in some lines, without their lines' numbers and their headers."""
+        scan = self._scans[index]
+        found: list[tuple[int, re.Match[bytes]]] = []
+        for low in line_starts:
+            high = text.find(b"\n", low)
+            for match in scan.format.pattern.finditer(text[low : None if high < 0 else high]):
+                found.append((begin + low, match))
+                if scan.once:
+                    break
+        rows = np.full((ROW + self.width + self.header_width, len(found)), -1, np.int64)
+        if found:
+            rows[0] = index
+            rows[3] = [low for low, _ in found]
+            rows[1:3] = np.array([match.span() for _, match in found]).T + rows[3]
+            for column, group in enumerate(self._groups[index], ROW):
+                rows[column] = _values(found, group)
+        return rows
+
+    def finish(self, rows: NDArray[np.int64], text: bytes, begin: int) -> Rows:
+        """Put rows in order, leave out those that are covered, and add headers and line numbers."""
+        rows = rows[:, np.lexsort((rows[0], rows[1]))]
+        rows = rows[:, ~self._covered(rows)]
+        if self._header is not None and rows.shape[1]:
+            self._add_headers(self._header, rows, text, begin)
+        line_ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + begin
+        rows[4] = np.searchsorted(line_ends, rows[3])
+        return self.to_rows(rows, len(line_ends))
+
+    def to_rows(self, rows: NDArray[np.int64], lines: int) -> Rows:
+        """What callers get."""
+        format_, start, end, line_start, line, *_ = rows
+        values, header = rows[ROW : ROW + self.width].T, rows[ROW + self.width :].T
+        return Rows(format_.astype(np.int8), start, end, line_start, line, values, header, lines)
+
+    def _covered(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Rows of ``uncovered`` formats that start in the text of a match that covers."""
+        covers, uncovered = (
+            self._is(rows, [getattr(scan, name) for scan in self._scans]) for name in ("covers", "uncovered")
+        )
+        if not (covers.any() and uncovered.any()):
+            return np.zeros(rows.shape[1], bool)
+        # Of rows that start at the same byte the later ones cover, too.
+        until = np.maximum.accumulate(np.where(covers, rows[2], 0))
+        until = until[np.searchsorted(rows[1], rows[1], "right") - 1]
+        left_out: NDArray[np.bool_] = uncovered & (rows[1] < until)
+        return left_out
+
+    def _is(self, rows: NDArray[np.int64], of_scans: Sequence[bool]) -> NDArray[np.bool_]:
+        """Of each row whether something is so of its scan."""
+        found: NDArray[np.bool_] = np.array(of_scans, bool)[rows[0]]
+        return found
+
+    def _add_headers(self, header: Header, rows: NDArray[np.int64], text: bytes, begin: int) -> None:
+        first = ROW + self.width
+        at = np.flatnonzero(self._is(rows, [scan.header == "before" for scan in self._scans]))
+        spans = (rows[[3, 1]][:, at] - begin).T.tolist()
+        rows[first:, at] = header.values([header.before(text[max(low, high - WINDOW) : high]) for low, high in spans])
+        at = np.flatnonzero(self._is(rows, [scan.header == "nearest" for scan in self._scans]))
+        found: list[re.Match[bytes] | None] = [None]
+        low = 0
+        for high in (rows[1, at] - begin).tolist():
+            found.append(header.nearest(text, low, high) or found[-1])
+            low = high
+        rows[first:, at] = np.where([match is None for match in found[1:]], -2, header.values(found[1:]))
 
 
 def _values(found: Sequence[tuple[int, re.Match[bytes]]], group: Group) -> NDArray[np.int64]:
@@ -198,95 +291,3 @@ def _values(found: Sequence[tuple[int, re.Match[bytes]]], group: Group) -> NDArr
         texts = [-1 if a < 0 else low + a | min(b - a, _LONGEST) << 40 for low, a, b in spans]
         return np.array(texts, np.int64)
     return numbers([match[number] for _, match in found], group)
-
-
-class PlainScanner:
-    """The scanner through :mod:`re`; see :class:`memlens.scanner.scan.Scanner`."""
-
-    def __init__(self, scans: Sequence[Scan], header: Header | None) -> None:
-        self._scans, self._header = scans, header
-        self._groups = [scan.groups() for scan in scans]
-        self._width = max(map(len, self._groups), default=0)
-        self._header_width = 0 if header is None else len(header.groups)
-
-    def scan(self, block: NDArray[np.uint8], begin: int, end: int) -> Rows:
-        """All rows of ``block[begin:end]``, which is whole lines."""
-        text = block[begin:end].tobytes()
-        parts = [self._rows_of(index, text) for index in range(len(self._scans))]
-        rows = np.concatenate([np.empty((0, 4 + self._width + self._header_width), np.int64), *parts])
-        rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
-        rows = rows[~self._covered(rows)]
-        self._add_nearest(rows, text)
-        return to_rows(rows, np.flatnonzero(block[begin:end] == ord("\n")), begin, self._width, self._groups)
-
-    def last_header(self, block: NDArray[np.uint8], begin: int, end: int) -> NDArray[np.int64] | None:
-        """The values of the last header of ``block[begin:end]``."""
-        assert self._header is not None
-        text = block[begin:end].tobytes()
-        header = self._header.nearest(text, 0, len(text))
-        return None if header is None else self._header.values([header])[0]
-
-    def _rows_of(self, index: int, text: bytes) -> NDArray[np.int64]:
-        """Rows of one scan: format, start, end, start of the line, values, header; positions are those of the text."""
-        scan = self._scans[index]
-        found = list(matches_in(text, scan.format, once=scan.once))
-        rows = np.full((len(found), 4 + self._width + self._header_width), -1, np.int64)
-        if not found:
-            return rows
-        rows[:, 0] = index
-        rows[:, 3] = [low for low, _ in found]
-        rows[:, 1:3] = [match.span() for _, match in found]
-        rows[:, 1:3] += rows[:, 3:4]
-        for column, group in enumerate(self._groups[index], 4):
-            rows[:, column] = _values(found, group)
-        if scan.header == "before" and self._header is not None:
-            headers = [self._header.before(match.string[: match.start()]) for _, match in found]
-            rows[:, 4 + self._width :] = self._header.values(headers)
-        return rows
-
-    def _covered(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Rows of ``uncovered`` formats that start in the text of a match that covers."""
-        covers, uncovered = (
-            np.array([getattr(scan, name) for scan in self._scans], bool)[rows[:, 0]]
-            for name in ("covers", "uncovered")
-        )
-        if not (covers.any() and uncovered.any()):
-            return np.zeros(len(rows), bool)
-        # Of rows that start at the same byte the later ones cover, too.
-        until = np.maximum.accumulate(np.where(covers, rows[:, 2], 0))
-        until = until[np.searchsorted(rows[:, 1], rows[:, 1], "right") - 1]
-        return uncovered & (rows[:, 1] < until)
-
-    def _add_nearest(self, rows: NDArray[np.int64], text: bytes) -> None:
-        wanted = [index for index, scan in enumerate(self._scans) if scan.header == "nearest"]
-        if self._header is None or not wanted:
-            return
-        row_numbers, low = np.flatnonzero(np.isin(rows[:, 0], wanted)), 0
-        headers: list[re.Match[bytes] | None] = [None]
-        for high in rows[row_numbers, 1].tolist():
-            headers.append(self._header.nearest(text, low, high) or headers[-1])
-            low = high
-        values = self._header.values(headers[1:])
-        values[[header is None for header in headers[1:]]] = -2
-        rows[row_numbers, 4 + self._width :] = values
-
-
-def to_rows(
-    rows: NDArray[np.int64], line_ends: NDArray[np.int64], begin: int, width: int, groups: Sequence[Sequence[Group]]
-) -> Rows:
-    """Columns of rows whose positions are those of a text that stands at ``begin`` of the block."""
-    values = rows[:, 4 : 4 + width]
-    for index, of_format in enumerate(groups):
-        for column, group in enumerate(of_format):
-            if group.conversion is Conversion.TEXT:
-                values[(rows[:, 0] == index) & (values[:, column] >= 0), column] += begin
-    return Rows(
-        rows[:, 0].astype(np.int8),
-        rows[:, 1] + begin,
-        rows[:, 2] + begin,
-        rows[:, 3] + begin,
-        np.searchsorted(line_ends, rows[:, 3], "right"),
-        values,
-        rows[:, 4 + width :],
-        len(line_ends),
-    )

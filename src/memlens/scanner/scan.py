@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from memlens import native
 from memlens.scanner.expressions import Conversion, Group
-from memlens.scanner.plain import Header, PlainScanner, Rows, Scan
+from memlens.scanner.plain import ROW, Header, PlainScanner, Rows, Scan
+from memlens.scanner.tables import Mode, make_tables
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from memlens.scanner.formats import LineFormat
 
 __all__ = ["Conversion", "Group", "Rows", "Scan", "Scanner"]
+
+# As in _scan.c: what is kept between calls, and what is left to do after them.
+_POSITION, _NUMBER, _START, _ROWS, _ODD, _LOOKED, _STATE = 0, 1, 2, 3, 4, 6, 8
+_ODD_ORDER, _ODD_LINE, _ODD_HEADER = 1, 2, 4
+_MOST_FORMATS = 127  # of a column of int8
+#: Room for rows that a thread keeps, at most: numbers of 8 bytes.
+_MOST_KEPT = 8 << 20
 
 
 class Scanner:
@@ -34,7 +45,7 @@ class Scanner:
         groups: Of each scan the groups in the order of the value columns.
 
     Raises:
-        ValueError: A format may match the empty text, or has no group of a name wanted.
+        ValueError: A format may match the empty text, its literal holds a line end, or it has no group of a name wanted.
     """
 
     def __init__(
@@ -47,12 +58,86 @@ class Scanner:
         self._scans = tuple(scan if isinstance(scan, Scan) else Scan(scan) for scan in scans)
         self._header = None if header is None else Header(header, header_values)
         self.groups: tuple[tuple[Group, ...], ...] = tuple(scan.groups() for scan in self._scans)
-        self._plain = PlainScanner(self._scans, self._header)
+        if len(self._scans) > _MOST_FORMATS:
+            raise ValueError(f"a scanner looks for {_MOST_FORMATS} formats at most, not {len(self._scans)}")
+        if any(scan.header == "nearest" for scan in self._scans):
+            self._with_last_byte()
+        self._plain = PlainScanner(self._scans, self.groups, self._header)
+        self._compiled = native.load("memlens.scanner._scan")
+        self._tables = None
+        if self._compiled is not None:
+            self._tables = make_tables(self._scans, self.groups, self._header)
+            self._search: int = self._compiled.SEARCHES[0]
+        # The compiled scanner goes over a line from left to right, but for formats that it tries at all places of a line.
+        self._to_finish = self._tables is not None and any(
+            mode is not Mode.PLACE and (scan.covers or scan.uncovered or scan.header != "none")
+            for mode, scan in zip(self._tables.modes, self._scans, strict=True)
+        )
 
     def scan(self, block: NDArray[np.uint8], begin: int, end: int) -> Rows:
         """All rows of ``block[begin:end]``, which is whole lines; the last one may lack its line end."""
-        return self._plain.scan(block, begin, end)
+        if self._compiled is None or self._tables is None:
+            return self._plain.scan(block, begin, end)
+        columns = ROW + self._plain.width + self._plain.header_width
+        state, buffer = self._state(begin), _scratch.rows
+        while not self._compiled.scan(block, self._tables.data, state, buffer, begin, end, self._search):
+            full, buffer = buffer, np.empty(2 * len(buffer), np.int64)
+            count = int(state[_ROWS])
+            _in_columns(buffer, columns)[:, :count] = _in_columns(full, columns)[:, :count]
+            if len(buffer) <= _MOST_KEPT:
+                _scratch.rows = buffer
+        rows = _in_columns(buffer, columns)[:, : state[_ROWS]].copy()
+        odd = int(state[_ODD])
+        if odd & (_ODD_LINE | _ODD_HEADER) or (self._to_finish and rows.shape[1]):
+            return self._finish(rows, block, begin, end)
+        if odd & _ODD_ORDER:
+            rows = rows[:, np.lexsort((rows[0], rows[1]))]
+        return self._plain.to_rows(rows, int(state[_NUMBER]))
 
     def last_header(self, block: NDArray[np.uint8], begin: int, end: int) -> NDArray[np.int64] | None:
-        """The values of the last header that ends in ``block[begin:end]``, trailing blanks not counted."""
+        """The values of the last header that ends in ``block[begin:end]``, trailing blanks not counted; ``None`` without one."""
+        self._with_last_byte()
+        if self._compiled is not None and self._tables is not None:
+            state = self._state(begin)
+            found = self._compiled.last_header(block, self._tables.data, state, _scratch.rows, begin, end)
+            if found >= 0:
+                return state[_STATE : _STATE + self._plain.header_width] if found else None
         return self._plain.last_header(block, begin, end)
+
+    def _with_last_byte(self) -> None:
+        if self._header is None or self._header.last is None:
+            raise ValueError("headers are looked for from behind by the byte that they end with, and none is known")
+
+    def _state(self, begin: int) -> NDArray[np.int64]:
+        """What the compiled scanner keeps between its calls for one block, int64, as ``_scan.c`` lays it out."""
+        state = np.zeros(_STATE + self._plain.header_width + 2 * len(self._scans), np.int64)
+        state[[_POSITION, _START, _LOOKED]] = begin
+        return state
+
+    def _finish(self, rows: NDArray[np.int64], block: NDArray[np.uint8], begin: int, end: int) -> Rows:
+        """Let ``re`` read the lines that are left to it, and put everything in order."""
+        text = block[begin:end].tobytes()
+        left = rows[2] < 0
+        parts = [rows]
+        for index in np.unique(rows[0, left]).tolist():
+            lines = rows[3, left & (rows[0] == index)]
+            left |= (rows[0] == index) & np.isin(rows[3], lines)
+            parts.append(self._plain.rows_of(index, text, begin, (lines - begin).tolist()))
+        parts[0] = rows[:, ~left]
+        return self._plain.finish(np.concatenate(parts, 1), text, begin)
+
+
+def _in_columns(buffer: NDArray[np.int64], columns: int) -> NDArray[np.int64]:
+    """The rows in a buffer, a view of shape (columns, rows)."""
+    capacity = len(buffer) // columns
+    return buffer[: columns * capacity].reshape(columns, capacity)
+
+
+class _Scratch(threading.local):
+    """Room for rows, kept a thread: fresh memory costs a page fault every 4 KiB."""
+
+    def __init__(self) -> None:
+        self.rows = np.empty(1 << 16, np.int64)
+
+
+_scratch = _Scratch()

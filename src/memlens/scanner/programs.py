@@ -1,0 +1,327 @@
+r"""Regular expressions made into programs for the compiled scanner.
+
+An expression of the common kind (literals, sets of bytes, repeats, alternatives, groups, looking ahead, looking behind at text of one
+length, ``^ $ \b``) becomes a program of a small machine that backtracks as ``re`` does.  Where nothing can come of going back
+(the next byte rules it out) the program does not note the way back; that is what makes it fast.  Other expressions are
+:class:`Unsupported`, and run through ``re``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from memlens.scanner.expressions import ALL_BYTES, Item, byte_set, captures
+
+__all__ = ["NEWLINE", "Compiler", "Op", "Unsupported", "first_bytes"]
+
+#: No match goes over a line end.
+NEWLINE = 1 << 10
+_ENDLESS = (1 << 31) - 1
+#: Most items of a program, parts that are repeated counted as often as they stand in it.
+_MOST_ITEMS = 1000
+_MOST_DEPTH = 8
+
+
+class Unsupported(Exception):  # noqa: N818 - it is no error: ``re`` does the work
+    """An expression that is not of the common kind."""
+
+
+class Op(IntEnum):
+    """What the machine can do, with the arguments that follow in the program; targets are positions in the program."""
+
+    MATCH = 0
+    FIXED = 1  # n, 4 words of lows, 4 words of spans: n bytes, each in its range
+    BYTE = 2  # set
+    RUN = 3  # set, least, most: as many as there are, for good
+    GREEDY = 4  # set, least, most: as many as there are; then fewer
+    LAZY = 5  # set, least, most: as few as can be; then more
+    SPLIT = 6  # target: go on here, and there if that fails
+    CHOOSE = 7  # set, target: go on here if the next byte is of the set, there otherwise
+    JUMP = 8  # target
+    SAVE = 9  # how many, and of each: slot, n: the position n bytes back
+    KEEP = 10  # slot: what it holds comes back when the machine goes back
+    AHEAD = 11  # target, 0: what follows, up to its MATCH, must match here; go on at the target
+    NOT_AHEAD = 12
+    BEHIND = 13  # target, n: the same n bytes back
+    NOT_BEHIND = 14
+    LINE_START = 15
+    LINE_END = 16
+    EDGE = 17
+    NO_EDGE = 18
+    NOT_NEXT = 19  # set: the next byte is not of it
+
+
+_AT = {
+    "AT_BEGINNING": Op.LINE_START,
+    "AT_BEGINNING_STRING": Op.LINE_START,
+    "AT_END": Op.LINE_END,
+    "AT_END_STRING": Op.LINE_END,
+    "AT_BOUNDARY": Op.EDGE,
+    "AT_NON_BOUNDARY": Op.NO_EDGE,
+}
+
+
+class Follow(NamedTuple):
+    """What may come next.
+
+    Attributes:
+        bytes: The bytes with which it may begin, a set.
+        empty: It may also be nothing: then any byte may come after it.
+    """
+
+    bytes: int
+    empty: bool
+
+
+_END = Follow(0, empty=True)
+
+
+_END = Follow(0, empty=True)
+
+
+def first_bytes(items: Sequence[Item], rest: Follow = _END) -> Follow:
+    """With what a sequence, and the rest after it, may begin."""
+    for item in reversed(items):
+        rest = _first_of(item, rest)
+    return rest
+
+
+def _first_of(item: Item, rest: Follow) -> Follow:
+    members = byte_set(item)
+    if members is not None:
+        return Follow(members & ~NEWLINE, empty=False)
+    operation, argument = str(item[0]), item[1]
+    if operation.endswith("_REPEAT"):
+        least, most, inner = argument
+        first = first_bytes(list(inner), rest) if most else rest
+        return first if least else Follow(first.bytes | rest.bytes, first.empty or rest.empty)
+    if operation == "BRANCH":
+        firsts = [first_bytes(list(branch), rest) for branch in argument[1]]
+        return Follow(_union(firsts), any(first.empty for first in firsts))
+    if operation == "SUBPATTERN":
+        return first_bytes(list(argument[3]), rest)
+    if operation == "AT" and str(argument) in ("AT_END", "AT_END_STRING"):
+        return Follow(0, empty=True)
+    if operation == "ASSERT" and argument[0] > 0:
+        ahead = first_bytes(list(argument[1]))
+        if not ahead.empty:
+            return Follow(ahead.bytes if rest.empty else ahead.bytes & rest.bytes, empty=False)
+    if operation == "ASSERT_NOT" and argument[0] > 0 and (never := _one_byte(argument[1])) is not None:
+        return Follow((ALL_BYTES if rest.empty else rest.bytes) & ~never, rest.empty)
+    # A condition.  Where nothing has to come after it, it may hold before any byte.
+    return Follow(ALL_BYTES, empty=True) if rest.empty else rest
+
+
+def _one_byte(items: Sequence[Item]) -> int | None:
+    """The set of bytes of which a sequence is one; ``None`` where it is something else."""
+    return byte_set(items[0]) if len(items) == 1 else None
+
+
+def _union(firsts: Iterable[Follow]) -> int:
+    found = 0
+    for first in firsts:
+        found |= first.bytes
+    return found
+
+
+class Compiler:
+    """Makes programs, one after the other, that share their sets of bytes.
+
+    Attributes:
+        code: The programs, words of 32 bits.
+        sets: The sets of bytes that they use, and the number of each.
+    """
+
+    def __init__(self) -> None:
+        self.code: list[int] = []
+        self.sets: dict[int, int] = {}
+        self._slots: Mapping[int, int] = {}
+        self._ranges: list[tuple[int, int]] = []  # bytes of the FIXED that is being made: lowest, and how many more
+        self._saves: list[tuple[int, int]] = []  # slots to be set after it, and at which of its bytes
+        self._items = self._depth = 0
+
+    def program(self, items: Sequence[Item], slots: Mapping[int, int]) -> int:
+        """Make one program.
+
+        Args:
+            items: The tree of the expression.
+            slots: Of the groups wanted the slot of their start; that of their end is the next one.
+
+        Returns:
+            Where it begins.
+
+        Raises:
+            Unsupported: The expression is not of the common kind.
+        """
+        begin, self._slots, self._items, self._depth = len(self.code), slots, 0, 0
+        try:
+            self._sequence(items, _END)
+            self._op(Op.MATCH)
+        except Unsupported:
+            del self.code[begin:]
+            self._ranges, self._saves = [], []
+            raise
+        return begin
+
+    def set_of(self, members: int) -> int:
+        """The number of a set of bytes."""
+        return self.sets.setdefault(members & ~NEWLINE, len(self.sets))
+
+    def _sequence(self, items: Sequence[Item], rest: Follow) -> None:
+        follows = [rest]
+        for item in reversed(items[1:]):
+            follows.append(_first_of(item, follows[-1]))
+        for item, follow in zip(items, reversed(follows), strict=False):
+            self._item(item, follow)
+
+    def _item(self, item: Item, rest: Follow) -> None:
+        self._items += 1
+        if self._items > _MOST_ITEMS:
+            raise Unsupported
+        members = byte_set(item)
+        operation, argument = str(item[0]), item[1]
+        if members is not None:
+            self._bytes(members & ~NEWLINE, 1)
+        elif operation.endswith("_REPEAT"):
+            self._repeat(operation, argument, rest)
+        elif operation == "BRANCH":
+            self._branch([list(branch) for branch in argument[1]], rest)
+        elif operation == "SUBPATTERN" and not argument[1] and not argument[2]:
+            slot = self._slots.get(argument[0])
+            self._save(slot)
+            self._sequence(list(argument[3]), rest)
+            self._save(None if slot is None else slot + 1)
+        elif operation in ("ASSERT", "ASSERT_NOT"):
+            self._condition(argument[0], argument[1], negative=operation == "ASSERT_NOT")
+        elif operation == "AT" and str(argument) in _AT:
+            self._op(_AT[str(argument)])
+        else:
+            raise Unsupported
+
+    def _bytes(self, members: int, times: int) -> None:
+        """One byte of a set, or several."""
+        low = (members & -members).bit_length() - 1
+        span = (members >> max(low, 0)).bit_length() - 1
+        if members and members >> low == (2 << span) - 1 and times <= 64:
+            self._ranges += [(low, span)] * times
+        elif times == 1:
+            self._op(Op.BYTE, self.set_of(members))
+        else:
+            self._op(Op.RUN, self.set_of(members), times, times)
+
+    def _save(self, slot: int | None) -> None:
+        if slot is not None:
+            self._saves.append((slot, len(self._ranges)))
+
+    def _repeat(self, operation: str, argument: tuple[int, int, Any], rest: Follow) -> None:
+        least, most, inner = argument[0], min(int(argument[1]), _ENDLESS), argument[2]
+        members = _one_byte(inner)
+        if members is not None:
+            members &= ~NEWLINE
+            if least == most:
+                self._bytes(members, least)
+            elif operation == "MIN_REPEAT":
+                self._op(Op.LAZY, self.set_of(members), least, most)
+            else:
+                # Going back helps only if what comes next may begin with a byte of the set.
+                back = operation == "MAX_REPEAT" and members & rest.bytes
+                self._op(Op.GREEDY if back else Op.RUN, self.set_of(members), least, most)
+            return
+        if operation == "POSSESSIVE_REPEAT" or not inner.getwidth()[0] or (most > 1 and self._slots_in(inner)):
+            raise Unsupported
+        first = first_bytes(list(inner), rest)
+        again = Follow(first.bytes | rest.bytes, rest.empty) if most > 1 else rest
+        for _ in range(least):
+            self._sequence(list(inner), again)
+        ends = []
+        start = self._here()
+        for _ in range(1 if most == _ENDLESS else most - least):
+            ends.append(self._split(first, rest, lazy=operation == "MIN_REPEAT"))
+            self._sequence(list(inner), again)
+        if most == _ENDLESS:
+            self._op(Op.JUMP, start)
+        self._land(*ends)
+
+    def _split(self, first: Follow, other: Follow, *, lazy: bool = False) -> int:
+        """Go on here with what begins with ``first``, or elsewhere with the other: the word for where that is."""
+        if not (first.empty or other.empty or first.bytes & other.bytes):
+            self._op(Op.CHOOSE, self.set_of(first.bytes), 0)
+        elif lazy:
+            here = self._here() + 4
+            self._op(Op.SPLIT, here)
+            self._op(Op.JUMP, 0)
+        else:
+            self._op(Op.SPLIT, 0)
+        return len(self.code) - 1
+
+    def _branch(self, branches: Sequence[Sequence[Item]], rest: Follow) -> None:
+        firsts = [first_bytes(branch, rest) for branch in branches]
+        ends = []
+        for index, branch in enumerate(branches[:-1]):
+            later = firsts[index + 1 :]
+            others = Follow(_union(later), any(first.empty for first in later))
+            otherwise = self._split(firsts[index], others)
+            self._sequence(branch, rest)
+            self._op(Op.JUMP, 0)
+            ends.append(len(self.code) - 1)
+            self._land(otherwise)
+        self._sequence(branches[-1], rest)
+        self._land(*ends)
+
+    def _condition(self, direction: int, inner: Any, *, negative: bool) -> None:
+        never = _one_byte(inner)
+        if never is not None and negative and direction > 0:
+            self._op(Op.NOT_NEXT, self.set_of(never))
+            return
+        shortest, longest = inner.getwidth()
+        self._depth += 1
+        if (direction < 0 and shortest != longest) or self._depth > _MOST_DEPTH:
+            raise Unsupported
+        slots = self._slots
+        if negative:
+            self._slots = {}  # whatever matches in it, the groups in it took no part
+        else:
+            for slot in self._slots_in(inner):
+                self._op(Op.KEEP, slot)
+                self._op(Op.KEEP, slot + 1)
+        operation = (Op.AHEAD if direction > 0 else Op.BEHIND) + negative
+        self._op(Op(operation), 0, 0 if direction > 0 else shortest)
+        target = len(self.code) - 2
+        self._sequence(list(inner), _END)
+        self._op(Op.MATCH)
+        self._land(target)
+        self._slots = slots
+        self._depth -= 1
+
+    def _slots_in(self, inner: Iterable[Item]) -> list[int]:
+        return [self._slots[group] for group, _ in captures(inner) if group in self._slots]
+
+    def _here(self) -> int:
+        """The position in the program, with all before it written out."""
+        if len(self._ranges) == 1:
+            low, span = self._ranges[0]
+            self.code += [Op.BYTE, self.set_of((2 << span) - 1 << low)]
+        for begin in range(0, len(self._ranges) if len(self._ranges) > 1 else 0, 16):
+            part = self._ranges[begin : begin + 16]
+            filled = part + [(0, 255)] * (16 - len(part))
+            lows, spans = (bytes(pair[k] for pair in filled) for k in (0, 1))
+            self.code += [Op.FIXED, len(part), *struct.unpack("<8i", lows + spans)]
+        if self._saves:
+            self.code += [Op.SAVE, len(self._saves)]
+        for slot, at in self._saves:
+            self.code += [slot, len(self._ranges) - at]
+        self._ranges, self._saves = [], []
+        return len(self.code)
+
+    def _op(self, operation: Op, *arguments: int) -> None:
+        self._here()
+        self.code += [operation, *arguments]
+
+    def _land(self, *words: int) -> None:
+        """Here is where the targets are."""
+        here = self._here()
+        for word in words:
+            self.code[word] = here

@@ -1,0 +1,329 @@
+"""The tables that the compiled scanner works with: programs, prefixes to search for, conversions.
+
+How a format is looked for: where every match begins with one of a few texts, those are searched for, and its program runs where one of them
+stands (:attr:`Mode.PLACE`).  Otherwise its literal is searched for, and the program tried at every byte of a line that holds it
+(:attr:`Mode.LINE`; without a literal, of every line).  An expression that has no program is left to ``re``, on those lines
+(:attr:`Mode.BY_RE`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from memlens.scanner.expressions import ALL_BYTES, Group, Item, byte_set, parse
+from memlens.scanner.programs import NEWLINE, Compiler, Unsupported, first_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.scanner.plain import Header, Scan
+
+__all__ = ["Mode", "Tables", "make_tables"]
+
+#: Bytes of a prefix that are compared before a program runs, and those that are searched for.
+_PREFIX, _SEARCHED = 8, 3
+_MOST_PREFIXES = 24
+#: A prefix is worth a search if at most so many texts of three bytes begin like it.
+_COMMON = 512
+_BUCKETS = 8
+#: How often a byte stands in a log, roughly: blanks and digits most of all.
+_OFTEN = [
+    100
+    if byte == ord(" ")
+    else 40
+    if chr(byte).isdigit()
+    else 20
+    if chr(byte).islower()
+    else 5
+    if 32 < byte < 127
+    else 1
+    for byte in range(128)
+] + [1] * 128
+_MOST_SLOTS = 64
+
+
+class Mode(IntEnum):
+    """How a format is looked for."""
+
+    PLACE = 0
+    LINE = 1
+    BY_RE = 2
+
+
+class Tables(NamedTuple):
+    """The tables, and how each format is looked for."""
+
+    data: NDArray[np.uint8]
+    modes: tuple[Mode, ...]
+
+
+#: The first bytes of a match: of each the set of bytes that it may be; and the number of the format.
+_Prefix = tuple[int, ...]
+_Entry = tuple[_Prefix, int]
+
+
+class _Sought(NamedTuple):
+    """How one format is looked for."""
+
+    mode: Mode
+    prefixes: tuple[_Prefix, ...]
+    program: int = 0
+    first: int = 0
+    at_line_start: bool = False
+
+
+def make_tables(scans: Sequence[Scan], groups: Sequence[Sequence[Group]], header: Header | None) -> Tables | None:
+    """The tables of a scanner; ``None`` where it can only work through ``re``: its header has no program."""
+    compiler = Compiler()
+    header_program = header_first = 0
+    try:
+        if header is not None:
+            items, _ = parse(header.regex)
+            header_program = compiler.program(items, _slots(header.groups))
+            header_first = _first(items, compiler)
+    except (Unsupported, NotImplementedError):
+        return None
+    sought = [_sought(scan, of_scan, compiler) for scan, of_scan in zip(scans, groups, strict=True)]
+    pool = _Pool()
+    columns = [_column(group, pool) for group in (header.groups if header else ())]
+    formats = []
+    for scan, of_scan, how in zip(scans, groups, sought, strict=True):
+        flags = sum(
+            flag << bit
+            for bit, flag in enumerate(
+                (
+                    scan.covers,
+                    scan.uncovered,
+                    scan.once,
+                    scan.header == "before",
+                    scan.header == "nearest",
+                    how.at_line_start,
+                )
+            )
+        )
+        literal = scan.format.literal
+        place = (len(of_scan), len(columns), pool.add(literal), len(literal))
+        formats += [how.mode, flags, how.program, how.first, *place]
+        columns += [_column(group, pool) for group in of_scan]
+    entries = [(prefix, number) for number, how in enumerate(sought) for prefix in how.prefixes]
+    line_formats = [n for n, how in enumerate(sought) if not how.prefixes]
+    starts, listed = _by_first_byte(entries)
+    numbers = [
+        len(scans),
+        max(map(len, groups), default=0),
+        0 if header is None else len(header.groups),
+        len(line_formats),
+        header_program,
+        header_first,
+        -1 if header is None or header.last is None else header.last[0],
+    ]
+    parts: list[NDArray[Any]] = [
+        np.array(formats, np.int32),
+        np.array(columns, np.int32),
+        np.array(compiler.code, np.int32),
+        np.stack([_as_bytes(members) for members in compiler.sets] or [_as_bytes(0)]),
+        _entries(listed),
+        np.array(starts, np.int32),
+        np.array(line_formats, np.int32),
+        np.frombuffer(bytes(pool), np.uint8),
+        _nibbles([prefix for prefix, _ in entries]),
+    ]
+    return Tables(_joined(numbers, parts), tuple(how.mode for how in sought))
+
+
+def _joined(numbers: Sequence[int], parts: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
+    """One array of a head (numbers, then the offset of each part) and the parts, each at a multiple of eight bytes."""
+    blank = -4 * (len(numbers) + len(parts)) % 8
+    offset, offsets, pieces = 4 * (len(numbers) + len(parts)) + blank, [], []
+    for part in parts:
+        raw = part.tobytes()
+        pieces.append(raw + b"\0" * (-len(raw) % 8))
+        offsets.append(offset)
+        offset += len(pieces[-1])
+    head = np.array([*numbers, *offsets], np.int32).tobytes() + b"\0" * blank
+    return np.frombuffer(head + b"".join(pieces), np.uint8).copy()  # numpy aligns what it allocates
+
+
+class _Pool(bytearray):
+    """Texts that the tables name by their offset."""
+
+    def add(self, text: bytes) -> int:
+        offset = len(self)
+        self.extend(text)
+        return offset
+
+
+def _column(group: Group, pool: _Pool) -> tuple[int, int, int]:
+    words = b"".join(bytes([len(word)]) + word for word in group.words)
+    return int(group.conversion), pool.add(words), len(group.words)
+
+
+def _slots(groups: Sequence[Group]) -> dict[int, int]:
+    """Of the groups wanted the slots of their starts."""
+    slots = {group.number: 2 * column for column, group in enumerate(groups)}
+    if 2 * len(groups) > _MOST_SLOTS or len(slots) < len(groups) or any(len(w) > 255 for g in groups for w in g.words):
+        raise Unsupported
+    return slots
+
+
+def _sought(scan: Scan, groups: Sequence[Group], compiler: Compiler) -> _Sought:
+    literal = scan.format.literal
+    of_literal = (tuple(1 << byte for byte in literal[:_PREFIX]),) if literal else ()
+    try:
+        items, _ = parse(scan.format.pattern.pattern)
+        program = compiler.program(items, _slots(groups))
+    except (Unsupported, NotImplementedError):
+        return _Sought(Mode.BY_RE, of_literal)
+    first = _first(items, compiler)
+    if str(items[0][0]) == "AT" and str(items[0][1]) in ("AT_BEGINNING", "AT_BEGINNING_STRING"):
+        held = literal in b"\n".join(_runs(items))
+        return _Sought(Mode.LINE, () if held else of_literal, program, first, at_line_start=True)
+    prefixes = _prefixes(items)
+    if prefixes and sum(map(_texts, prefixes)) <= _COMMON and literal in b"\n".join(_runs(items)):
+        return _Sought(Mode.PLACE, tuple(prefixes), program, first)
+    return _Sought(Mode.LINE, of_literal, program, first)
+
+
+def _first(items: Sequence[Item], compiler: Compiler) -> int:
+    first = first_bytes(items)
+    return compiler.set_of(ALL_BYTES if first.empty else first.bytes)
+
+
+def _runs(items: Sequence[Item]) -> list[bytes]:
+    """Texts that stand in every match of a sequence."""
+    runs = [b""]
+    for item in items:
+        operation, argument = str(item[0]), item[1]
+        if operation == "LITERAL":
+            runs[-1] += bytes([argument])
+        elif operation == "SUBPATTERN":
+            first, *others = _runs(list(argument[3]))
+            runs[-1] += first
+            runs += others
+        elif operation != "AT":
+            runs.append(b"")
+    return runs
+
+
+def _texts(prefix: _Prefix) -> int:
+    """How many texts of the bytes searched for begin with a prefix."""
+    count = 1
+    for members in (*prefix, *[ALL_BYTES] * _SEARCHED)[:_SEARCHED]:
+        count *= members.bit_count()
+    return count
+
+
+def _prefixes(items: Sequence[Item]) -> list[_Prefix] | None:
+    """The ways in which a match may begin; ``None`` where they are too many, or nothing is known."""
+    try:
+        found = [prefix for prefix, _ in _beginnings(items)]
+    except Unsupported:
+        return None
+    return found if all(found) else None
+
+
+def _beginnings(items: Sequence[Item]) -> list[tuple[_Prefix, bool]]:
+    """How a sequence may begin, and of each way whether that is all of it, so that what comes next follows."""
+    found: list[tuple[_Prefix, bool]] = [((), True)]
+    for item in items:
+        if not any(goes_on for _, goes_on in found):
+            break
+        following = _item_beginnings(item)
+        joined: list[tuple[_Prefix, bool]] = []
+        for prefix, goes_on in found:
+            joined += [(prefix + after, more) for after, more in following] if goes_on else [(prefix, False)]
+        found = list(dict.fromkeys((prefix[:_PREFIX], more and len(prefix) < _PREFIX) for prefix, more in joined))
+        if len(found) > _MOST_PREFIXES:
+            raise Unsupported
+    return found
+
+
+def _item_beginnings(item: Item) -> list[tuple[_Prefix, bool]]:
+    members = byte_set(item)
+    if members is not None:
+        return [((members & ~NEWLINE,), True)]
+    operation, argument = str(item[0]), item[1]
+    if operation == "SUBPATTERN":
+        return _beginnings(list(argument[3]))
+    if operation == "BRANCH":
+        return [way for branch in argument[1] for way in _beginnings(list(branch))]
+    if operation.endswith("_REPEAT"):
+        least, most, inner = argument
+        if least:
+            ways = _beginnings(list(inner) * min(least, _PREFIX))
+            return ways if least == most else [(prefix, False) for prefix, _ in ways]  # more of the same may follow
+        return [((), True), *((prefix, most == 1 and goes_on) for prefix, goes_on in _beginnings(list(inner)))]
+    if operation in ("AT", "ASSERT", "ASSERT_NOT"):
+        return [((), True)]  # nothing of the match
+    raise Unsupported
+
+
+def _as_bytes(members: int) -> NDArray[np.uint8]:
+    """A set as 256 bytes of 0 and 1."""
+    return np.unpackbits(np.frombuffer(members.to_bytes(32, "little"), np.uint8), bitorder="little")
+
+
+def _entries(entries: Sequence[_Entry]) -> NDArray[np.uint64]:
+    """Of each prefix the bytes that are certain, which of them are, and its format: uint64 of shape (prefixes, 3)."""
+    rows = np.zeros((len(entries), 3), np.uint64)
+    for row, (prefix, number) in zip(rows, entries, strict=True):
+        for at, members in enumerate(prefix):
+            if members.bit_count() == 1:
+                row[0] |= np.uint64((members.bit_length() - 1) << 8 * at)
+                row[1] |= np.uint64(0xFF << 8 * at)
+        row[2] = number
+    return rows
+
+
+def _by_first_byte(entries: Sequence[_Entry]) -> tuple[list[int], list[_Entry]]:
+    """The entries of each first byte, in the order of the formats: 257 starts, and the list that they cut."""
+    starts: list[int] = []
+    listed: list[_Entry] = []
+    for byte in range(256):
+        starts.append(len(listed))
+        listed += [entry for entry in entries if entry[0][0] >> byte & 1]
+    return [*starts, len(listed)], listed
+
+
+def _nibbles(prefixes: Sequence[_Prefix]) -> NDArray[np.uint8]:
+    """Of each byte searched for the buckets that its low and its high half fit: uint8 of shape (3, 2, 16)."""
+    buckets = list(dict.fromkeys((*prefix, *[ALL_BYTES] * _SEARCHED)[:_SEARCHED] for prefix in prefixes))
+    while len(buckets) > _BUCKETS:
+        # Put those together that let through the fewest texts that neither of them did.
+        a, b = min(combinations(range(len(buckets)), 2), key=lambda pair: _loss(buckets[pair[0]], buckets[pair[1]]))
+        buckets[a] = _either(buckets[a], buckets[b])
+        del buckets[b]
+    tables = np.zeros((_SEARCHED, 2, 16), np.uint8)
+    for bucket, prefix in enumerate(buckets):
+        for at, members in enumerate(prefix):
+            for half, values in enumerate(_halves(members)):
+                tables[at, half, values] |= np.uint8(1 << bucket)
+    return tables
+
+
+def _either(one: _Prefix, other: _Prefix) -> _Prefix:
+    return tuple(a | b for a, b in zip(one, other, strict=True))
+
+
+def _loss(one: _Prefix, other: _Prefix) -> int:
+    return _let_through(_either(one, other)) - _let_through(one) - _let_through(other)
+
+
+def _let_through(prefix: _Prefix) -> int:
+    """How often text looks like a prefix by the halves of its bytes."""
+    count = 1
+    for members in prefix:
+        low, high = _halves(members)
+        count *= sum(_OFTEN[16 * h + k] for h in high for k in low)
+    return count
+
+
+def _halves(members: int) -> tuple[list[int], list[int]]:
+    """The low and the high halves of the bytes of a set."""
+    values = [byte for byte in range(256) if members >> byte & 1]
+    return sorted({byte & 15 for byte in values}), sorted({byte >> 4 for byte in values})

@@ -1,0 +1,279 @@
+"""The compiled scanner finds what the plain one finds, which is what ``re`` finds."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import random
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import memlens.inputs
+from memlens import native
+from memlens.inputs.paddle.context import CALL
+from memlens.inputs.paddle.events import BLOCK, HEADER
+from memlens.scanner import scan as scan_module
+from memlens.scanner.formats import LineFormat
+from memlens.scanner.scan import Rows, Scan, Scanner
+from memlens.scanner.tables import Mode
+
+compiled = native.load("memlens.scanner._scan")
+pytestmark = pytest.mark.skipif(compiled is None, reason="the compiled module was not built")
+
+
+def all_formats() -> list[LineFormat]:
+    """Every format of every input, in no particular order."""
+    found = {}
+    for module in pkgutil.walk_packages(memlens.inputs.__path__, "memlens.inputs."):
+        for value in vars(importlib.import_module(module.name)).values():
+            for form in value if isinstance(value, tuple) else (value,):
+                if isinstance(form, LineFormat):
+                    found[form.name] = form
+    return list(found.values())
+
+
+ALIKE = LineFormat("alike", "made", b"", r"(?:Alloc|Free) [0-9]| bytes, ptr = 0x", {})
+#: One that only ``re`` can read, one that begins a line, one that nothing is known of.
+OTHERS = [
+    LineFormat("doubled", "made", b"7f0", r"(?P<text>7f[0-9])(?:.{0,9}(?P=text))", {}),
+    LineFormat("start", "made", b"", r"^(?P<level>[A-Z])(?P<date>[0-9]{4})", {}),
+    LineFormat("number", "made", b"[", r"(?P<number>[0-9]+)(?P<rest>[^\s0-9]*?)$", {}),
+]
+
+
+def everything() -> list[Scan]:
+    formats = all_formats()
+    headers: tuple[Literal["none", "before", "nearest"], ...] = ("none", "before", "nearest")
+    scans = [
+        Scan(form, headers[i % 3], covers=i % 2 == 0, uncovered=i % 5 == 0, once=i % 7 == 0)
+        for i, form in enumerate([*formats, *OTHERS])
+        if form is not HEADER
+    ]
+    return [Scan(ALIKE, uncovered=True), Scan(BLOCK, "before", covers=True), *scans]
+
+
+ALL = everything()
+WHOLE = Scanner(ALL, header=HEADER, header_values=("level", "date", "time", "thread", "line"))
+SINGLE = [Scanner([scan], header=HEADER, header_values=("thread",)) for scan in ALL]
+GLOG = b"I1120 10:22:32.856307 13292 a.cc:270] "
+LINES = [
+    text.encode()
+    for form in [*all_formats(), BLOCK]
+    for text in (*(sample.line for sample in form.samples), *form.traps)
+] + [b"", GLOG, b"7f0 7f0 [3", b"I1120 12abc", b"[5]\x1b[1;31m", b"99999999999999999999 ["]
+
+
+def blocks_of(text: bytes) -> Iterator[tuple[np.ndarray, int, int]]:
+    """The text alone, and in the middle of more."""
+    yield np.frombuffer(text, np.uint8).copy(), 0, len(text)  # so that reading past it is seen by a sanitizer
+    around = b"Alloc 7 bytes, ptr = 0x7\n" + GLOG + b"7a"
+    yield np.frombuffer(around + text + around, np.uint8), len(around), len(around) + len(text)
+
+
+def assert_same(scanner: Scanner, text: bytes) -> None:
+    for block, begin, end in blocks_of(text):
+        assert_rows(scanner.scan(block, begin, end), scanner._plain.scan(block, begin, end))
+
+
+def assert_rows(found: Rows, expected: Rows) -> None:
+    for name, one, other in zip(Rows._fields, found, expected, strict=True):
+        np.testing.assert_array_equal(one, other, err_msg=name)
+
+
+def damaged(chance: random.Random, lines: int) -> bytes:
+    """Lines of samples and traps, torn, joined, coloured, with headers before them, and with bytes that are not theirs."""
+    found = []
+    for _ in range(lines):
+        line = chance.choice(LINES)
+        for _ in range(chance.choice((0, 0, 1, 1, 2, 3))):
+            at = chance.randrange(len(line) + 1)
+            what = chance.randrange(8)
+            if what == 0:
+                line = line[:at]
+            elif what == 1:
+                line = line[:at] + chance.choice(LINES) + line[at:]
+            elif what == 2:
+                line = line[:at] + bytes([chance.randrange(256)]) + line[at + 1 :]
+            elif what == 3:
+                line = line[:at] + chance.choice((b"\x1b[0m", b"\x1b[1;3", b"\x1b", b"\0", b"\r", b"\n")) + line[at:]
+            elif what == 4:
+                line = GLOG + line
+            elif what == 5:
+                line = line[:at] + chance.choice((GLOG, b" " * chance.choice((1, 333, 362, 400)))) + line[at:]
+            elif what == 6:
+                line = line[:at] + line[at:].swapcase()
+            else:
+                line = line[at:] + b"0123456789"[: chance.randrange(11)]
+        found.append(line)
+    return chance.choice((b"\n", b"\n", b"\r\n")).join(found) + chance.choice((b"", b"\n"))
+
+
+@pytest.mark.parametrize("scan", range(len(ALL)))
+def test_each_format_alone_finds_what_re_finds_in_every_sample_and_trap(scan: int) -> None:
+    scanner = SINGLE[scan]
+    for line in LINES:
+        assert_same(scanner, line)
+        assert_same(scanner, GLOG + line + b"\n" + line)
+    assert_same(scanner, b"\n".join(LINES))
+
+
+@pytest.mark.parametrize("search", compiled.SEARCHES if compiled else [])
+@pytest.mark.parametrize("seed", range(40))
+def test_all_formats_together_find_what_re_finds_in_damaged_text(
+    search: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WHOLE, "_search", search)
+    chance = random.Random(seed)
+    text = damaged(chance, chance.choice((1, 3, 60)))
+    assert_same(WHOLE, text)
+    assert_same(SINGLE[seed % len(SINGLE)], text)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_full_buffer_of_rows_changes_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = damaged(random.Random(1000 + seed), 40)
+    for room in (1, 100, 700, 1500):
+        monkeypatch.setattr(scan_module._scratch, "rows", np.empty(room, np.int64))
+        assert_same(WHOLE, text)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_line_goes_with_its_block_wherever_the_blocks_are_cut(seed: int) -> None:
+    text = damaged(random.Random(2000 + seed), 30)
+    block = np.frombuffer(text, np.uint8)
+    whole = WHOLE.scan(block, 0, len(block))
+    ends = np.flatnonzero(block == ord("\n")) + 1
+    cut = int(ends[len(ends) // 2])
+    parts = [WHOLE.scan(block, 0, cut), WHOLE.scan(block, cut, len(block))]
+    for name in ("format", "start", "end", "line_start", "values"):
+        np.testing.assert_array_equal(np.concatenate([getattr(part, name) for part in parts]), getattr(whole, name))
+    assert parts[0].lines + parts[1].lines == whole.lines
+    for low, high in ((0, cut), (cut, len(block))):
+        found, expected = (way.last_header(block, low, high) for way in (WHOLE, WHOLE._plain))
+        assert (found is None) == (expected is None)
+        assert found is None or expected is None or found.tolist() == expected.tolist()
+
+
+def test_threads_share_a_scanner() -> None:
+    texts = [np.frombuffer(damaged(random.Random(3000 + seed), 200), np.uint8) for seed in range(16)]
+    expected = [WHOLE._plain.scan(text, 0, len(text)) for text in texts]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            for found, rows in zip(pool.map(lambda text: WHOLE.scan(text, 0, len(text)), texts), expected, strict=True):
+                assert_rows(found, rows)
+
+
+def test_the_common_kind_has_programs() -> None:
+    for scanner, scan in zip(SINGLE, ALL, strict=True):
+        assert scanner._tables is not None
+        assert (scanner._tables.modes[0] is Mode.BY_RE) == (scan.format.name == "doubled"), scan.format.name
+
+
+def test_what_is_not_decided_within_the_bounds_is_left_to_re() -> None:
+    slow = LineFormat("slow", "made", b"", f"(?P<a>a){'x?' * 18}(?P<b>b)", {})
+    scanner = Scanner([slow, BLOCK])
+    text = b"axxb a" + b"x" * 9 + b" ab\nAlloc 1 bytes, ptr = 0x1 ab\n"
+    rows = scanner.scan(np.frombuffer(text, np.uint8), 0, len(text))
+    assert rows.start.tolist() == [0, text.index(b" ab") + 1, text.index(b"Alloc"), len(text) - 3]
+    assert_same(scanner, text)
+
+
+def test_a_deep_choice_is_left_to_re() -> None:
+    deep = LineFormat("deep", "made", b"", "a(?:bc|bd)*(?:b|e)", {})
+    for n in (10, 200, 300, 3000):
+        assert_same(Scanner([deep]), b"a" + b"bcbd" * n + b"e a" + b"bc" * n + b"bc\n")
+
+
+CHARS = "ab0 x"
+
+
+BYTES = [*CHARS, "[ab]", "[^a]", "[0-9]", r"\d", r"\w", r"\s", ".", r"\S", "[a-x]"]
+COUNTS = ["?", "*", "+", "??", "*?", "+?", "{2}", "{1,3}", "{0,2}?", "{2,}", "*+", "?+"]
+
+
+def expressions() -> st.SearchStrategy[str]:
+    """Small expressions; they match at least one byte."""
+    counts = st.sampled_from(COUNTS)
+    one = st.sampled_from(BYTES)
+    atoms = st.one_of(
+        one,
+        st.sampled_from(["ab", "a0b", "^", "$", r"\b", r"\B", "(?<=a)", "(?<!b)", "(?<=ab)", r"(?<!\w)"]),
+        st.tuples(one, counts).map("".join),
+    )
+
+    def larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        return st.one_of(
+            st.lists(inner, min_size=2, max_size=3).map("".join),
+            st.tuples(inner, counts).map(lambda pair: f"(?:{pair[0]}){pair[1]}"),
+            st.lists(inner, min_size=2, max_size=3).map(lambda some: f"(?:{'|'.join(some)})"),
+            inner.map(lambda text: f"(?={text})"),
+            inner.map(lambda text: f"(?!{text})"),
+            inner.map(lambda text: f"(@{text})"),
+        )
+
+    small = st.recursive(atoms, larger, max_leaves=8)
+    return st.tuples(small, one, small).map("".join)
+
+
+def with_names(regex: str) -> str:
+    for name in "pqrstuv":
+        regex = regex.replace("(@", f"(?P<{name}>", 1)
+    return regex.replace("(@", "(?:")
+
+
+texts = st.lists(st.text(CHARS + "\r", max_size=12), max_size=30).map(lambda lines: "\n".join(lines).encode())
+
+
+@settings(max_examples=500, deadline=None)
+@given(expressions().map(with_names), texts, st.sampled_from(["", "", "a", "ab", "0"]))
+@example("a{0,3}(?P<p>b)?a", b"aab aaaa aba", "")
+@example("(?P<p>(?:a|ab)(?:c|bcd)*)(?P<q>x?)", b"abcdx", "")
+@example("(?P<p>[ab]+)ab0", b"aababab0", "")
+@example("(?P<p>[ab]{1,4}?)(?:b0|a0)", b"aababab0", "")
+@example("(?:(?=(?P<p>a))ab|(?P<q>a)x)", b"ab ax", "")
+@example("[ab](?P<p>$|a)", b"ab\nbaa", "")
+@example("(?:(?P<p>a)b|(?P<q>a)x)(?P<r>x)??0", b"ab0 axx0", "")
+@example("(?:(?<=(?P<p>a))b0|b(?P<q>x))", b"abx ab0", "")
+def test_any_small_expression_finds_what_re_finds(regex: str, text: bytes, literal: str) -> None:
+    try:
+        re.compile(regex.encode())
+        scanner = Scanner([LineFormat("made", "made", literal.encode(), regex, {}), CALL])
+    except (re.error, ValueError):
+        return
+    assert_same(scanner, text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(expressions().map(with_names), texts)
+def test_any_small_header_finds_what_re_finds(regex: str, text: bytes) -> None:
+    regex = regex.replace("(?P<", "(?:(?#") if "(?P<" in regex else regex
+    regex = re.sub(r"\(\?#(\w)>", "", regex)
+    header = LineFormat("header", "made", b"", regex + "(?P<n>[0-9]{1,20})x *", {})
+    try:
+        scanner = Scanner(
+            [
+                Scan(LineFormat("a", "made", b"", "a", {}), "before"),
+                Scan(LineFormat("b", "made", b"", "b", {}), "nearest"),
+            ],
+            header=header,
+            header_values=("n",),
+        )
+    except (re.error, ValueError):
+        return
+    assert_same(scanner, text.replace(b"0", b"0x"))
+
+
+def test_the_nearest_header_costs_no_more_than_going_over_the_text_once() -> None:
+    text = np.frombuffer(
+        b"Running AD API: x [1]\n" * 200_000, np.uint8
+    )  # each of them looks for the header of another line
+    scanner = Scanner([Scan(CALL, "nearest")], header=HEADER, header_values=("thread",))
+    assert (scanner.scan(text, 0, len(text)).header == -2).all()
+    assert scanner.last_header(text, 0, len(text)) is None
