@@ -115,3 +115,12 @@ def test_of_pairs_by_work_that_are_as_good_the_same_are_taken_whichever_run_is_c
     one, two = series_of([CALLS[name] for name in base]), series_of([CALLS[name] for name in head], start=100)
     there, back = pair_by_name_or_work(one, two), pair_by_name_or_work(two, one)
     assert sorted((a.name, b.name) for a, b in there.pairs) == sorted((b.name, a.name) for a, b in back.pairs)
+
+
+@pytest.mark.parametrize("named", [1, 2])
+def test_of_two_windows_that_do_the_same_the_one_of_the_name_is_the_partner(named: int) -> None:
+    one, two = ([CALLS[name] for name in names] for names in ("ABCDX", "ABBCDX"))
+    kind, informative = np.zeros(6, np.int64), np.ones(6, np.bool_)
+    base = Series(Work.of(series_of(one)[1:]), kind[:5], informative[:5])
+    head = Series(Work.of(series_of(two)[1:]), kind, informative)
+    assert in_order(base, head, np.array([0, named, 3, 4, 5])) == [(0, 0), (1, named), (2, 3), (3, 4), (4, 5)]
