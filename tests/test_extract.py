@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from memlens.cli.slice import slice_command
 from memlens.errors import AnchorError, OutputError, UsageError
 from memlens.extract import Renumberer, TextCutter, events_only, slice_log
-from memlens.inputs.paddle.events import EVENT_LINE
+from memlens.inputs.paddle.events import BLOCK, CHUNK_BACK, CHUNK_NEW
 from memlens.windows.patterns import Matcher, Pattern
 
 if TYPE_CHECKING:
@@ -196,7 +196,8 @@ def test_events_only_is_the_same_as_line_by_line(lines: list[str], ends_mid_line
     kept = [
         line
         for line in re.findall(rb"[^\n]*\n|[^\n]+", text)
-        if EVENT_LINE.search(line) or Pattern("START").match_line(line) is not None
+        if any(form.search(line) for form in (BLOCK, CHUNK_NEW, CHUNK_BACK))
+        or Pattern("START").match_line(line) is not None
     ]
     assert events_only(text, [Matcher(Pattern("START"))]) == b"".join(kept)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from memlens.errors import InputError, UsageError
 from memlens.output import open_output, refuse_inputs, refuse_overwrite
-from memlens.scanner.bytesearch import count_lines
+from memlens.scanner.lines import count_lines
 from memlens.windows.patterns import Matcher, Pattern, anchors_in_block
 from memlens.windows.suggestions import missing_anchor
 from memlens.windows.windows import as_patterns, numbered, too_few_anchors
@@ -87,8 +87,8 @@ def slice_log(
             that is not Paddle's, or the output is the log.
     """
     from memlens.inputs.file_source import open_source
-    from memlens.inputs.reading import recognise
-    from memlens.inputs.registry import HEAD, PADDLE, begins_like_paddle, not_text
+    from memlens.inputs.input_format import HEAD
+    from memlens.inputs.registry import PADDLE, not_text, recognise
     from memlens.inputs.unread import BINARY, refuse_unread, unread_kind
 
     if start is not None and start_regex is not None:
@@ -104,7 +104,7 @@ def slice_log(
     refuse_overwrite(output, force)
     source = open_source(log)
     head = source.head(HEAD)
-    if not begins_like_paddle(head) and (kind := unread_kind(head, BINARY)) is not None:
+    if not PADDLE.recognise(head) and (kind := unread_kind(head, BINARY)) is not None:
         source.close()
         refuse_unread(source.name, kind)
     if what := not_text(head):
@@ -246,12 +246,12 @@ def events_only(text: bytes, anchors: Sequence[Matcher] = ()) -> bytes:
         text: Whole lines.
         anchors: Lines to keep as well.
     """
-    from memlens.inputs.paddle.decode import PAD, decode
-    from memlens.inputs.paddle.headers import HeaderReader
+    from memlens.inputs.paddle.events import MAX_SIZE
+    from memlens.inputs.paddle.lines import events_scanner
 
     block = np.frombuffer(text, np.uint8)
-    padded = np.pad(block, PAD, constant_values=0x0A)
-    events = decode(padded, PAD, PAD + len(block), 0, HeaderReader()).offset
+    rows = events_scanner().scan(block, 0, len(block))
+    events = rows.line_start[rows.values[:, 0] <= MAX_SIZE]
     marked = np.array([match.start for matcher in anchors for match in matcher.find(block)], np.int64)
     places = np.concatenate((events, marked))
     if not len(places):

@@ -59,7 +59,7 @@ def test_a_log_that_the_reader_shares_out_itself_is_read_by_no_worker(
     orders: list[Order], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large = os.path.getsize(orders[11].path)
-    monkeypatch.setattr(parallel, "worth_forking", lambda size: size >= large)
+    monkeypatch.setattr(parallel, "_SHARED_OUT", large)
     monkeypatch.setattr(parallel, "record", lambda order, progress: Run(str(os.getpid()), {}, "ok"))
     by_this_process = [run.path == str(os.getpid()) for run in record_all(orders, jobs=2)]
     sizes = [os.path.getsize(order.path) for order in orders[:12]]
@@ -70,7 +70,7 @@ def test_a_log_that_the_reader_shares_out_itself_is_read_by_no_worker(
 
 @linux
 def test_a_large_packed_log_is_read_by_a_worker(orders: list[Order], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "worth_forking", lambda size: True)
+    monkeypatch.setattr(parallel, "_SHARED_OUT", 0)
     assert [parallel._for_a_worker(order) for order in orders] == [number == 5 for number in range(14)]
 
 

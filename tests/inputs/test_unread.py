@@ -288,13 +288,16 @@ def test_a_format_that_is_asked_for_is_tried_on_anything(tmp_path: Path) -> None
 def test_a_package_may_read_what_memlens_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 
-    from memlens.inputs import entry_points as installed_formats
-    from memlens.inputs.registry import PADDLE as FORM
+    from memlens.inputs import registry
 
     form = replace(
-        FORM, name="hdf", title="HDF5", recognise=lambda head: "its magic" if head[1:4] == b"HDF" else "", origin="x"
+        registry.PADDLE,
+        name="hdf",
+        title="HDF5",
+        recognise=lambda head: "its magic" if head[1:4] == b"HDF" else "",
+        origin="x",
     )
-    monkeypatch.setattr(installed_formats, "installed_formats", lambda: (form,))
+    monkeypatch.setattr(registry, "_installed", lambda: (form,))
     (found,) = memlens.formats(write(tmp_path, SAMPLES["data of HDF5"][0])).inputs
     assert (found.format, found.why, found.looks_like) == ("hdf", "its magic", "")
 

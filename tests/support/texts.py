@@ -1,4 +1,4 @@
-"""Helpers for tests that read log text: decode a text as one block, unpack a log, damage a log."""
+"""Helpers for tests that read log text: unpack a log, damage a log."""
 
 from __future__ import annotations
 
@@ -6,23 +6,9 @@ import gzip
 import random
 from pathlib import Path
 
-import numpy as np
 import zstandard
 
-from memlens.inputs.paddle.decode import PAD, Decoded, decode
-from memlens.inputs.paddle.headers import HeaderReader
-from memlens.inputs.paddle.layers import Layer
-
-__all__ = ["decode_text", "mutate", "read_packed"]
-
-
-def decode_text(
-    text: bytes, headers: HeaderReader | None = None, offset: int = 0, layer: Layer | None = Layer.AUTO_GROWTH
-) -> Decoded:
-    """Decode a text as one block: the auto-growth layer alone, unless told otherwise."""
-    block = np.full(len(text) + 2 * PAD, 0x0A, np.uint8)
-    block[PAD : PAD + len(text)] = np.frombuffer(text, np.uint8)
-    return decode(block, PAD, PAD + len(text), offset, headers or HeaderReader(), times=True, layer=layer)
+__all__ = ["mutate", "read_packed"]
 
 
 def read_packed(path: Path) -> bytes:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from memlens.analyzers.result import Later
 from memlens.analyzing.result import Analysis, Failure, LogAnalysis, WindowAnalysis
 from memlens.errors import AnchorError, MemlensError, UsageError
-from memlens.inputs.reading import Reading, device_label, input_name
+from memlens.inputs import Reading, device_label, input_name
 from memlens.options import Cut, ReadAs, as_list
 
 if TYPE_CHECKING:
     from memlens.analyzers.registry import Analyzed
     from memlens.events import EventLog
-    from memlens.inputs.reading import Input
+    from memlens.inputs import Input
     from memlens.windows.windows import Window
 
 __all__ = ["Analysis", "Failure", "LogAnalysis", "WindowAnalysis", "analyze"]
@@ -146,7 +146,7 @@ def _analyze_one(
 
 
 def _peak_time(window: Window, results: Sequence[Analyzed]) -> int | None:
-    from memlens.inputs.paddle.event_times import times_of
+    from memlens.inputs.paddle.times import times_of
 
     peaks = [event for result in results if isinstance(event := getattr(result, "event", None), int)]
     return times_of(window.log, peaks[:1])[0] if peaks else None
@@ -154,7 +154,7 @@ def _peak_time(window: Window, results: Sequence[Analyzed]) -> int | None:
 
 def _duration(window: Window) -> int | None:
     from memlens.analyzers.places import elapsed_us
-    from memlens.inputs.paddle.event_times import times_of
+    from memlens.inputs.paddle.times import times_of
 
     return elapsed_us(*times_of(window.log, [window.lo, window.hi - 1])) if len(window) else None
 

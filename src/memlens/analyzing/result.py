@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Result
+from memlens.errors import Failure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,25 +101,6 @@ class LogAnalysis:
             "growth": None if self.growth is None else plain(self.growth, top, min_size),
             "notes": [*self.notes, *self.remarks],
         }
-
-
-@dataclass(frozen=True)
-class Failure:
-    """One of several logs that could not be analyzed.
-
-    Attributes:
-        path: The input as it was named.
-        message: What is wrong.
-        hint: What to do next, or ``""``.
-    """
-
-    path: str
-    message: str
-    hint: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields by name."""
-        return {"path": self.path, "message": self.message, "hint": self.hint}
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,7 +107,7 @@ def _meant(args: Sequence[str]) -> str:
     """What somebody may have meant who named no verb: one that is spelt alike, or the verb for a log; ``""`` where neither."""
     import difflib
 
-    from memlens.inputs.urls import is_url
+    from memlens.inputs.remote import is_url
 
     name = args[0]
     if name == "-" or os.path.isfile(name) or is_url(name) or any(mark in name for mark in "./\\"):

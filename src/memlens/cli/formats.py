@@ -11,7 +11,7 @@ from memlens.cli.results import report_failures
 from memlens.errors import UsageError
 
 if TYPE_CHECKING:
-    from memlens.inputs.listing import Formats
+    from memlens.inputs.registry import Formats
 
 __all__ = ["formats_command"]
 
@@ -49,7 +49,7 @@ def formats_command(logs: tuple[str, ...], formats: str | None, form: str) -> in
 
     Formats of your own come from [[tool.memlens.format]] in the nearest pyproject.toml or from a file given by --formats.
     """
-    from memlens.inputs.listing import formats as list_formats
+    from memlens.inputs.registry import formats as list_formats
 
     if logs.count("-") > 1:
         raise UsageError("stdin (-) can be read only once", "Give - once.")

@@ -48,7 +48,7 @@ def _total(paths: Sequence[str]) -> int | None:
 
 
 def _size(path: str) -> int:
-    from memlens.inputs.urls import is_url, local_path
+    from memlens.inputs.remote import is_url, local_path
 
     if is_url(given := local_path(path)):
         from memlens.inputs.remote import remote_size

@@ -15,9 +15,9 @@ from memlens.units import parse_bytes
 
 if TYPE_CHECKING:
     from memlens.analyzing.analyze import Analysis
-    from memlens.analyzing.result import Failure
     from memlens.comparing.result import Comparison
     from memlens.diffing.result import Diff
+    from memlens.errors import Failure
     from memlens.reports.blocks import Block
 
 __all__ = ["FORMATS", "Size", "refuse_outputs", "render_result", "report_failures"]

@@ -1,6 +1,6 @@
 """Many logs read by several processes, each log by one of them; only their few figures come back.
 
-A large plain log of Paddle is different: the reader itself shares it out among all processors (:mod:`memlens.inputs.paddle.stripes`).  Such logs
+A large plain log of Paddle is different: the reader itself shares it out among all processors (:mod:`memlens.inputs.blocks`).  Such logs
 are read one after the other by this process, so that neither processes nor logs in memory multiply.  Where forking is not
 safe, all logs are read by this process.
 """
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.comparing.records import Order, record
 from memlens.errors import MemlensError
-from memlens.inputs.paddle.stripes import processors, worth_forking
+from memlens.inputs.blocks import processors
 
 if TYPE_CHECKING:
     from memlens.comparing.result import Run
@@ -30,6 +30,8 @@ __all__ = ["record_all"]
 _LOOK_SECONDS = 0.1
 #: After a log of more bytes than this memory is tidied up; after each of very many small ones that would cost more than it gives.
 _LARGE = 16 << 20
+#: A smaller log is read as fast by one process of many.
+_SHARED_OUT = 48 << 20
 
 
 def record_all(
@@ -84,14 +86,13 @@ def _for_a_worker(order: Order) -> bool:
     given = order.given
     if not isinstance(given, (str, os.PathLike)) or not os.path.isfile(given):
         return False
-    return not worth_forking(_size(order)) or not _shared_out(os.fspath(given), order.how)
+    return _size(order) < _SHARED_OUT or not _shared_out(os.fspath(given), order.how)
 
 
 def _shared_out(path: str, how: ReadAs) -> bool:
     """Whether the reader shares a large file out: plain text of Paddle."""
     from memlens.inputs.file_source import open_source
-    from memlens.inputs.reading import recognise
-    from memlens.inputs.registry import PADDLE
+    from memlens.inputs.registry import PADDLE, recognise
 
     try:
         with closing(open_source(path)) as source, closing(source.open()) as stream:

@@ -12,14 +12,14 @@ import numpy as np
 from memlens.comparing.result import Oom, Run, RunWindow, Status
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.events import EventLog, Kind
-from memlens.inputs.reading import Reading, device_label, input_name, without_cpu
-from memlens.inputs.urls import is_url
+from memlens.inputs import Reading, device_label, input_name, without_cpu
+from memlens.inputs.remote import is_url
 from memlens.options import Cut, ReadAs
 from memlens.trust.report import PEAK_MAY_BE_EARLIER
 
 if TYPE_CHECKING:
     from memlens.facts import OutOfMemory
-    from memlens.inputs.reading import Input
+    from memlens.inputs import Input
     from memlens.windows.windows import Window
 
 __all__ = ["Order", "record"]
@@ -194,7 +194,7 @@ def _durations(windows: Sequence[Window]) -> list[int | None]:
     """From the first event of each window to its last, in microseconds."""
     from memlens.analyzers.places import elapsed_us
     from memlens.analyzers.stats import duration_us
-    from memlens.inputs.paddle.event_times import times_of
+    from memlens.inputs.paddle.times import times_of
 
     log = windows[0].log
     if log.time_us is not None:

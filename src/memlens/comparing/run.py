@@ -22,7 +22,7 @@ from memlens.options import Cut, ReadAs, as_list
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
-    from memlens.inputs.reading import Input
+    from memlens.inputs import Input
 
 __all__ = ["compare"]
 

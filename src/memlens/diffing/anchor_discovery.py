@@ -11,13 +11,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from memlens.diffing.anchor_templates import WORDS, Place, Template, may_mark, skeleton, templates
-from memlens.scanner.bytesearch import Plan, marks, pieces
+from memlens.scanner.formats import LineFormat
+from memlens.scanner.lines import pieces
+from memlens.scanner.scan import Scan, Scanner
 from memlens.windows.patterns import Anchor, Pattern, clean_line, find_anchors
 
 if TYPE_CHECKING:
@@ -188,14 +191,13 @@ def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[tuple[int, bytes]
     for offset, text in log.source.blocks(0, end):
         # What was written to the log after it was read is no part of it.
         block = np.frombuffer(text, np.uint8)[: None if end is None else end - offset]
-        plan: Plan | None = None
         for low, high in pieces(block):
             piece = block[low:high]
             starts, stops = _at_margin(piece)
             looks = len(starts)
             if looks > _CROWDED:
-                plan = plan or Plan.of(WORDS, block)
-                held = np.unique(starts.searchsorted(plan.positions(piece), "right") - 1)
+                positions = _words().scan(block, low, high).start - low
+                held = np.unique(starts.searchsorted(positions, "right") - 1)
                 held = held[held >= 0][:_CROWDED]
                 starts, stops, looks = starts[held], stops[held], _CROWDED
             lines = piece.tobytes() if len(starts) else b""
@@ -205,6 +207,12 @@ def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[tuple[int, bytes]
                 if may_mark(line := lines[start:stop].rstrip(b"\r"))
             ]
             yield offset + low, found, looks
+
+
+@cache
+def _words() -> Scanner:
+    forms = (LineFormat("word", "", word, re.escape(word).decode(), {}) for word in WORDS)
+    return Scanner([Scan(form, values=()) for form in forms])
 
 
 def _margins() -> NDArray[np.bool_]:
@@ -224,7 +232,7 @@ _MARGINS = _margins()
 
 def _at_margin(piece: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Starts and ends (int64) of the lines that begin like an anchor and are no longer than one."""
-    ends = marks(piece, 0x0A).nonzero()[0]
+    ends = np.flatnonzero(piece == ord("\n"))
     if not len(ends) or ends[-1] < len(piece) - 1:
         ends = np.append(ends, len(piece))
     starts = np.concatenate(([0], ends[:-1] + 1))

@@ -16,14 +16,14 @@ from memlens.diffing.result import Diff, RunSide, WindowDiff
 from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
 from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import Kind as EventKind
-from memlens.inputs.reading import Reading, check_alike, device_label, without_cpu
+from memlens.inputs import Reading, check_alike, device_label, without_cpu
 from memlens.options import Cut, ReadAs, as_list
 from memlens.windows.windows import Window, as_patterns, judged, suspect_anchors
 
 if TYPE_CHECKING:
     from memlens.diffing.finding import Repeated
     from memlens.events import EventLog
-    from memlens.inputs.reading import Input
+    from memlens.inputs import Input
 
 __all__ = ["diff", "diff_windows"]
 

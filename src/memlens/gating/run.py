@@ -23,7 +23,7 @@ from memlens.windows.windows import BEFORE
 if TYPE_CHECKING:
     from memlens.gating.judging import Judged
     from memlens.gating.pairs import PairedRuns
-    from memlens.inputs.reading import Input
+    from memlens.inputs import Input
 
 __all__ = ["accept", "gate"]
 

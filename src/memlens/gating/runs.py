@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from memlens.errors import InputError
 from memlens.gating.figures import RESERVED_DOUBTS, RunFigures, figures_of
-from memlens.inputs.reading import Reading, check_alike, input_name, several_devices, without_cpu
+from memlens.inputs import Reading, check_alike, input_name, several_devices, without_cpu
 from memlens.trust.case import place_word
 from memlens.trust.report import PEAK_MAY_BE_EARLIER
 from memlens.windows.windows import open_window, suspect_anchors
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
-    from memlens.inputs.reading import Input
+    from memlens.inputs import Input
     from memlens.options import Cut, ReadAs
     from memlens.windows.windows import Window
 

@@ -1,37 +1,42 @@
-"""An input as blocks of whole lines, in padded buffers that are used again and again."""
+"""An input as blocks of whole lines, in buffers that are used again and again, and threads that share the blocks out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from memlens.inputs.paddle.decode import PAD
-from memlens.scanner.bytesearch import line_start_before
+from memlens.scanner.lines import line_start_before
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     from numpy.typing import NDArray
 
     from memlens.inputs.streams import ByteStream
 
-__all__ = ["BLOCK_BYTES", "LONGEST_LINE", "Block", "BlockPool", "Blocks"]
+__all__ = ["BLOCK_BYTES", "LONGEST_LINE", "PAD", "Block", "BlockPool", "Blocks", "in_order", "processors"]
 
-#: Bytes of text that a block holds at most.
-BLOCK_BYTES = 1 << 23
-#: Bytes of text in a first block, and in any block of a log that is dense with events.
-DENSE_BYTES = 1 << 21
-#: With as many events to a block, the arrays of one block stay in the cache, and the cost of each array operation is small
-#: against what it does.
-_EVENTS = 1 << 12
+#: Bytes of text that a block holds as a rule: with its rows it stays in the cache, and the cost of each array operation is small against what it does.
+BLOCK_BYTES = 1 << 21
 #: A line longer than this is cut into pieces: what stands in it is still read, but an event may lie across a cut.
 LONGEST_LINE = 1 << 26
+#: Line ends that stand in every buffer before the text and after it.
+PAD = 128
+#: More threads than this wait for each other: putting the results together is the work of one.
+_MOST_THREADS = 4
+_LOOK_BACK = 1 << 12
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines of the input: ``data[begin:end]``, with :data:`~memlens.inputs.paddle.decode.PAD` line ends before and after.
+    """Whole lines of the input: ``data[begin:end]``, with :data:`PAD` line ends before and after.
 
     Attributes:
         data: uint8; belongs to whoever holds the block until it is handed back by :meth:`BlockPool.give_back`.
@@ -54,26 +59,24 @@ class Block:
 
 
 class BlockPool:
-    """Buffers that are used again and again, and how large the next block should be; outlives one reading of a part."""
+    """Buffers that are used again and again: fresh memory costs more than what is done with it."""
 
     def __init__(self) -> None:
-        self.block_bytes = min(DENSE_BYTES, BLOCK_BYTES)
         self._free: list[NDArray[np.uint8]] = []
 
-    def take(self, kept: int) -> NDArray[np.uint8]:
-        """A buffer with room for a block, and for twice what is kept from before."""
-        if 2 * kept < BLOCK_BYTES:
-            return self._free.pop() if self._free else np.empty(BLOCK_BYTES + 2 * PAD, np.uint8)
-        return np.empty(min(2 * kept + BLOCK_BYTES, LONGEST_LINE + BLOCK_BYTES) + 2 * PAD, np.uint8)
+    def take(self, size: int) -> NDArray[np.uint8]:
+        """A buffer with room for a block of as many bytes."""
+        if size > BLOCK_BYTES:
+            return np.empty(size + 2 * PAD, np.uint8)
+        try:
+            return self._free.pop()
+        except IndexError:
+            return np.empty(BLOCK_BYTES + 2 * PAD, np.uint8)
 
     def give_back(self, block: Block) -> None:
         """Say that a block's buffer may be used again."""
         if len(block.data) == BLOCK_BYTES + 2 * PAD:
             self._free.append(block.data)
-
-    def expect(self, events: int, size: int) -> None:
-        """Say how many events were in so many bytes, so that the next block is cut to a size that is quick to decode."""
-        self.block_bytes = min(max(_EVENTS * size // max(events, 1), DENSE_BYTES), BLOCK_BYTES)
 
 
 class Blocks:
@@ -82,44 +85,35 @@ class Blocks:
     Args:
         stream: What to read; read to its end.
         offset: Byte offset of the stream's first byte in the input.
-        pool: Where buffers come from, and go back to.
     """
 
-    def __init__(self, stream: ByteStream, offset: int = 0, pool: BlockPool | None = None) -> None:
+    def __init__(self, stream: ByteStream, offset: int = 0) -> None:
         self._stream = stream
         self._offset = offset
-        self.pool = pool or BlockPool()
+        self.pool = BlockPool()
 
     def __iter__(self) -> Iterator[Block]:
-        offset, rest = self._offset, np.zeros(0, np.uint8)
-        while True:
-            buffer = self.pool.take(len(rest))
+        offset, rest, ended = self._offset, np.zeros(0, np.uint8), False
+        while not ended:
+            # What is kept of a line longer than a block doubles from time to time.
+            room = BLOCK_BYTES if 2 * len(rest) < BLOCK_BYTES else min(2 * len(rest), LONGEST_LINE) + BLOCK_BYTES
+            buffer = self.pool.take(room)
             buffer[PAD : PAD + len(rest)] = rest
-            end, over = self._fill(buffer, PAD + len(rest))
+            end, ended = self._fill(buffer, PAD + len(rest), PAD + room)
             if end == PAD:
                 return
-            cut_at = end if over else line_start_before(buffer, PAD, end) or PAD
-            if cut_at == PAD:  # no line end yet: a line longer than a block
-                if end - PAD >= LONGEST_LINE:
-                    yield self._block(buffer, end, offset, cut=True)
-                    offset, rest = offset + end - PAD, np.zeros(0, np.uint8)
-                else:
-                    rest = buffer[PAD:end].copy()
-                continue
-            rest = buffer[cut_at:end].copy()
-            yield self._block(buffer, cut_at, offset)
-            offset += cut_at - PAD
-            if over:
-                return
+            stop = end if ended else line_start_before(buffer, PAD, end)
+            cut = not stop and end - PAD >= LONGEST_LINE
+            if cut:
+                stop = end
+            rest = buffer[stop or PAD : end].copy()
+            if stop:
+                yield _padded(buffer, stop, offset, cut)
+                offset += stop - PAD
 
-    def _fill(self, buffer: NDArray[np.uint8], end: int) -> tuple[int, bool]:
+    def _fill(self, buffer: NDArray[np.uint8], end: int, stop: int) -> tuple[int, bool]:
         """Read until the buffer is full or the stream ends; gives the end of the text and whether it is the last."""
         view = buffer.data
-        stop = (
-            len(buffer) - PAD
-            if len(buffer) > BLOCK_BYTES + 2 * PAD
-            else PAD + max(self.pool.block_bytes, 2 * (end - PAD))
-        )
         while end < stop:
             count = self._stream.readinto(view[end:stop])
             if not count:
@@ -127,8 +121,110 @@ class Blocks:
             end += count
         return end, False
 
-    @staticmethod
-    def _block(buffer: NDArray[np.uint8], end: int, offset: int, *, cut: bool = False) -> Block:
-        buffer[:PAD] = 0x0A
-        buffer[end : end + PAD] = 0x0A
-        return Block(buffer, PAD, end, offset, cut)
+
+def _padded(buffer: NDArray[np.uint8], end: int, offset: int, cut: bool) -> Block:
+    buffer[:PAD] = 0x0A
+    buffer[end : end + PAD] = 0x0A
+    return Block(buffer, PAD, end, offset, cut)
+
+
+def in_order(
+    stream: ByteStream, work: Callable[[Block], Result], *, size: int = 0, threads: int | None = None
+) -> Generator[Result, None, None]:
+    """Read all blocks of an input by several threads; the results come in the order of the input.
+
+    Args:
+        stream: The input.
+        work: Reads a block; called by several threads.  The block's buffer is used again when it is done.
+        size: Bytes to read of a plain file, by position; what is written to it afterwards is not read.  0 for what can only be read from front
+            to back: then this thread reads, and decompresses, ahead of the others.
+        threads: As many work; ``None`` is one a processor, four at most.
+    """
+    blocks = Blocks(stream)
+    spans: Iterator[Callable[[], Block]]
+    if size:
+        file = stream.fileno()
+        spans = (lambda span=span: _load(file, blocks.pool, *span) for span in _spans(file, size))  # type: ignore[misc]
+    else:
+        spans = (lambda block=block: block for block in blocks)  # type: ignore[misc]
+
+    def one(load: Callable[[], Block]) -> Result:
+        block = load()
+        result = work(block)
+        blocks.pool.give_back(block)
+        return result
+
+    most = min(processors(), _MOST_THREADS) if threads is None else threads
+    waiting: deque[Future[Result]] = deque()
+    pool: ThreadPoolExecutor | None = None
+    first = next(spans, None)
+    try:
+        for span in spans:
+            if first is not None and most > 1:
+                # Imported here, since a small log needs none of this.
+                from concurrent.futures import ThreadPoolExecutor
+
+                pool = ThreadPoolExecutor(most, "memlens-read")
+                waiting.append(pool.submit(one, first))
+            elif first is not None:
+                yield one(first)
+            first = None
+            if pool is None:
+                yield one(span)
+                continue
+            waiting.append(pool.submit(one, span))
+            if len(waiting) > most + 1:
+                yield waiting.popleft().result()
+        if first is not None:
+            yield one(first)
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        if pool is not None:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def processors() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _spans(file: int, size: int) -> Iterator[tuple[int, int, bool]]:
+    """Where to cut a file into blocks: start, end, and whether the end is in the middle of a line."""
+    start = 0
+    while start < size:
+        end, cut = min(start + BLOCK_BYTES, size), False
+        if end < size:
+            end, cut = _line_start(file, start, end, size)
+        yield start, end, cut
+        start = end
+
+
+def _line_start(file: int, start: int, end: int, size: int) -> tuple[int, bool]:
+    """The last line start after ``start`` and up to ``end``, or else the next one; and whether it is none, the line being too long."""
+    low = high = end
+    step = _LOOK_BACK
+    while low > start:
+        low = max(low - step, start)
+        at = os.pread(file, high - low, low).rfind(b"\n")
+        if at >= 0:
+            return low + at + 1, False
+        high, step = low, step * 4
+    most = min(start + max(LONGEST_LINE, BLOCK_BYTES), size)
+    while end < most and (text := os.pread(file, min(BLOCK_BYTES, most - end), end)):
+        at = text.find(b"\n")
+        if at >= 0:
+            return end + at + 1, False
+        end += len(text)
+    return most, most < size
+
+
+def _load(file: int, pool: BlockPool, start: int, end: int, cut: bool) -> Block:
+    """Read a block of a file; shorter where the file was made shorter meanwhile."""
+    buffer = pool.take(end - start)
+    stop, at = PAD + end - start, PAD
+    while at < stop and (count := os.preadv(file, [buffer.data[at:stop]], start + at - PAD)):
+        at += count
+    return _padded(buffer, at, start, cut)

@@ -36,15 +36,22 @@ class GrowingColumn:
             part: The entries.
             done: The share of the input that they complete, 0 to 1; 0 where that is not known.
         """
-        count = self._count + len(part)
+        self._room(len(part), done)[:] = part
+
+    def fill(self, value: int, count: int, done: float) -> None:
+        """Append one entry some times."""
+        self._room(count, done)[:] = value
+
+    def _room(self, more: int, done: float) -> NDArray[Any]:
+        before, count = self._count, self._count + more
         if count > len(self._entries):
             # What the rest will need if it is like what came so far, and some more.
             expected = int(count / done * 1.1) if done > 0 else 0
             grown = np.empty(max(expected, count + count // 2, 1 << 12), self._entries.dtype)
-            grown[: self._count] = self._entries[: self._count]
+            grown[:before] = self._entries[:before]
             self._entries = grown
-        self._entries[self._count : count] = part
         self._count = count
+        return self._entries[before:count]
 
     def entries(self) -> NDArray[Any]:
         """All entries, in order."""

@@ -1,4 +1,4 @@
-"""Inputs that lie elsewhere, read through fsspec: object stores, HDFS, web servers, the memory of this process.
+"""Inputs named by a URL, read through fsspec: object stores, HDFS, web servers, the memory of this process.
 
 fsspec and its drivers are not needed for anything else and are imported here only.
 """
@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import io
-from typing import Any
+import re
+from pathlib import Path
+from typing import Any, TypeVar
 
 from memlens.errors import InputError
-from memlens.inputs.urls import scheme_of
 
-__all__ = ["open_remote", "remote_size"]
+__all__ = ["is_url", "local_path", "open_remote", "remote_size", "scheme_of"]
 
+_Where = TypeVar("_Where")
+#: A scheme has two letters at least: ``c://`` is a drive.
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(?:::[^\s]+)?://")
 #: What to install for a scheme, where the name does not say it.
 _DRIVERS = {
     "s3": "s3fs",
@@ -32,6 +36,27 @@ _DRIVERS = {
     "ssh": "paramiko",
 }
 _STATUS_REFUSED = frozenset({401, 403})
+
+
+def scheme_of(where: object) -> str:
+    """The scheme of a URL, lower case; ``""`` for anything else."""
+    match = _URL.match(where) if isinstance(where, str) else None
+    return "" if match is None else match[1].lower()
+
+
+def is_url(where: object) -> bool:
+    """Whether an input is named by a URL (``s3://bucket/run.log``) and not by a path."""
+    return bool(scheme_of(where))
+
+
+def local_path(where: _Where) -> _Where | Path:
+    """The path that a ``file://`` URL of this machine names; anything else as it is."""
+    if scheme_of(where) != "file":
+        return where
+    from urllib.parse import unquote, urlsplit
+
+    parts = urlsplit(str(where))
+    return Path(unquote(parts.path)) if parts.netloc in ("", "localhost") and parts.path else where
 
 
 class RemoteFile(io.RawIOBase):

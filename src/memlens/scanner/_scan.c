@@ -17,7 +17,7 @@ enum { /* after these numbers: offsets */
     AT_FORMATS = NUMBERS, AT_COLUMNS, AT_CODE, AT_SETS, AT_ENTRIES, AT_FIRST, AT_LINE_FORMATS, AT_POOL, AT_NIBBLES
 };
 enum { PLACE, LINE, BY_RE }; /* how a format is looked for */
-enum { COVERS = 1, UNCOVERED = 2, ONCE = 4, BEFORE = 8, NEAREST = 16, AT_LINE_START = 32 }; /* flags of a format */
+enum { COVERS = 1, UNCOVERED = 2, ONCE = 4, BEFORE = 8, NEAREST = 16, AT_LINE_START = 32, APART = 64 }; /* flags of a format */
 
 typedef struct { int32_t mode, flags, pc, first, columns, column, literal, length; } Format;
 typedef struct { uint64_t word, mask; int32_t format, unused; } Entry;
@@ -171,7 +171,7 @@ static Text try_at(Scan *s, int32_t number, Text p) {
     } else if (end) {
         s->next[number] = end - s->block;
         if (format->flags & ONCE) s->done[number] = s->line_start - s->block + 1;
-        add_row(s, number, p, end);
+        if (!(format->flags & UNCOVERED) || p - s->block >= s->state[COVERED] || format->mode != PLACE) add_row(s, number, p, end);
     }
     return end;
 }
@@ -226,6 +226,7 @@ static int look(Scan *s, Text p) {
         if ((word & entry->mask) != entry->word) continue;
         const Format *format = &s->t.formats[entry->format];
         if (s->done[entry->format] == line) continue;
+        if (format->flags & APART && p - s->block < s->state[COVERED]) continue;
         if (format->mode != PLACE) {
             const size_t length = (size_t)format->length;
             const int held = s->end - p >= format->length && !memcmp(p, s->t.pool + format->literal, length);

@@ -27,6 +27,7 @@ ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 #: Bytes before a match in which its header is looked for.
 WINDOW = 400
 _MOST = (1 << 63) - 1
+_MOST_BITS = (1 << 64) - 1
 _LONGEST = (1 << 23) - 1
 #: Columns of rows before the values.
 ROW = 5
@@ -45,6 +46,7 @@ class Scan:
         uncovered: Matches that start in covered text are left out (text that looks like an event, and is part of one).
         once: Only the first match of a line.
         values: The groups wanted, in the order of the value columns; all named groups where it is ``None``.
+        texts: Groups whose text is wanted, whatever number it may be.
     """
 
     format: LineFormat
@@ -53,6 +55,7 @@ class Scan:
     uncovered: bool = False
     once: bool = False
     values: tuple[str, ...] | None = None
+    texts: frozenset[str] = frozenset()
 
     def groups(self) -> tuple[Group, ...]:
         """The groups wanted, in the order of the value columns.
@@ -65,7 +68,10 @@ class Scan:
             raise ValueError(f"{self.format.name}: the expression may match the empty text: {self.format.regex}")
         if b"\n" in self.format.literal:
             raise ValueError(f"{self.format.name}: the literal holds a line end: {self.format.literal!r}")
-        return _named(groups_of(regex), self.values, self.format.name)
+        return tuple(
+            group._replace(conversion=Conversion.TEXT, words=()) if group.name in self.texts else group
+            for group in _named(groups_of(regex), self.values, self.format.name)
+        )
 
 
 class Rows(NamedTuple):
@@ -166,7 +172,8 @@ def numbers(texts: Sequence[bytes | None], group: Group) -> NDArray[np.int64]:
         words = {word: index for index, word in enumerate(group.words)}
         return np.array([words[text] for text in given], np.int64)
     if group.conversion is Conversion.HEXADECIMAL:
-        return np.array([int(text, 16) for text in given], np.uint64).view(np.int64)
+        numbers_of = [int(text, 16) if len(text.removeprefix(b"0x")) <= 16 else _MOST_BITS for text in given]
+        return np.array(numbers_of, np.uint64).view(np.int64)
     if group.conversion is Conversion.DIGITS:
         given = [text.translate(None, _NO_DIGITS) for text in given]
     elif max(map(len, given), default=0) > 18:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.scanner.expressions import ALL_BYTES, Group, Item, byte_set, parse
+from memlens.scanner.expressions import ALL_BYTES, Group, Item, byte_set, parse, runs
 from memlens.scanner.programs import NEWLINE, Compiler, Unsupported, first_bytes
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class _Sought(NamedTuple):
     program: int = 0
     first: int = 0
     at_line_start: bool = False
+    apart: bool = False
 
 
 def make_tables(scans: Sequence[Scan], groups: Sequence[Sequence[Group]], header: Header | None) -> Tables | None:
@@ -103,6 +105,8 @@ def make_tables(scans: Sequence[Scan], groups: Sequence[Sequence[Group]], header
                     scan.header == "before",
                     scan.header == "nearest",
                     how.at_line_start,
+                    # Where no match can begin inside another one, one that is left out need not be found.
+                    how.apart and scan.uncovered and not scan.once,
                 )
             )
         )
@@ -181,33 +185,42 @@ def _sought(scan: Scan, groups: Sequence[Group], compiler: Compiler) -> _Sought:
         return _Sought(Mode.BY_RE, of_literal)
     first = _first(items, compiler)
     if str(items[0][0]) == "AT" and str(items[0][1]) in ("AT_BEGINNING", "AT_BEGINNING_STRING"):
-        held = literal in b"\n".join(_runs(items))
+        held = literal in b"\n".join(runs(items))
         return _Sought(Mode.LINE, () if held else of_literal, program, first, at_line_start=True)
     prefixes = _prefixes(items)
-    if prefixes and sum(map(_texts, prefixes)) <= _COMMON and literal in b"\n".join(_runs(items)):
-        return _Sought(Mode.PLACE, tuple(prefixes), program, first)
+    if prefixes and sum(map(_texts, prefixes)) <= _COMMON and literal in b"\n".join(runs(items)):
+        return _Sought(Mode.PLACE, tuple(prefixes), program, first, apart=_apart(items))
     return _Sought(Mode.LINE, of_literal, program, first)
+
+
+def _apart(items: Sequence[Item]) -> bool:
+    """Whether no match can begin inside another one: what it begins with stands nowhere later in it."""
+    rest = [item for item in items if str(item[0]) not in ("AT", "ASSERT", "ASSERT_NOT")]
+    members = byte_set(rest[0])
+    return members is not None and not members & _bytes_of(rest[1:])
+
+
+def _bytes_of(items: Sequence[Item]) -> int:
+    """The set of all bytes that a match of a sequence may hold."""
+    found = 0
+    for item in items:
+        operation, argument, members = str(item[0]), item[1], byte_set(item)
+        if members is not None:
+            found |= members
+        elif operation == "BRANCH":
+            found |= _bytes_of([inner for branch in argument[1] for inner in branch])
+        elif operation == "SUBPATTERN":
+            found |= _bytes_of(list(argument[3]))
+        elif operation.endswith("_REPEAT"):
+            found |= _bytes_of(list(argument[2]))
+        elif operation not in ("AT", "ASSERT", "ASSERT_NOT"):
+            return ALL_BYTES
+    return found
 
 
 def _first(items: Sequence[Item], compiler: Compiler) -> int:
     first = first_bytes(items)
     return compiler.set_of(ALL_BYTES if first.empty else first.bytes)
-
-
-def _runs(items: Sequence[Item]) -> list[bytes]:
-    """Texts that stand in every match of a sequence."""
-    runs = [b""]
-    for item in items:
-        operation, argument = str(item[0]), item[1]
-        if operation == "LITERAL":
-            runs[-1] += bytes([argument])
-        elif operation == "SUBPATTERN":
-            first, *others = _runs(list(argument[3]))
-            runs[-1] += first
-            runs += others
-        elif operation != "AT":
-            runs.append(b"")
-    return runs
 
 
 def _texts(prefix: _Prefix) -> int:
@@ -314,6 +327,7 @@ def _loss(one: _Prefix, other: _Prefix) -> int:
     return _let_through(_either(one, other)) - _let_through(one) - _let_through(other)
 
 
+@lru_cache(maxsize=1 << 12)
 def _let_through(prefix: _Prefix) -> int:
     """How often text looks like a prefix by the halves of its bytes."""
     count = 1
@@ -323,6 +337,7 @@ def _let_through(prefix: _Prefix) -> int:
     return count
 
 
+@lru_cache(maxsize=1 << 10)
 def _halves(members: int) -> tuple[list[int], list[int]]:
     """The low and the high halves of the bytes of a set."""
     values = [byte for byte in range(256) if members >> byte & 1]

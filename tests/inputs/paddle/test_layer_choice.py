@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import pickle
-import random
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 import pytest
-import read_striped
-from texts import mutate, read_packed
+from in_threads import in_small_blocks
+from texts import read_packed
 
 from memlens.errors import NoEventsError, UsageError
 from memlens.events import EventLog, Kind
 from memlens.inputs import blocks
-from memlens.inputs.paddle.layers import SIZELESS, Layer, choose
-from memlens.inputs.paddle.plain import read_plain
+from memlens.inputs.paddle.layers import Layer, choose
 from memlens.inputs.paddle.reader import read
 
 #: One log, several layers; in the first three frees are never put off and no thread comes between the lines of one free.
@@ -38,7 +35,6 @@ def by(thread: int, text: str) -> str:
 
 def _read_in_small_blocks(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
-    monkeypatch.setattr(blocks, "DENSE_BYTES", size)
 
 
 def rows(log: EventLog) -> list[tuple[str, int, int]]:
@@ -255,74 +251,14 @@ def test_no_layer_is_added_to_another_and_the_host_comes_after_devices() -> None
     assert choose(counts, None) == (None, Layer.CUDA_MALLOC)
 
 
-def plain_log(text: bytes, wanted: Layer | None) -> list[tuple[str, int, int, int, int]]:
-    """The same by hand: kind, size, address, requested size and stream of each event of the layers that are believed."""
-    events = read_plain(text, layers=True).events
-    counts = np.zeros((len(Layer), 2), np.int64)
-    for event in events:
-        counts[event.layer, int(event.kind > Kind.FREE)] += 1
-    blocks, chunks = choose(counts, wanted)
-    live: dict[int, tuple[int, int]] = {}
-    found: list[list[int]] = []
-    newest: dict[int, int | None] = {}
-    for event in events:
-        mine = event.layer == (blocks if event.kind <= Kind.FREE else chunks) and event.size >= 0
-        if mine:
-            found.append([event.kind, event.size, event.addr, event.requested, -1])
-        if mine and event.kind == Kind.ALLOC:
-            newest[event.addr] = len(found) - 1
-        # The stream of the newest ALLOC of the address, where no other event of it stands between.
-        if event.kind == Kind.ALLOC and event.stream >= 0 and (at := newest.get(event.addr)) is not None:
-            found[at][4] = event.stream
-        if mine and event.kind == Kind.ALLOC:
-            live[event.addr] = event.size, len(found) - 1
-        if mine and event.kind == Kind.FREE:
-            newest[event.addr] = None
-            size, alloc = live.pop(event.addr, (0, -1))
-            if blocks in SIZELESS:
-                found[-1][1] = size
-            found[-1][4] = found[alloc][4] if alloc >= 0 else -1
-    return [(Kind(kind).name, size, addr, requested, stream) for kind, size, addr, requested, stream in found]
-
-
-@pytest.mark.parametrize(
-    "name", ["06_naive_best_fit_customdev.log", "10_v8_dygraph_331.log.gz", "10_v10_ast_pir_262.log.gz"]
-)
-@pytest.mark.parametrize("wanted", [None, "stream_safe", "naive_best_fit", "stats", "auto_growth"])
-def test_damaged_logs_in_small_blocks_are_read_as_by_hand(
-    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, wanted: str | None
-) -> None:
-    _read_in_small_blocks(monkeypatch, 2000)
-    lines = read_packed(shared / "data/paddle" / name).split(b"\n")
-    telling = (b"lloc", b"Free", b"free", b"pointer=", b"MemoryStat", b"reallocate")
-    whole = b"\n".join(line for line in lines if any(word in line for word in telling) and len(line) < 400)
-    chance = random.Random(name)
-    for _ in range(3):
-        at = chance.randrange(max(len(whole) - 20_000, 1))
-        text = mutate(whole[at : at + 20_000], chance)
-        expected = plain_log(text, None if wanted is None else Layer[wanted.upper()])
-        path = tmp_path / "run.log"
-        path.write_bytes(text)
-        if not expected:
-            with pytest.raises(NoEventsError):
-                read(path, layer=wanted)
-            continue
-        log = read(path, layer=wanted)
-        unknown = [-1] * len(log)
-        columns = [column.tolist() if column is not None else unknown for column in (log.requested, log.stream)]
-        assert [(*row, *more) for row, *more in zip(rows(log), *columns, strict=True)] == expected
-        assert log.trust.path
-
-
-def test_layers_read_by_several_processes_or_in_small_blocks_are_the_same(
+def test_layers_read_by_several_threads_or_in_small_blocks_are_the_same(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "run.log"
     path.write_bytes(read_packed(shared / "data/paddle/10_v8_dygraph_331.log.gz"))
     whole = read(path, columns=("thread",))
-    striped = read_striped.run(path, "33333")
-    assert striped.returncode == 0, striped.stderr.decode()
-    apart = EventLog(**pickle.loads(striped.stdout)[0])
+    with in_small_blocks(33_333):
+        apart = read(path, columns=("thread",))
     assert [apart.owner_of(event) for event in range(len(apart))] == [
         whole.owner_of(event) for event in range(len(whole))
     ]

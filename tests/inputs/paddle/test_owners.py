@@ -1,30 +1,27 @@
-"""Owners: an event's owner is what the nearest earlier context line of its thread names, wherever blocks and stripes are cut."""
+"""Owners: an event's owner is what the nearest earlier context line of its thread names, wherever blocks are cut."""
 
 from __future__ import annotations
 
 import gzip
 import io
-import pickle
 import random
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-import read_striped
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from in_threads import in_small_blocks
+from plain_paddle import read_plain
 from texts import mutate, read_packed
 
 from memlens.errors import UsageError
 from memlens.events import EventLog, Kind
 from memlens.inputs import blocks
-from memlens.inputs.paddle.context import _intern
-from memlens.inputs.paddle.headers import HeaderReader, header_threads
-from memlens.inputs.paddle.plain import read_plain
+from memlens.inputs.paddle.context import FORMATS, read_names
 from memlens.inputs.paddle.reader import read
-from memlens.inputs.paddle.swar import gather
+from memlens.scanner.formats import LineFormat
 from memlens.windows.patterns import Pattern
 
 BANNER = "=" * 26
@@ -164,7 +161,7 @@ marks = st.sampled_from([(), MARKS, (Pattern("^", regex=True),)])
 
 
 def assert_same(text: bytes, owners: tuple[Pattern, ...] = ()) -> None:
-    """The reader gives the owners that the plain twin gives; an event in front, so that there is a log."""
+    """The reader gives the owners that the reference implementation gives; an event in front, so that there is a log."""
     text = b"Alloc 7 bytes, ptr = 0x7\n" + text
     assert owners_of(read(io.BytesIO(text), owners=owners)) == [
         event.owner for event in read_plain(text, owners).events
@@ -179,7 +176,7 @@ def assert_same(text: bytes, owners: tuple[Pattern, ...] = ()) -> None:
     MARKS,
     150,
 )
-def test_owners_are_those_of_the_plain_twin_wherever_blocks_are_cut(
+def test_owners_are_those_of_the_reference_implementation_wherever_blocks_are_cut(
     text: bytes, owners: tuple[Pattern, ...], size: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -188,7 +185,7 @@ def test_owners_are_those_of_the_plain_twin_wherever_blocks_are_cut(
 
 
 @pytest.mark.parametrize("owners", [(), MARKS], ids=["built in", "patterns"])
-def test_owners_with_hundreds_of_threads_are_those_of_the_plain_twin(owners: tuple[Pattern, ...]) -> None:
+def test_owners_with_hundreds_of_threads_are_those_of_the_reference_implementation(owners: tuple[Pattern, ...]) -> None:
     chance = random.Random(1)
     parts = [
         chance.choice([alloc(10_000 + k % 300), banner(f"op{k % 7}", 10_000 + k * 7 % 300), f"LAYER {k % 5}\n"])
@@ -199,34 +196,36 @@ def test_owners_with_hundreds_of_threads_are_those_of_the_plain_twin(owners: tup
         assert_same("".join(parts).encode(), owners)
 
 
-@given(st.lists(st.builds("{}{}".format, heads, st.sampled_from(["\n", "", "text\n"])), max_size=8))
-@settings(deadline=None)
-def test_threads_read_without_learning_are_those_of_the_reader_that_learns(parts: list[str]) -> None:
-    text = ("\n" * 128 + "".join(parts) + "\n" * 8).encode("latin-1")
-    block = np.frombuffer(text, np.uint8)
-    starts = np.arange(128, len(block) - 8)
-    assert header_threads(block, starts).tolist() == HeaderReader().read(block, starts).thread.tolist()
+@pytest.mark.parametrize("mix", [None, 0], ids=["mixed", "all alike"])
+def test_names_are_numbered_and_told_apart_wherever_they_stand(
+    monkeypatch: pytest.MonkeyPatch, mix: int | None
+) -> None:
+    if mix is not None:  # every name gives the same number
+        monkeypatch.setattr("memlens.inputs.paddle.context._MIX", np.zeros(8, np.uint64))
+    names = ["relu", "add", "relu", "x" * 64, "x" * 63 + "y", "a", "relu_", "add"]
+    block = np.frombuffer(" ".join(names).encode(), np.uint8)
+    at = np.cumsum([0, *(len(name) + 1 for name in names[:-1])])
+    texts = at | np.array([len(name) for name in names]) << 40
+    for first in (0, 1):
+        for after in (0, 100):  # the last name ends with the block, or does not
+            which, found = read_names(np.concatenate((block, np.zeros(after, np.uint8))), texts[first:])
+            assert [found[number] for number in which.tolist()] == names[first:]
+            assert len(set(found)) == len(found)
 
 
-def test_names_that_would_be_mixed_up_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "memlens.inputs.paddle.context._MIX", np.zeros(8, np.uint64)
-    )  # every name gives the same number
-    block = np.frombuffer(b"".join(name.ljust(24, b"\0") for name in (b"relu", b"add", b"relu")), np.uint8)
-    which, found = _intern(gather(block, np.array([0, 24, 48]), 24))
-    assert [found[number] for number in which.tolist()] == ["relu", "add", "relu"]
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
+def test_formats_are_sound_by_their_samples_and_traps(form: LineFormat) -> None:
+    assert form.problems() == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only forks on Linux")
-@pytest.mark.parametrize("stripe", [1000, 33_333])
-def test_stripes_read_by_several_processes_give_the_same_owners(tmp_path: Path, stripe: int) -> None:
-    chance = random.Random(stripe)
+@pytest.mark.parametrize("size", [1000, 33_333])
+def test_blocks_read_by_several_threads_give_the_same_owners(tmp_path: Path, size: int) -> None:
+    chance = random.Random(size)
     parts = [alloc(k % 3 + 1) if chance.random() < 0.7 else banner(f"op{k % 9}", k % 3 + 1) for k in range(3000)]
     path = tmp_path / "run.log"
     path.write_text(alloc() * 50 + "".join(parts))
-    done = read_striped.run(path, str(stripe))
-    assert done.returncode == 0, done.stderr.decode()
-    log = EventLog(**pickle.loads(done.stdout)[0])
+    with in_small_blocks(size):
+        log = read(path)
     assert owners_of(log) == [event.owner for event in read_plain(path.read_bytes()).events]
 
 
@@ -270,7 +269,7 @@ def test_what_a_convolution_allocates_is_its_own(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["10_v8_dygraph_331.log.gz", "10_v10_ast_pt_30.log.gz"])
-def test_mutations_of_real_logs_have_the_owners_of_the_plain_twin(shared: Path, name: str) -> None:
+def test_mutations_of_real_logs_have_the_owners_of_the_reference_implementation(shared: Path, name: str) -> None:
     text = read_packed(shared / "data/paddle" / name)
     chance = random.Random(name)
     for _ in range(6):

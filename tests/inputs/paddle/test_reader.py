@@ -7,8 +7,6 @@ import gzip
 import io
 import lzma
 import os
-import pickle
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,17 +14,19 @@ from typing import BinaryIO
 
 import numpy as np
 import pytest
-import read_striped
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from in_threads import in_small_blocks
+from plain_paddle import read_plain
 from texts import read_packed
 
 from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.events import EventLog, Kind
 from memlens.inputs import blocks
-from memlens.inputs.paddle.plain import read_plain
+from memlens.inputs.paddle.block import BlockReader
 from memlens.inputs.paddle.reader import read
+from memlens.windows.patterns import Pattern
 
 HEADER = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "
 
@@ -78,42 +78,49 @@ def test_blocks_of_any_size_give_the_same_log(size: int, cut: int, long_line: bo
     assert log.line.tolist() == [text.count(b"\n", 0, offset) + 1 for offset in log.offset.tolist()]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only forks on Linux")
-@pytest.mark.parametrize("stripe", [1000, 4096, 33_333])
-def test_stripes_read_by_several_processes_give_the_same_log(tmp_path: Path, stripe: int) -> None:
+@pytest.mark.parametrize("size", [100, 1000, 4096, 33_333])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_blocks_read_by_several_threads_give_the_same_log(tmp_path: Path, size: int, threads: int) -> None:
     text = b"y" * 3000 + b"\n" + log_text(200) + b"Alloc 7 bytes, ptr = 0x7"
     path = tmp_path / "run.log"
     path.write_bytes(text)
-    done = read_striped.run(path, str(stripe))
-    assert done.returncode == 0, done.stderr.decode()
-    columns, facts, (one, every), offsets, numbers, lines = pickle.loads(done.stdout)
-    assert rows(EventLog(**columns)) == plain_rows(text)
-    assert facts.lines == text.count(b"\n") + 1
-    assert facts.ends_mid_line
+    patterns = [Pattern("START STEP_3"), Pattern(r"STEP_(\d+)", regex=True)]
+    with in_small_blocks(size, threads):
+        log = read(path, columns=("thread", "time_us"), patterns=patterns)
+    assert rows(log) == plain_rows(text)
+    assert log.facts.lines == text.count(b"\n") + 1
+    assert log.facts.ends_mid_line
+    one, every = log.anchors
     assert one.offsets == (text.index(b"START STEP_3\n"),)
     assert one.lines == (text[: one.offsets[0]].count(b"\n") + 1,)
     assert every.names == tuple(str(step) for step in range(200))
-    assert numbers == [text.count(b"\n", 0, offset) + 1 for offset in offsets]
-    assert lines == [text[offset:].partition(b"\n")[0] for offset in offsets]
+    offsets = log.offset[::37].tolist()
+    assert log.source.line_numbers(offsets) == [text.count(b"\n", 0, offset) + 1 for offset in offsets]
+    assert log.source.lines(offsets) == [text[offset:].partition(b"\n")[0] for offset in offsets]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only forks on Linux")
-def test_a_worker_that_fails_fails_the_reading(tmp_path: Path) -> None:
+def test_a_thread_that_fails_fails_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(BlockReader, "read", fail)
     path = tmp_path / "run.log"
     path.write_bytes(log_text())
-    done = read_striped.run(path, "fail")
-    assert done.returncode == 1
-    assert b"ZeroDivisionError" in done.stderr
+    with in_small_blocks(1000), pytest.raises(ZeroDivisionError):
+        read(path)
+    assert threading.active_count() == 1
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only forks on Linux")
-def test_a_worker_that_is_killed_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_file_that_shrinks_while_it_is_read_is_read_as_far_as_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "run.log"
     path.write_bytes(log_text())
-    done = read_striped.run(path, "die")
-    assert done.returncode == 1
-    assert b"InputError" in done.stderr
-    assert b"was ended from outside" in done.stderr
+    monkeypatch.setattr(os.path, "getsize", lambda _: len(log_text()) + 5000)
+    with in_small_blocks(1000):
+        log = read(path)
+    assert len(log) == 50 * 5
+    assert log.facts.bytes == len(log_text())
 
 
 def pack_zstd(text: bytes) -> bytes:
@@ -301,7 +308,7 @@ def test_a_log_that_grows_faster_than_it_is_read_is_read_as_far_as_it_was_writte
 
     def write() -> None:
         with path.open("ab") as out:
-            while not stop.is_set():
+            while not stop.wait(0.001):
                 out.write(log_text(1))
                 out.flush()
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from texts import decode_text, read_packed
+from texts import read_packed
 
-from memlens.inputs.paddle.stat_lines import STAT_LINE
+from memlens.facts import StatLines
+from memlens.inputs.paddle.other_events import STAT_LINE
+from memlens.inputs.paddle.reader import read
+
+FIRST = b"Alloc 7 bytes, ptr = 0x7\n"
+
+
+def read_stat_lines(text: bytes) -> StatLines | None:
+    """The stat lines of a text; an event in front, so that there is a log."""
+    return read(io.BytesIO(FIRST + text)).facts.stat_lines
 
 
 def rows(text: bytes) -> list[tuple[int, bool, int, int, int]]:
-    found = decode_text(text).stat_lines
+    found = read_stat_lines(text)
     if found is None:
         return []
     columns = (found.device, found.reserved, found.change, found.current, found.peak)
@@ -64,7 +74,7 @@ def test_stat_lines_of_real_logs_are_those_of_the_regular_expression(shared: Pat
 
 def test_a_place_in_a_stat_line_is_after_the_start_of_its_line() -> None:
     line = STAT_LINE.samples[0].line.encode()
-    found = decode_text(b"noise\n" + line + b"\n").stat_lines
+    found = read_stat_lines(line + b"\n")
     assert found is not None
-    assert len(b"noise\n") < int(found.offset[0]) < len(b"noise\n" + line)
+    assert len(FIRST) < int(found.offset[0]) < len(FIRST + line)
     assert found.offset.dtype == np.int64

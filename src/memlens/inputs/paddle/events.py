@@ -6,8 +6,6 @@ source line in the header changes with every release and is never looked at.
 
 from __future__ import annotations
 
-import re
-
 from memlens.facts import Kind
 from memlens.scanner.formats import LineFormat, Sample
 
@@ -15,13 +13,12 @@ __all__ = [
     "BLOCK",
     "CHUNK_BACK",
     "CHUNK_NEW",
-    "EVENT_LINE",
     "FORMATS",
     "HEADER",
-    "LOOK_ALIKE",
+    "LOOK_ALIKES",
     "MAX_SIZE",
+    "PREALLOC",
     "REQUEST",
-    "TRAP",
 ]
 
 #: The largest size that is believed: 128 TiB, the address space of one process.  A larger one is a damaged line.
@@ -71,8 +68,15 @@ CHUNK_NEW = LineFormat(
     name="chunk_new",
     layer="auto_growth",
     literal=b"Not found and reallocate ",
-    regex=r"Not found and reallocate (?P<size>[0-9]{1,15})(?:\((?P<addr>0x[0-9a-f]{1,16})\)|, and remaining)",
-    means={"size": "bytes of the chunk taken from the device", "addr": "its base address; missing up to Paddle 2.2"},
+    regex=(
+        r"Not found and reallocate (?P<size>[0-9]{1,15})"
+        r"(?:\((?P<addr>0x[0-9a-f]{1,16})\)|(?P<bare>, and remaining))"
+    ),
+    means={
+        "size": "bytes of the chunk taken from the device",
+        "addr": "its base address",
+        "bare": "what follows instead of the address up to Paddle 2.2",
+    },
     kinds={"": Kind.RESERVE},
     samples=(
         Sample(
@@ -118,12 +122,13 @@ HEADER = LineFormat(
     literal=b"] ",
     # glog 0.4 stamps month and day, later ones the year too; the thread id is padded to a width of five.
     regex=(
-        r"(?P<level>[IWEF])(?P<date>[0-9]{8}|[0-9]{4}) (?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}) +"
+        r"(?P<level>[IWEF])(?P<year>[0-9]{4})?(?P<date>[0-9]{4}) (?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}) +"
         r"(?P<thread>[0-9]{1,15}) (?P<file>[^\s:\]]+):(?P<line>[0-9]+)\][ \t]*"
     ),
     means={
         "level": "INFO, WARNING, ERROR or FATAL",
-        "date": "mmdd or yyyymmdd",
+        "year": "yyyy, stamped by glog 0.5 and later",
+        "date": "mmdd",
         "time": "hh:mm:ss.uuuuuu, local time",
         "thread": "id of the thread in the operating system",
         "file": "name of the source file",
@@ -134,25 +139,53 @@ HEADER = LineFormat(
         Sample("I0910 10:19:39.953390  7128 dygraph_functions.cc:94539]  xxxx", {"thread": "7128"}),
         Sample("I1207 23:45:28.132959 2778380 auto_growth_best_fit_allocator.cc:258] x", {"thread": "2778380"}),
         Sample(
-            "I20220507 18:09:32.480209 1870746 nn_graph.cpp:286] Graph name", {"date": "20220507", "thread": "1870746"}
+            "I20220507 18:09:32.480209 1870746 nn_graph.cpp:286] Graph name",
+            {"year": "2022", "date": "0507", "thread": "1870746"},
         ),
         Sample("69: I0712 20:44:41.779470 2569728960 buddy_allocator.cc:55] x", {"thread": "2569728960"}),
     ),
     traps=("2024-10-10 23:55:07] ppocr INFO: epoch", "I1120 10:22:32 13292 a.cc:1] x"),
 )
 
-#: Everything read of the auto-growth layer.
+#: What stands in every release's log of the auto-growth layer.
 FORMATS = (BLOCK, CHUNK_NEW, CHUNK_BACK, REQUEST, HEADER)
 
-#: Text that looks like an event: it counts as malformed unless a format matches right there, or it is a :data:`TRAP`.
-LOOK_ALIKE = re.compile(
-    rb"(?P<word>(?:Alloc|Free) [0-9])|(?P<tail> bytes, ptr = 0x)|(?P<chunk>Not found and reallocate |Free chunk with size )"
+
+def _alike(name: str, literal: str, rest: str, sample: str, *traps: str, before: str = "") -> LineFormat:
+    regex = before + literal + rest
+    return LineFormat(name, "auto_growth", literal.encode(), regex, {}, {}, (Sample(sample, {}),), traps)
+
+
+#: Lines of other allocators begin like an event and are none: retries, pinned memory, the buddy allocator.
+_NUMBER = r"(?![0-9]{1,15} bytes(?: a| o|\.))[0-9]"
+#: Text that looks like an event: where no event is read around it, its line counts as malformed.
+LOOK_ALIKES = (
+    _alike(
+        "like_alloc", "Alloc ", _NUMBER, "Alloc 12345678901234567890 bytes", "Allocate 1 bytes", "Alloc 5 bytes on x"
+    ),
+    _alike("like_free", "Free ", _NUMBER, "Free 25", "Free 256 bytes and notify all", "Free 512 bytes.", "Free chunk"),
+    _alike(
+        "like_pointer",
+        "bytes, ptr = 0x",
+        "",
+        "6 bytes, ptr = 0x7f01",
+        "6 bytes, ptr = 7f01",
+        "bytes, ptr = 0x",
+        before="(?<= )",
+    ),
+    _alike(
+        "like_chunk_new", "Not found and reallocate ", "", "Not found and reallocate 25", "Not found and reallocate"
+    ),
+    _alike("like_chunk_back", "Free chunk with size ", "", "Free chunk with size ", "Free chunk with siz"),
 )
 
-#: Lines of other allocators that begin like an event and are none: retries, pinned memory, the buddy allocator.
-TRAP = re.compile(rb"(?:Alloc|Free) [0-9]{1,15} bytes(?: a| o|\.)")
-
-#: Finds an event line; for tools that filter lines without reading them.
-EVENT_LINE = re.compile(
-    b"|".join(re.sub(rb"\(\?P<\w+>", b"(?:", f.regex.encode()) for f in (BLOCK, CHUNK_NEW, CHUNK_BACK))
+#: Allocator logging of the framework itself that says how blocks are made in advance.
+PREALLOC = LineFormat(
+    name="prealloc",
+    layer="auto_growth",
+    literal=b"PreAlloc s",
+    regex="PreAlloc s",
+    means={},
+    samples=(Sample("PreAlloc small_pool_pre_alloc_in_mb = 2", {}),),
+    traps=("PreAlloc large_pool",),
 )

@@ -6,16 +6,23 @@ others only say what the chosen ones do not know.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from memlens.errors import UsageError
+from memlens.facts import Kind
+from memlens.inputs.paddle.joins import distinct
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ROUNDED", "SIZELESS", "WITHOUT_ADDRESSES", "Layer", "choose", "layer_named"]
+    from memlens.facts import LineSample
+
+__all__ = ["ROUNDED", "SIZELESS", "WITHOUT_ADDRESSES", "Chosen", "Layer", "Layers", "choose", "layer_named"]
 
 
 class Layer(IntEnum):
@@ -95,3 +102,135 @@ def choose(counts: NDArray[np.int64], wanted: Layer | None) -> tuple[Layer | Non
 
 def _first(counts: NDArray[np.int64], column: int, layers: tuple[Layer, ...]) -> Layer | None:
     return next((layer for layer in layers if counts[layer, column]), None)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What is believed.
+
+    Attributes:
+        blocks: The layer of the ALLOCs and FREEs, ``None`` where there are none.
+        chunks: The layer of the RESERVEs and RELEASEs, ``None`` where there are none.
+        rows: Which events are theirs, bool; ``None`` for all.
+        threads: The threads of these events.
+        unstamped: How many of them have no header.
+        malformed: Lines of these layers that cannot be read, beside those of the auto-growth layer.
+        samples: The first few of them.
+        passed_over: Lines of the other layers, by name.
+    """
+
+    blocks: Layer | None
+    chunks: Layer | None
+    rows: NDArray[np.bool_] | None
+    threads: frozenset[int]
+    unstamped: int
+    malformed: int
+    samples: tuple[LineSample, ...]
+    passed_over: dict[str, int]
+
+
+@dataclass
+class _OfLayer:
+    """What is counted of one layer."""
+
+    threads: set[int] = field(default_factory=set)
+    unstamped: int = 0
+    malformed: int = 0
+    samples: list[LineSample] = field(default_factory=list)
+
+
+class Layers:
+    """Counts what blocks hold of the layers, and chooses in the end.
+
+    Args:
+        wanted: The layer that the user asks for.
+
+    Attributes:
+        lines: Lines of each layer family; those of the stream-safe layer that name a stream are also counted alone, as ``streams``.
+    """
+
+    def __init__(self, wanted: Layer | None) -> None:
+        self._wanted = wanted
+        self._counts = np.zeros((len(Layer), 2), np.int64)
+        self._of = [_OfLayer() for _ in Layer]
+        self.lines: dict[str, int] = {}
+
+    def add(
+        self,
+        layer: NDArray[np.int8] | None,
+        kind: NDArray[np.int8],
+        thread: NDArray[np.int64],
+        lines: Mapping[str, int],
+    ) -> None:
+        """Take note of the events of the next block.
+
+        Args:
+            layer: Their layers, int8; ``None`` where all are of the auto-growth layer.
+            kind: Their kinds, int8.
+            thread: Their threads, int64; -1 where a header is missing.
+            lines: Lines of each layer family.
+        """
+        for family, count in lines.items():
+            self.lines[family] = self.lines.get(family, 0) + count
+        for number in [0] if layer is None else np.unique(layer).tolist():
+            mine = slice(None) if layer is None else layer == number
+            chunks = int(np.count_nonzero(kind[mine] > Kind.FREE))
+            self._counts[number] += (len(kind[mine]) - chunks, chunks)
+            threads = distinct(thread[mine])
+            self._of[number].threads.update(threads)
+            if -1 in threads:
+                self._of[number].unstamped += int(np.count_nonzero(thread[mine] < 0))
+
+    def add_malformed(self, layer: int, count: int, samples: list[LineSample]) -> None:
+        """Take note of lines of one layer that cannot be read, and of the first of them."""
+        self._of[layer].malformed += count
+        self._of[layer].samples += samples
+
+    def finish(self, layer: NDArray[np.int8] | None, kind: NDArray[np.int8], size: NDArray[np.int64]) -> Chosen:
+        """Choose the layers.
+
+        Args:
+            layer: The layers of all events, int8; ``None`` where all are of the auto-growth layer.
+            kind: Their kinds, int8.
+            size: Their sizes, int64; -1 where no line gives one.
+        """
+        blocks, chunks = choose(self._counts, self._wanted)
+        rows, lost = None, 0
+        if layer is not None or (blocks, chunks) == (None, None):
+            layer = np.zeros(len(kind), np.int8) if layer is None else layer
+            rows = np.where(kind <= Kind.FREE, layer == _number(blocks), layer == _number(chunks))
+            lost = int(np.count_nonzero(rows & (size < 0)))
+            rows &= size >= 0
+        used = {layer for layer in (blocks, chunks) if layer is not None}
+        # What looks like an event of the chosen layer, wherever its memory is.
+        alike = [] if blocks is None else [self._of[layer] for layer in Layer if layer.family == blocks.family]
+        return Chosen(
+            blocks,
+            chunks,
+            rows,
+            frozenset().union(*(self._of[layer].threads for layer in used)) - {-1},
+            sum(self._of[layer].unstamped for layer in used),
+            lost + sum(of.malformed for of in alike),
+            tuple(sample for of in alike for sample in of.samples),
+            self._passed_over(blocks, used),
+        )
+
+    def _passed_over(self, blocks: Layer | None, used: set[Layer]) -> dict[str, int]:
+        over = dict(self.lines)
+        streams = over.pop("streams", 0)
+        if self._wanted == Layer.AUTO_GROWTH or (self._wanted is None and blocks == Layer.AUTO_GROWTH):
+            # Of the others only that is joined which the auto-growth layer does not know itself.
+            over = {name: count for name, count in over.items() if name in ("stats", "naive_best_fit")}
+            over["stream_safe"] = streams
+        for layer in used:
+            if layer == blocks or layer in (Layer.CUDA_MALLOC, Layer.CHUNK_DUMP):
+                over.pop(layer.family, None)
+        if blocks is not None:  # what it says of the host, where devices are looked at, or of devices
+            for layer in Layer:
+                if layer.family == blocks.family and layer not in used and self._counts[layer].any():
+                    over[layer.label] = int(self._counts[layer].sum())
+        return {name: count for name, count in over.items() if count}
+
+
+def _number(layer: Layer | None) -> int:
+    return -1 if layer is None else int(layer)

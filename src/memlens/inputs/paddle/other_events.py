@@ -1,19 +1,21 @@
 """Paddle's other allocator layers, as line formats.  These regular expressions are the definition of what is read.
 
 The stream-safe allocator stands above the auto-growth one and says the same again, less exactly: its free lines have no size.  Naive best
-fit takes two lines to say an ALLOC.  Lines of memory statistics are in :mod:`memlens.inputs.paddle.stat_lines`.  The formats for CUDA and for
-VLOG-less chunk dumps are taken from Paddle's source.
+fit takes two lines to say an ALLOC.  Memory statistics tell no addresses.  The formats for CUDA and for VLOG-less chunk dumps are taken from
+Paddle's source.
 """
 
 from __future__ import annotations
 
-import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memlens.facts import Kind
 from memlens.inputs.paddle.events import MAX_SIZE
 from memlens.inputs.paddle.layers import Layer, layer_named
 from memlens.scanner.formats import LineFormat, Sample
+
+if TYPE_CHECKING:
+    import re
 
 __all__ = [
     "CHUNK_DUMPED",
@@ -22,11 +24,13 @@ __all__ = [
     "CUDA_FREE",
     "CUDA_MALLOC",
     "FORMATS",
-    "LOOK_ALIKE",
+    "HOST_PLACES",
+    "LOOK_ALIKES",
     "NAIVE_FREE",
     "NAIVE_POINTER",
     "NAIVE_SIZE",
     "RARE",
+    "STAT_LINE",
     "STREAM_ALLOC",
     "STREAM_DEFERRED",
     "STREAM_FREE",
@@ -39,7 +43,8 @@ _SAFE = "I1120 10:54:49.758932 13917 stream_safe_custom_device_allocator.cc:162]
 _NAIVE = "I1120 10:41:08.438014 22600 naive_best_fit_allocator.cc:561] "
 _ADDRESS = "(?P<addr>0x[0-9a-f]{1,16})(?![0-9a-f])"
 #: Memory of the host; any other place is a device.
-_PLACE = r"(?P<host>Place\(cpu|Place\(gpu_pinned|Place\(xpu_pinned|CPUPlace|CUDAPinnedPlace|(?=[A-Z]))"
+HOST_PLACES = (r"Place\(cpu", r"Place\(gpu_pinned", r"Place\(xpu_pinned", "CPUPlace", "CUDAPinnedPlace")
+_PLACE = rf"(?=[A-Z])(?P<host>{'|'.join(HOST_PLACES)}|)"
 _MEGABYTES = r"(?P<size>[0-9]{1,9}(?:\.[0-9]{1,12})?(?:e[+-]?[0-9]{1,2})?)"
 _HOST = "a place of the host; empty where the place is a device"
 
@@ -228,6 +233,47 @@ CHUNK_IDLE = LineFormat(
     traps=("FreeIdleChunks called",),
 )
 
+#: Paddle's own running totals: how many bytes, but not of which block.
+STAT_LINE = LineFormat(
+    name="stat_line",
+    layer="stats",
+    literal=b": Update current_value with ",
+    regex=(
+        r"(?P<where>Device|Host)MemoryStat(?P<what>Allocated|Reserved)(?P<device>[0-9]{1,4}): "
+        r"Update current_value with (?P<change>-?[0-9]{1,15})(?P<after>, after update, "
+        r"(?:peak_value = (?P<peak>[0-9]{1,15}) , )?current value = )(?P<current>-?[0-9]{1,15})(?![0-9])"
+    ),
+    means={
+        "where": "memory of a device or of the host",
+        "what": "what tensors hold, or what was taken from the device",
+        "device": "device id",
+        "change": "bytes, signed",
+        "after": "what stands between the change and the total",
+        "peak": "the framework's peak, on lines where it rose",
+        "current": "the framework's running total",
+    },
+    samples=(
+        Sample(
+            "I1120 10:54:59.653695 14969 stats.h:94] DeviceMemoryStatAllocated0: Update current_value with 256, "
+            "after update, current value = 5108736",
+            {
+                "where": "Device",
+                "what": "Allocated",
+                "device": "0",
+                "change": "256",
+                "peak": None,
+                "current": "5108736",
+            },
+        ),
+        Sample(
+            "stats.h:107] HostMemoryStatReserved0: Update current_value with -64, "
+            "after update, peak_value = 1792 , current value = 1728",
+            {"where": "Host", "what": "Reserved", "change": "-64", "peak": "1792", "current": "1728"},
+        ),
+    ),
+    traps=("stats.h:50] Reset peak_value to current_value = 5",),
+)
+
 #: Everything read of these layers.
 FORMATS = (
     STREAM_ALLOC,
@@ -242,15 +288,32 @@ FORMATS = (
     CUDA_ASYNC,
     CHUNK_DUMPED,
     CHUNK_IDLE,
+    STAT_LINE,
 )
 
 #: The formats whose lines are few: each stands for a call to the driver, or for a dump of all chunks.
 RARE = (CUDA_MALLOC, CUDA_FREE, CUDA_ASYNC, CHUNK_DUMPED, CHUNK_IDLE)
 
-#: Text that looks like an event of these layers: where no format matches right there its line counts as malformed.
-LOOK_ALIKE = re.compile(
-    rb"(?P<stream_safe>Allocate [0-9]{1,16} bytes at address |Try free allocation )"
-    rb"|(?P<naive_best_fit>  pointer=|Free pointer=)"
+
+def _alike(name: str, layer: str, literal: str, sample: str, trap: str, regex: str = "") -> LineFormat:
+    return LineFormat(name, layer, literal.encode(), regex or literal, {}, {}, (Sample(sample, {}),), (trap,))
+
+
+#: Text that looks like an event of these layers: where no event is read around it, its line counts as malformed.
+LOOK_ALIKES = (
+    _alike(
+        *(
+            "like_stream_safe_alloc",
+            "stream_safe",
+            " bytes at address ",
+            "Allocate 5 bytes at address 0",
+            "Allocate 5 bytes",
+        ),
+        "Allocate [0-9]{1,16} bytes at address ",
+    ),
+    _alike("like_stream_safe_free", "stream_safe", "Try free allocation ", "Try free allocation 0", "Try free"),
+    _alike("like_naive_best_fit_pointer", "naive_best_fit", "  pointer=", "  pointer=0", " pointer=0"),
+    _alike("like_naive_best_fit_free", "naive_best_fit", "Free pointer=", "Free pointer=0", "Free pointer"),
 )
 
 

@@ -1,49 +1,45 @@
 """Read one text log of Paddle into an event log, in one pass.
 
-The input is cut into blocks of whole lines, each block is decoded on its own, and the readings are put together in file order.
-A large plain file is shared out among processes (:mod:`memlens.inputs.paddle.stripes`).
+Threads share the blocks of the input out and read each on its own (:mod:`memlens.inputs.paddle.block`).  Here they are put together in file
+order: what lines say of events in later blocks, and at the end which layer is believed.
 """
 
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from memlens.errors import InputError, UsageError
-from memlens.inputs.blocks import Block, Blocks
+from memlens.errors import UsageError
+from memlens.facts import Facts, Figure, Kind, OutOfMemory, StatLines
+from memlens.inputs.blocks import in_order
+from memlens.inputs.builder import SAMPLES, Builder
 from memlens.inputs.file_source import FileSource, open_source
-from memlens.inputs.paddle.assemble import Assembler, BlockReading, Text
-from memlens.inputs.paddle.context import marked_lines
-from memlens.inputs.paddle.decode import Decoded, decode
-from memlens.inputs.paddle.headers import HeaderReader
-from memlens.inputs.paddle.layers import Layer, layer_named
-from memlens.inputs.paddle.owners import thread_numbers
-from memlens.inputs.paddle.requests import distinct
-from memlens.inputs.paddle.stripes import processors, read_in_stripes, worth_forking
-from memlens.scanner.bytesearch import count_lines, lines_before
-from memlens.windows.patterns import Matcher, anchors_in_block
+from memlens.inputs.input_format import Request
+from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams
+from memlens.inputs.paddle.joins import ByThread, Said, join_streams, size_frees
+from memlens.inputs.paddle.layers import SIZELESS, WITHOUT_ADDRESSES, Chosen, Layer, Layers, layer_named
+from memlens.inputs.paddle.messages import read_message
+from memlens.inputs.paddle.other_events import HOST_PLACES
+from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.errors import NoEventsError
     from memlens.events import EventLog
-    from memlens.inputs.streams import ByteStream
     from memlens.windows.patterns import Pattern
 
 __all__ = ["COLUMNS", "read"]
 
 #: Columns that are read only when asked for.
 COLUMNS = frozenset({"thread", "time_us"})
-#: Blocks decompressed ahead of the one that is being decoded.
-_MOST_WAITING = 2
-_SAMPLES = 5
-_LONGEST_TEXT = 4096
+_TYPES = {"kind": np.int8, "size": np.int64, "addr": np.uint64, "offset": np.int64}
 
 
 def read(
@@ -56,7 +52,7 @@ def read(
     strict: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> EventLog:
-    """Read a log of Paddle; see :func:`memlens.inputs.reading.read` for any input.
+    """Read a log of Paddle; see :func:`memlens.inputs.read` for any input.
 
     Args:
         where: A path, ``-`` for standard input, a URL, an open binary file, or any of these as a source.  Compressed input is known
@@ -79,131 +75,198 @@ def read(
     asked = None if layer is None else layer_named(layer)
     source = where if isinstance(where, FileSource) else open_source(where)
     matchers, marks = ([Matcher(pattern) for pattern in wanted] for wanted in (patterns, owners))
-    headers = HeaderReader()
+    request = Request(tuple(patterns), tuple(owners), tuple(columns), layer, strict, progress)
     with closing(source.open()) as stream:
         plain_file = source.path if not stream.compression else None
         # What cannot be looked up quickly later is numbered now.
-        wanted = {*columns} if plain_file else {*columns, "line"}
-
-        def work(block: Block) -> BlockReading:
-            return _read_block(block, headers, matchers, marks, wanted, asked)
-
+        reader = BlockReader(matchers, marks, (*columns, *(() if plain_file else ("line",))), asked)
+        # A log may be written faster than it is read: its end is where it was when the reading began.
         size = os.path.getsize(plain_file) if plain_file else 0
-        assembler = Assembler(source, tuple(patterns), sorted(wanted), size, asked)
-        if plain_file and worth_forking(size):
-            readings = read_in_stripes(plain_file, size, work)
-        else:
-            # A log may be written faster than it is read: its end is where it was when the reading began.
-            readings = _read_on_a_thread(stream.part(0, size) if size else stream, work)
-        with closing(readings):
+        assembler = _Assembler(source, request, size, asked)
+        with closing(in_order(stream, reader.read, size=size)) as readings:
             for reading in readings:
                 assembler.add(reading)
                 if progress is not None:
-                    progress(stream.consumed or reading.offset + reading.size)
-        if stream.problem and strict:
-            raise InputError(f"{source.name}: {stream.problem}", "Leave out --strict to analyze what can be read.")
+                    progress(stream.consumed or reading.part.offset + reading.part.size)
         return assembler.finish(stream.problem)
 
 
-def _read_on_a_thread(stream: ByteStream, work: Callable[[Block], BlockReading]) -> Generator[BlockReading, None, None]:
-    """Read the stream's blocks on another thread, while this one fetches and decompresses the next ones."""
-    blocks = Blocks(stream)
-    waiting: deque[tuple[Block, Future[BlockReading]]] = deque()
-    pool: ThreadPoolExecutor | None = None
+class _Assembler:
+    """Takes what the blocks hold in file order and makes the log of it.
 
-    def finished() -> BlockReading:
-        block, future = waiting.popleft()
-        reading = future.result()
-        blocks.pool.give_back(block)
-        return reading
+    Args:
+        source: The input.
+        request: What was asked for.
+        size: Bytes of the uncompressed input where they are known, else 0.
+        layer: The layer that the user asks for; ``None`` for the most exact one.
+    """
 
-    try:
-        for block in blocks:
-            if pool is None and (processors() == 1 or not stream.compression):
-                yield work(block)
-                blocks.pool.give_back(block)
+    def __init__(self, source: FileSource, request: Request, size: int, layer: Layer | None) -> None:
+        self._source, self._layer = source, layer
+        self._builder = Builder(source, request, _TYPES, size=size)
+        self._with_threads = "thread" in request.columns
+        self._layers = Layers(layer)
+        self._requests, self._asked = ByThread(2, once=True), ByThread(2, once=True)
+        self._sizes, self._owners = ByThread(2, once=True), ByThread(once=False)
+        self._names: dict[str, int] = {}
+        self._last_thread = -1
+        self._ooms: list[OutOfMemory] = []
+        self._figures: list[Figure] = []
+        self._stats: list[StatLines] = []
+        self._streams: list[Streams] = []
+
+    def add(self, reading: BlockReading) -> None:
+        """Take the next block.
+
+        Raises:
+            InputError: The sizes add up to more than 64-bit sums can hold.
+        """
+        first, columns, layer = self._builder.lines + 1, reading.columns, reading.layer
+        self._add_sizes(reading)
+        self._add_requested(reading)
+        self._add_owners(reading)
+        if layer is not None:
+            columns["layer"] = layer
+        if self._with_threads:
+            columns["thread"] = reading.thread
+        self._layers.add(layer, columns["kind"], reading.thread, reading.lines)
+        self._builder.add(reading.part)
+        for of, (count, texts) in reading.malformed.items():
+            self._layers.add_malformed(of, count, [Builder.sample(text, first) for text in texts])
+        for text in reading.messages:
+            message = read_message(text.text, text.offset, first + text.line)
+            if message is not None:
+                self._figures.extend(message.figures)
+                if message.oom is not None:
+                    self._ooms.append(message.oom)
+        if reading.stat_lines is not None:
+            self._stats.append(reading.stat_lines)
+        if reading.streams is not None:
+            self._streams.append(reading.streams)
+
+    def _add_sizes(self, reading: BlockReading) -> None:
+        """Sizes and places of ALLOCs of naive best fit, which stand on the line before."""
+        size = reading.columns["size"]
+        if reading.layer is None and reading.sizes is None:
+            return
+        rows, values = self._sizes.join(reading.sizes, reading.thread, size < 0)
+        if reading.layer is not None:
+            size[rows] = values[:, 0]
+            host = values[:, 1] < len(HOST_PLACES)
+            reading.layer[rows] = np.where(host, Layer.HOST_NAIVE_BEST_FIT, Layer.NAIVE_BEST_FIT)
+
+    def _add_requested(self, reading: BlockReading) -> None:
+        columns, layer = reading.columns, reading.layer
+        allocs, requested = columns["kind"] == Kind.ALLOC, None
+        for of, joined, said in (
+            (Layer.AUTO_GROWTH, self._requests, reading.requests),
+            (Layer.STREAM_SAFE, self._asked, reading.asked),
+        ):
+            if of != Layer.AUTO_GROWTH and layer is None and said is None:
                 continue
-            pool = pool or ThreadPoolExecutor(1, "memlens-read")
-            waiting.append((block, pool.submit(work, block)))
-            if len(waiting) > _MOST_WAITING:
-                yield finished()
-        while waiting:
-            yield finished()
-    finally:
-        if pool is not None:
-            pool.shutdown(wait=True, cancel_futures=True)
+            mine = allocs & (of == Layer.AUTO_GROWTH if layer is None else layer == of)
+            rows, values = joined.join(said, reading.thread, mine)
+            if of == Layer.AUTO_GROWTH:  # a request names the size that its block will have
+                fits = values[:, 1] == columns["size"][rows]
+                rows, values = rows[fits], values[fits]
+            if len(rows):
+                requested = np.full(len(allocs), -1, np.int64) if requested is None else requested
+                requested[rows] = values[:, 0]
+        if requested is not None:
+            columns["requested"] = requested
+
+    def _add_owners(self, reading: BlockReading) -> None:
+        contexts = reading.contexts
+        if contexts is not None:
+            thread = np.where(contexts.thread == NO_HEADER, self._last_thread, contexts.thread)
+            numbers = np.array([self._names.setdefault(name, len(self._names)) for name in reading.names], np.int64)
+            contexts = Said(contexts.before, thread, numbers[contexts.values])
+        rows, values = self._owners.join(contexts, reading.thread)
+        if len(rows):
+            owner = np.full(len(reading.thread), -1, np.int32)
+            owner[rows] = values[:, 0]
+            reading.columns["owner"] = owner
+        if reading.last_thread != NO_HEADER:
+            self._last_thread = reading.last_thread
+
+    def finish(self, cut_short: str) -> EventLog:
+        """The log of all blocks taken: the events of the layers that are believed.
+
+        Raises:
+            InputError: The input is cut short, and was to be read whole.
+            NoEventsError: There was no event.
+        """
+        builder = self._builder
+        layer, owner, requested = builder.drop("layer"), builder.drop("owner"), builder.drop("requested")
+        if layer is not None:
+            np.maximum(layer, Layer.AUTO_GROWTH, out=layer)  # blocks without another layer had no such column
+        chosen = self._layers.finish(layer, builder.column("kind"), builder.column("size"))
+        rows = None if chosen.rows is None or chosen.rows.all() else chosen.rows
+        if rows is not None:
+            owner, requested = (None if column is None else column[rows] for column in (owner, requested))
+        names: tuple[str, ...] = ()
+        if owner is not None:
+            owner, names = _by_name(owner, self._names)
+        if requested is not None and (requested < 0).all():
+            requested = None
+        log = builder.finish(
+            cut_short=cut_short,
+            facts=self._facts(chosen),
+            columns={"owner": owner, "owner_names": names, "requested": requested},
+            rows=rows,
+            nothing=self._nothing,
+        )
+        streams = self._stream(log, chosen)
+        log = log if streams is None else replace(log, stream=streams)
+        if chosen.blocks in SIZELESS:
+            size_frees(log)
+        return log
+
+    def _nothing(self, facts: Facts) -> NoEventsError:
+        from memlens.trust import no_events_error
+
+        return no_events_error(self._source.name, facts, None if self._layer is None else self._layer.label)
+
+    def _facts(self, chosen: Chosen) -> dict[str, Any]:
+        builder = self._builder
+        layer = chosen.blocks if chosen.blocks is not None else chosen.chunks
+        samples = sorted((*builder.samples, *chosen.samples), key=lambda sample: sample.offset)
+        if chosen.blocks != Layer.STREAM_SAFE:
+            builder.hints.pop("deferred_frees", None)
+        names = ("offset", "device", "reserved", "change", "current", "peak")
+        return {
+            "malformed": builder.malformed + chosen.malformed,
+            "malformed_samples": tuple(samples[:SAMPLES]),
+            "threads": tuple(sorted(chosen.threads)),
+            "unstamped": chosen.unstamped,
+            "layer": (Layer.AUTO_GROWTH if layer is None else layer).label,
+            "chunk_layer": "" if chosen.chunks is None else chosen.chunks.label,
+            "addresses": chosen.blocks not in WITHOUT_ADDRESSES,
+            "other_layers": chosen.passed_over,
+            "ooms": tuple(self._ooms),
+            "figures": tuple(self._figures),
+            "stat_lines": StatLines(*(np.concatenate([getattr(part, name) for part in self._stats]) for name in names))
+            if self._stats
+            else None,
+        }
+
+    def _stream(self, log: EventLog, chosen: Chosen) -> NDArray[np.int64] | None:
+        if not self._streams:
+            return None
+        streams = Streams(*map(np.concatenate, zip(*self._streams, strict=True)))
+        if chosen.blocks == Layer.AUTO_GROWTH and streams.of_driver.any():
+            # Of the layers that are passed over only those lines count that stand between these blocks' own.
+            streams = streams.where(~streams.of_driver)
+        return join_streams(log, streams.at, streams.addr, streams.stream)
 
 
-def _read_block(
-    block: Block,
-    headers: HeaderReader,
-    matchers: Sequence[Matcher],
-    marks: Sequence[Matcher],
-    wanted: Collection[str],
-    layer: Layer | None,
-) -> BlockReading:
-    marked = marked_lines(block.text, block.begin, marks) if marks else None
-    decoded = decode(
-        block.data,
-        block.begin,
-        block.end,
-        block.offset,
-        headers,
-        times="time_us" in wanted,
-        marked=marked,
-        layer=layer,
-    )
-    line = None
-    if "line" in wanted:
-        line = np.flatnonzero(block.text == 0x0A).searchsorted(decoded.offset - block.offset)
-    threads = distinct(decoded.thread)
-    numbers = thread_numbers(decoded.thread, threads)
-    unstamped = int(np.count_nonzero(decoded.thread < 0)) if -1 in threads else 0
-    if "thread" not in wanted:  # what is not wanted need not come back from a worker
-        decoded = replace(decoded, thread=decoded.thread[:0])
-    return BlockReading(
-        offset=block.offset,
-        size=block.end - block.begin,
-        lines=decoded.line_ends,
-        decoded=decoded,
-        messages=_numbered(block, {at: _text_at(block, at) for at in decoded.message_lines.tolist()}),
-        samples=_numbered(block, {at: _text_at(block, at) for at in decoded.first_malformed(_SAMPLES)}),
-        threads=tuple(threads),
-        thread_numbers=numbers,
-        unstamped=unstamped,
-        anchors=tuple(anchors_in_block(matcher, block.text, block.offset, 0) for matcher in matchers),
-        line=line,
-        ends_mid_line=block.data[block.end - 1] != 0x0A,
-        cut=block.cut,
-        hints={name: count_lines(block.data[block.begin : at]) for name, at in _hints(block, decoded)},
-    )
-
-
-def _hints(block: Block, decoded: Decoded) -> Iterator[tuple[str, int]]:
-    """Things worth knowing that were seen in a block, with a position in their first line."""
-    deferred = None if decoded.layers is None else decoded.layers.deferred
-    for name, offset in (
-        ("prealloc", decoded.prealloc),
-        ("no_pointers", decoded.no_pointers),
-        ("deferred_frees", deferred),
-    ):
-        if offset is not None:
-            yield name, offset - block.offset + block.begin
-    if block.offset == 0 and (nul := block.text[: 1 << 16] == 0).any():
-        yield "binary", block.begin + int(nul.argmax())
-    if block.cut:
-        yield "long_line", block.begin
-
-
-def _numbered(block: Block, texts: Mapping[int, bytes]) -> tuple[Text, ...]:
-    """Lines of a block, by rising byte offset, with their numbers."""
-    if not texts:
-        return ()
-    starts = np.array(list(texts), np.int64) - block.offset
-    numbers = lines_before(block.text, starts).tolist()
-    return tuple(Text(offset, number, text) for number, (offset, text) in zip(numbers, texts.items(), strict=True))
-
-
-def _text_at(block: Block, offset: int) -> bytes:
-    begin = offset - block.offset + block.begin
-    return block.data[begin : min(begin + _LONGEST_TEXT, block.end)].tobytes().partition(b"\n")[0].rstrip(b"\r")
+def _by_name(owner: NDArray[np.int32], names: dict[str, int]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:
+    """The owners numbered in the order of the alphabet, without those that own nothing."""
+    used = np.zeros(len(names) + 1, np.bool_)
+    used[owner] = True
+    kept = sorted(name for name, number in names.items() if used[number])
+    if not kept:
+        return None, ()
+    numbering = np.full(len(used), -1, np.int32)
+    numbering[[names[name] for name in kept]] = np.arange(len(kept))
+    return numbering[owner], tuple(kept)

@@ -1,7 +1,7 @@
-"""The plain way to read a block: regular expressions, line by line.
+"""The reference implementation of reading a log of Paddle: regular expressions, line by line, and dictionaries.
 
 This is what the formats of :mod:`memlens.inputs.paddle.events` and :mod:`memlens.inputs.paddle.other_events` mean, written for reading and not
-for speed.  The vectorised decoder (:mod:`memlens.inputs.paddle.decode`) must give the same, and property tests hold it to that.
+for speed.  The reader must give the same, and property tests hold it to that.
 """
 
 from __future__ import annotations
@@ -11,22 +11,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from memlens.facts import Kind
 from memlens.inputs.paddle import context
 from memlens.inputs.paddle import events as paddle
 from memlens.inputs.paddle import other_events as paddle_layers
-from memlens.inputs.paddle.layers import Layer
-from memlens.inputs.paddle.stat_lines import STAT_LINE
+from memlens.inputs.paddle.layers import SIZELESS, Layer, choose
+from memlens.inputs.paddle.other_events import STAT_LINE
 from memlens.inputs.paddle.times import microseconds
 
 if TYPE_CHECKING:
     from memlens.scanner.formats import LineFormat
     from memlens.windows.patterns import Pattern
 
-__all__ = ["ANSI", "PlainBlock", "PlainEvent", "header_before", "read_plain"]
+__all__ = ["PlainBlock", "PlainEvent", "choose_plain", "read_plain"]
 
 ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _HEADER_BEFORE = re.compile(paddle.HEADER.regex.encode() + rb"\Z")
+#: Text that looks like an event: it counts as malformed unless a format matches right there, or it is a line of another allocator that
+#: begins like one.
+LOOK_ALIKE = re.compile(
+    rb"(?P<word>(?:Alloc|Free) [0-9])|(?P<tail> bytes, ptr = 0x)|(?P<chunk>Not found and reallocate |Free chunk with size )"
+)
+TRAP = re.compile(rb"(?:Alloc|Free) [0-9]{1,15} bytes(?: a| o|\.)")
+LOOK_ALIKE_OTHERS = re.compile(
+    rb"(?P<stream_safe>Allocate [0-9]{1,16} bytes at address |Try free allocation )"
+    rb"|(?P<naive_best_fit>  pointer=|Free pointer=)"
+)
 
 
 @dataclass(frozen=True)
@@ -107,7 +119,7 @@ def _contexts(line: bytes, owners: Sequence[Pattern], state: _State) -> list[tup
     ]
 
 
-_OF_LAYERS = (*(form for form in paddle_layers.FORMATS if form is not paddle_layers.STREAM_DEFERRED), STAT_LINE)
+_OF_LAYERS = (*(form for form in paddle_layers.FORMATS if form is not paddle_layers.STREAM_DEFERRED),)
 
 
 def _read_line(
@@ -122,7 +134,7 @@ def _read_line(
     for at, form, match in sorted(matches, key=lambda item: item[0]):
         header = header_before(line[:at])
         thread = int(header["thread"]) if header else -1
-        time_us = microseconds(header["date"], header["time"]) if header else -1
+        time_us = microseconds((header["year"] or b"") + header["date"], header["time"]) if header else -1
         here = PlainEvent(Kind.ALLOC, 0, 0, start, start + at, thread, time_us)
         event = _event(form, match, here, state) if form in _OF_LAYERS else _auto_growth_event(form, match, here, state)
         doubtful |= event is None and form.layer == "auto_growth" and form is not paddle.REQUEST
@@ -134,12 +146,12 @@ def _read_line(
             state.owners[of] = name
         found.events.append(replace(event, owner=state.owners.get(thread)))
     state.owners.update((of, name) for _, of, name in named)
-    for alike in paddle.LOOK_ALIKE.finditer(line):
+    for alike in LOOK_ALIKE.finditer(line):
         inside = any(lo <= alike.start() < hi for lo, hi in spans)
-        doubtful |= not inside and not (alike["word"] and paddle.TRAP.match(line, alike.start()))
+        doubtful |= not inside and not (alike["word"] and TRAP.match(line, alike.start()))
     if doubtful:
         found.malformed.append(start)
-    for alike in paddle_layers.LOOK_ALIKE.finditer(line) if layers else ():
+    for alike in LOOK_ALIKE_OTHERS.finditer(line) if layers else ():
         if not any(lo <= alike.start() < hi for lo, hi in spans):
             found.malformed_of.append((start, Layer[(alike.lastgroup or "").upper()]))
 
@@ -193,3 +205,36 @@ def _event(form: LineFormat, match: re.Match[bytes], here: PlainEvent, state: _S
             stream=int(groups.get("stream") or b"-1", 16),
         )
     return None
+
+
+def choose_plain(text: bytes, wanted: Layer | None) -> tuple[list[PlainEvent], int]:
+    """The events of the layers that are believed, with the sizes and streams that other lines give; and the lines that cannot be read."""
+    plain = read_plain(text, layers=True)
+    counts = np.zeros((len(Layer), 2), np.int64)
+    for event in plain.events:
+        counts[event.layer, int(event.kind > Kind.FREE)] += 1
+    blocks, chunks = choose(counts, wanted)
+    live: dict[int, tuple[int, int]] = {}
+    found: list[PlainEvent] = []
+    newest: dict[int, int | None] = {}
+    malformed = len(plain.malformed)
+    for event in plain.events:
+        mine = event.layer == (blocks if event.kind <= Kind.FREE else chunks)
+        malformed += mine and event.size < 0
+        if mine and event.size >= 0:
+            found.append(replace(event, stream=-1))
+            if event.kind == Kind.ALLOC:
+                newest[event.addr] = len(found) - 1
+                live[event.addr] = event.size, len(found) - 1
+        # The stream of the newest ALLOC of the address, where no other event of it stands between.
+        told = event.kind == Kind.ALLOC and event.stream >= 0
+        told &= blocks != Layer.AUTO_GROWTH or event.layer == Layer.STREAM_SAFE
+        if told and (at := newest.get(event.addr)) is not None:
+            found[at] = replace(found[at], stream=event.stream)
+        if mine and event.kind == Kind.FREE:
+            newest[event.addr] = None
+            size, alloc = live.pop(event.addr, (0, -1))
+            size = size if blocks in SIZELESS else event.size
+            found[-1] = replace(found[-1], size=size, stream=found[alloc].stream if alloc >= 0 else -1)
+    family = "" if blocks is None else blocks.family
+    return found, malformed + len({line for line, layer in plain.malformed_of if layer.label == family})

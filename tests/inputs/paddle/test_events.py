@@ -1,45 +1,48 @@
-"""The vectorised decoder gives what the regular expressions give, on valid, broken and interleaved lines."""
+"""The reader gives what the regular expressions give, on valid, broken and interleaved lines, wherever blocks are cut."""
 
 from __future__ import annotations
 
+import io
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from texts import decode_text, mutate
+from in_threads import in_small_blocks
+from plain_paddle import read_plain
+from texts import mutate
 
 from memlens.events import Kind
-from memlens.inputs.paddle.decode import Decoded
-from memlens.inputs.paddle.headers import HeaderReader
-from memlens.inputs.paddle.plain import read_plain
-from memlens.inputs.paddle.times import microseconds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from memlens.inputs.paddle.events import FORMATS, LOOK_ALIKES, PREALLOC
+from memlens.inputs.paddle.reader import read
+from memlens.inputs.paddle.times import column_of_times, microseconds
+from memlens.scanner.formats import LineFormat
 
 HEADER = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "
 
 
-def rows_of(decoded: Decoded) -> list[tuple[int, ...]]:
-    requested = np.full(len(decoded.kind), -1, np.int64)
-    requested[decoded.requests.rows] = decoded.requests.requested
-    assert decoded.time_us is not None
-    columns = (decoded.kind, decoded.size, decoded.addr, decoded.offset, decoded.thread, decoded.time_us, requested)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+#: An event in front, so that there is a log.
+FIRST = b"Alloc 7 bytes, ptr = 0x7\n"
 
 
-def plain_rows(text: bytes) -> list[tuple[int, ...]]:
-    return [(e.kind, e.size, e.addr, e.line_start, e.thread, e.time_us, e.requested) for e in read_plain(text).events]
-
-
-def assert_same(text: bytes, headers: HeaderReader | None = None) -> None:
-    decoded = decode_text(text, headers)
-    assert rows_of(decoded) == plain_rows(text)
-    assert decoded.malformed.tolist() == read_plain(text).malformed
+def assert_same(text: bytes, size: int = 1 << 20, threads: int = 1) -> None:
+    text = FIRST + text
+    with in_small_blocks(size, threads):
+        log = read(io.BytesIO(text), columns=("thread", "time_us"), layer="auto_growth")
+    assert log.thread is not None
+    assert log.time_us is not None
+    requested = np.full(len(log), -1) if log.requested is None else log.requested
+    columns = (log.kind, log.size, log.addr, log.offset, log.thread, log.time_us, requested)
+    plain = read_plain(text)
+    assert list(zip(*(column.tolist() for column in columns), strict=True)) == [
+        (e.kind, e.size, e.addr, e.line_start, e.thread, e.time_us, e.requested) for e in plain.events
+    ]
+    assert log.facts.malformed == len(plain.malformed)
+    assert [sample.offset for sample in log.facts.malformed_samples] == plain.malformed[:5]
+    assert log.facts.threads == tuple(sorted({event.thread for event in plain.events} - {-1}))
+    assert log.facts.unstamped == sum(event.thread == -1 for event in plain.events)
 
 
 threads = st.sampled_from(["13292", " 7128", "   42", "    7", "2778380", "2569728960", "123456789012345"])
@@ -90,31 +93,34 @@ pieces = st.one_of(
 texts = st.lists(pieces, max_size=25).map(lambda parts: "".join(parts).encode("latin-1"))
 
 
-@given(texts)
+#: Bytes of a block, and threads.
+sizes_of_blocks = st.sampled_from([(150, 1), (400, 3), (1 << 20, 1)])
+
+
+@given(texts, sizes_of_blocks)
 @settings(max_examples=400, deadline=None)
-@example(b"")
-@example(b"Alloc 256 bytes, ptr = 0x7f01")
-@example(b"Alloc 256 bytes, ptr = 0x7f01Free 256 bytes, ptr = 0x7f01Alloc 1 bytes, ptr = 0x2\n")
-@example(HEADER.encode() + b"Alloc Alloc 256 bytes, ptr = 0x7f01\n")
-def test_decoder_gives_what_the_regular_expressions_give(text: bytes) -> None:
-    assert_same(text)
+@example(b"", (1 << 20, 1))
+@example(b"Alloc 256 bytes, ptr = 0x7f01", (1 << 20, 1))
+@example(
+    b"Alloc 256 bytes, ptr = 0x7f01Free 256 bytes, ptr = 0x7f01Alloc 1 bytes, ptr = 0x2\n",
+    (1 << 20, 1),
+)
+@example(HEADER.encode() + b"Alloc Alloc 256 bytes, ptr = 0x7f01\n", (1 << 20, 1))
+def test_the_reader_gives_what_the_regular_expressions_give(text: bytes, how: tuple[int, int]) -> None:
+    assert_same(text, *how)
 
 
 @given(
     st.lists(
-        st.lists(
-            st.tuples(st.sampled_from([11, 22, 33333]), st.sampled_from("rraf"), st.sampled_from([64, 200, 256])),
-            max_size=12,
-        ),
-        max_size=5,
-    )
+        st.tuples(st.sampled_from([11, 22, 33333]), st.sampled_from("rraf"), st.sampled_from([64, 200, 256])),
+        max_size=60,
+    ),
+    sizes_of_blocks,
 )
 @settings(deadline=None)
 def test_requests_join_the_next_alloc_of_their_thread_within_and_across_blocks(
-    blocks: list[list[tuple[int, str, int]]],
+    said: list[tuple[int, str, int]], how: tuple[int, int]
 ) -> None:
-    from memlens.inputs.paddle.requests import PendingRequests
-
     def line(thread: int, what: str, size: int) -> str:
         header = f"I1120 10:22:32.856307 {thread:5d} auto_growth_best_fit_allocator.cc:1] "
         message = {
@@ -124,17 +130,7 @@ def test_requests_join_the_next_alloc_of_their_thread_within_and_across_blocks(
         }
         return header + message[what] + "\n"
 
-    texts = ["".join(line(*item) for item in block).encode() for block in blocks]
-    pending, reader, found = PendingRequests(), HeaderReader(), []
-    for text in texts:
-        decoded = decode_text(text, reader)
-        requested = [-1] * len(decoded.kind)
-        for row, value in zip(decoded.requests.rows.tolist(), decoded.requests.requested.tolist(), strict=True):
-            requested[row] = value
-        for row, value in pending.settle(decoded.requests):
-            requested[row] = value
-        found += requested
-    assert found == [event.requested for event in read_plain(b"".join(texts)).events]
+    assert_same("".join(line(*item) for item in said).encode(), *how)
 
 
 def test_requests_join_with_hundreds_of_threads_as_with_few() -> None:
@@ -148,26 +144,6 @@ def test_requests_join_with_hundreds_of_threads_as_with_few() -> None:
             )
     assert_same("\n".join(lines).encode())
     assert any(event.requested >= 0 for event in read_plain("\n".join(lines).encode()).events)
-
-
-def test_a_reader_that_learned_one_header_shape_still_reads_the_others() -> None:
-    reader = HeaderReader()
-    for file in ("a.cc:1", "b.cc:22", "c.cc:333"):
-        line = f"I1120 10:22:32.856307 13292 {file}] Alloc 256 bytes, ptr = 0x7f01\n".encode()
-        assert_same(line * 3, reader)
-    assert_same(
-        b"".join(
-            f"I1120 10:22:32.856307 {t} {f}] Free 1 bytes, ptr = 0x1\n".encode()
-            for t in ("    7", "1234567")
-            for f in ("a.cc:1", "c.cc:333")
-        ),
-        reader,
-    )
-
-
-def test_more_header_shapes_than_are_kept_are_read_all_the_same() -> None:
-    text = "".join(f"I1120 10:22:32.856307 13292 f{n}.cc:1] Alloc 256 bytes, ptr = 0x7f01\n" for n in range(100))
-    assert_same(text.encode() * 2)
 
 
 REAL = (
@@ -187,17 +163,7 @@ def test_real_logs_and_mutations_of_them_are_read_as_the_regular_expressions_rea
     for _ in range(6):
         at = chance.randrange(max(len(text) - 60_000, 1))
         assert_same(text[at : at + 60_000])
-        assert_same(mutate(text[at : at + 60_000], chance))
-
-
-def test_positions_count_from_the_offset_of_the_block() -> None:
-    decoded = decode_text(b"noise\nAlloc 256 bytes, ptr = 0x7f01\nAlloc 25\n", offset=1000)
-    assert decoded.offset.tolist() == [1006]
-    assert decoded.malformed.tolist() == [1006 + len("Alloc 256 bytes, ptr = 0x7f01\n")]
-
-
-def kinds(decoded: Decoded) -> Iterable[Kind]:
-    return [Kind(k) for k in decoded.kind.tolist()]
+        assert_same(mutate(text[at : at + 60_000], chance), 4096, 2)
 
 
 def test_chunk_lines_and_block_lines_come_in_the_order_of_the_file() -> None:
@@ -207,7 +173,13 @@ Free 512 bytes, ptr = 0x7f00
 Free chunk with size 512
 Alloc 1 bytes, ptr = 0x1
 """
-    assert kinds(decode_text(text)) == [Kind.RESERVE, Kind.ALLOC, Kind.FREE, Kind.RELEASE, Kind.ALLOC]
+    kinds = [Kind(kind) for kind in read(io.BytesIO(text)).kind.tolist()]
+    assert kinds == [Kind.RESERVE, Kind.ALLOC, Kind.FREE, Kind.RELEASE, Kind.ALLOC]
+
+
+@pytest.mark.parametrize("form", [*FORMATS, *LOOK_ALIKES, PREALLOC], ids=lambda form: form.name)
+def test_formats_are_sound_by_their_samples_and_traps(form: LineFormat) -> None:
+    assert form.problems() == []
 
 
 def test_a_stamp_without_a_year_counts_from_new_year_and_one_with_a_year_from_1970() -> None:
@@ -215,3 +187,12 @@ def test_a_stamp_without_a_year_counts_from_new_year_and_one_with_a_year_from_19
     assert microseconds(b"0102", b"00:00:01.000002") == day + 1_000_002
     assert microseconds(b"19700102", b"00:00:01.000002") == day + 1_000_002
     assert microseconds(b"1301", b"00:00:01.000002") == -1
+
+
+@given(st.sampled_from([-1, 0, 1969, 1970, 2000, 2024, 9999]), st.integers(0, 9999), st.integers(0, 10**12 - 1))
+def test_a_column_of_times_is_that_of_the_stamps(year: int, date: int, clock: int) -> None:
+    stamp = f"{clock:012d}"
+    time = f"{stamp[:2]}:{stamp[2:4]}:{stamp[4:6]}.{stamp[6:]}"
+    one = microseconds(f"{f'{year:04d}' if year >= 0 else ''}{date:04d}".encode(), time.encode())
+    column = column_of_times(*(np.array([number, -1]) for number in (year, date, clock)))
+    assert column.tolist() == [one, -1]

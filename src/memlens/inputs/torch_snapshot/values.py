@@ -1,13 +1,17 @@
-"""What users write into a memory snapshot, as short texts: metadata, which are a text or a dict, and the names of annotations."""
+"""Values of a memory snapshot: which of them can be counts and pools, and what users write into it as short texts."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeGuard, TypeVar
 
-__all__ = ["LONGEST_TEXT", "Numbering", "as_text", "stage_and_name"]
+__all__ = ["ADDRESSES", "LONGEST_TEXT", "MOST_BYTES", "Numbering", "as_pool", "as_text", "is_count", "stage_and_name"]
 
-#: Characters of such a text, at most.
+#: Larger sizes are no sizes of GPU memory (128 TiB).
+MOST_BYTES = 1 << 47
+#: One more than the last address.
+ADDRESSES = 1 << 64
+#: Characters of a text of the user's, at most.
 LONGEST_TEXT = 200
 _STAGES = ("START", "END")
 
@@ -31,6 +35,18 @@ class Numbering(Generic[Value]):
         if number == len(self.values):
             self.values.append(value)
         return number
+
+
+def is_count(value: Any, below: int) -> TypeGuard[int]:
+    """Whether a value is a whole number, not negative and below a bound."""
+    return type(value) is int and 0 <= value < below
+
+
+def as_pool(value: Any) -> tuple[int, int] | None:
+    """A pair of numbers, as torch names a pool; ``None`` for anything else."""
+    if type(value) is tuple and len(value) == 2 and all(type(part) is int for part in value):
+        return value
+    return None
 
 
 def as_text(value: Any, room: int = LONGEST_TEXT) -> str:

@@ -1,0 +1,217 @@
+"""Puts together what the parts of one input gave, in order, into an event log: one builder for every input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from memlens.errors import InputError, MemlensError
+from memlens.events import EventLog
+from memlens.facts import Facts, LineSample
+from memlens.inputs.growing import GrowingColumn
+from memlens.windows.patterns import Anchor
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    from memlens.inputs.input_format import Request
+    from memlens.source import Source
+
+__all__ = ["SAMPLES", "Builder", "Part", "Text"]
+
+#: Malformed lines that are kept as examples.
+SAMPLES = 5
+_SHOWN = 200
+#: Sums of sizes stay in 63 bits below this many bytes.
+_MOST_BYTES = float(1 << 62)
+
+
+class Text(NamedTuple):
+    """One line: its byte offset in the input, its number counted from 0 at the first line of its block, its first characters."""
+
+    offset: int
+    line: int
+    text: bytes
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one block of text gave, or one stretch of entries.  Lines count from 0 at the block's first line.
+
+    Attributes:
+        columns: Columns of :class:`~memlens.events.EventLog`, one entry an event; others that the reader asks back are kept as well.
+        offset: Byte offset of the block in the uncompressed input.
+        size: Its bytes.
+        lines: Its line ends.
+        ends_mid_line: Its last line has no line end.
+        cut: It ends in the middle of a line that is too long to keep whole.
+        line: The line of each event, int64, where lines cannot be numbered later.
+        malformed: Lines that look like an event and do not parse.
+        samples: The first of them.
+        anchors: For each pattern asked for ``(offsets, lines, names)``; empty where the input has no lines.
+        hints: Other things seen, by name, with the first line.
+    """
+
+    columns: Mapping[str, NDArray[Any]]
+    offset: int = 0
+    size: int = 0
+    lines: int = 0
+    ends_mid_line: bool = False
+    cut: bool = False
+    line: NDArray[np.int64] | None = None
+    malformed: int = 0
+    samples: Sequence[Text] = ()
+    anchors: Sequence[tuple[Sequence[int], Sequence[int], Sequence[str]]] = ()
+    hints: Mapping[str, int] = field(default_factory=dict)
+
+
+class Builder:
+    """Takes parts in file order and makes the log of them.
+
+    Args:
+        source: The input; where it has lines that can be looked up, its line index is filled here.
+        request: What was asked for: the patterns of the anchors, and whether an input that is cut short is an error.
+        columns: The columns and their types.  A column that comes with a later part is filled with -1 up to there, and so is one that a
+            part leaves out.
+        size: Bytes of the uncompressed input where they are known, else 0.
+
+    Attributes:
+        events: Events taken so far.
+        lines: Line ends so far: the 0-based number of the next part's first line.
+        malformed: Malformed lines so far.
+        samples: The first of them.
+        hints: What was seen, by name, with the 1-based number of the first line.
+    """
+
+    def __init__(self, source: Source, request: Request, columns: Mapping[str, DTypeLike], *, size: int = 0) -> None:
+        self._source, self._request, self._size = source, request, size
+        self._columns = {name: GrowingColumn(dtype) for name, dtype in columns.items()}
+        self._anchors: list[tuple[list[int], list[int], list[str]]] = [([], [], []) for _ in request.patterns]
+        self._index: list[tuple[int, int]] = []
+        self._bytes, self._total, self._mid_line = 0, 0.0, False
+        self.events = self.lines = self.malformed = 0
+        self.samples: list[LineSample] = []
+        self.hints: dict[str, int] = {}
+
+    def add(self, part: Part) -> None:
+        """Take the next part; its arrays are copied.
+
+        Raises:
+            InputError: The sizes add up to more than 64-bit sums can hold.
+        """
+        first, events = self.lines + 1, len(part.columns["kind"])
+        done = (part.offset + part.size) / self._size if self._size else 0.0
+        columns = part.columns if part.line is None else {**part.columns, "line": part.line + first}
+        for name in columns.keys() - self._columns.keys():
+            self._columns[name] = GrowingColumn(columns[name].dtype)
+            self._columns[name].fill(-1, self.events, done)
+        for name, column in self._columns.items():
+            if name in columns:
+                column.append(columns[name], done)
+            else:
+                column.fill(-1, events, done)
+        self.events += events
+        if part.size:
+            self._index.append((part.offset, self.lines))
+            self._bytes = part.offset + part.size
+            self._mid_line = part.ends_mid_line and not part.cut
+        self.lines += part.lines
+        self._check_sums(float(part.columns["size"].sum(dtype=np.float64)), f" by line {self.lines:,}")
+        self.malformed += part.malformed
+        self.samples += [self.sample(text, first) for text in part.samples[: SAMPLES - len(self.samples)]]
+        for column_of, found in zip(self._anchors, part.anchors, strict=False):
+            column_of[0].extend(found[0])
+            column_of[1].extend(line + first for line in found[1])
+            column_of[2].extend(found[2])
+        for hint, line in part.hints.items():
+            self.hints.setdefault(hint, first + line)
+
+    @staticmethod
+    def sample(text: Text, first: int) -> LineSample:
+        """An example, given the 1-based number of the first line of its part."""
+        return LineSample(text.offset, first + text.line, text.text[:_SHOWN].decode("utf-8", "replace"))
+
+    def column(self, name: str) -> NDArray[Any]:
+        """All entries of a column so far, to be read or changed in place."""
+        return self._columns[name].entries()
+
+    def drop(self, name: str) -> NDArray[Any] | None:
+        """The same for a column that is no part of the log; ``None`` where no part had it."""
+        return self._columns.pop(name).entries() if name in self._columns else None
+
+    def finish(
+        self,
+        *,
+        cut_short: str = "",
+        facts: Mapping[str, Any] | None = None,
+        columns: Mapping[str, Any] | None = None,
+        rows: NDArray[np.bool_] | None = None,
+        keep: bool = False,
+        nothing: Callable[[Facts], MemlensError] | None = None,
+    ) -> EventLog:
+        """The log of all parts.
+
+        Args:
+            cut_short: Why the input ended early, or ``""``.
+            facts: What else was seen; takes the place of what the builder knows.
+            columns: Whole columns and other fields of the log, instead of those of the parts or beside them.
+            rows: Which events are in the log; ``None`` for all.
+            keep: Keep the columns for another log, of other rows.
+            nothing: Makes the error for an input without an event; by itself it says how Paddle's log is switched on.
+
+        Raises:
+            InputError: It is cut short, and was to be read whole; or the sizes add up to more than 64-bit sums can hold.
+            NoEventsError: There is no event.
+        """
+        if cut_short and self._request.strict:
+            raise InputError(f"{self._source.name}: {cut_short}", "Leave out --strict to analyze what can be read.")
+        seen = Facts(
+            **{
+                "bytes": self._bytes,
+                "lines": self.lines + self._mid_line,
+                "malformed": self.malformed,
+                "malformed_samples": tuple(self.samples),
+                "ends_mid_line": self._mid_line,
+                "cut_short": cut_short,
+                "hints": self.hints,
+                **(facts or {}),
+            }
+        )
+        whole = dict(columns or {})
+        if "size" in whole:
+            self._check_sums(float(whole["size"].sum(dtype=np.float64)), "")
+        for name in [name for name in self._columns if name not in whole]:  # one by one: what is not chosen is let go
+            column = self._columns[name].entries() if keep else self._columns.pop(name).entries()
+            whole[name] = column if rows is None else column[rows]
+            del column
+        if not len(whole["kind"]):
+            if nothing is None:
+                from memlens.trust import no_events_error
+
+                raise no_events_error(self._source.name, seen)
+            raise nothing(seen)
+        if self._index:
+            index = np.array(self._index, np.int64)
+            self._source.index(index[:, 0], index[:, 1])  # type: ignore[attr-defined]
+        return EventLog(
+            **whole,
+            source=self._source,
+            facts=seen,
+            anchors=tuple(
+                Anchor(pattern, tuple(offsets), tuple(numbers), tuple(names))
+                for pattern, (offsets, numbers, names) in zip(self._request.patterns, self._anchors, strict=True)
+            )
+            if self._index
+            else (),
+        )
+
+    def _check_sums(self, size: float, place: str) -> None:
+        self._total += size
+        if self._total > _MOST_BYTES:
+            raise InputError(
+                f"{self._source.name}: the sizes add up to more than 4 EiB{place}",
+                "No run allocates that much: the log is damaged.",
+            )

@@ -1,0 +1,393 @@
+"""What stands in one block of a log: the rows of the scanner made into columns, as far as one block tells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from memlens.facts import Kind, StatLines
+from memlens.inputs.builder import SAMPLES, Part, Text
+from memlens.inputs.paddle import events as paddle
+from memlens.inputs.paddle import messages
+from memlens.inputs.paddle import other_events as others
+from memlens.inputs.paddle.context import read_names
+from memlens.inputs.paddle.joins import Said
+from memlens.inputs.paddle.layers import Layer
+from memlens.inputs.paddle.lines import ALIKE, ALIKE_OTHERS, CONTEXTS, EVENTS, number_of, scanner
+from memlens.inputs.paddle.rows import BlockRows
+from memlens.inputs.paddle.times import column_of_times
+from memlens.scanner.lines import count_lines
+from memlens.windows.patterns import Matcher, anchors_in_block
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.inputs.blocks import Block
+    from memlens.scanner.formats import LineFormat
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["NO_HEADER", "BlockReader", "BlockReading", "Streams"]
+
+#: No header stands before that place in its block; one in an earlier block may be the nearest.
+NO_HEADER = -2
+#: As many lines of the wordings that every operator prints are read in one block.
+_MOST_FREQUENT = 256
+_POSITION = (1 << 40) - 1
+
+_LAYERS = np.array([event.layer for event in EVENTS], np.int8)
+_KINDS = np.array([event.kind for event in EVENTS], np.int8)
+_OF_AUTO_GROWTH = tuple(np.flatnonzero(_LAYERS == Layer.AUTO_GROWTH).tolist())
+_BLOCK, _CHUNK_NEW, _STREAM_ALLOC = map(number_of, (paddle.BLOCK, paddle.CHUNK_NEW, others.STREAM_ALLOC))
+_POINTER, _NAIVE_FREE, _STAT = map(number_of, (others.NAIVE_POINTER, others.NAIVE_FREE, others.STAT_LINE))
+_RARE = tuple(map(number_of, others.RARE))
+
+
+class Streams(NamedTuple):
+    """ALLOC lines that name a stream: byte offset of their text, the block's address (uint64), the stream, and whether CUDA's driver wrote it."""
+
+    at: Ints
+    addr: NDArray[np.uint64]
+    stream: Ints
+    of_driver: NDArray[np.bool_]
+
+    def where(self, chosen: NDArray[Any]) -> Streams:
+        """Some of them, or in another order."""
+        return Streams(*(column[chosen] for column in self))
+
+
+@dataclass(frozen=True)
+class BlockReading:
+    """What one block holds.
+
+    Attributes:
+        part: Its events, and what else the builder takes.
+        columns: The columns of the part; what other lines know of its events is filled in.
+        thread: The thread of each event, int64; -1 where a header is missing.
+        layer: Its layer, int8; ``None`` where all are of the auto-growth layer.
+        requests: Lines of the auto-growth layer that say what the next ALLOC is for: requested, aligned.
+        asked: The same of the stream-safe layer: requested.
+        sizes: What the next ALLOC of naive best fit is: its size, and whether it is of the host.
+        contexts: Context lines: the number of the owner's name; of thread :data:`NO_HEADER` where the block has no header before them.
+        names: The names of the owners.
+        last_thread: The thread of the last header, :data:`NO_HEADER` where there is none.
+        streams: The ALLOC lines that name a stream.
+        malformed: Lines that look like an event and cannot be read, of other layers than auto-growth: how many, and the first few.
+        messages: The lines that may hold a message of the framework.
+        stat_lines: The framework's running totals.
+        lines: Lines of each layer family.
+    """
+
+    part: Part
+    columns: dict[str, NDArray[Any]]
+    thread: Ints
+    layer: NDArray[np.int8] | None
+    requests: Said | None
+    asked: Said | None
+    sizes: Said | None
+    contexts: Said | None
+    names: tuple[str, ...]
+    last_thread: int
+    streams: Streams | None
+    malformed: Mapping[Layer, tuple[int, tuple[Text, ...]]]
+    messages: tuple[Text, ...]
+    stat_lines: StatLines | None
+    lines: Mapping[str, int]
+
+
+class BlockReader:
+    """Reads the blocks of one log; several threads may use it.
+
+    Args:
+        matchers: The anchors to look for.
+        marks: Lines that name an owner, beside those of :mod:`memlens.inputs.paddle.context`; where several match one line the first counts.
+        columns: The columns wanted: ``time_us``, ``line``.
+        layer: The layer that the user asks for.
+    """
+
+    def __init__(
+        self, matchers: Sequence[Matcher], marks: Sequence[Matcher], columns: Collection[str], layer: Layer | None
+    ) -> None:
+        self._matchers, self._marks, self._layer = matchers, marks, layer
+        self._times, self._lines = "time_us" in columns, "line" in columns
+        self._scanner = scanner(times=self._times)
+        # Once the auto-growth layer is there, or asked for, events of no other one are kept.
+        self._alone = layer == Layer.AUTO_GROWTH
+
+    def read(self, block: Block) -> BlockReading:
+        """Read one block."""
+        rows = BlockRows(block, self._scanner.scan(block.data, block.begin, block.end))
+        blocks = int(np.count_nonzero(rows.values(rows.of(_BLOCK), 0) <= paddle.MAX_SIZE))
+        self._alone |= self._layer is None and blocks > 0
+        alone = self._alone
+        rare = {} if alone else dict(_rare(rows))
+        found = _events(rows, _OF_AUTO_GROWTH if alone else range(len(EVENTS)), rare)
+        if not alone and self._layer is not None:
+            # An ALLOC of naive best fit does not say itself where its memory is.
+            family = [layer for layer in Layer if layer.family == self._layer.family]
+            found = found.where(np.isin(found.layer, family) | (found.kind >= Kind.RESERVE))
+        header = rows.take(rows.found.header, found.row)
+        columns: dict[str, NDArray[Any]] = {
+            "kind": found.kind,
+            "size": found.size,
+            "addr": found.addr,
+            "offset": rows.take(rows.found.line_start, found.row) + rows.to_input,
+        }
+        if self._times:
+            columns["time_us"] = column_of_times(header[:, 1], header[:, 2], header[:, 3])
+        contexts, names = self._contexts(rows, found)
+        malformed = rows.lines_of(np.concatenate((rows.of(*ALIKE), found.oversize)))
+        broken = {} if alone else _broken_others(rows)
+        last = self._scanner.last_header(block.data, block.begin, block.end)
+        part = Part(
+            columns,
+            offset=block.offset,
+            size=block.end - block.begin,
+            lines=rows.found.lines,
+            ends_mid_line=block.end > block.begin and bool(block.data[block.end - 1] != 0x0A),
+            cut=block.cut,
+            line=rows.take(rows.found.line, found.row) if self._lines else None,
+            malformed=len(malformed),
+            samples=rows.texts(malformed[:SAMPLES]),
+            anchors=tuple(anchors_in_block(matcher, block.text, block.offset, 0) for matcher in self._matchers),
+            hints=dict(_hints(rows)),
+        )
+        return BlockReading(
+            part,
+            columns,
+            thread=np.ascontiguousarray(header[:, 0]),
+            layer=found.layer if not alone and found.layer.any() else None,
+            requests=_said(rows, found, paddle.REQUEST),
+            asked=None if alone else _said(rows, found, others.STREAM_REQUEST),
+            sizes=None if alone else _said(rows, found, others.NAIVE_SIZE),
+            contexts=contexts,
+            names=names,
+            last_thread=NO_HEADER if last is None else int(last[0]),
+            streams=_streams(rows, rare),
+            malformed={layer: (len(lines), rows.texts(lines[:SAMPLES])) for layer, lines in broken.items()},
+            messages=_messages(rows),
+            stat_lines=_stat_lines(rows),
+            lines={"auto_growth": blocks, **_lines_of(rows, rare)},
+        )
+
+    def _contexts(self, rows: BlockRows, found: _Events) -> tuple[Said | None, tuple[str, ...]]:
+        """The context lines, and the names of owners that they give by number."""
+        at = rows.of(*CONTEXTS)
+        if not len(at) and not self._marks:
+            return None, ()
+        thread, events = rows.found.header[at, 0], found.row.searchsorted(at)
+        # Most name nobody: the next one of their thread comes before any event.
+        kept = np.ones(len(at), np.bool_)
+        kept[:-1] = (events[1:] != events[:-1]) | (thread[1:] != thread[:-1])
+        at, thread, events = at[kept], thread[kept], events[kept]
+        which, names = read_names(rows.block.data, rows.values(at, 0))
+        if self._marks:
+            ends, given = self._marked(rows.block)
+            starts = rows.found.start
+            numbers = {name: number for number, name in enumerate(dict.fromkeys((*names, *given)))}
+            # Of two at one place that of the user comes last, and counts.
+            order = np.concatenate((starts[at], ends)).argsort(kind="stable")
+            thread = np.concatenate((thread, self._threads_before(rows.block, ends)))[order]
+            events = np.concatenate((events, starts[found.row].searchsorted(ends)))[order]
+            which = np.concatenate((which, np.array([numbers[name] for name in given], np.int64)))[order]
+            names = tuple(numbers)
+        return Said(events, thread, which[:, None]) if len(which) else None, names
+
+    def _marked(self, block: Block) -> tuple[Ints, list[str]]:
+        """Where the lines end that the user's patterns name, and the names that they give."""
+        marked: dict[int, str] = {}
+        for matcher in reversed(self._marks):
+            marked.update((match.start, match.name) for match in matcher.find(block.text))
+        starts = np.array(sorted(marked), np.int64)
+        ends = np.append(np.flatnonzero(block.text == 0x0A), len(block.text))
+        return ends[ends.searchsorted(starts)] + block.begin, [marked[start] for start in starts.tolist()]
+
+    def _threads_before(self, block: Block, ends: Ints) -> Ints:
+        """The thread of the last header before each of some line ends."""
+        threads, begin, thread = [], block.begin, NO_HEADER
+        for end in ends.tolist():
+            header = self._scanner.last_header(block.data, begin, end)
+            thread = thread if header is None else int(header[0])
+            threads.append(thread)
+            begin = end
+        return np.array(threads, np.int64)
+
+
+@dataclass(frozen=True)
+class _Events:
+    """Events in the order of the file.
+
+    A size is -1 where another line gives it (ALLOCs of naive best fit), and 0 where none does (FREEs that take it from their ALLOC).
+
+    Attributes:
+        row: Their rows, int64.
+        kind: int8.
+        size: int64.
+        addr: uint64.
+        layer: int8.
+        oversize: Rows of the auto-growth layer that are no events, because their size cannot be.
+    """
+
+    row: Ints
+    kind: NDArray[np.int8]
+    size: Ints
+    addr: NDArray[np.uint64]
+    layer: NDArray[np.int8]
+    oversize: Ints
+
+    def where(self, chosen: NDArray[np.bool_]) -> _Events:
+        """Some of the events."""
+        row, kind, size, addr = self.row[chosen], self.kind[chosen], self.size[chosen], self.addr[chosen]
+        return _Events(row, kind, size, addr, self.layer[chosen], self.oversize)
+
+
+def _events(rows: BlockRows, formats: Sequence[int], rare: Mapping[int, others.RareEvent]) -> _Events:
+    """The events of some formats."""
+    row = rows.of(*formats)
+    form = rows.take(rows.found.format, row)
+    kind, layer = _KINDS[form], _LAYERS[form]
+    size, addr = np.zeros(len(row), np.int64), np.zeros(len(row), np.int64)
+    fine = np.ones(len(row), np.bool_)
+    present = [number for number in formats if rows.counts[number]]
+    for number in present:
+        mine = slice(None) if len(present) == 1 else np.flatnonzero(form == number)
+        said = {name: rows.values(row[mine], column) for column, name in enumerate(EVENTS[number].values)}
+        if "size" in said:
+            size[mine] = said["size"]
+        if "addr" in said:
+            addr[mine] = said["addr"]
+        if number == _BLOCK:
+            kind[mine] = said["kind"]  # Kind.ALLOC is 0 and Kind.FREE is 1, as in the format
+        elif number == _CHUNK_NEW:
+            addr[mine] = np.where(said["bare"] < 0, said["addr"], 0)
+        elif number == _POINTER:
+            size[mine] = -1
+        elif number == _NAIVE_FREE:
+            layer[mine] = np.where(
+                said["host"] < len(others.HOST_PLACES), Layer.HOST_NAIVE_BEST_FIT, Layer.NAIVE_BEST_FIT
+            )
+        elif number == _STAT:
+            kind[mine] += (2 * said["what"] + (said["change"] < 0)).astype(np.int8)
+            size[mine] = np.abs(said["change"])
+            layer[mine] = np.where(said["where"] == 0, Layer.STATS, Layer.HOST_STATS)
+            fine[mine] = said["peak"] < 0  # a line that names a peak repeats the one before it
+        elif number in _RARE:
+            fine[mine] = False
+    for at, event in rare.items():
+        k = int(row.searchsorted(at))
+        kind[k], size[k], layer[k], fine[k] = event.kind, event.size, event.layer, True
+        addr.view(np.uint64)[k] = event.addr
+    large = (size > paddle.MAX_SIZE) & (form != _STAT)
+    fine &= ~large
+    found = _Events(row, kind, size, addr.view(np.uint64), layer, row[large & (layer == Layer.AUTO_GROWTH)])
+    return found if fine.all() else found.where(fine)
+
+
+def _rare(rows: BlockRows) -> Iterator[tuple[int, others.RareEvent]]:
+    """The events on lines of which there are few, by row."""
+    for row in rows.of(*_RARE).tolist():
+        text = rows.block.data[rows.found.start[row] : rows.found.end[row]].tobytes()
+        form = EVENTS[rows.found.format[row]].format
+        match = form.pattern.match(text)
+        event = None if match is None else others.read_rare(form, match)
+        if event is not None:
+            yield row, event
+
+
+def _said(rows: BlockRows, found: _Events, form: LineFormat) -> Said | None:
+    """What the lines of a format say of the next ALLOC of their thread."""
+    number = number_of(form)
+    if not rows.counts[number]:
+        return None
+    at = rows.of(number)
+    at = at[rows.values(at, 0) <= paddle.MAX_SIZE]
+    return Said(found.row.searchsorted(at), rows.found.header[at, 0], rows.found.values[at, :2])
+
+
+def _broken_others(rows: BlockRows) -> dict[Layer, Ints]:
+    """A row for each line that looks like an event of another layer and cannot be read, by layer."""
+    allocs = rows.of(_STREAM_ALLOC)
+    oversize = allocs[rows.values(allocs, 0) > paddle.MAX_SIZE]
+    alike = rows.of(*ALIKE_OTHERS)
+    safe = rows.found.format[alike] < ALIKE_OTHERS[2]
+    return {
+        Layer.STREAM_SAFE: rows.lines_of(np.concatenate((alike[safe], oversize))),
+        Layer.NAIVE_BEST_FIT: rows.lines_of(alike[~safe]),
+    }
+
+
+def _lines_of(rows: BlockRows, rare: Mapping[int, others.RareEvent]) -> dict[str, int]:
+    """Lines of each layer family; of the stream-safe layer also those that name a stream."""
+    allocs = rows.of(_STREAM_ALLOC)
+    sound = rows.values(allocs, 0) <= paddle.MAX_SIZE
+    return {
+        "stream_safe": int(np.count_nonzero(sound)),
+        "streams": int(np.count_nonzero(sound & (rows.values(allocs, 2) >= 0))),
+        "naive_best_fit": rows.counts[_NAIVE_FREE] + rows.counts[ALIKE_OTHERS[3]],
+        "stats": rows.counts[_STAT],
+        **Counter(event.layer.label for event in rare.values()),
+    }
+
+
+def _streams(rows: BlockRows, rare: Mapping[int, others.RareEvent]) -> Streams | None:
+    """The ALLOC lines that name a stream."""
+    at = rows.of(_STREAM_ALLOC)
+    at = at[(rows.values(at, 0) <= paddle.MAX_SIZE) & (rows.values(at, 2) >= 0)]
+    named = [(row, event) for row, event in rare.items() if event.stream >= 0 and event.kind == Kind.ALLOC]
+    if not len(at) and not named:
+        return None
+    row = np.concatenate((at, np.array([row for row, _ in named], np.int64)))
+    addr = np.array([event.addr for _, event in named], np.uint64)
+    found = Streams(
+        rows.found.start[row] + rows.to_input,
+        np.concatenate((rows.values(at, 1).view(np.uint64), addr)),
+        np.concatenate((rows.values(at, 2), np.array([event.stream for _, event in named], np.int64))),
+        np.arange(len(row)) >= len(at),
+    )
+    return found.where(row.argsort()) if named else found
+
+
+def _stat_lines(rows: BlockRows) -> StatLines | None:
+    """The framework's running totals; the offset is that of the text after the change, which is after the start of the line."""
+    at = rows.of(_STAT)
+    if not len(at):
+        return None
+    change, what, where, device, after, peak, current = (rows.values(at, column) for column in range(7))
+    return StatLines(
+        offset=(after & _POSITION) + rows.to_input,
+        device=np.where(where == 0, device, -1).astype(np.int16),
+        reserved=what == 1,
+        change=change.copy(),
+        current=current.copy(),
+        peak=peak.copy(),
+    )
+
+
+def _messages(rows: BlockRows) -> tuple[Text, ...]:
+    """The lines that may hold a message of the framework; of those that every operator prints, samples."""
+    found = []
+    for text in messages.LITERALS:
+        at = rows.of(number_of(text))
+        if text in messages.FREQUENT and len(at) > _MOST_FREQUENT:
+            at = at[np.linspace(0, len(at) - 1, _MOST_FREQUENT).astype(np.int64)]  # both ends among them
+        found.append(at)
+    return rows.texts(rows.lines_of(np.concatenate(found)))
+
+
+def _hints(rows: BlockRows) -> Iterator[tuple[str, int]]:
+    """Things worth knowing that were seen in a block, with their first line."""
+    new = rows.of(_CHUNK_NEW)
+    new = new[(rows.values(new, 0) <= paddle.MAX_SIZE) & (rows.values(new, 2) >= 0)]
+    deferred, prealloc = (rows.of(number_of(form)) for form in (others.STREAM_DEFERRED, paddle.PREALLOC))
+    for name, at in (("prealloc", prealloc), ("no_pointers", new), ("deferred_frees", deferred)):
+        if len(at):
+            yield name, int(rows.found.line[at[0]])
+    block = rows.block
+    if block.offset == 0 and (nul := block.text[: 1 << 16] == 0).any():
+        yield "binary", count_lines(block.text[: int(nul.argmax())])
+    if block.cut:
+        yield "long_line", 0

@@ -1,0 +1,137 @@
+"""Which earlier line an event belongs to: requests, sizes and owners by thread, streams by address."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memlens.columns import NOTHING, SET, TAKE, USE, last_by_key
+from memlens.facts import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.events import EventLog
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["ByThread", "Said", "distinct", "join_streams", "size_frees"]
+
+#: Up to so many different numbers a pass over a column for each is quicker than a sort.
+_FEW = 16
+
+
+class Said(NamedTuple):
+    """What lines of one block say of later events of their threads, in order.
+
+    Attributes:
+        before: How many events of the block stand before each, int64, not falling.
+        thread: Their threads, int64.
+        values: What they say, int64, shape (lines, values).
+    """
+
+    before: Ints
+    thread: Ints
+    values: Ints
+
+    def last_words(self) -> Said:
+        """Without the lines that say nothing: those right before another one of their thread, with no event between them."""
+        more = np.ones(len(self.before), np.bool_)
+        more[:-1] = (self.before[1:] != self.before[:-1]) | (self.thread[1:] != self.thread[:-1])
+        return self if more.all() else Said(self.before[more], self.thread[more], self.values[more])
+
+
+class ByThread:
+    """Joins events with what a line of their thread said last, and carries that from block to block.
+
+    Args:
+        values: How many numbers a line says.
+        once: An event takes what was said: the next one of its thread does not find it any more.
+    """
+
+    def __init__(self, values: int = 1, *, once: bool) -> None:
+        self._role = TAKE if once else USE
+        self._thread, self._values = np.empty(0, np.int64), np.empty((0, values), np.int64)
+
+    def join(self, said: Said | None, thread: Ints, chosen: NDArray[np.bool_] | None = None) -> tuple[Ints, Ints]:
+        """Join the events of the next block.
+
+        Args:
+            said: What its lines say; ``None`` where they say nothing.
+            thread: The threads of its events, int64.
+            chosen: Which of them are joined, bool; ``None`` for all.
+
+        Returns:
+            The events for which something was said, int64, and what, int64 of shape (events, values).
+        """
+        if said is None and not len(self._thread):
+            return self._thread, self._values
+        if said is None:
+            said = Said(self._thread[:0], self._thread[:0], self._values[:0])
+        carried, lines, events = len(self._thread), len(said.thread), len(thread)
+        # Rows: what was carried here, lines and events as they stand in the block, and a question for each thread.
+        line_rows = said.before + np.arange(carried, carried + lines)
+        is_event = np.ones(carried + lines + events, np.bool_)
+        is_event[:carried] = is_event[line_rows] = False
+        event_rows = np.flatnonzero(is_event)
+        threads = np.array(distinct(self._thread, said.thread), np.int64)
+        key, role = np.empty(len(is_event), np.int64), np.full(len(is_event), SET, np.int8)
+        key[:carried], key[line_rows], key[event_rows] = self._thread, said.thread, thread
+        role[event_rows] = self._role if chosen is None else np.where(chosen, self._role, NOTHING)
+        found = last_by_key(np.concatenate((key, threads)), np.concatenate((role, np.full(len(threads), USE, np.int8))))
+        index = np.empty(len(is_event), np.int64)  # of the values of each row
+        index[:carried], index[line_rows] = np.arange(carried), np.arange(carried, carried + lines)
+        values = np.concatenate((self._values, said.values))
+        of_events, kept = found[event_rows], found[len(is_event) :]
+        self._thread, self._values = threads[kept >= 0], values[index[kept[kept >= 0]]]
+        joined = np.flatnonzero(of_events >= 0)
+        return joined, values[index[of_events[joined]]]
+
+
+def distinct(*columns: Ints) -> list[int]:
+    """The different numbers in some columns; quicker than sorting where they are few, as threads are."""
+    found: list[int] = []
+    for column in columns:
+        for known in found:
+            column = column.compress(column != known)  # noqa: PLW2901
+        while len(column):
+            if len(found) >= _FEW:
+                every: list[int] = np.unique(np.concatenate(columns)).tolist()
+                return every
+            found.append(int(column[0]))
+            column = column.compress(column != column[0])  # noqa: PLW2901
+    return found
+
+
+def join_streams(log: EventLog, at: Ints, addr: NDArray[np.uint64], stream: Ints) -> Ints:
+    """The stream of each event, int64, -1 where unknown.
+
+    A line that names the stream of a block stands after the ALLOC of the block and before its FREE, or is the ALLOC line itself.  So it
+    belongs to the ALLOC of its address before it, if no FREE stands between them; a FREE has its ALLOC's.
+
+    Args:
+        log: The events.
+        at: Byte offsets in the lines, int64, rising.
+        addr: The addresses that they name, uint64.
+        stream: The streams, int64.
+    """
+    line_rows = log.offset.searchsorted(at, "right") + np.arange(len(at))
+    is_event = np.ones(len(log) + len(at), np.bool_)
+    is_event[line_rows] = False
+    key, role = np.empty(len(is_event), np.uint64), np.full(len(is_event), USE, np.int8)
+    key[line_rows], key[is_event] = addr, log.addr
+    role[is_event] = np.array([SET, TAKE, NOTHING, NOTHING], np.int8)[log.kind]
+    found = last_by_key(key.view(np.int64), role)
+    named = np.full(len(is_event), -1, np.int64)
+    fits = found[line_rows] >= 0
+    named[found[line_rows[fits]]] = stream[fits]
+    frees = np.flatnonzero(is_event & (role == TAKE) & (found >= 0))
+    named[frees] = named[found[frees]]
+    return named[is_event]
+
+
+def size_frees(log: EventLog) -> None:
+    """Give each FREE the size of its ALLOC, in place, where the free lines of its layer have none."""
+    frees = np.flatnonzero((log.kind == Kind.FREE) & (log.lifetimes.partner >= 0))
+    log.size[frees] = log.size[log.lifetimes.partner[frees]]

@@ -1,0 +1,119 @@
+"""Everything that is looked for in a log of Paddle, as one list of formats for one scanner."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from memlens.facts import Kind
+from memlens.inputs.paddle import context, events, messages
+from memlens.inputs.paddle import other_events as others
+from memlens.inputs.paddle.layers import Layer
+from memlens.scanner.formats import LineFormat
+from memlens.scanner.scan import Scan, Scanner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "ALIKE",
+    "ALIKE_OTHERS",
+    "CONTEXTS",
+    "EVENTS",
+    "HEADER_VALUES",
+    "MESSAGES",
+    "Event",
+    "events_scanner",
+    "number_of",
+    "scanner",
+]
+
+#: The groups that are read of the header of an event; the last three only where times are wanted.
+HEADER_VALUES = ("thread", "year", "date", "time")
+
+
+class Event(NamedTuple):
+    """What a line of an event is.
+
+    Attributes:
+        format: Its format.
+        layer: The layer that writes it.
+        kind: Its kind; that of some formats stands in the line, and is added.
+        values: The groups that are read.
+    """
+
+    format: LineFormat
+    layer: Layer
+    kind: Kind
+    values: tuple[str, ...] = ()
+
+
+#: The formats of events; the number of a format is its index here.
+EVENTS = (
+    Event(events.BLOCK, Layer.AUTO_GROWTH, Kind.ALLOC, ("size", "addr", "kind")),
+    Event(events.CHUNK_NEW, Layer.AUTO_GROWTH, Kind.RESERVE, ("size", "addr", "bare")),
+    Event(events.CHUNK_BACK, Layer.AUTO_GROWTH, Kind.RELEASE, ("size",)),
+    Event(others.STREAM_ALLOC, Layer.STREAM_SAFE, Kind.ALLOC, ("size", "addr", "stream")),
+    Event(others.STREAM_FREE, Layer.STREAM_SAFE, Kind.FREE, ("addr",)),
+    Event(others.NAIVE_POINTER, Layer.NAIVE_BEST_FIT, Kind.ALLOC, ("addr",)),
+    Event(others.NAIVE_FREE, Layer.NAIVE_BEST_FIT, Kind.FREE, ("addr", "host")),
+    Event(
+        others.STAT_LINE,
+        Layer.STATS,
+        Kind.ALLOC,
+        ("change", "what", "where", "device", "after", "peak", "current"),
+    ),
+    *(Event(form, Layer.CUDA_MALLOC, Kind.RESERVE) for form in others.RARE),
+)
+_SPEECH = (
+    (events.REQUEST, ("requested", "aligned")),
+    (others.STREAM_REQUEST, ("requested",)),
+    (others.NAIVE_SIZE, ("size", "host")),
+)
+
+
+def _literal(text: bytes) -> LineFormat:
+    """A format that is a text alone: lines that hold it are read in another way."""
+    return LineFormat(text.decode(), "message", text, re.escape(text).decode(), {})
+
+
+_LITERALS = {text: _literal(text) for text in messages.LITERALS}
+
+_SCANS = (
+    *(Scan(event.format, "before", covers=event.format not in others.RARE, values=event.values) for event in EVENTS),
+    *(Scan(form, "before", values=values) for form, values in _SPEECH),
+    *(Scan(form, "nearest") for form in context.FORMATS),
+    *(Scan(form, uncovered=True) for form in (*events.LOOK_ALIKES, *others.LOOK_ALIKES)),
+    *(Scan(form) for form in (others.STREAM_DEFERRED, events.PREALLOC)),
+    *(Scan(form, once=True) for form in _LITERALS.values()),
+)
+_NUMBERS = {scan.format.name: number for number, scan in enumerate(_SCANS)}
+
+
+def number_of(form: LineFormat | bytes) -> int:
+    """The number of a format, or of a message by its literal."""
+    return _NUMBERS[(_LITERALS[form] if isinstance(form, bytes) else form).name]
+
+
+def _numbers(forms: Sequence[LineFormat]) -> range:
+    return range(number_of(forms[0]), number_of(forms[-1]) + 1)
+
+
+#: Numbers of the formats of context lines; of what looks like an event, of the auto-growth layer and of the others; of messages.
+CONTEXTS = _numbers(context.FORMATS)
+ALIKE = _numbers(events.LOOK_ALIKES)
+ALIKE_OTHERS = _numbers(others.LOOK_ALIKES)
+MESSAGES = _numbers(tuple(_LITERALS.values()))
+
+
+@lru_cache(maxsize=2)
+def scanner(*, times: bool) -> Scanner:
+    """The scanner for all of it, with the time stamps of the headers or without."""
+    return Scanner(_SCANS, header=events.HEADER, header_values=HEADER_VALUES if times else HEADER_VALUES[:1])
+
+
+@lru_cache(maxsize=1)
+def events_scanner() -> Scanner:
+    """The scanner for the events of the auto-growth layer alone; their size is the first value."""
+    return Scanner([Scan(event.format, values=event.values) for event in EVENTS if event.layer == Layer.AUTO_GROWTH])

@@ -1,0 +1,80 @@
+"""The rows of the scanner for one block of a log, by format and by line."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlens.inputs.builder import Text
+from memlens.inputs.paddle.lines import MESSAGES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.inputs.blocks import Block
+    from memlens.scanner.scan import Rows
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["BlockRows"]
+
+_LONGEST_TEXT = 4096
+
+
+class BlockRows:
+    """The rows of one block.
+
+    Attributes:
+        block: The block.
+        found: What the scanner found in it.
+        counts: How many rows each format has.
+        to_input: What makes a byte offset of a position.
+    """
+
+    def __init__(self, block: Block, found: Rows) -> None:
+        self.block, self.found = block, found
+        self.to_input = block.offset - block.begin
+        self.counts: list[int] = np.bincount(found.format, minlength=MESSAGES.stop).tolist()
+
+    def of(self, *numbers: int) -> Ints:
+        """The rows of some formats, in order."""
+        present = [number for number in numbers if self.counts[number]]
+        if sum(self.counts[number] for number in present) == len(self.found.format):
+            return np.arange(len(self.found.format))
+        if not present:
+            return np.empty(0, np.int64)
+        order, ends = self._by_format
+        parts = [order[ends[number] - self.counts[number] : ends[number]] for number in present]
+        return parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+
+    @cached_property
+    def _by_format(self) -> tuple[Ints, list[int]]:
+        """All rows by format, and where those of each format end."""
+        return self.found.format.argsort(kind="stable"), np.cumsum(self.counts).tolist()
+
+    def take(self, column: NDArray[Any], rows: Ints) -> NDArray[Any]:
+        """The entries of some rows, in order."""
+        return column if len(rows) == len(column) else column[rows]
+
+    def values(self, rows: Ints, column: int) -> Ints:
+        """A value column of some rows, in order."""
+        found: Ints = self.take(self.found.values[:, column], rows)
+        return found
+
+    def lines_of(self, rows: Ints) -> Ints:
+        """One row for each line that holds some rows, in order."""
+        if not len(rows):
+            return rows
+        rows = np.sort(rows)
+        return rows[np.unique(self.found.line[rows], return_index=True)[1]]
+
+    def texts(self, rows: Ints) -> tuple[Text, ...]:
+        """The lines of some rows."""
+        return tuple(map(self._text, rows.tolist()))
+
+    def _text(self, row: int) -> Text:
+        begin = int(self.found.line_start[row])
+        text = self.block.data[begin : min(begin + _LONGEST_TEXT, self.block.end)].tobytes()
+        return Text(begin + self.to_input, int(self.found.line[row]), text.partition(b"\n")[0].rstrip(b"\r"))
