@@ -85,7 +85,9 @@ def test_a_module_imports_from_its_room_and_from_lower_ones(name: str) -> None:
 
 
 def test_no_module_imports_itself_by_others() -> None:
-    edges, done, path = graph(), set(), []
+    edges = graph()
+    done: set[str] = set()
+    path: list[str] = []
 
     def visit(name: str) -> None:
         assert name not in path, f"a circle: {' -> '.join([*path[path.index(name) :], name])}"

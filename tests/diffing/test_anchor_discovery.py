@@ -317,6 +317,14 @@ def test_a_log_full_of_lines_at_the_margin_is_gone_through_in_a_moment(log, monk
     assert family is None or family.lines == (6, 6)
 
 
+def test_more_kinds_of_lines_than_are_told_apart_are_none(log, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    lines = [*(f"noise {letter} of 1" for letter in "abc"), *steps("STEP {} START")]
+    assert found(log, lines) is not None
+    for most, is_family in ((4, True), (3, False)):
+        monkeypatch.setattr(families, "_MOST_KINDS", most)
+        assert (found(log, lines) is not None) == is_family
+
+
 # -- real logs -------------------------------------------------------------------------------------------------------------
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from made_window_series import Program, series_of
 
 from memlens.diffing import window_pairs
+from memlens.diffing.window_order import Series, Work, in_order, likeness
 from memlens.diffing.window_pairs import pair_by_name_or_work
 from memlens.errors import AnchorError
 
@@ -83,6 +85,29 @@ def test_two_runs_without_a_name_in_common_are_one_program_where_windows_are_fou
             pair_by_name_or_work(windows[0][1:], windows[1][1:])
 
 
+@pytest.mark.parametrize(("alike", "shift"), [(0.36, 0), (0.39, 1)])
+def test_what_a_pair_gains_is_what_it_is_alike_beyond_a_quarter(alike: float, shift: int) -> None:
+    # Three windows; head has one more before two that are so much alike.  In place three pairs lose a quarter each; one place further
+    # on two gain what they are alike beyond that, and the window that is left alone costs a whole.
+    common = 1 - (1 - alike) ** 2
+    base, head = np.eye(9, dtype=np.float32)[:3], np.zeros((3, 9), np.float32)
+    head[0, 8] = 1
+    head[[1, 2], [0, 1]] = common
+    head[[1, 2], [4, 5]] = np.sqrt(1 - common**2)
+    sides = [
+        Series(
+            Work(roots, np.ones(3, np.float32), np.ones((3, 2), np.int64)), np.zeros(3, np.int64), np.ones(3, np.bool_)
+        )
+        for roots in (base, head)
+    ]
+    assert in_order(sides[0], sides[1], np.full(3, -1)) == [(k, k + shift) for k in range(3 - shift)]
+
+
+def test_windows_that_do_the_same_are_wholly_alike_whatever_rounding_makes_of_it() -> None:
+    one = np.ones(2, np.float32)
+    assert likeness(np.array([1 - 1e-6, 1 - 1e-4], np.float32), one, one).tolist() == pytest.approx([1, 0.99], abs=1e-4)
+
+
 @pytest.mark.parametrize(("base", "head"), [("CAA", "ACB"), ("BCA", "CBX"), ("DCABB", "CXDCBAD")])
 def test_of_pairs_by_work_that_are_as_good_the_same_are_taken_whichever_run_is_called_base(
     base: str, head: str
@@ -90,3 +115,12 @@ def test_of_pairs_by_work_that_are_as_good_the_same_are_taken_whichever_run_is_c
     one, two = series_of([CALLS[name] for name in base]), series_of([CALLS[name] for name in head], start=100)
     there, back = pair_by_name_or_work(one, two), pair_by_name_or_work(two, one)
     assert sorted((a.name, b.name) for a, b in there.pairs) == sorted((b.name, a.name) for a, b in back.pairs)
+
+
+@pytest.mark.parametrize("named", [1, 2])
+def test_of_two_windows_that_do_the_same_the_one_of_the_name_is_the_partner(named: int) -> None:
+    one, two = ([CALLS[name] for name in names] for names in ("ABCDX", "ABBCDX"))
+    kind, informative = np.zeros(6, np.int64), np.ones(6, np.bool_)
+    base = Series(Work.of(series_of(one)[1:]), kind[:5], informative[:5])
+    head = Series(Work.of(series_of(two)[1:]), kind, informative)
+    assert in_order(base, head, np.array([0, named, 3, 4, 5])) == [(0, 0), (1, named), (2, 3), (3, 4), (4, 5)]

@@ -200,14 +200,11 @@ class Items(NamedTuple):
         owner: Index into the owners of both runs, -1 where unknown.
         freed_by: Likewise, of the FREE that one run has and the other has not.
         ends: What becomes of the block in the run that keeps it: 0 it is freed later in the log, 1 never, 2 it is freed in the window.
-        remaining: What it contributes to Δremaining.
-        peak: What it contributes to Δpeak.
-        apart: Common allocations between the two runs' frees of it, -1 where that is not looked at.
-        apart_bytes: The bytes of these, likewise.
+        remaining, peak: What it contributes to Δremaining, and to Δpeak.
+        apart, apart_bytes: Common allocations between the two runs' frees of it, and their bytes; -1 where that is not looked at.
         base_alloc: Base's ALLOC, -1 where base has none.
         base_free: Base's FREE, wherever it is, -1 where there is none.
-        head_alloc: Head's ALLOC.
-        head_free: Head's FREE.
+        head_alloc, head_free: The same of head.
     """
 
     window: Ints
