@@ -63,7 +63,7 @@ def parse(regex: bytes) -> tuple[list[Item], dict[str, int]]:
         re.error: It is none.
         NotImplementedError: It has flags (``(?i)``).
     """
-    tree = importlib.import_module("re._parser").parse(regex)
+    tree = _tree(regex)
     if int(tree.state.flags):
         raise NotImplementedError("flags")
     return list(tree), dict(tree.state.groupdict)
@@ -71,7 +71,12 @@ def parse(regex: bytes) -> tuple[list[Item], dict[str, int]]:
 
 def can_be_empty(regex: bytes) -> bool:
     """Whether an expression may match no text at all."""
-    return bool(importlib.import_module("re._parser").parse(regex).getwidth()[0] == 0)
+    return bool(_tree(regex).getwidth()[0] == 0)
+
+
+@lru_cache(maxsize=1 << 8)
+def _tree(regex: bytes) -> Any:
+    return importlib.import_module("re._parser").parse(regex)
 
 
 def byte_set(item: Item) -> int | None:

@@ -63,7 +63,7 @@ class Scan:
         Raises:
             ValueError: The expression has no such group, or may match the empty text, or the literal holds a line end.
         """
-        regex = self.format.pattern.pattern
+        regex = self.format.regex.encode()
         if can_be_empty(regex):
             raise ValueError(f"{self.format.name}: the expression may match the empty text: {self.format.regex}")
         if b"\n" in self.format.literal:
@@ -113,7 +113,7 @@ class Header:
     """
 
     def __init__(self, form: LineFormat, values: Sequence[str]) -> None:
-        regex = form.pattern.pattern
+        regex = form.regex.encode()
         if can_be_empty(regex):
             raise ValueError(f"{form.name}: the expression may match the empty text: {form.regex}")
         self.regex = b"(?:" + regex + rb")\Z"
@@ -207,7 +207,7 @@ class PlainScanner:
     @cached_property
     def _at_once(self) -> list[bool]:
         """Of each scan whether a text may be searched without looking for its lines."""
-        return [looks_within_lines(scan.format.pattern.pattern, scan.format.literal) for scan in self._scans]
+        return [looks_within_lines(scan.format.regex.encode(), scan.format.literal) for scan in self._scans]
 
     def scan(self, block: NDArray[np.uint8], begin: int, end: int) -> Rows:
         """All rows of ``block[begin:end]``, which is whole lines."""

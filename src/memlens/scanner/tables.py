@@ -179,7 +179,7 @@ def _sought(scan: Scan, groups: Sequence[Group], compiler: Compiler) -> _Sought:
     literal = scan.format.literal
     of_literal = (tuple(1 << byte for byte in literal[:_PREFIX]),) if literal else ()
     try:
-        items, _ = parse(scan.format.pattern.pattern)
+        items, _ = parse(scan.format.regex.encode())
         program = compiler.program(items, _slots(groups))
     except (Unsupported, NotImplementedError):
         return _Sought(Mode.BY_RE, of_literal)
