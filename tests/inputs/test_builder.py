@@ -125,7 +125,8 @@ def test_nothing_is_an_error_and_what_is_cut_short_where_all_is_wanted() -> None
 
 @pytest.mark.parametrize("done", [0.0, 0.3, 1.0])
 def test_a_growing_column_holds_what_was_appended(done: float) -> None:
-    column, expected = GrowingColumn(np.int32), []
+    column = GrowingColumn(np.int32)
+    expected: list[int] = []
     for count in (0, 1, 5000, 3, 20_000):
         part = np.arange(count, dtype=np.int32) + len(expected)
         column.append(part, done)
