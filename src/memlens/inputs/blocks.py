@@ -31,6 +31,8 @@ PAD = 128
 #: More threads than this wait for each other: putting the results together is the work of one.
 _MOST_THREADS = 4
 _LOOK_BACK = 1 << 12
+#: Freed memory that is kept for the next array; glibc takes at most 32 MiB.
+_KEPT = 30 << 20
 
 Result = TypeVar("Result")
 
@@ -166,6 +168,7 @@ def in_order(
                 # Imported here, since a small log needs none of this.
                 from concurrent.futures import ThreadPoolExecutor
 
+                _keep_freed_memory()
                 pool = ThreadPoolExecutor(most, "memlens-read")
                 waiting.append(pool.submit(one, first))
             elif first is not None:
@@ -184,6 +187,16 @@ def in_order(
     finally:
         if pool is not None:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _keep_freed_memory() -> None:
+    """Let the C library keep freed memory, instead of handing it back after each array operation and faulting it in again.
+
+    Where that library is glibc, freeing an array that was mapped on its own raises the size up to which it keeps memory, to
+    that of the array (``M_MMAP_THRESHOLD`` in mallopt(3)); elsewhere nothing happens.
+    """
+    array = np.empty(_KEPT, np.uint8)
+    del array
 
 
 def processors() -> int:

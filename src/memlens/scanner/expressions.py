@@ -75,7 +75,7 @@ def can_be_empty(regex: bytes) -> bool:
     return bool(_tree(regex).getwidth()[0] == 0)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1 << 8)
 def _tree(regex: bytes) -> Any:
     return importlib.import_module("re._parser").parse(regex)
 

@@ -218,7 +218,7 @@ class PlainScanner:
     @cached_property
     def _at_once(self) -> list[bool]:
         """Of each scan whether a text may be searched without looking for its lines."""
-        return [looks_within_lines(scan.format.pattern.pattern, scan.format.literal) for scan in self._scans]
+        return [looks_within_lines(scan.format.regex.encode(), scan.format.literal) for scan in self._scans]
 
     def scan(self, block: NDArray[np.uint8], begin: int, end: int) -> Rows:
         """All rows of ``block[begin:end]``, which is whole lines."""

@@ -118,6 +118,11 @@ texts = st.lists(pieces, max_size=20).map(lambda parts: "".join(parts).encode())
     (30, 1),
 )
 @example(b"Try free allocation 0x1Try free allocation 0x2", None, (400, 1))
+@example(
+    b"Allocate 256 bytes at address 0x1  , stream: 0x5Allocate 256 bytes at address 0x1Try free allocation 0x1\n",
+    None,
+    (400, 1),
+)
 def test_layers_are_read_as_the_regular_expressions_read_them(
     text: bytes, wanted: Layer | None, how: tuple[int, int]
 ) -> None:

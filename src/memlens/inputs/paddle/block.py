@@ -48,9 +48,16 @@ _RARE = tuple(map(number_of, others.RARE))
 
 
 class Streams(NamedTuple):
-    """ALLOC lines that name a stream: byte offset of their text, the block's address (uint64), the stream, and whether CUDA's driver wrote it."""
+    """ALLOC lines that name a stream, in order.
 
-    at: Ints
+    Attributes:
+        before: How many events stand before each, its own one among them, int64.
+        addr: The address of its block, uint64.
+        stream: Its stream, int64.
+        of_driver: CUDA's driver wrote it, bool.
+    """
+
+    before: Ints
     addr: NDArray[np.uint64]
     stream: Ints
     of_driver: NDArray[np.bool_]
@@ -167,7 +174,7 @@ class BlockReader:
             contexts=contexts,
             names=names,
             last_thread=NO_HEADER if last is None else int(last[0]),
-            streams=_streams(rows, rare),
+            streams=_streams(rows, found, rare),
             malformed={layer: (len(lines), rows.texts(lines[:SAMPLES])) for layer, lines in broken.items()},
             messages=_messages(rows),
             stat_lines=_stat_lines(rows),
@@ -333,7 +340,7 @@ def _lines_of(rows: BlockRows, rare: Mapping[int, others.RareEvent]) -> dict[str
     }
 
 
-def _streams(rows: BlockRows, rare: Mapping[int, others.RareEvent]) -> Streams | None:
+def _streams(rows: BlockRows, found: _Events, rare: Mapping[int, others.RareEvent]) -> Streams | None:
     """The ALLOC lines that name a stream."""
     at = rows.of(_STREAM_ALLOC)
     at = at[(rows.values(at, 0) <= paddle.MAX_SIZE) & (rows.values(at, 2) >= 0)]
@@ -342,13 +349,13 @@ def _streams(rows: BlockRows, rare: Mapping[int, others.RareEvent]) -> Streams |
         return None
     row = np.concatenate((at, np.array([row for row, _ in named], np.int64)))
     addr = np.array([event.addr for _, event in named], np.uint64)
-    found = Streams(
-        rows.found.start[row] + rows.to_input,
+    streams = Streams(
+        found.row.searchsorted(row, "right"),
         np.concatenate((rows.values(at, 1).view(np.uint64), addr)),
         np.concatenate((rows.values(at, 2), np.array([event.stream for _, event in named], np.int64))),
         np.arange(len(row)) >= len(at),
     )
-    return found.where(row.argsort()) if named else found
+    return streams.where(row.argsort()) if named else streams
 
 
 def _stat_lines(rows: BlockRows) -> StatLines | None:

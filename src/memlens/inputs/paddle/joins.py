@@ -104,7 +104,7 @@ def distinct(*columns: Ints) -> list[int]:
     return found
 
 
-def join_streams(log: EventLog, at: Ints, addr: NDArray[np.uint64], stream: Ints) -> Ints:
+def join_streams(log: EventLog, before: Ints, addr: NDArray[np.uint64], stream: Ints) -> Ints:
     """The stream of each event, int64, -1 where unknown.
 
     A line that names the stream of a block stands after the ALLOC of the block and before its FREE, or is the ALLOC line itself.  So it
@@ -112,12 +112,12 @@ def join_streams(log: EventLog, at: Ints, addr: NDArray[np.uint64], stream: Ints
 
     Args:
         log: The events.
-        at: Byte offsets in the lines, int64, rising.
+        before: How many events stand before each line, int64, not falling.
         addr: The addresses that they name, uint64.
         stream: The streams, int64.
     """
-    line_rows = log.offset.searchsorted(at, "right") + np.arange(len(at))
-    is_event = np.ones(len(log) + len(at), np.bool_)
+    line_rows = before + np.arange(len(before))
+    is_event = np.ones(len(log) + len(before), np.bool_)
     is_event[line_rows] = False
     key, role = np.empty(len(is_event), np.uint64), np.full(len(is_event), USE, np.int8)
     key[line_rows], key[is_event] = addr, log.addr

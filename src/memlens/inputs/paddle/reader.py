@@ -142,7 +142,8 @@ class _Assembler:
         if reading.stat_lines is not None:
             self._stats.append(reading.stat_lines)
         if reading.streams is not None:
-            self._streams.append(reading.streams)
+            before = reading.streams.before + (self._builder.events - len(columns["kind"]))
+            self._streams.append(reading.streams._replace(before=before))
 
     def _add_sizes(self, reading: BlockReading) -> None:
         """Sizes and places of ALLOCs of naive best fit, which stand on the line before."""
@@ -216,7 +217,7 @@ class _Assembler:
             rows=rows,
             nothing=self._nothing,
         )
-        streams = self._stream(log, chosen)
+        streams = self._stream(log, chosen.blocks, rows)
         log = log if streams is None else replace(log, stream=streams)
         if chosen.blocks in SIZELESS:
             size_frees(log)
@@ -251,14 +252,15 @@ class _Assembler:
             else None,
         }
 
-    def _stream(self, log: EventLog, chosen: Chosen) -> NDArray[np.int64] | None:
+    def _stream(self, log: EventLog, blocks: Layer | None, rows: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:
         if not self._streams:
             return None
         streams = Streams(*map(np.concatenate, zip(*self._streams, strict=True)))
-        if chosen.blocks == Layer.AUTO_GROWTH and streams.of_driver.any():
+        if blocks == Layer.AUTO_GROWTH and streams.of_driver.any():
             # Of the layers that are passed over only those lines count that stand between these blocks' own.
             streams = streams.where(~streams.of_driver)
-        return join_streams(log, streams.at, streams.addr, streams.stream)
+        before = streams.before if rows is None else np.append(0, np.cumsum(rows))[streams.before]
+        return join_streams(log, before, streams.addr, streams.stream)
 
 
 def _by_name(owner: NDArray[np.int32], names: dict[str, int]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:
