@@ -21,7 +21,7 @@ from random import Random, SystemRandom
 
 import numpy as np
 
-from memlens.diffing.renumbered import pair_by_name_or_work
+from memlens.diffing.window_pairs import pair_by_name_or_work
 from memlens.errors import AnchorError
 from memlens.events import Kind
 

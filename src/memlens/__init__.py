@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from memlens.gating.judging import Judged
     from memlens.gating.run import accept, gate
     from memlens.gating.verdict import Verdict
-    from memlens.inputs.listing import Formats, formats
-    from memlens.inputs.reading import read
+    from memlens.inputs import read
+    from memlens.inputs.registry import Formats, formats
     from memlens.lifetimes import Lifetimes
     from memlens.trust import Trust
     from memlens.units import format_bytes, parse_bytes
@@ -92,8 +92,8 @@ _HOMES = {
     "memlens.gating.run": ("accept", "gate"),
     "memlens.gating.verdict": ("Verdict",),
     "memlens.lifetimes": ("Lifetimes",),
-    "memlens.inputs.reading": ("read",),
-    "memlens.inputs.listing": ("Formats", "formats"),
+    "memlens.inputs": ("read",),
+    "memlens.inputs.registry": ("Formats", "formats"),
     "memlens.windows.windows": ("Anchor", "Pattern", "Window"),
     "memlens.trust": ("Trust",),
     "memlens.units": ("format_bytes", "parse_bytes"),

@@ -5,7 +5,9 @@ Catch :class:`MemlensError` to catch them all.  A message says what is wrong and
 
 from __future__ import annotations
 
-__all__ = ["AnchorError", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError"]
+from dataclasses import asdict, dataclass
+
+__all__ = ["AnchorError", "Failure", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError"]
 
 
 class MemlensError(Exception):
@@ -47,3 +49,22 @@ class UsageError(MemlensError):
     """Arguments that make no sense together."""
 
     exit_code = 2
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One of several inputs that could not be read.
+
+    Attributes:
+        path: The input as it was named.
+        message: What is wrong.
+        hint: What to do next, or ``""``.
+    """
+
+    path: str
+    message: str
+    hint: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """The fields by name."""
+        return asdict(self)

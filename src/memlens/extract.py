@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from memlens.errors import InputError, UsageError
+from memlens.keywords import with_keywords
+from memlens.options import Slice
 from memlens.output import open_output, refuse_inputs, refuse_overwrite
-from memlens.scanner.bytesearch import count_lines
+from memlens.scanner.lines import count_lines
 from memlens.windows.patterns import Matcher, Pattern, anchors_in_block
 from memlens.windows.suggestions import missing_anchor
-from memlens.windows.windows import as_patterns, numbered, too_few_anchors
+from memlens.windows.windows import anchors_of, numbered, too_few_anchors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.inputs.streams import ByteStream
 
-__all__ = ["Piece", "Renumberer", "TextCutter", "events_only", "slice_log"]
+__all__ = ["Piece", "Renumberer", "TextCutter", "events_only", "slice_log", "slice_with"]
 
 
 @dataclass(frozen=True)
@@ -48,36 +50,14 @@ class Piece:
     cut_short: str = ""
 
 
-def slice_log(
-    log: str | Path | BinaryIO,
-    output: str | Path | None = None,
-    *,
-    start: str | None = None,
-    end: str | Sequence[str] = (),
-    start_regex: str | None = None,
-    end_regex: str | Sequence[str] = (),
-    nth: int = 1,
-    events_only: bool = False,
-    renumber: bool = False,
-    force: bool = False,
-    progress: Callable[[int], None] | None = None,
-) -> Piece:
-    """Cut the raw text of one window out of a log, byte for byte: the library twin of ``memlens slice``.
+def slice_with(log: str | Path | BinaryIO, options: Slice) -> Piece:
+    """Cut the raw text of one window out of a log, byte for byte.
 
     Goes through the log once and holds a block of it at a time, so gigabytes and pipes will do.
 
     Args:
         log: A path, ``-`` for stdin, or a binary file.
-        output: A file, which appears whole or not at all; ``None`` or ``-`` for stdout.
-        start: Text that the first line contains as whole words; ``None``: from the beginning.
-        end: Text, or several, of the line before which the window ends; where none comes: the end of the log.
-        start_regex: The start as a regular expression, instead of ``start``.
-        end_regex: Further ends, as regular expressions.
-        nth: Which of the lines that match the start, from 1.
-        events_only: Keep only lines that hold an allocator event, and lines that match ``start`` or an end.
-        renumber: Write addresses as ``#1``, ``#2``, … and leave out times and thread ids: see :class:`Renumberer`.
-        force: Write over ``output`` if it exists.
-        progress: Called with the bytes read so far, as they lie on disk.
+        options: See :class:`memlens.options.Slice`.
 
     Raises:
         AnchorError: No line, or fewer than ``nth`` lines, match the start.
@@ -87,24 +67,19 @@ def slice_log(
             that is not Paddle's, or the output is the log.
     """
     from memlens.inputs.file_source import open_source
-    from memlens.inputs.reading import recognise
-    from memlens.inputs.registry import HEAD, PADDLE, begins_like_paddle, not_text
+    from memlens.inputs.input_format import HEAD
+    from memlens.inputs.registry import PADDLE, not_text, recognise
     from memlens.inputs.unread import BINARY, refuse_unread, unread_kind
 
-    if start is not None and start_regex is not None:
-        raise UsageError("start and start_regex exclude each other", "Give one of them.")
-    starts = (
-        *as_patterns([start] if start is not None else [], regex=False),
-        *as_patterns([start_regex] if start_regex is not None else [], regex=True),
-    )
-    ends = (*as_patterns(end, regex=False), *as_patterns(end_regex, regex=True))
-    cutter = TextCutter(starts[0] if starts else None, ends, nth)
+    output = options.output
+    starts, ends = anchors_of(options.start, options.end, options.start_regex, options.end_regex, options.nth)
+    cutter = TextCutter(starts[0] if starts else None, ends, options.nth)
     # The text is written while the log is read, so that stdout must not be the log either.
     refuse_inputs(["-" if output is None else output], [log])
-    refuse_overwrite(output, force)
+    refuse_overwrite(output, options.force)
     source = open_source(log)
     head = source.head(HEAD)
-    if not begins_like_paddle(head) and (kind := unread_kind(head, BINARY)) is not None:
+    if not PADDLE.recognise(head) and (kind := unread_kind(head, BINARY)) is not None:
         source.close()
         refuse_unread(source.name, kind)
     if what := not_text(head):
@@ -113,24 +88,27 @@ def slice_log(
             f"{source.name} is {what}: it has no lines of text to cut",
             "memlens analyze and memlens diff cut it by its annotations: --start, --end, --by.",
         )
-    if events_only and (found := recognise(source)).format is not PADDLE:
+    if options.events_only and (found := recognise(source)).format is not PADDLE:
         source.close()
         raise UsageError(
             f"{source.name} is {found.format.title}: events_only knows the lines of Paddle only",
             "Cut it without --events-only.",
         )
-    rewrite = _rewriting((*starts, *ends), events_only, renumber)
+    rewrite = _rewriting((*starts, *ends), options.events_only, options.renumber)
     written = 0
-    with source.open() as stream, open_output(output, force) as out:
-        for text in map(rewrite, cutter.cut(_texts(stream, progress))):
+    with source.open() as stream, open_output(output, options.force) as out:
+        for text in map(rewrite, cutter.cut(_texts(stream, options.progress))):
             out.write(text)
             written += len(text)
         # Within the block, so that nothing is left behind where no line matched.
         if cutter.start is not None and not cutter.started:
             if cutter.starts_seen:
-                raise too_few_anchors(source.name, cutter.start, cutter.starts_seen, nth)
+                raise too_few_anchors(source.name, cutter.start, cutter.starts_seen, options.nth)
             raise missing_anchor(source.name, cutter.start, source.blocks() if source.rereadable else ())
     return cutter.piece(written, "" if cutter.ended else stream.problem)
+
+
+slice_log = with_keywords("slice", slice_with, Slice)
 
 
 def _texts(stream: ByteStream, progress: Callable[[int], None] | None) -> Iterator[bytes]:
@@ -176,8 +154,6 @@ class TextCutter:
     starts_seen: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        if self.nth < 1:
-            raise UsageError(f"there is no match number {self.nth}", "The first one is number 1.")
         self._start = Matcher(self.start) if self.start is not None else None
         self._ends = [Matcher(end) for end in self.ends]
         self._name, self._start_line, self._lines, self._bytes = "(start)", 1, 0, 0

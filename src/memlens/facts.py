@@ -151,6 +151,7 @@ class Facts:
         layer: The log layer, or the format, that the events come from; where two give them, that of the blocks.
         chunk_layer: The layer that RESERVE and RELEASE events come from, or ``""`` where nothing is known of that.
         addresses: Blocks have addresses.  Where they have none no ALLOC is paired with a FREE: there are levels and no lifetimes.
+        sized_frees: Lines of FREEs have a size; where they have none it is that of their ALLOC.
         block_granularity: Blocks occupy multiples of so many bytes of their chunk, where sizes are what was asked for.
         chunks_join: Chunks may lie side by side as one (expandable segments), and a block may go from one into the next.
         opening: So many events at the start stand for blocks and chunks that were there before the input begins; they have no line.
@@ -174,6 +175,7 @@ class Facts:
     layer: str = "auto_growth"
     chunk_layer: str = ""
     addresses: bool = True
+    sized_frees: bool = True
     block_granularity: int = 1
     chunks_join: bool = False
     opening: int = 0

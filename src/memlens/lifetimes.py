@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from memlens import columns
+from memlens.facts import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
 
-__all__ = ["Lifetimes", "pair"]
+__all__ = ["Lifetimes", "OddFrees", "odd_frees", "pair"]
+
+#: Events looked at together: their temporaries stay in the cache.
+_WALK = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,3 +44,40 @@ def pair(log: EventLog) -> Lifetimes:
     if not log.facts.addresses:
         return Lifetimes(np.full(len(log), -1, np.int32), np.zeros(0, np.int64))
     return Lifetimes(*columns.pair(log.kind, log.addr))
+
+
+@dataclass(frozen=True, eq=False)
+class OddFrees:
+    """The FREE events of a log that do not simply end one ALLOC of their own size, indices rising, int64.
+
+    Attributes:
+        unknown: FREEs without an earlier ALLOC.
+        mismatched: FREEs whose ALLOC has another size.
+        excess: ALLOC size - FREE size of each of ``mismatched``.
+    """
+
+    unknown: NDArray[np.int64]
+    mismatched: NDArray[np.int64]
+    excess: NDArray[np.int64]
+
+
+_ODD: WeakKeyDictionary[EventLog, OddFrees] = WeakKeyDictionary()
+
+
+def odd_frees(log: EventLog) -> OddFrees:
+    """The FREEs of a log that stand out, gathered once for the log."""
+    if log not in _ODD:
+        partner, none = log.lifetimes.partner, np.zeros(0, np.int64)
+        unknown, mismatched, excess = [none], [none], [none]
+        for start in range(0, len(log), _WALK):
+            frees = np.flatnonzero(log.kind[start : start + _WALK] == Kind.FREE) + start
+            alloc = partner[frees]
+            if len(alloc) and alloc.min() < 0:
+                unknown.append(frees[alloc < 0])
+                frees, alloc = frees[alloc >= 0], alloc[alloc >= 0]
+            difference = log.size[alloc] - log.size[frees]
+            if difference.any():
+                mismatched.append(frees[difference != 0])
+                excess.append(difference[difference != 0])
+        _ODD[log] = OddFrees(*map(np.concatenate, (unknown, mismatched, excess)))
+    return _ODD[log]

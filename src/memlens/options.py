@@ -1,54 +1,133 @@
-"""What inputs are read as, and where logs are cut: asked for once, carried out on each of them."""
+"""The options of all verbs: what to read, where to cut, what to compare and to judge; declared and documented once.
+
+A class has the options of one verb, and inherits those that verbs share.  They are the keyword arguments of the verb's Python function
+and the options of its command (:mod:`memlens.keywords`), and an object of the class is what the verb is handed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memlens.errors import UsageError
+from memlens.keywords import flag, option, python_only
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
-    from memlens.windows.windows import Pattern, Window
+    from memlens.inputs import Input
+    from memlens.windows.patterns import Pattern
+    from memlens.windows.windows import Window
 
-__all__ = ["Cut", "ReadAs", "as_list"]
+__all__ = [
+    "Accept",
+    "Analyze",
+    "Compare",
+    "Cut",
+    "Diff",
+    "Gate",
+    "OneWindow",
+    "Read",
+    "ReadAs",
+    "Slice",
+    "as_list",
+    "part_of",
+]
+
+Part = TypeVar("Part", bound="Cut | ReadAs")
 
 
-@dataclass(frozen=True)
+def as_list(patterns: str | Sequence[str]) -> list[str]:
+    """One text or several, as a list."""
+    return [patterns] if isinstance(patterns, str) else list(patterns)
+
+
+def part_of(options: Any, part: type[Part]) -> Part:
+    """What a verb's options hold of one of the classes that they inherit from."""
+    return part(**{spec.name: getattr(options, spec.name) for spec in fields(part)})
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReadAs:
     """How inputs are to be read, where they do not tell by themselves.
 
     Attributes:
-        input_format: The name of their format; ``None``: look what each of them is.
-        device: The device to read of inputs that have several; ``None``: all.
-        formats: A TOML file with formats of users, instead of those in the nearest ``pyproject.toml``.
-        layer: The layer of Paddle's allocator to take blocks from.
+        input_format: Read the input as this format: paddle, torch-snapshot, kineto, rmm, or one of your own (memlens formats
+            lists them). Default: what its content says.
+        device: Read only device N, a number or cpu, of an input that has several. In Python: -1 is the CPU.
+        layer: Take blocks from this layer of Paddle's allocator (auto_growth, stream_safe, naive_best_fit, stats, …). Default:
+            the most exact one that the log has.
+        formats: Know the formats in this TOML file too, instead of those in the nearest pyproject.toml.
+        progress: Called now and then with the bytes read so far, over all inputs, as they lie on disk.
     """
 
-    input_format: str | None = None
-    device: int | None = None
-    formats: str | Path | None = None
-    layer: str | None = None
+    input_format: str | None = option(None, "NAME")
+    device: int | None = option(None, "N", kind="device")
+    layer: str | None = option(None, "NAME")
+    formats: str | Path | None = option(None, "FILE")
+    progress: Callable[[int], None] | None = python_only(None)
 
 
-@dataclass(frozen=True)
-class Cut:
+@dataclass(frozen=True, kw_only=True)
+class Read(ReadAs):
+    """The options of :func:`memlens.read`.
+
+    Attributes:
+        patterns: Anchors to find in the same pass; needed for input that can be read only once, quicker for any.
+        owners: Lines that name the owner of what their thread allocates and frees next, beside those that memlens knows by
+            itself: by the pattern's first group, or by what it matched. Of logs of Paddle only.
+        columns: Columns wanted beyond the usual ones: ``time_us``, ``thread``.
+        strict: Raise when a compressed input is cut short, instead of reading what there is.
+    """
+
+    patterns: Sequence[Pattern] = python_only(())
+    owners: Sequence[Pattern] = python_only(())
+    columns: Sequence[str] = python_only(())
+    strict: bool = python_only(False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneWindow:
+    """Where to cut one window out of a log.
+
+    Attributes:
+        start: Start with the line that contains TEXT as whole words (START SOT_CALL_4 is not START SOT_CALL_42). Without a start:
+            from the beginning.
+        end: End before the first later line that contains TEXT. May be given several times: any of them ends. Where none comes:
+            the end of the log.
+        start_regex: Start with the line where the regular expression REGEX is found.
+        end_regex: End before the first later line where REGEX is found. May be given several times.
+        nth: Take the K-th line that matches the start.
+    """
+
+    start: str | None = option(None, "TEXT")
+    end: Sequence[str] = option((), "TEXT", several=True)
+    start_regex: str | None = option(None, "REGEX")
+    end_regex: Sequence[str] = option((), "REGEX", several=True)
+    nth: int = option(1, "K", kind=1, shown=True)
+
+    def __post_init__(self) -> None:
+        for name in ("end", "end_regex"):
+            object.__setattr__(self, name, tuple(as_list(getattr(self, name))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut(OneWindow):
     """One window or a series of windows, by the words of :func:`memlens.windows.windows.window` and :func:`memlens.windows.windows.windows`.
+
+    Attributes:
+        by: Cut into consecutive windows, one from each line where REGEX is found to the next (or to --end), named by its first
+            group or by what it matched.
 
     Raises:
         UsageError: ``by`` and a start are both given.
     """
 
-    start: str | None = None
-    end: tuple[str, ...] = ()
-    start_regex: str | None = None
-    end_regex: tuple[str, ...] = ()
-    nth: int = 1
-    by: str | None = None
+    by: str | None = option(None, "REGEX")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.by is not None and (self.start is not None or self.start_regex is not None):
             raise UsageError(
                 "by and start exclude each other", "A series starts a window at each line that `by` matches."
@@ -90,6 +169,180 @@ class Cut:
         return (log.window(self.start, self.end, start_regex=self.start_regex, end_regex=self.end_regex, nth=self.nth),)
 
 
-def as_list(patterns: str | Sequence[str]) -> list[str]:
-    """One text or several, as a list."""
-    return [patterns] if isinstance(patterns, str) else list(patterns)
+@dataclass(frozen=True, kw_only=True)
+class _Owners:
+    """Whom allocations belong to.
+
+    Attributes:
+        owners: Blame what a thread allocates and frees after a line where REGEX is found on that line: on its first group or on
+            what it matched. May be given several times. Lines in which Paddle says which operator runs are known without. In
+            Python: A log already read keeps the owners that it has.
+    """
+
+    owners: Sequence[str] = option((), "REGEX", "--owner", several=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analyze(ReadAs, _Owners, Cut):
+    """The options of :func:`memlens.analyze`.
+
+    Attributes:
+        analyzers: Run this analyzer, and show all it says. May be given several times. Built in: remaining, peak, segments,
+            stats, unmatched, lifetimes, and growth (with --by); installed packages may add more. In Python: ``None`` is all
+            built-in ones.
+        top: Rows of each list in the machine output; ``None`` is all.
+        min_size: Leave blocks smaller than SIZE (4096, 64KiB, 1.5MiB) out of lists.
+        strict: Fail on a compressed log that is cut short, instead of analyzing what there is.
+        times: Read the time of every event. Without them a large log is read quicker, and results hold no times; a window's own
+            ``peak_time_us`` and ``duration_us`` are then looked up when they are asked for.
+    """
+
+    analyzers: Sequence[str] | None = option(None, "NAME", "-A", "--analyzer", several=True)
+    top: int | None = python_only(10)
+    min_size: int = option(0, "SIZE", kind="size")
+    strict: bool = flag(False)
+    times: bool = python_only(True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diff(ReadAs, _Owners, Cut):
+    """The options of :func:`memlens.diff`.
+
+    Attributes:
+        base_start: Like --start, for BASE only, where the two runs name it differently.
+        head_start: Like --start, for HEAD only.
+        base_start_regex: Like --start-regex, for BASE only.
+        head_start_regex: Like --start-regex, for HEAD only.
+        base_end: Like --end, for BASE only. May be given several times.
+        head_end: Like --end, for HEAD only. May be given several times.
+        base_nth: Like --nth, for BASE only: two windows of one log.
+        head_nth: Like --nth, for HEAD only.
+        whole: Compare the whole logs as one pair of windows, and do not look for anchor lines that both have.
+        open_windows: Judge open windows too: the last ones of a series, which no end line closes. Without it they are shown only.
+        top: Show N findings, and N rows of each table, and count the rest. Default: as many as make a page; all in JSON.
+            In Python: Findings that the machine output lists of each window; ``None`` is all.
+        min_size: Leave findings of blocks smaller than SIZE (4096, 64KiB, 1.5MiB) out of lists; they stay in all figures.
+        context: Show N log lines on each side of the FREE that tells the two runs apart.
+        strict: Fail on a compressed log that is cut short, instead of comparing what there is.
+    """
+
+    base_start: str | None = option(None, "TEXT")
+    head_start: str | None = option(None, "TEXT")
+    base_start_regex: str | None = option(None, "REGEX")
+    head_start_regex: str | None = option(None, "REGEX")
+    base_end: Sequence[str] = option((), "TEXT", several=True)
+    head_end: Sequence[str] = option((), "TEXT", several=True)
+    base_nth: int | None = option(None, "K", kind=1)
+    head_nth: int | None = option(None, "K", kind=1)
+    whole: bool = flag(False)
+    open_windows: bool = flag(False, "--open")
+    top: int | None = option(None, "N", kind=0)
+    min_size: int = option(0, "SIZE", kind="size")
+    context: int = option(3, "N", kind=0, shown=True)
+    strict: bool = flag(False)
+
+    @property
+    def cuts(self) -> tuple[Cut, Cut]:
+        """Where to cut base, and where head: what only one of them has stands in place of what both have, but for ends."""
+        base = self._own_cut(self.base_start, self.base_start_regex, self.base_end, self.base_nth)
+        return base, self._own_cut(self.head_start, self.head_start_regex, self.head_end, self.head_nth)
+
+    def _own_cut(self, start: str | None, start_regex: str | None, end: Sequence[str], nth: int | None) -> Cut:
+        return Cut(
+            start=start if start is not None else self.start if start_regex is None else None,
+            end=(*self.end, *as_list(end)),
+            start_regex=start_regex if start_regex is not None else self.start_regex if start is None else None,
+            end_regex=self.end_regex,
+            nth=self.nth if nth is None else nth,
+            by=self.by,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(ReadAs, Cut):
+    """The options of :func:`memlens.compare`.
+
+    Attributes:
+        rows: Fields of the template that are rows, in this order. Others that vary follow them.
+        cols: The field that is columns. Default: that of --base, else the first one that is not a number; where there is none,
+            metrics are columns.
+        base: Compare with the run that has VALUE in field F and is alike in all others, or with one log. Default: the first log,
+            or the first value of the columns.
+        metrics: Show this metric: peak, rise, reserved-peak, live, remaining, carried-in, allocated, allocs, freed, frees or
+            duration. May be given several times. Default: peak, reserved-peak, duration, live and allocs (of a matrix the first
+            two); with anchors rise after peak, and remaining instead of live. JSON and CSV have all.
+        jobs: Read N logs at a time, each in a process of its own. Default: one a processor. A plain log of 48 MiB or more is
+            shared out among all processors instead.
+        strict: Take a compressed log that is cut short for unreadable, instead of comparing what there is.
+    """
+
+    rows: Sequence[str] = option((), "F,…", kind="names")
+    cols: str | None = option(None, "F")
+    base: str | None = option(None, "F=VALUE|LOG")
+    metrics: Sequence[str] = option((), "NAME", "-m", "--metric", several=True)
+    jobs: int | None = option(None, "N", "-j", "--jobs", kind=1)
+    strict: bool = flag(False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate(ReadAs, Cut):
+    """The options of :func:`memlens.gate`.
+
+    Attributes:
+        baseline: Judge by the figures in FILE, which --accept wrote.
+        limits: Fail where METRIC grows by more than both parts; one may be left out: peak (of the whole run), rise and remaining
+            (of each window), growth (over the series of windows), reserved. METRIC=off gates it not at all. May be given for each
+            metric. Default: 2%,1MiB for all but reserved. A size has a unit (10MiB, 512B).
+        budgets: Fail where METRIC (peak or reserved) of the whole run is above SIZE, whatever it was before. May be given for
+            each.
+        base_log: Say what failing windows do differently from this earlier run. Without --baseline its figures are the ones to
+            judge by.
+        allow_missing: Do not fail where LOG lacks windows that the baseline has.
+        trust: Judge a log, or accept one, although its figures are in doubt. In Python: ``False`` does that.
+        context: Log lines to keep on each side of the event that tells the runs apart.
+        top: Findings of each window that the machine output lists; ``None`` is all.
+    """
+
+    baseline: str | Path | None = option(None, "FILE")
+    limits: Sequence[str] = option((), "METRIC=PERCENT,SIZE", "--limit", several=True)
+    budgets: Sequence[str] = option((), "METRIC=SIZE", "--budget", several=True)
+    base_log: Input | None = option(None, "LOG")
+    allow_missing: bool = flag(False)
+    trust: bool = flag(True, "--no-trust")
+    context: int = python_only(3)
+    top: int | None = python_only(10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accept(ReadAs, Cut):
+    """The options of :func:`memlens.accept`.  Where no anchor is given, those of the baseline that is written over are kept.
+
+    Attributes:
+        with_events: With --accept: keep the events (of the first LOG) too, beside the baseline, so that a later failure can be
+            blamed without the old log. In Python: ``None`` is as it was before.
+        trust: A doubtful log is not accepted.
+    """
+
+    with_events: bool | None = flag(None)
+    trust: bool = python_only(True)
+
+
+@dataclass(frozen=True)
+class Slice(OneWindow):
+    """The options of :func:`memlens.slice`.
+
+    Attributes:
+        output: A file, which appears whole or not at all; ``None`` or ``-`` for stdout.
+        events_only: Keep only the lines with an allocator event, and the lines that match --start or --end.
+        renumber: Write addresses as #1, #2, … in order of first use, and leave out time stamps and thread ids, so that any diff
+            tool can compare two runs.
+        force: Write over ``output`` if it exists.
+        progress: Called with the bytes read so far, as they lie on disk.
+    """
+
+    output: str | Path | None = python_only(None)
+    _: KW_ONLY
+    events_only: bool = flag(False)
+    renumber: bool = flag(False)
+    force: bool = python_only(False)
+    progress: Callable[[int], None] | None = python_only(None)

@@ -40,9 +40,7 @@ def fields_of(kind: Any) -> set[str]:
 
 
 def test_every_registered_analyzer_has_a_section() -> None:
-    registered = {analyzer.name for analyzer in registry.BUILT_IN} | {
-        analyzer.name for analyzer in registry.BUILT_IN_SERIES
-    }
+    registered = {*(analyzer.name for analyzer in registry.BUILT_IN), registry.OF_SERIES}
     assert registered == set(RESULTS)
     assert registered == set(re.findall(r"^\| \[`(\w+)`\]\(#\1\)", PAGE, re.MULTILINE))
 

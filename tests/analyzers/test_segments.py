@@ -20,7 +20,7 @@ from memlens.analyzers.chunks import gaps_between
 from memlens.analyzers.segments import segments
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts, OutOfMemory
-from memlens.inputs.reading import Reading
+from memlens.inputs import Reading
 from memlens.windows.windows import Window
 
 A, F, R, X = Kind.ALLOC, Kind.FREE, Kind.RESERVE, Kind.RELEASE

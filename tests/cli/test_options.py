@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from memlens.cli.options import Cut, anchor_options, output_options
+from memlens.cli.options import Output, verb
 from memlens.errors import UsageError
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts
+from memlens.options import Cut
 from memlens.source import MemorySource
 from memlens.windows.patterns import Pattern
 
@@ -31,14 +31,12 @@ def parse(*arguments: str) -> Cut:
     """What a verb gets for some arguments."""
     got: list[Cut] = []
 
-    @click.command()
-    @anchor_options()
-    @output_options
-    def verb(cut: Cut, output: str | None, force: bool) -> None:
-        assert (output, force) == (None, False)
+    @verb("try", [], Cut, Output, examples="")
+    def command(cut: Cut, to: Output) -> None:
+        assert to == Output(output=None, force=False)
         got.append(cut)
 
-    CliRunner().invoke(verb, list(arguments), catch_exceptions=False)
+    CliRunner().invoke(command, list(arguments), catch_exceptions=False)
     return got[0]
 
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from memlens.cli import progress
-from memlens.cli.progress import progress_bar
+from memlens.cli import output
+from memlens.cli.output import progress_bar
 
 
 class FakeTerminal(io.StringIO):
@@ -26,7 +26,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> FakeTerminal:
     monkeypatch.setenv("TERM", "xterm")
     stream = FakeTerminal()
     # Not sys.stderr itself, which pytest sets anew between a fixture and its test.
-    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=stream))
+    monkeypatch.setattr(output, "sys", SimpleNamespace(stderr=stream))
     return stream
 
 
@@ -35,7 +35,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: self.now))
 
 
 @pytest.fixture
@@ -103,6 +103,6 @@ def test_nobody_looks_at_a_bar_in_ci(
 
 def test_a_pipe_gets_no_bar(monkeypatch: pytest.MonkeyPatch, log: str) -> None:
     monkeypatch.delenv("CI", raising=False)
-    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=io.StringIO()))
+    monkeypatch.setattr(output, "sys", SimpleNamespace(stderr=io.StringIO()))
     with progress_bar([log]) as report:
         assert report is None

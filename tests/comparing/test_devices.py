@@ -41,7 +41,7 @@ def held(run: Run) -> int | None:
 
 
 def changes(found: Comparison) -> list[int | None]:
-    metric = next(metric for metric in memlens.comparing.metrics.METRICS if metric.key == "remaining_bytes")
+    metric = next(metric for metric in memlens.comparing.statistics.METRICS if metric.key == "remaining_bytes")
     return [found.change(run, None, metric) for run in found.runs]
 
 

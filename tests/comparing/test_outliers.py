@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.comparing.outliers import Outlier, is_rank, outliers
 from memlens.comparing.result import Oom, Run, RunWindow
+from memlens.comparing.statistics import Outlier, is_rank, outliers
 
 MIB = 1 << 20
 
@@ -60,6 +62,41 @@ def test_one_percent_off_is_the_least(last: float, stands_out: bool) -> None:
 def test_a_mebibyte_off_is_the_least() -> None:
     assert not found(peaks(10, 10, 10, 10, 10.99))
     assert found(peaks(10, 10, 10, 10, 11))
+
+
+@pytest.mark.parametrize(("off", "stands_out"), [(51, False), (52, True)])
+def test_a_score_of_three_and_a_half_is_the_least(off: int, stands_out: bool) -> None:
+    # The median is 1000 and the MAD 10: 0.6745 · 52 / 10 is 3.51, and 0.6745 · 51 / 10 is 3.44.
+    assert bool(found(peaks(980, 990, 1000, 1010, 1000 + off))) == stands_out
+    assert bool(found(peaks(1020, 1010, 1000, 990, 1000 - off))) == stands_out
+
+
+@pytest.mark.parametrize(
+    ("metric", "usual", "last", "stands_out"),
+    [
+        ("allocs", 10, 11, True),  # one block
+        ("duration_us", 50_000, 51_000, True),  # a millisecond
+        ("duration_us", 50_000, 50_999, False),
+    ],
+)
+def test_a_block_or_a_millisecond_off_is_the_least(metric: str, usual: int, last: int, stands_out: bool) -> None:
+    runs = [run(rank, 0) for rank in range(5)]
+    figures: list[dict[str, Any]] = [{metric: usual if k < 4 else last} for k in range(5)]
+    windows = [replace(one.windows[0], **figure) for one, figure in zip(runs, figures, strict=True)]
+    names = [one.metric for one in outliers(runs, windows, {"rank": tuple("01234")})]
+    assert names == [metric] * stands_out
+
+
+def test_the_farthest_rank_comes_first_and_ranks_as_far_in_the_order_of_their_runs() -> None:
+    runs = peaks(100, 130, 100, 100, 60, 100, 70, 100)
+    assert [one.fields["rank"] for one in found(runs)] == ["4", "1", "6"]
+    assert [one.fields["rank"] for one in found(runs[::-1])] == ["4", "6", "1"]
+
+
+def test_metrics_come_in_the_order_of_tables() -> None:
+    runs = peaks(100, 100, 100, 100, 130)
+    metrics = [one.metric for one in outliers(runs, [r.window(None) for r in runs], {"rank": tuple("01234")})]
+    assert metrics == ["peak_bytes", "rise_bytes", "reserved_peak_bytes", "alloc_bytes", "free_bytes"]
 
 
 def test_scattered_ranks_do_not_stand_out() -> None:

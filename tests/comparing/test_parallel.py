@@ -12,15 +12,14 @@ from typing import Any
 import made_runs as made
 import pytest
 
-from memlens.comparing import parallel
-from memlens.comparing.parallel import record_all
-from memlens.comparing.records import Order
+from memlens.comparing import runs
 from memlens.comparing.result import Run
+from memlens.comparing.runs import Order, record_all
 from memlens.errors import MemlensError, UsageError
-from memlens.options import Cut
+from memlens.options import Compare
 
 MIB = made.MIB
-linux = pytest.mark.skipif(not parallel._may_fork(), reason="forks on Linux only")
+linux = pytest.mark.skipif(not runs._may_fork(), reason="forks on Linux only")
 
 
 @pytest.fixture
@@ -35,10 +34,10 @@ def orders(tmp_path: Path) -> list[Order]:
 
 
 def test_figures_come_back_in_the_order_of_the_logs(orders: list[Order]) -> None:
-    runs = record_all(orders, jobs=3)
-    assert [run.path for run in runs] == [order.path for order in orders]
-    assert [run.windows[0].peak_bytes for run in runs[:12]] == [(number + 1) * MIB for number in range(12)]
-    assert [run.status for run in runs[12:]] == ["unreadable", "missing"]
+    read = record_all(orders, jobs=3)
+    assert [run.path for run in read] == [order.path for order in orders]
+    assert [run.windows[0].peak_bytes for run in read[:12]] == [(number + 1) * MIB for number in range(12)]
+    assert [run.status for run in read[12:]] == ["unreadable", "missing"]
 
 
 def test_one_process_and_many_say_the_same(orders: list[Order]) -> None:
@@ -47,7 +46,7 @@ def test_one_process_and_many_say_the_same(orders: list[Order]) -> None:
 
 @linux
 def test_so_many_processes_work_as_there_are_jobs(orders: list[Order], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "record", lambda order, progress: Run(str(os.getpid()), {}, "ok"))
+    monkeypatch.setattr(runs, "record", lambda order, progress: Run(str(os.getpid()), {}, "ok"))
     assert {run.path for run in record_all(orders, jobs=1)} == {str(os.getpid())}
     here, *workers = sorted({run.path for run in record_all(orders, jobs=2)}, key=lambda pid: pid != str(os.getpid()))
     assert here == str(os.getpid())  # what is not there needs no process
@@ -59,8 +58,8 @@ def test_a_log_that_the_reader_shares_out_itself_is_read_by_no_worker(
     orders: list[Order], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large = os.path.getsize(orders[11].path)
-    monkeypatch.setattr(parallel, "_SHARED_OUT", large)
-    monkeypatch.setattr(parallel, "record", lambda order, progress: Run(str(os.getpid()), {}, "ok"))
+    monkeypatch.setattr(runs, "_SHARED_OUT", large)
+    monkeypatch.setattr(runs, "record", lambda order, progress: Run(str(os.getpid()), {}, "ok"))
     by_this_process = [run.path == str(os.getpid()) for run in record_all(orders, jobs=2)]
     sizes = [os.path.getsize(order.path) for order in orders[:12]]
     assert by_this_process[:12] == [size >= large for size in sizes]
@@ -70,12 +69,12 @@ def test_a_log_that_the_reader_shares_out_itself_is_read_by_no_worker(
 
 @linux
 def test_a_large_packed_log_is_read_by_a_worker(orders: list[Order], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "_SHARED_OUT", 0)
-    assert [parallel._for_a_worker(order) for order in orders] == [number == 5 for number in range(14)]
+    monkeypatch.setattr(runs, "_SHARED_OUT", 0)
+    assert [runs._for_a_worker(order) for order in orders] == [number == 5 for number in range(14)]
 
 
 def test_nothing_is_forked_where_another_thread_runs(orders: list[Order], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "_in_processes", lambda *_: pytest.fail("it forked"))
+    monkeypatch.setattr(runs, "_in_processes", lambda *_: pytest.fail("it forked"))
     done = threading.Event()
     thread = threading.Thread(target=done.wait)
     thread.start()
@@ -96,7 +95,7 @@ def test_progress_rises_to_the_bytes_of_all_logs(orders: list[Order], jobs: int)
 
 @linux
 def test_a_worker_that_is_killed_is_an_error_in_words(orders: list[Order], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "record", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(runs, "record", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(MemlensError, match="was ended from outside") as raised:
         record_all(orders[:4], jobs=2)
     assert "--jobs 1" in raised.value.hint
@@ -104,6 +103,6 @@ def test_a_worker_that_is_killed_is_an_error_in_words(orders: list[Order], monke
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_wrong_usage_comes_back_from_a_worker(orders: list[Order], jobs: int) -> None:
-    bad: list[Any] = [Order(order.given, Cut(by="(STEP")) for order in orders[:4]]
+    bad: list[Any] = [Order(order.given, Compare(by="(STEP")) for order in orders[:4]]
     with pytest.raises(UsageError):
         record_all(bad, jobs)

@@ -12,17 +12,17 @@ import made_runs as made
 import pytest
 from snapshots import pickled, segment
 
-from memlens.comparing.records import Order, record
 from memlens.comparing.result import Run
+from memlens.comparing.runs import Order, record
 from memlens.errors import UsageError
-from memlens.options import Cut
+from memlens.options import Compare
 
 MIB = made.MIB
 
 
-def run_of(folder: Path, text: str, cut: Cut | None = None, name: str = "run.log") -> Run:
+def run_of(folder: Path, text: str, cut: Compare | None = None, name: str = "run.log") -> Run:
     (folder / name).write_text(text)
-    return record(Order(str(folder / name), cut or Cut()))
+    return record(Order(str(folder / name), cut or Compare()))
 
 
 # --- figures ---
@@ -41,17 +41,17 @@ def test_the_figures_of_a_whole_log(tmp_path: Path) -> None:
 def test_a_snapshot_of_a_device_that_holds_nothing_needs_nothing(tmp_path: Path) -> None:
     path = tmp_path / "idle.pickle"
     path.write_bytes(pickled({"segments": [segment(MIB, 2 * MIB)], "device_traces": [[]]}))
-    (window,) = record(Order(str(path), Cut())).windows
+    (window,) = record(Order(str(path), Compare())).windows
     assert (window.peak_bytes, window.live_bytes, window.reserved_peak_bytes) == (0, 0, 2 * MIB)
 
 
 def test_the_figures_of_a_window_and_of_a_series(tmp_path: Path) -> None:
     text = made.log_text(8 * MIB, steps=3)
-    run = run_of(tmp_path, text, Cut(start="STEP 1 START", end=("STEP 2 START",)))
+    run = run_of(tmp_path, text, Compare(start="STEP 1 START", end=("STEP 2 START",)))
     (window,) = run.windows
     # Eight events in a step, the first of them a millisecond after the last one of the step before.
     assert (window.name, window.allocs, window.peak_bytes, window.duration_us) == ("STEP 1 START", 4, 8 * MIB, 7000)
-    series = run_of(tmp_path, text, Cut(by=r"STEP (\d+)")).windows
+    series = run_of(tmp_path, text, Compare(by=r"STEP (\d+)")).windows
     assert [(one.name, one.events, one.duration_us) for one in series] == [
         ("0", 9, 8000),
         ("1", 8, 7000),
@@ -62,7 +62,7 @@ def test_the_figures_of_a_window_and_of_a_series(tmp_path: Path) -> None:
 
 def test_what_a_window_carries_in_is_in_its_peak_and_not_in_its_rise(tmp_path: Path) -> None:
     kept = "I0712 09:59:59.000000  1120 auto_growth_best_fit_allocator.cc:169] Alloc 4096 bytes, ptr = 0x100\n"
-    (window,) = run_of(tmp_path, kept + made.log_text(MIB), Cut(start="STEP 0")).windows
+    (window,) = run_of(tmp_path, kept + made.log_text(MIB), Compare(start="STEP 0")).windows
     assert (window.carried_in_bytes, window.rise_bytes, window.peak_bytes) == (4096, MIB, MIB + 4096)
     assert (window.remaining_bytes, window.live_bytes) == (0, 4096)
 
@@ -87,7 +87,7 @@ def test_real_logs_have_the_figures_of_the_framework(shared: Path, name: str) ->
 
 
 def test_a_record_comes_back_from_another_process_as_it_is(tmp_path: Path) -> None:
-    run = run_of(tmp_path, made.log_text(MIB, steps=2, oom_bytes=MIB), Cut(by="STEP"))
+    run = run_of(tmp_path, made.log_text(MIB, steps=2, oom_bytes=MIB), Compare(by="STEP"))
     assert pickle.loads(pickle.dumps(run)) == run
 
 
@@ -104,7 +104,7 @@ def test_a_run_that_ended_out_of_memory_says_what_it_asked_for_and_keeps_its_fig
 
 
 def test_only_the_window_in_which_it_happened_is_out_of_memory(tmp_path: Path) -> None:
-    run = run_of(tmp_path, made.log_text(10 * MIB, oom_bytes=MIB, steps=3), Cut(by=r"STEP (\d+)"))
+    run = run_of(tmp_path, made.log_text(10 * MIB, oom_bytes=MIB, steps=3), Compare(by=r"STEP (\d+)"))
     assert [run.status_of(name) for name in "0123"] == ["ok", "ok", "oom", "oom"]  # the fourth step never came
 
 
@@ -119,7 +119,7 @@ def test_a_run_that_went_on_after_a_failure_did_not_end_in_it(tmp_path: Path) ->
 
 
 def test_a_real_device_that_refuses_is_out_of_memory(shared: Path) -> None:
-    run = record(Order(str(shared / "data" / "paddle" / "05_oom_331.log"), Cut(by=r"STEP (\d+) START")))
+    run = record(Order(str(shared / "data" / "paddle" / "05_oom_331.log"), Compare(by=r"STEP (\d+) START")))
     assert run.oom is not None
     assert run.oom.requested_bytes is None  # its message does not say
     assert [(window.name, run.status_of(window.name)) for window in run.windows] == [
@@ -148,10 +148,10 @@ def test_what_is_no_log_is_unreadable(tmp_path: Path) -> None:
 
 
 def test_a_log_without_the_anchor_has_no_window_and_one_that_failed_before_it_is_out_of_memory(tmp_path: Path) -> None:
-    run = run_of(tmp_path, made.log_text(MIB), Cut(start="STEP 7"))
+    run = run_of(tmp_path, made.log_text(MIB), Compare(start="STEP 7"))
     assert (run.status, run.windows) == ("no_window", ())
     assert "STEP 7" in run.message
-    assert run_of(tmp_path, made.log_text(MIB, oom_bytes=MIB), Cut(start="STEP 7")).status == "oom"
+    assert run_of(tmp_path, made.log_text(MIB, oom_bytes=MIB), Compare(start="STEP 7")).status == "oom"
 
 
 def test_a_doubtful_log_keeps_its_figures_and_says_what_is_in_doubt(tmp_path: Path) -> None:
@@ -166,9 +166,9 @@ def test_a_log_cut_short_is_doubtful_and_unreadable_where_strict(tmp_path: Path)
     (tmp_path / "cut.log.gz").write_bytes(packed[: len(packed) // 2])
     order = Order(str(tmp_path / "cut.log.gz"))
     assert "cut_short" in record(order).doubts
-    assert record(replace(order, strict=True)).status == "unreadable"
+    assert record(replace(order, options=Compare(strict=True))).status == "unreadable"
 
 
 def test_wrong_usage_is_no_property_of_a_run(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        run_of(tmp_path, made.log_text(MIB), Cut(by="(STEP"))
+        run_of(tmp_path, made.log_text(MIB), Compare(by="(STEP"))

@@ -197,7 +197,7 @@ def test_a_template_that_matches_nothing_is_an_error(tmp_path: Path) -> None:
 
 
 def test_metrics_have_the_words_of_analyze_and_short_ones() -> None:
-    from memlens.comparing.metrics import choose_metrics
+    from memlens.comparing.statistics import choose_metrics
     from memlens.reports.tables import sort_names
 
     keys = [metric.key for metric in choose_metrics(["reserved", "reserved-peak", "time", "peak_bytes", "Rise_Bytes"])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from statistics import median
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memlens.comparing.result import Oom, Run, RunWindow
-from memlens.comparing.scaling import Slope, scaling_fields, slopes, theil_sen
+from memlens.comparing.statistics import Slope, scaling_fields, slopes, theil_sen
 
 MIB = 1 << 20
 
@@ -111,6 +112,25 @@ def test_three_quarters_of_the_pairs_are_enough(order: list[float], falling: int
 def test_a_time_may_waver_more_before_it_counts() -> None:
     assert judged([1000, 1020, 1040], 0.05)[1] == "flat"
     assert judged([1000, 1030, 1060], 0.05)[1] == "growing"
+
+
+@pytest.mark.parametrize(
+    ("metric", "step", "verdict"),
+    [
+        ("peak_bytes", 49, "flat"),  # 98 of 10,049 over the range: less than 1 %
+        ("peak_bytes", 51, "growing"),
+        ("allocs", 49, "flat"),
+        ("allocs", 51, "growing"),
+        ("duration_us", 253, "flat"),  # 506 of 10,253: less than 5 %
+        ("duration_us", 259, "growing"),
+    ],
+)
+def test_what_is_flat_depends_on_what_is_counted(metric: str, step: int, verdict: str) -> None:
+    runs = [Run(f"log.{k}", {"gbs": str(k)}, "ok") for k in range(3)]
+    figures: list[dict[str, Any]] = [{metric: 10_000 + k * step} for k in range(3)]
+    windows = [RunWindow("w", 1, 9, 9, **one) for one in figures]
+    (found,) = [one for one in slopes(runs, windows, {"gbs": ("0", "1", "2")}) if one.metric == metric]
+    assert found.verdict == verdict
 
 
 points = st.lists(st.tuples(st.integers(-1000, 1000), st.integers(0, 1 << 40)), min_size=3, max_size=30)

@@ -91,6 +91,34 @@ def test_lines_that_count_the_work_are_a_family(log, anchor: str, name: str) -> 
     assert family.lines == (5, 5)
 
 
+@pytest.mark.parametrize(("length", "found"), [(100, True), (101, False)])
+def test_an_anchor_has_a_hundred_characters_up_to_its_number(length: int, found: bool) -> None:
+    assert bool(templates(b"STEP 0".rjust(length - 8, b"x") + b" START 1")) == found
+
+
+def test_the_first_three_numbers_of_a_line_may_count() -> None:
+    kinds = templates(b"STEP 0 CALL 0 LAYER 0 BLOCK 0 begins")
+    assert [kind.numbers for kind in kinds] == [(0,), (0, 1), (0, 1, 2)]
+
+
+@pytest.mark.parametrize(("length", "is_family"), [(400, True), (401, False)])
+def test_a_line_of_more_than_four_hundred_characters_is_no_anchor(log, length: int, is_family: bool) -> None:  # type: ignore[no-untyped-def]
+    family = found(log, steps("iter {}: loss 2.5 ".ljust(length + 1, "x")))
+    assert (family is not None) == is_family
+    assert family is None or len(family.example) == 160
+
+
+@pytest.mark.parametrize(("first", "is_family"), [(999_999_990, True), (9_999_999_990, False)])
+def test_a_number_of_more_than_nine_digits_counts_nothing(log, first: int, is_family: bool) -> None:  # type: ignore[no-untyped-def]
+    lines = ["*", *(line for k in range(5) for line in (f"STEP {first + k} START", "*"))]
+    assert (found(log, lines) is not None) == is_family
+
+
+@pytest.mark.parametrize(("count", "is_family"), [(2, False), (3, True)])
+def test_lines_without_a_word_of_anchors_are_three_at_least(log, count: int, is_family: bool) -> None:  # type: ignore[no-untyped-def]
+    assert (found(log, steps("hello {}", count=count)) is not None) == is_family
+
+
 def test_the_example_is_the_first_line_as_it_stands_in_base(log) -> None:  # type: ignore[no-untyped-def]
     family = found(log, steps("STEP {} START"), steps("STEP {} START", count=9))
     assert family is not None
@@ -287,6 +315,14 @@ def test_a_log_full_of_lines_at_the_margin_is_gone_through_in_a_moment(log, monk
     monkeypatch.setattr(families, "_MOST_LINES", 1500)
     family = common_family(base, head)
     assert family is None or family.lines == (6, 6)
+
+
+def test_more_kinds_of_lines_than_are_told_apart_are_none(log, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    lines = [*(f"noise {letter} of 1" for letter in "abc"), *steps("STEP {} START")]
+    assert found(log, lines) is not None
+    for most, is_family in ((4, True), (3, False)):
+        monkeypatch.setattr(families, "_MOST_KINDS", most)
+        assert (found(log, lines) is not None) == is_family
 
 
 # -- real logs -------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from long_logs import SIZES, cheapest_cost, cut, edited, half_freed, random_fate
 from real_windows import RELATIONS, real_windows
 
 from memlens.diffing import align as alignment
-from memlens.diffing import order
+from memlens.diffing import threads
 from memlens.diffing.align import align
 from memlens.diffing.run import diff, diff_windows
 from memlens.events import EventLog, Kind
@@ -257,7 +257,7 @@ def test_allocations_are_paired_with_their_frees_line_by_line() -> None:
 def test_an_approximation_accounts_for_every_byte_and_says_how_far_from_the_cheapest_it_is_at_most(
     monkeypatch: pytest.MonkeyPatch, cells: int
 ) -> None:
-    monkeypatch.setattr(order, "align", partial(align, cells=cells))
+    monkeypatch.setattr(threads, "align", partial(align, cells=cells))
     monkeypatch.setattr(alignment, "EXACT_CELLS", cells)
     chance = np.random.default_rng(cells)
     run = random_fates(chance.choice(SIZES[:4], 700), 700, chance)

@@ -142,6 +142,13 @@ def test_factors_are_fractions_of_numbers_up_to_16() -> None:
     assert found == {value: value if max(value.as_integer_ratio()) <= 16 else None for value in found}
 
 
+@pytest.mark.parametrize(("padding", "factor"), [(511, 2), (512, None), (-1023, 2), (-1024, None)])
+def test_a_size_is_a_multiple_of_another_up_to_the_padding_of_both(padding: int, factor: int | None) -> None:
+    # Less than 512 bytes in each run: in base they count twice.
+    base = _cycle(40, 8)
+    assert _found(base, [2 * size + padding for size in base]) == factor
+
+
 def test_seven_of_ten_places_where_three_large_blocks_follow_each_other_are_in_both_runs() -> None:
     # Of 120 places four are lost wherever two neighbours change places: 36 with 9 exchanges, 40 with 10.
     base = _cycle(122, 61)

@@ -38,6 +38,20 @@ def test_real_windows_whose_neighbours_changed_places_miss_no_free(windows: list
             check(base, head, found)
 
 
+@pytest.mark.parametrize(("blocks", "named"), [(1, 1), (4, 4), (5, 4)])
+def test_four_blocks_alike_that_changed_places_with_a_larger_one_and_lost_their_frees_are_named(
+    blocks: int, named: int
+) -> None:
+    windows: list[Window] = []
+    for places in ([*range(1, blocks + 1), 9], [9, *range(1, blocks + 1)]):
+        rows = [(Kind.ALLOC, 524288 if at == 9 else 256, 4096 * at) for at in places]
+        rows += [(Kind.FREE, size, addr) for _, size, addr in rows if not windows or size > 256]
+        windows.append(Window(EventLog.from_rows(rows), "all", 0, len(rows), 0, len(rows), 1, len(rows)))
+    (found,) = diff_windows([(windows[0], windows[1])])
+    assert found_sizes(found, "missing_free") == {256: named}
+    check(windows[0], windows[1], found)
+
+
 def test_held_blocks_and_a_temporary_among_which_neighbours_changed_places_miss_no_free() -> None:
     def window(program: str) -> Window:
         # Small blocks, held or temporary, and large temporaries; in order of their ALLOCs, the FREEs all at the end.

@@ -123,16 +123,16 @@ def test_what_is_much_later_in_a_window_of_that_length(allocs: int, life: int, l
     assert [compared(run(life), run(life + by)).late_frees for by in (later - 1, later)] == [0, 1]
 
 
-@pytest.mark.parametrize(("each", "later"), [(8, 24), (15, 20)])
-def test_much_later_is_four_times_what_a_tenth_of_the_pairs_are_apart(each: int, later: int) -> None:
-    # Blocks live for 20 allocations, but one in so many, in head, for six more or six fewer; one more is freed late.  Where fewer than a
-    # tenth are apart it is late from twice its life on.
+@pytest.mark.parametrize(("each", "fewer", "later"), [(8, 2, 24), (15, 2, 20), (8, 5, 24), (8, 17, 20)])
+def test_much_later_is_four_times_what_a_tenth_of_the_pairs_are_apart(each: int, fewer: int, later: int) -> None:
+    # Blocks live for 20 allocations, but one in so many, in head, for six more, or (one in so many of these) six fewer; one more is
+    # freed late.  Where fewer than a tenth are apart, or fewer than one in a hundred the other way, it is late from twice its life on.
     def run(of_head: int, by: int = 0) -> Window:
         rows: list[tuple[Kind, int, int]] = []
         due: dict[int, list[tuple[int, int]]] = {}
         for k in range(400):
             rows += [(F, *block) for block in due.pop(k, ())]
-            life = 20 + of_head * ((6 if k // each % 2 else -6) if k % each == 0 else by if k == 201 else 0)
+            life = 20 + of_head * ((6 if k // each % fewer else -6) if k % each == 0 else by if k == 201 else 0)
             rows.append((A, 16 * (k + 1), 1000 + k))
             due.setdefault(k + 1 + life, []).append((16 * (k + 1), 1000 + k))
         return whole([*rows, *((F, *block) for k in sorted(due) for block in due[k])])

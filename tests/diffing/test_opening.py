@@ -41,7 +41,7 @@ def test_what_only_one_run_has_from_before_is_a_finding_and_no_no_difference() -
         ("opening_only_head", 1024, 2, 2048, "(before the input)"),
         ("opening_only_base", 256, 1, -256, "(before the input)"),
     ]
-    assert all(f.context == () for f in window.findings)
+    assert all((f.context, f.fate, f.freed_by, f.d_remaining_bytes) == ((), None, None, 0) for f in window.findings)
     assert window.peak_explained_bytes == window.d_peak_bytes
 
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.diffing.window_pairs import WindowPairs, longest_common, pair_windows
+from memlens.diffing.window_order import longest_common
+from memlens.diffing.window_pairs import WindowPairs, pair_windows
 from memlens.errors import AnchorError
 from memlens.events import EventLog
 from memlens.facts import Facts
@@ -175,6 +176,12 @@ def test_two_runs_without_a_name_in_common_are_an_error_that_shows_the_names() -
     assert "--by" in error.value.hint
     with pytest.raises(AnchorError, match="base has none"):
         pair([], ["A"])
+
+
+def test_the_error_shows_three_names_of_sixty_characters() -> None:
+    with pytest.raises(AnchorError) as error:
+        pair(["A", "B", "x" * 60], ["D", "E", "F", "y" * 61])
+    assert f"base has A, B, {'x' * 60}; head has 4, from D to {'y' * 59}…" in error.value.message
 
 
 def test_a_name_in_the_error_is_harmless_text() -> None:

@@ -20,11 +20,9 @@ from made_window_series import EDITS, KINDS, REGRESSIONS, Program, judged, made,
 
 import memlens
 from memlens.cli import main as cli
-from memlens.diffing import inorder
-from memlens.diffing.inorder import Series, in_order
-from memlens.diffing.renumbered import pair_by_name_or_work
-from memlens.diffing.window_pairs import WindowPairs
-from memlens.diffing.work import Work, likeness
+from memlens.diffing import window_order
+from memlens.diffing.window_order import Series, Work, in_order, likeness
+from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
 from memlens.errors import AnchorError
 from memlens.events import EventLog, Kind
 from memlens.inputs.paddle.reader import read
@@ -68,6 +66,19 @@ def test_a_call_less_renumbers_the_later_ones_and_they_pair_all_the_same() -> No
     found = pair(base, [*base[:6], *base[7:]])
     assert numbers(found) == [(k, k - (k > 6)) for k in range(12) if k != 6]
     assert [w.name for w in found.only_base] == ["CALL_6"]
+
+
+@pytest.mark.parametrize("side", [0, 1, 2])
+def test_where_the_first_window_begins_with_the_log_it_pairs_like_the_others(side: int) -> None:
+    # Nothing precedes the series of base, of head, of either; head has a call more at its beginning.
+    base, head = series_of([A, B, C, D] * 3), series_of([X, *[A, B, C, D] * 3])
+    found = pair_by_name_or_work(base[side != 1 :], head[side != 0 :])
+    assert found.by_work
+    paired = [(one.name, other.name) for one, other in found.pairs]
+    assert paired == [(f"CALL_{k}", f"CALL_{k + 1}") for k in range(12)]
+    assert [window.name for window in (*found.only_base, *found.only_head)] == [
+        *(["(before)"] if side == 1 else []), *(["(before)"] if side == 0 else []), "CALL_0",
+    ]  # fmt: skip
 
 
 def test_a_call_more_in_every_step_is_alone_in_every_step() -> None:
@@ -328,7 +339,7 @@ def test_two_windows_are_as_much_alike_as_their_sizes_are(drawn: list[list[tuple
 
 def plain_score(gains: list[list[float]]) -> float:
     """The score of the best alignment in order, by the table of the textbook."""
-    opening, each = inorder._OPENING, inorder._EACH
+    opening, each = window_order._OPENING, window_order._EACH
     rows, columns = len(gains), len(gains[0])
     # paired, row alone, column alone, after i rows and j columns
     table = {(0, 0): (0.0, -math.inf, -math.inf)}
@@ -349,7 +360,7 @@ def plain_score(gains: list[list[float]]) -> float:
 
 
 def score_of(gains: list[list[float]], pairs: list[tuple[int, int]]) -> float:
-    opening, each = inorder._OPENING, inorder._EACH
+    opening, each = window_order._OPENING, window_order._EACH
     total = sum(gains[i][j] for i, j in pairs)
     for (i, j), (k, m) in pairwise([(-1, -1), *pairs]):
         total -= sum(opening + each * (alone - 1) for alone in (k - i, m - j) if alone > 1)
@@ -371,7 +382,7 @@ def test_the_alignment_in_order_is_the_best_one(base: list[str], head: list[str]
         sides.append(Series(work, kind, np.ones(len(letters), np.bool_)))
     ours, theirs = sides
     alike = likeness(ours.work.roots @ theirs.work.roots.T, ours.work.total[:, None], theirs.work.total[None, :])
-    gains = np.where(ours.kind[:, None] == theirs.kind[None, :], alike - inorder._BY_CHANCE, -math.inf).tolist()
+    gains = np.where(ours.kind[:, None] == theirs.kind[None, :], alike - window_order._BY_CHANCE, -math.inf).tolist()
     pairs = in_order(ours, theirs, np.full(len(base), -1, np.int64))
     assert all(i < k and j < m for (i, j), (k, m) in pairwise(pairs))
     assert all(gains[i][j] > -math.inf for i, j in pairs)
@@ -383,8 +394,8 @@ def test_a_band_of_the_table_gives_what_the_whole_gives(monkeypatch: pytest.Monk
     base = [A, B, C, D, X] * 40
     head = [*base[:50], X, X, *base[50:120], *base[123:]]
     whole = numbers(pair(base, head))
-    monkeypatch.setattr(inorder, "_CELLS", 20 * len(base))
-    monkeypatch.setattr(inorder, "_BESIDE", 0)
+    monkeypatch.setattr(window_order, "_CELLS", 20 * len(base))
+    monkeypatch.setattr(window_order, "_BESIDE", 0)
     assert numbers(pair(base, head)) == whole
     assert len(whole) == 197
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 from made_window_series import Program, series_of
 
-from memlens.diffing.renumbered import pair_by_name_or_work
-from memlens.diffing.window_pairs import WindowPairs
+from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
 
 # Four calls that have nothing to do with each other, and one more
 A, B, C, D, X = (tuple((256 * 7**n * k, k % 2) for k in range(1, 9)) for n in range(1, 6))

@@ -186,6 +186,21 @@ def test_an_unreadable_log_is_named(tmp_path: Path) -> None:
         diff(PT, tmp_path / "nowhere.log")
 
 
+def test_a_block_that_head_frees_later_and_one_that_it_never_frees_are_two_findings(tmp_path: Path) -> None:
+    blocks = "+256@1", "+256@2"
+    base = log(tmp_path, "base.log", "START A", *blocks, "-256@1", "-256@2", "START B", "+64@9", "START C")
+    head = log(tmp_path, "head.log", "START A", *blocks, "START B", "+64@9", "-256@1", "START C")
+    (window, *_) = diff(base, head, by="START ([A-C])").windows
+    assert [(f.kind, f.count, f.head and f.head.freed) for f in window.findings] == [
+        ("missing_free", 1, "later"),
+        ("missing_free", 1, "never"),
+    ]
+    (same, *_) = diff(
+        base, log(tmp_path, "never.log", "START A", *blocks, "START B", "+64@9", "START C"), by="START ([A-C])"
+    ).windows
+    assert [(f.kind, f.count) for f in same.findings] == [("missing_free", 2)]
+
+
 def test_no_pairs_are_no_diffs() -> None:
     assert diff_windows([]) == []
 

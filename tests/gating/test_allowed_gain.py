@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from memlens.gating.figures import RunFigures, WindowFigures
-from memlens.gating.growth import allowed_gain
+from memlens.gating.figures import RunFigures, WindowFigures, allowed_gain
 
 
 def run(*live: int) -> RunFigures:
@@ -26,6 +25,16 @@ def test_a_shorter_run_may_gain_what_the_base_gained_by_then() -> None:
     assert allowed_gain(base, leaking(10, 6000)) == 9 * 5000
     # AND a run as long as it is flat may gain nothing by that
     assert allowed_gain(base, run(*(7000 * k for k in range(101)))) == 0
+
+
+def test_what_head_gains_without_holding_more_than_the_base_is_allowed() -> None:
+    # GIVEN a jump and six gains of 100: by 10 bytes of the jump the base does not grow, and head does, from another level
+    base = run(0, *(2410 + 100 * k for k in range(7)))
+    head = run(5000, *(5000 + 2400 + 100 * k for k in range(7)))
+    # THEN all that it gains is allowed, for it never gains more than the base does
+    assert allowed_gain(base, head) == 600
+    # AND none of it where there is no window of the base beside each of its own
+    assert allowed_gain(base, run(*(one.live_bytes for one in head.windows), 8100)) == 0
 
 
 def test_too_few_windows_of_the_base_allow_nothing_to_be_told() -> None:

@@ -47,7 +47,9 @@ run = st.builds(
     st.lists(window, min_size=1, max_size=5, unique_by=lambda one: one.name).map(tuple),
 )
 cuts = st.one_of(
-    st.builds(Cut, any_text, st.tuples(any_text), st.none(), st.tuples(any_text, any_text), st.integers(1, 99)),
+    st.builds(
+        Cut, start=any_text, end=st.tuples(any_text), end_regex=st.tuples(any_text, any_text), nth=st.integers(1, 99)
+    ),
     st.builds(Cut, by=any_text, end=st.tuples(any_text)),
     st.just(Cut()),
 )

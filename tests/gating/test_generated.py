@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from made_gates import BY, FAILING, MIB, PASSING, write
 
 import memlens
-from memlens.gating.figures import figures_of
+from memlens.gating.figures import NEAR, figures_of, slipped
 from memlens.gating.judging import WHOLE
-from memlens.gating.slips import NEAR, slipped
 
 #: More cases, with other seeds: MEMLENS_SEED=… pytest; benchmarks/gating.py takes fresh ones and prints rates.
 SEED = os.environ.get("MEMLENS_SEED", "gate")

@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_verdicts import MIB, window
 
-from memlens.gating.figures import RunFigures, WindowFigures
-from memlens.gating.judging import WHOLE, Judged, Rules, judge
+from memlens.gating.figures import RunFigures, WindowFigures, slipped
+from memlens.gating.judging import WHOLE, BaseWindow, Judged, Rules, judge, pair_runs
 from memlens.gating.limits import BUDGETED, METRICS, Limit, Metric, parse_budgets, parse_limits
-from memlens.gating.pairs import BaseWindow, pair_runs
-from memlens.gating.slips import slipped
 
 DEFAULT = Rules(parse_limits(()))
 

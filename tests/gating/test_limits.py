@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from memlens.errors import UsageError
 from memlens.gating.figures import RunFigures, WindowFigures
-from memlens.gating.judging import Judged, Rules, judge
+from memlens.gating.judging import Judged, Rules, judge, pair_runs
 from memlens.gating.limits import DEFAULT_LIMITS, Limit, parse_budgets, parse_limits
-from memlens.gating.pairs import pair_runs
 
 MIB = 1 << 20
 

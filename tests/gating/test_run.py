@@ -17,7 +17,7 @@ from memlens.analyzers import get
 from memlens.errors import InputError, OutputError, UsageError
 from memlens.gating.baseline import read_baseline
 from memlens.options import Cut
-from memlens.reports.gate_screens import telling
+from memlens.reports.gate import telling
 
 EXAMPLES = Path(__file__).parents[2] / "examples/logs"
 PT, PIR = EXAMPLES / "case1_pt.log", EXAMPLES / "case1_pir.log"
@@ -313,6 +313,27 @@ def test_all_failing_windows_are_listed_the_worst_first(tmp_path: Path) -> None:
     assert [blame.name for blame in verdict.blame] == [WHOLE, WHOLE, *(str(n) for n in range(30, 22, -1))]
     assert verdict.unblamed == 20
     assert verdict.blame[2].metrics == ("remaining", "rise")
+
+
+@pytest.mark.parametrize(("held_mib", "blamed"), [(3, "1"), (4, WHOLE)])
+def test_a_peak_is_blamed_on_its_window_where_half_of_the_growth_is_the_rise_of_that(
+    tmp_path: Path, held_mib: int, blamed: str
+) -> None:
+    # A block before the steps and one in each; the second step's is larger, by 3 MiB more in head.
+    def log(held: int, more: int) -> str:
+        sizes = [("x", 10 + held), ("0", 20), ("1", 30 + more), ("2", 20)]
+        lines = []
+        for number, (step, mib) in enumerate(sizes):
+            lines += [] if step == "x" else [f"STEP {step} START"]
+            lines.append(f"Alloc {mib << 20} bytes, ptr = {0x1000 + number:#x}")
+            lines += [] if step == "x" else [f"Free {mib << 20} bytes, ptr = {0x1000 + number:#x}"]
+        return "\n".join(["Not found and reallocate 99999999(0x1000), and remaining 0", *lines, "END", ""])
+
+    for name, text in (("base", log(0, 0)), ("head", log(held_mib, 3))):
+        (tmp_path / name).write_text(text)
+    verdict = memlens.gate(tmp_path / "head", base_log=tmp_path / "base", by=r"STEP (\d)", end="END", trust=False)
+    (peak,) = [blame for blame in verdict.blame if "peak" in blame.metrics]
+    assert peak.diff.name == blamed
 
 
 def test_reserved_alone_is_not_blamed_on_blocks(tmp_path: Path) -> None:

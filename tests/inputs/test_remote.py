@@ -16,8 +16,7 @@ import pytest
 import memlens
 from memlens.errors import InputError
 from memlens.inputs.file_source import open_source
-from memlens.inputs.remote import remote_size
-from memlens.inputs.urls import is_url, local_path, scheme_of
+from memlens.inputs.remote import is_url, local_path, remote_size, scheme_of
 
 fsspec = pytest.importorskip("fsspec")
 

@@ -20,8 +20,9 @@ from memlens.errors import InputError, MemlensError, NoEventsError
 from memlens.events import EventLog, Kind
 from memlens.inputs import blocks
 from memlens.inputs.file_source import open_source
-from memlens.inputs.rmm import looks_like, read_rmm
-from memlens.inputs.rmm_rows import FAILURE, ROW, read_row
+from memlens.inputs.input_format import Request
+from memlens.inputs.rmm import FORMAT, ROWS, microseconds
+from memlens.scanner.formats import LineFormat
 from memlens.windows.patterns import Pattern
 
 FOLDER = "data/rmm"
@@ -30,9 +31,62 @@ SECONDS = 2.0
 HEADER = b"Thread,Time,Action,Pointer,Size,Stream\n"
 
 
-def read(text: bytes, patterns: tuple[Pattern, ...] = ()) -> EventLog:
-    (log,) = read_rmm(open_source(io.BytesIO(text)), patterns=patterns)
+#: One line without its end, as one expression: what the formats of the module are held against.
+ROW = re.compile(
+    rb"(?:.*?\W)??"
+    rb"(?:(?P<thread>[0-9]{1,15}),)?"
+    rb"(?P<time>[0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}[.:][0-9]{1,6}|[0-9]{1,12}(?:\.[0-9]{1,9})?)"
+    rb",(?P<action>allocate failure|allocate|free|deallocate)"
+    rb",(?P<pointer>0x[0-9a-f]{1,16}|\(nil\)|[0-9]{1,15})"
+    rb",(?P<size>[0-9]{1,15})"
+    rb",(?P<stream>0x[0-9a-f]{1,15}|\(nil\)|[0-9]{1,15})[ \t]*",
+    re.DOTALL,
+)
+FAILURE = -1
+KINDS = {b"allocate": Kind.ALLOC, b"free": Kind.FREE, b"deallocate": Kind.FREE, b"allocate failure": FAILURE}
+HOUR_US = 3600 * 10**6
+
+
+def read_source(where: object, patterns: tuple[Pattern, ...] = (), *, strict: bool = False) -> EventLog:
+    (log,) = FORMAT.read(open_source(where), Request(patterns, strict=strict))  # type: ignore[arg-type]
     return log
+
+
+def read(text: bytes, patterns: tuple[Pattern, ...] = ()) -> EventLog:
+    return read_source(io.BytesIO(text), patterns)
+
+
+def looks_like(head: bytes) -> bool:
+    return bool(FORMAT.recognise(head))
+
+
+def number(text: bytes) -> int:
+    return 0 if text == b"(nil)" else int(text, 0) if text.startswith(b"0x") else int(text)
+
+
+def read_row(line: bytes) -> tuple[int, int, int, int, int, int] | None:
+    """One line as (kind, size, addr, time, thread, stream)."""
+    found = ROW.fullmatch(line)
+    if found is None or int(found["size"]) > 1 << 47:
+        return None
+    thread = int(found["thread"]) if found["thread"] else -1
+    return (
+        *(KINDS[found["action"]], int(found["size"]), number(found["pointer"])),
+        *(microseconds(found["time"]), thread, number(found["stream"])),
+    )
+
+
+@pytest.mark.parametrize("form", ROWS, ids=lambda form: form.name)
+def test_samples_and_traps_of_the_formats_hold(form: LineFormat) -> None:
+    assert form.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "time_us"),
+    [(b"01:02:03.5", 3723_500_000), (b"1:2:3:000004", 3723_000_004), (b"17", 17_000_000), (b"1.0000019", 1_000_001)],
+)
+def test_times_are_microseconds(text: bytes, time_us: int) -> None:
+    assert microseconds(text) == time_us
 
 
 def plain(text: bytes) -> tuple[list[tuple[int, ...]], list[int], int]:
@@ -82,7 +136,7 @@ def test_a_real_log_is_read_as_line_by_line(shared: Path, name: str) -> None:
 
 @pytest.mark.parametrize(("name", "rows"), [(LOGS[0], 1203), (LOGS[1], 240_003)])
 def test_a_real_log_pairs_by_row_order(shared: Path, name: str, rows: int) -> None:
-    (log,) = read_rmm(open_source(shared / FOLDER / name))
+    log = read_source(shared / FOLDER / name)
     trust = log.trust
     assert (len(log) + len(log.facts.ooms), log.device, log.facts.layer) == (rows, 0, "rmm")
     assert (trust.unknown_frees, trust.double_allocs, trust.size_mismatches, trust.malformed) == (0, 0, 0, 0)
@@ -95,7 +149,7 @@ def test_a_real_log_pairs_by_row_order(shared: Path, name: str, rows: int) -> No
 def test_lines_of_a_file_can_be_looked_up(shared: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.dev3.csv"
     path.write_bytes(gzip.decompress((shared / FOLDER / LOGS[1]).read_bytes()))
-    (log,) = read_rmm(open_source(path))
+    log = read_source(path)
     lines = path.read_bytes().split(b"\n")
     chosen = [0, 1, 1000, 123_456, len(log) - 1]
     numbers = log.source.line_numbers(log.offset[chosen].tolist())
@@ -144,6 +198,36 @@ def test_times_go_on_over_midnight() -> None:
     assert np.diff(log.time_us).tolist() == [2, -3, 5]
 
 
+@pytest.mark.parametrize(
+    ("hours", "days"),
+    [
+        # A step back by more than twelve hours is midnight; one by less is a thread that is late with its row.
+        ((13, 1), (0, 0)),
+        ((13.5, 1), (0, 1)),
+        ((23, 1, 23, 2), (0, 1, 0, 1)),
+        ((23, 12, 23), (0, 0, 0)),
+        ((20, 7, 19), (0, 1, 1)),
+        # One forward by more than twelve hours is a row of the day before.
+        ((1, 13, 1), (0, 0, 0)),
+        ((1, 13.5, 1), (0, -1, 0)),
+    ],
+)
+def test_a_step_by_more_than_half_a_day_is_midnight(hours: tuple[float, ...], days: tuple[int, ...]) -> None:
+    text = b"".join(
+        b"1,%02d:%02d:00.000000,allocate,0x%x,8,0\n" % (int(hour), hour % 1 * 60, 16 * k + 16)
+        for k, hour in enumerate(hours)
+    )
+    log = read(text)
+    assert log.time_us is not None
+    assert log.time_us.tolist() == [(hour + 24 * day) * HOUR_US for hour, day in zip(hours, days, strict=True)]
+
+
+def test_seconds_do_not_go_over_midnight() -> None:
+    log = read(b"1,1700000000.5,allocate,0x10,8,0\n1,1699950000,allocate,0x20,8,0\n")
+    assert log.time_us is not None
+    assert np.diff(log.time_us).tolist() == [-50_000_500_000]
+
+
 def test_failures_are_told_and_are_no_events() -> None:
     fail = b"1,00:00:01.000000,allocate failure,%b,4096,0\n"
     log = read(HEADER + fail % b"(nil)" + fail % b"0x0" + b"1,00:00:01.000000,allocate,0x10,8,0\n")
@@ -167,10 +251,10 @@ def test_what_looks_like_a_row_and_is_none_is_counted_and_shown() -> None:
 def test_a_log_cut_short_gives_what_there_is(shared: Path, tmp_path: Path) -> None:
     path = tmp_path / "cut.csv.gz"
     path.write_bytes((shared / FOLDER / LOGS[1]).read_bytes()[:-100_000])
-    (log,) = read_rmm(open_source(path))
+    log = read_source(path)
     assert "gzip" in log.facts.cut_short
     with pytest.raises(InputError, match="gzip"):
-        read_rmm(open_source(path), strict=True)
+        read_source(path, strict=True)
 
 
 @pytest.mark.parametrize("text", [b"", HEADER, b"\x00" * 1000, b"x" * 100_000, b",free,\n" * 1000])
@@ -205,7 +289,7 @@ pointers = st.one_of(
 )
 rows = st.builds(
     lambda *parts: b"".join(parts),
-    st.sampled_from([b"", b"", b"", b"[x] ", b"word", b"1,", b"12:00:00.000000,"]),
+    st.sampled_from([b"", b"", b"", b"[x] ", b"word", b"1,", b"12:00:00.000000,", b"\x1b[31m", b"1,\x1b[0m"]),
     st.sampled_from([b"5563,", b"5563,", b"", b"-1,", b"x,", b"1234567890123456,"]),
     st.sampled_from(
         [b"10:29:36.035616", b"10:29:36:035616", b"1:2:3.4", b"1700000000.5", b"17", b"", b"a", b"23:59:59.999999"]

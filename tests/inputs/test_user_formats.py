@@ -2,12 +2,11 @@
 
 import gzip
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,11 +14,9 @@ from hypothesis import strategies as st
 import memlens
 from memlens.errors import InputError, MemlensError, NoEventsError, UsageError
 from memlens.events import EventLog, Kind
-from memlens.inputs import entry_points as installed_formats
+from memlens.inputs import read_all, registry
 from memlens.inputs.custom.formats import user_formats
 from memlens.inputs.custom.lines import TextError, bytes_in
-from memlens.inputs.custom.reader import lines_with
-from memlens.inputs.reading import read_all
 from memlens.inputs.registry import InputFormat
 from memlens.options import ReadAs
 
@@ -229,9 +226,23 @@ def test_what_is_wrong_with_a_format_is_said_with_its_file_and_its_name(
     path = tmp_path / "formats.toml"
     path.write_text(POOL.replace(*change))
     with pytest.raises(UsageError) as error:
-        user_formats(path)
+        memlens.formats(formats=path)
     assert error.value.message.startswith(f"{path}: ")
     assert says in error.value.message
+
+
+def test_kinds_of_lines_are_as_many_as_the_scanner_takes(tmp_path: Path) -> None:
+    def table(number: int) -> str:
+        line = f'literal = "l{number:02}"\nregex = "l{number:02} (?P<size>[0-9]+)"\nkind = "ALLOC"\nsamples = ["l{number:02} 7"]\n'
+        return '[[format]]\nname = "many"\n' + line
+
+    path = tmp_path / "many.toml"
+    path.write_text("".join(map(table, range(50))))
+    log = read(tmp_path, path, "".join(f"l{number:02} {number}\n" for number in range(60)))
+    assert log.size.tolist() == list(range(50))
+    path.write_text("".join(map(table, range(51))))
+    with pytest.raises(UsageError, match="more than 50 kinds"):
+        memlens.formats(formats=path)
 
 
 def test_a_file_of_formats_that_is_missing_is_said(tmp_path: Path) -> None:
@@ -278,24 +289,6 @@ def test_times_of_day_and_dates_are_read(tmp_path: Path) -> None:
         formats.write_text(f'{table}time = "{unit}"\nsamples = ["x +1"]\n')
         log = read(tmp_path, formats, f"{text} +1\n9 +1\n" if unit in ("ms", "ns") else f"{text} +1\n")
         assert (-1 if log.time_us is None else log.time_us[0]) == time_us
-
-
-WORDS = st.sampled_from([b"ab", b"b", b"a", b"\n", b"ba\n", b"\r\n", b"x" * 70])
-
-
-def plain_lines_with(text: bytes, literals: Sequence[bytes]) -> list[tuple[int, bytes]]:
-    """The same, told a line at a time."""
-    return [(k, line) for k, line in enumerate(text.split(b"\n")) if any(one in line for one in literals)]
-
-
-@given(
-    st.lists(WORDS, max_size=40).map(b"".join), st.lists(st.sampled_from([b"ab", b"bx", b"a"]), min_size=1, unique=True)
-)
-def test_lines_with_a_literal_are_those_that_a_plain_search_finds(text: bytes, literals: list[bytes]) -> None:
-    block = np.frombuffer(text, np.uint8)
-    number, starts, stops = lines_with(block, np.flatnonzero(block == 0x0A), literals)
-    found = [(k, text[a:b]) for k, a, b in zip(number.tolist(), starts.tolist(), stops.tolist(), strict=True)]
-    assert found == plain_lines_with(text, literals)
 
 
 EVENTS = st.lists(
@@ -368,7 +361,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, form: object) -> None:
             return form
 
     point = Point("marks", "marks_package.formats:marks", "memlens.formats")
-    monkeypatch.setattr(installed_formats, "_entry_points", lambda: [point])
+    monkeypatch.setattr(registry, "_entry_points", lambda: [point])
 
 
 def one_alloc(source: Any, request: object) -> list[EventLog]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import made_comparisons as made
 
-from memlens.comparing.metrics import METRICS
-from memlens.reports.compare_words import WORDS
+from memlens.comparing.statistics import METRICS
+from memlens.reports.compare_tables import WORDS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "compare.md").read_text()
 

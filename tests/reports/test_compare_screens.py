@@ -1,4 +1,4 @@
-"""What a comparison of many runs shows to people: golden copies at 80 and 120 columns, in a pipe and as Markdown."""
+"""What a comparison of many runs shows to people: golden copies, and what holds at every width."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import replace
 
 import made_comparisons as made
 import pytest
+from widths import check_widths
 
-from memlens.comparing.metrics import choose_metrics
 from memlens.comparing.result import Comparison
-from memlens.reports.compare_screens import compare_blocks
-from memlens.reports.compare_words import scale_of
+from memlens.comparing.statistics import choose_metrics
+from memlens.reports.compare import compare_blocks
+from memlens.reports.compare_tables import scale_of
 from memlens.reports.markdown import render as render_markdown
 from memlens.reports.terminal import render
 from memlens.reports.text import width_of
 
-WIDTHS = {"80": 80, "120": 120, "pipe": None}
 SCREENS: dict[str, Callable[[], Comparison]] = {
     "case_2": made.case_2,
     "case_3": made.case_3,
@@ -34,13 +34,17 @@ def screen(comparison: Comparison, width: int | None = 80) -> str:
     return render(compare_blocks(comparison), width=width)
 
 
-@pytest.mark.parametrize("width", list(WIDTHS))
 @pytest.mark.parametrize("name", list(SCREENS))
-def test_a_screen_looks_as_approved(golden: Callable[[str, str], None], name: str, width: str) -> None:
-    limit = WIDTHS[width]
-    text = screen(SCREENS[name](), limit)
-    assert limit is None or all(width_of(line) <= limit for line in text.splitlines())
-    golden(f"compare_{name}_{width}.txt", text)
+def test_a_screen_looks_as_approved_and_says_the_same_at_every_width(
+    golden: Callable[[str, str], None], name: str
+) -> None:
+    comparison = SCREENS[name]()
+    golden(f"compare_{name}_80.txt", screen(comparison))
+    check_widths(lambda width: screen(comparison, width))
+
+
+def test_a_pipe_shows_every_column(golden: Callable[[str, str], None]) -> None:
+    golden("compare_series_pipe.txt", screen(made.series(), None))
 
 
 @pytest.mark.parametrize("name", list(SCREENS))

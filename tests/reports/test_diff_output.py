@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from memlens.diffing.finding import KINDS
 from memlens.diffing.result import Diff
-from memlens.reports import csv_report, json_report
 from memlens.reports.blocks import Excerpt, Fold, Line, Quoted
-from memlens.reports.diff_findings import finding_blocks
-from memlens.reports.diff_screens import diff_blocks
+from memlens.reports.diff import diff_blocks
+from memlens.reports.findings import finding_blocks
+from memlens.reports.machine import render_csv, render_json
 from memlens.reports.markdown import render
+from memlens.reports.text import LINES
 
 
 def markdown(diff: Diff) -> str:
@@ -30,7 +31,7 @@ def markdown(diff: Diff) -> str:
 
 
 def test_json_holds_the_names_of_the_contract_and_exact_figures() -> None:
-    values = json.loads(json_report.render(made.case1()))
+    values = json.loads(render_json(made.case1()))
     assert (values["schema"], values["by"], values["found_by"]) == ("memlens.diff/2", None, False)
     (window,) = values["windows"]
     figures = ("d_remaining_bytes", "d_peak_bytes", "missing_free_bytes", "extra_free_bytes", "unexplained_bytes")
@@ -50,7 +51,7 @@ def test_json_holds_the_names_of_the_contract_and_exact_figures() -> None:
 
 
 def test_json_of_hostile_text_is_ascii_and_exact() -> None:
-    text = json_report.render(made.hostile())
+    text = render_json(made.hostile())
     assert text.isascii()
     assert "\x1b" not in text
     (window,) = json.loads(text)["windows"]
@@ -59,13 +60,13 @@ def test_json_of_hostile_text_is_ascii_and_exact() -> None:
 
 
 def test_json_lists_are_cut_to_top_and_what_is_left_out_is_counted() -> None:
-    (window,) = json.loads(json_report.render(replace(made.many(12), top=5, min_size=9 << 10)))["windows"]
+    (window,) = json.loads(render_json(replace(made.many(12), top=5, min_size=9 << 10)))["windows"]
     assert [finding["size_bytes"] >> 10 for finding in window["findings"]] == [12, 11, 10, 9]
     assert window["findings_left_out"] == 8
 
 
 def test_csv_has_a_row_a_pair_of_windows() -> None:
-    rows = list(csv.DictReader(io.StringIO(csv_report.render(made.series(5)))))
+    rows = list(csv.DictReader(io.StringIO(render_csv(made.series(5)))))
     assert [row["name"] for row in rows[:2]] == ["SOT_CALL_1", "SOT_CALL_2"]
     figures = ("d_remaining_bytes", "missing_free_bytes", "base_start_line", "head_start_line", "peak_late_free_bytes")
     assert [int(rows[4][key]) for key in figures] == [2 * made.BLOCK, 2 * made.BLOCK, 500, 507, 0]
@@ -73,7 +74,7 @@ def test_csv_has_a_row_a_pair_of_windows() -> None:
 
 
 def test_csv_of_a_name_that_a_spreadsheet_would_compute_is_text() -> None:
-    (row,) = csv.DictReader(io.StringIO(csv_report.render(made.case1("=1+2"))))
+    (row,) = csv.DictReader(io.StringIO(render_csv(made.case1("=1+2"))))
     assert (row["name"], row["base_name"]) == ("'=1+2", "'=1+2")
 
 
@@ -138,7 +139,7 @@ def test_every_kind_of_finding_has_words() -> None:
     window = made.case1().windows[0]
     for kind in KINDS:
         for fate in fates.get(kind, (None,)):
-            heading, words, *_ = finding_blocks(made.finding(kind, fate=fate, base=made.side(1, 2)), window)
+            heading, words, *_ = finding_blocks(made.finding(kind, fate=fate, base=made.side(1, 2)), window, LINES)
             assert isinstance(heading, Line)
             assert isinstance(words, Line)
             assert not heading.text.startswith(kind)

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
 
 from memlens.gating.verdict import Verdict
-from memlens.reports import csv_report, json_report, junit
-from memlens.reports.gate_markdown import LARGEST, comment
-from memlens.reports.github import escape_message, escape_property, fenced, workflow_commands
+from memlens.reports.ci import escape_message, escape_property, fenced, junit, workflow_commands
+from memlens.reports.gate import LARGEST, comment
+from memlens.reports.machine import render_csv, render_json
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "gate.md").read_text()
 EVERY = [
@@ -46,7 +46,7 @@ def named(name: str, count: int = 3, **changes: Any) -> Verdict:
 
 
 def test_json_holds_the_names_of_the_contract_and_exact_bytes() -> None:
-    text = json_report.render(cast("Any", verdicts.failing()))
+    text = render_json(cast("Any", verdicts.failing()))
     values = json.loads(text)
     assert (values["schema"], values["verdict"]) == ("memlens.gate/2", "regression")
     first = values["windows"][0]
@@ -62,14 +62,14 @@ def test_json_holds_the_names_of_the_contract_and_exact_bytes() -> None:
 
 @pytest.mark.parametrize("make", EVERY)
 def test_json_is_ascii_and_finite(make: Any) -> None:
-    text = json_report.render(make())
+    text = render_json(make())
     assert text.isascii()
     assert not re.search(r"\b(NaN|Infinity)\b", text)
     assert {row["ok"] for row in json.loads(text)["windows"]} <= {True, False}
 
 
 def test_csv_has_a_row_for_each_figure() -> None:
-    rows = list(csv.DictReader(io.StringIO(csv_report.render(cast("Any", verdicts.failing())))))
+    rows = list(csv.DictReader(io.StringIO(render_csv(cast("Any", verdicts.failing())))))
     assert len(rows) == 9  # three windows, and peak, growth and reserved of the run
     assert (rows[0]["name"], rows[0]["metric"], rows[0]["d_bytes"], rows[0]["ok"]) == (
         "SOT_CALL_0",
@@ -101,12 +101,12 @@ def test_every_field_of_the_machine_output_is_described() -> None:
 
 
 def cases(verdict: Verdict) -> list[Any]:
-    found = JUnitXml.fromstring(junit.render(verdict).encode())
+    found = JUnitXml.fromstring(junit(verdict).encode())
     return [case for suite in found for case in suite]
 
 
 def test_junit_has_a_case_for_each_gated_figure_and_a_failure_with_its_finding() -> None:
-    report = JUnitXml.fromstring(junit.render(verdicts.failing()).encode())
+    report = JUnitXml.fromstring(junit(verdicts.failing()).encode())
     # Rise and remaining of three windows, the peak, and growth, which cannot be told of three.
     assert (report.tests, report.failures, report.errors, report.skipped) == (8, 2, 0, 1)
     found = {(case.classname, case.name): case for case in cases(verdicts.failing())}
@@ -137,7 +137,7 @@ def test_any_text_of_a_log_is_sound_xml(name: str, line: str) -> None:
     verdict = named(name, blame=())
     blamed = verdicts.failing(notes=(line,), path=line)
     for one in (verdict, blamed, verdicts.hostile()):
-        text = junit.render(one).encode()
+        text = junit(one).encode()
         assert len(list(ET.fromstring(text).iter("testcase"))) == len(cases(one)) > 0
 
 

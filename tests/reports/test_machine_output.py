@@ -13,14 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memlens.analyzing.analyze import Failure
-from memlens.reports import csv_report, json_report
+from memlens.reports.machine import render_csv, render_json
 from memlens.reports.markdown import code, plain
+from memlens.reports.tables import sorted_analysis
 
 any_text = st.text(st.characters(codec=None))
 
 
 def test_json_holds_exact_integers_under_the_names_of_the_contract(make: Any) -> None:
-    text = json_report.render(make.analysis(make.log(make.case1())))
+    text = render_json(make.analysis(make.log(make.case1())))
     values = json.loads(text)
     assert values["schema"] == "memlens.analyze/2"
     (log,) = values["logs"]
@@ -42,26 +43,26 @@ def test_json_holds_exact_integers_under_the_names_of_the_contract(make: Any) ->
 
 
 def test_json_of_hostile_text_is_ascii_and_exact(make: Any) -> None:
-    text = json_report.render(make.analysis(make.log(make.case1(make.HOSTILE))))
+    text = render_json(make.analysis(make.log(make.case1(make.HOSTILE))))
     assert text.isascii()
     assert "\x1b" not in text
     assert json.loads(text)["logs"][0]["windows"][0]["name"] == make.HOSTILE
 
 
 def test_json_lists_are_cut_to_top_and_what_is_left_out_is_counted(make: Any) -> None:
-    peak = json.loads(json_report.render(make.analysis(make.log(make.case1()), top=1)))["logs"][0]["windows"][0]["peak"]
+    peak = json.loads(render_json(make.analysis(make.log(make.case1()), top=1)))["logs"][0]["windows"][0]["peak"]
     assert (len(peak["live"]), peak["live_left_out"]) == (1, 2)
 
 
 def test_json_lists_leave_small_blocks_out(make: Any) -> None:
     analysis = make.analysis(make.log(make.case1()), top=10, min_size=4096)
-    peak = json.loads(json_report.render(analysis))["logs"][0]["windows"][0]["peak"]
+    peak = json.loads(render_json(analysis))["logs"][0]["windows"][0]["peak"]
     assert [row["size_bytes"] for row in peak["live"]] == [3538944, 16809728]
     assert peak["live_left_out"] == 1
 
 
 def test_json_tells_of_logs_that_failed(make: Any) -> None:
-    text = json_report.render(make.analysis(make.log(make.case1()), failures=(Failure("x.log", "no", "do"),)))
+    text = render_json(make.analysis(make.log(make.case1()), failures=(Failure("x.log", "no", "do"),)))
     assert json.loads(text)["failures"] == [{"path": "x.log", "message": "no", "hint": "do"}]
 
 
@@ -70,7 +71,7 @@ def rows_of(text: str) -> list[dict[str, str]]:
 
 
 def test_csv_has_a_row_a_window_and_exact_figures(make: Any) -> None:
-    rows = rows_of(csv_report.render(make.analysis(make.series(3))))
+    rows = rows_of(render_csv(make.analysis(make.series(3))))
     assert [row["name"] for row in rows[:2]] == ["STEP_1", "STEP_2"]
     assert rows[1]["path"] == "run.log"
     figures = ("start_line", "remaining_bytes", "peak_bytes", "rise_bytes", "peak_line", "allocs", "frees")
@@ -80,7 +81,7 @@ def test_csv_has_a_row_a_window_and_exact_figures(make: Any) -> None:
 
 
 def test_csv_is_sorted_like_the_tables(make: Any) -> None:
-    rows = rows_of(csv_report.render(make.analysis(make.series(2)), sort="peak"))
+    rows = rows_of(render_csv(sorted_analysis(make.analysis(make.series(2)), "peak")))
     assert [row["name"] for row in rows] == ["STEP_2", "STEP_1"]
 
 
@@ -98,12 +99,12 @@ def test_csv_is_sorted_like_the_tables(make: Any) -> None:
     ],
 )
 def test_csv_text_is_visible_and_no_formula(make: Any, name: str, cell: str) -> None:
-    assert rows_of(csv_report.render(make.analysis(make.log(make.case1(name)))))[0]["name"] == cell
+    assert rows_of(render_csv(make.analysis(make.log(make.case1(name)))))[0]["name"] == cell
 
 
 def test_csv_figures_below_zero_stay_figures(make: Any) -> None:
     analysis = make.analysis(make.log(make.window("x", -1)))
-    assert rows_of(csv_report.render(analysis))[0]["remaining_bytes"] == str(-(1 << 20))
+    assert rows_of(render_csv(analysis))[0]["remaining_bytes"] == str(-(1 << 20))
 
 
 @given(any_text)
@@ -135,4 +136,4 @@ def test_words_in_markdown_are_only_words(text: str, shown: str) -> None:
 
 
 def test_hostile_text_in_csv_looks_as_approved(make: Any, golden: Callable[[str, str], None]) -> None:
-    golden("series.csv", csv_report.render(make.analysis(make.series(4))))
+    golden("series.csv", render_csv(make.analysis(make.series(4))))

@@ -6,16 +6,16 @@ import random
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import made_diffs
 import pytest
 from snapshots import Allocator, pickled, snapshot
 
 from memlens.cli import main
-from memlens.reports.diff_screens import diff_blocks
-from memlens.reports.place_words import format_place, in_words_of, place_title, plural_chunks, plural_places
+from memlens.reports.diff import diff_blocks
 from memlens.reports.terminal import render
+from memlens.reports.text import LINES, plural, terms_of
 
 if TYPE_CHECKING:
     from memlens.trust.report import Trust
@@ -30,17 +30,19 @@ VERBS = (
 )
 
 
-def test_words_are_those_of_the_input_whose_blocks_are_made() -> None:
-    def words() -> list[Any]:
-        return [format_place(1234), plural_places(1), plural_places(7), plural_chunks(2), place_title("First line")]
-
-    of_text = ["line 1,234", "line", "lines", "2 chunks", "First line"]
-    assert words() == of_text
-    with in_words_of("kineto"):
-        assert words() == ["entry 1,234", "entry", "entries", "2 segments", "First entry"]
-        assert place_title("Line") == "Entry"
-        assert place_title("Online") == "Online"
-    assert words() == of_text
+def test_terms_are_those_of_the_input_whose_blocks_are_made() -> None:
+    text, trace = terms_of("auto_growth"), terms_of("kineto")
+    assert [text.at(1234), text.line, text.lines, text.title("First line")] == [
+        "line 1,234",
+        "line",
+        "lines",
+        "First line",
+    ]
+    assert (text, plural(2, text.chunk)) == (LINES, "2 chunks")
+    assert [trace.at(1234), trace.line, trace.lines, trace.title("First line")] == [
+        *("entry 1,234", "entry", "entries", "First entry")
+    ]
+    assert [trace.title("Line"), trace.title("Online"), plural(2, trace.chunk)] == ["Entry", "Online", "2 segments"]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What an analysis shows to people, from hand-made results: golden copies at 80 and 120 columns and in a pipe."""
+"""What an analysis shows to people, from hand-made results: golden copies, and what holds at every width."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from widths import check_widths
 
 from memlens.analyzing.analyze import Failure
 from memlens.errors import UsageError
+from memlens.reports.analyze import analysis_blocks
 from memlens.reports.blocks import Table
 from memlens.reports.markdown import render as render_markdown
-from memlens.reports.screens import analysis_blocks
 from memlens.reports.terminal import render
 from memlens.reports.text import width_of
-
-WIDTHS = {"80": 80, "120": 120, "pipe": None}
 
 
 def screens(make: Any) -> dict[str, Any]:
@@ -47,13 +46,17 @@ def screens(make: Any) -> dict[str, Any]:
 SCREENS = ("window", "window_hostile", "window_long_name", "whole", "opening", "series", "series_late_anchors", "logs")
 
 
-@pytest.mark.parametrize("width", list(WIDTHS))
 @pytest.mark.parametrize("name", SCREENS)
-def test_a_screen_looks_as_approved(make: Any, golden: Callable[[str, str], None], name: str, width: str) -> None:
-    text = render(analysis_blocks(screens(make)[name]), width=WIDTHS[width])
-    limit = WIDTHS[width]
-    assert limit is None or all(width_of(line) <= limit for line in text.splitlines())
-    golden(f"{name}_{width}.txt", text)
+def test_a_screen_looks_as_approved_and_says_the_same_at_every_width(
+    make: Any, golden: Callable[[str, str], None], name: str
+) -> None:
+    blocks = analysis_blocks(screens(make)[name])
+    golden(f"{name}_80.txt", render(blocks, width=80))
+    check_widths(lambda width: render(blocks, width=width), narrow=60)
+
+
+def test_a_pipe_shows_every_column(make: Any, golden: Callable[[str, str], None]) -> None:
+    golden("series_pipe.txt", render(analysis_blocks(screens(make)["series"])))
 
 
 @pytest.mark.parametrize("name", SCREENS)

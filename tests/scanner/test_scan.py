@@ -54,6 +54,13 @@ def test_the_last_line_may_lack_its_line_end_and_text_after_the_end_is_not_read(
     assert len(scan(Scanner([BLOCK]), "Alloc 256 bytes, ptr = 0x").start) == 0
 
 
+def test_bytes_of_zero_are_bytes_like_others_and_there_are_none_after_the_end() -> None:
+    zeros = Scanner([form("\\x00\\x00\\x00")])
+    for length in range(1, 140):
+        assert len(scan(zeros, b"a" * length).start) == 0
+        assert scan(zeros, b"\0" * length).start.tolist() == list(range(0, length - 2, 3))
+
+
 def test_a_block_without_lines_has_no_rows() -> None:
     rows = scan(Scanner([BLOCK]), "")
     assert len(rows.start) == rows.lines == 0
@@ -135,7 +142,7 @@ def test_numbers_may_be_negative_and_are_held_at_the_largest_one() -> None:
         ("[0-9]{0,3}", Conversion.TEXT, ()),
         ("0x[0-9a-f]{1,16}|0", Conversion.HEXADECIMAL, ()),
         ("[0-9A-Fa-f]{1,16}", Conversion.HEXADECIMAL, ()),
-        ("0x[0-9a-f]{1,17}", Conversion.TEXT, ()),
+        ("0x[0-9a-f]+", Conversion.HEXADECIMAL, ()),
         ("[0-9]{1,4}|0x[0-9a-f]{1,16}", Conversion.TEXT, ()),
         ("Alloc|Free|", Conversion.WORD, (b"Alloc", b"Free", b"")),
         ("[KM]i?B", Conversion.WORD, (b"KiB", b"KB", b"MiB", b"MB")),
@@ -169,7 +176,14 @@ def test_the_header_that_ends_where_the_match_starts_is_read_with_it(headers: Sc
 def test_a_header_may_stand_in_a_torn_line_and_may_be_coloured(headers: Scanner) -> None:
     text = f"xI1120 10:22:3{GLOG}\x1b[0mAlloc 256 bytes, ptr = 0x7f01\n"
     assert scan(headers, text).header.tolist() == [[1120, 102232856307, 13292]]
-    assert scan(headers, text.replace("13292", "\x1b[1;31m13292\x1b[0m")).header[0, 2] == 13292
+    for colour, thread in (
+        ("\x1b[1;31m", 13292),
+        ("\x1b[@", 13292),
+        ("\x1b[?25 /~", 13292),
+        ("\x1b[1", -1),
+        ("\x1b[\x7f", -1),
+    ):
+        assert scan(headers, text.replace(" 13292", f" {colour}13292")).header[0, 2] == thread
 
 
 def test_a_header_is_looked_for_in_the_400_bytes_before_and_in_the_line(headers: Scanner) -> None:

@@ -1,4 +1,4 @@
-"""Holds the Kineto reader to its plain twin."""
+"""Holds the Kineto reader to its reference implementation."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from plain_kineto import Event, PlainLog, read_plain
 
 from memlens.events import EventLog, Kind
 from memlens.inputs.file_source import open_source
+from memlens.inputs.input_format import Request
 from memlens.inputs.kineto.reader import read_kineto
 
 __all__ = ["assert_as_plain", "read_bytes"]
 
 
 def read_bytes(text: bytes) -> list[EventLog]:
-    return read_kineto(open_source(io.BytesIO(text)))
+    return read_kineto(open_source(io.BytesIO(text)), Request())
 
 
 def assert_as_plain(text: bytes, logs: list[EventLog]) -> None:
-    """The logs are what the plain twin says of the text."""
+    """The logs are what the reference implementation says of the text."""
     plain = read_plain(text)
     assert len(logs) == len(plain)
     numbers = sorted((-1 if kind == 0 else device, kind) for kind, device in plain)
@@ -51,7 +52,7 @@ def _assert_log(log: EventLog, plain: PlainLog) -> None:
         log.offset[opening:].tolist(),
         strict=True,
     )
-    wanted = [(e.kind, e.size, e.addr if real else 0, e.time_us, e.thread, e.owner, e.place) for e in plain.events]
+    wanted = [(e.kind, e.size, e.addr if real else 0, e.time_us, e.thread, e.owner, e.index) for e in plain.events]
     assert list(rows) == wanted
     if not real:
         pairs = log.lifetimes.partner[opening:]

@@ -8,11 +8,9 @@ from typing import Any
 import made_runs
 
 from memlens.comparing.layout import Layout, lay_out, lay_out_list
-from memlens.comparing.metrics import DEFAULT, DEFAULT_OF_MATRIX, choose_metrics
-from memlens.comparing.outliers import outliers
 from memlens.comparing.result import Comparison, Oom, Run, RunWindow
 from memlens.comparing.run import field_values
-from memlens.comparing.scaling import slopes
+from memlens.comparing.statistics import DEFAULT, DEFAULT_OF_MATRIX, choose_metrics, outliers, slopes
 
 __all__ = [
     "HOSTILE",

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import made_diffs as made
 
 from memlens.analyzers.growth import Pile
-from memlens.gating.figures import RunFigures, WindowFigures
-from memlens.gating.growth import SeriesGrowth, growth_of
-from memlens.gating.judging import WHOLE, Rules, judge
+from memlens.gating.figures import RunFigures, SeriesGrowth, WindowFigures, growth_of
+from memlens.gating.judging import WHOLE, Rules, judge, pair_runs
 from memlens.gating.limits import parse_budgets, parse_limits
-from memlens.gating.pairs import pair_runs
 from memlens.gating.verdict import Blame, Verdict
 from memlens.options import Cut
 

@@ -1,4 +1,4 @@
-"""The plain twin of the Kineto reader: the whole file through ``json.loads``, then loops over what comes out."""
+"""The reference implementation of the Kineto reader: the whole file through ``json.loads``, then loops over what comes out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Event:
     time_us: int
     thread: int
     owner: str | None
-    place: int
+    index: int
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def make_log(device: Any, changes: Any, spans: Any, failures: Any, malformed: in
         [(n[0], 0, n[1], n) for n in notes] + [(c[0], 1, c[1], c) for c in mine] + [(o[0], 2, o[1], o) for o in ooms]
     )
     things.sort(key=lambda thing: thing[:3])
-    place = {(kind, number): k for k, (_, kind, number, _) in enumerate(things)}
+    index = {(kind, number): k for k, (_, kind, number, _) in enumerate(things)}
     names = owner_finder(spans)
     live: dict[Any, list[int]] = defaultdict(list)
     seen: set[int] = set()
@@ -103,7 +103,7 @@ def make_log(device: Any, changes: Any, spans: Any, failures: Any, malformed: in
         opening.append(("reserve", reserved, 0))
     made = 0
     for time, number, track, change in mine:
-        at = place[1, number]
+        at = index[1, number]
         time_us = (time + base) // 1000
         new = change.get("Total Reserved")
         if segments and new is not None and new != reserved:
@@ -134,8 +134,8 @@ def make_log(device: Any, changes: Any, spans: Any, failures: Any, malformed: in
         rest = totals[0] - mine[0][3]["Bytes"] - sum(size for kind, size, _ in opening if kind == "alloc")
         if rest > 0:
             opening.append(("alloc", rest, 2**64 - 1))
-    marks = [(place[0, number], name) for _, number, name in notes]
-    failed = [(place[2, number], size) for _, number, size in ooms]
+    marks = [(index[0, number], name) for _, number, name in notes]
+    failed = [(index[2, number], size) for _, number, size in ooms]
     return PlainLog(sorted(opening), events, marks, failed, totals, malformed)
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memlens.events import EventLog, Kind
+from memlens.inputs.file_source import open_source
+from memlens.inputs.input_format import Request
 from memlens.inputs.torch_snapshot.reader import read_snapshot
 
 #: Shapes of snapshots by the year in which they were first written.
@@ -230,7 +232,12 @@ def replayed(made: dict[str, Any], device: int) -> list[tuple[int, int]]:
 
 
 def read(made: Any, protocol: int = 4) -> list[EventLog]:
-    return read_snapshot(io.BytesIO(pickled(made, protocol)))
+    return read_file(io.BytesIO(pickled(made, protocol)))
+
+
+def read_file(where: Any, **wanted: Any) -> list[EventLog]:
+    """Read a file, named or open; with what else is wanted of it."""
+    return read_snapshot(open_source(where), Request(**wanted))
 
 
 def entry(action: str, addr: int, size: int, **more: Any) -> dict[str, Any]:

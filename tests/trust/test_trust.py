@@ -342,6 +342,21 @@ def test_a_stats_line_overtaken_by_another_thread_is_explained() -> None:
     assert not judged(Facts(threads=(7,), stat_lines=lines), rows).ok
 
 
+@pytest.mark.parametrize(("overtaken", "explained"), [(16, True), (17, False)])
+def test_sixteen_stats_lines_in_a_row_may_be_overtaken(overtaken: int, explained: bool) -> None:
+    rows = [(Kind.RESERVE, 1 << 20, 1), *((Kind.ALLOC, 512, 1 + k) for k in range(overtaken + 2))]
+    # The line of each ALLOC follows it; all but the first and the last one say what is not our sum.
+    says = [(k + 1) * 512 + (0 < k <= overtaken) for k in range(overtaken + 2)]
+    lines = stat_lines(*((10 * k + 15, 0, False, 512, current, -1) for k, current in enumerate(says)))
+    assert judged(Facts(threads=(7, 8), stat_lines=lines), rows).ok == explained
+
+
+@pytest.mark.parametrize(("off", "failures"), [(1024, 1), (1025, 2)])
+def test_sizes_of_one_failure_may_differ_by_what_rounding_to_gb_takes(off: int, failures: int) -> None:
+    messages = [OutOfMemory(15 + k, 2, "GPU 0", size, None, "") for k, size in enumerate((1 << 30, (1 << 30) + off))]
+    assert judged(Facts(ooms=tuple(messages))).distinct_ooms == failures
+
+
 def test_figures_of_several_devices_are_not_compared() -> None:
     figures = (Figure(15, "allocated", 1, 1, "x", 0), Figure(15, "allocated", 1, 1, "x", 1))
     trust = judged(Facts(figures=figures))

@@ -18,7 +18,17 @@ from memlens.events import EventLog, Kind
 from memlens.facts import Facts, Mark
 from memlens.inputs.paddle.reader import read
 from memlens.source import MemorySource
-from memlens.windows.windows import Anchor, Pattern, Window, open_window, suspect_anchors, whole, window, windows
+from memlens.windows.windows import (
+    Anchor,
+    Pattern,
+    Window,
+    judged,
+    open_window,
+    suspect_anchors,
+    whole,
+    window,
+    windows,
+)
 
 LOG = """\
 Alloc 1 bytes, ptr = 0x1
@@ -324,10 +334,68 @@ def test_one_empty_window_in_a_burst_is_doubted_too() -> None:
     assert suspect_anchors([window(log_of(SOUND), "STEP 2 START", "STEP 2 END")]) is None
 
 
+@pytest.mark.parametrize(("empty", "lines", "doubted"), [(3, 12, True), (3, 11, False), (2, 100, False)])
+def test_three_empty_windows_in_a_row_are_doubted_where_they_are_a_third_as_long_as_all_are(
+    empty: int, lines: int, doubted: bool
+) -> None:
+    # Windows of one line each, and one that holds all other lines of the log.
+    text = "".join(f"STEP {k} START\n" for k in range(empty + 1)) + "Alloc 1 bytes, ptr = 0x1\n"
+    cut = windows(log_of(text + "working\n" * (lines - empty - 2)), r"STEP \d+ START")
+    assert cut[0].log.facts.lines == lines
+    assert (suspect_anchors(cut) is not None) == doubted
+
+
+@pytest.mark.parametrize(("apart", "doubted"), [(60 << 10, True), (68 << 10, False)])
+def test_a_burst_is_looked_for_in_64_kib_on_each_side(apart: int, doubted: bool) -> None:
+    between = ("x" * 1023 + "\n") * (apart >> 10)
+    steps = between.join(["STEP 0 START\n", "STEP 1 START\nSTEP 1 END\n", "STEP 2 START\n"])
+    log = log_of(f"Alloc 1 bytes, ptr = 0x1\n{steps}Free 1 bytes, ptr = 0x1\n")
+    assert (suspect_anchors([window(log, "STEP 1 START", "STEP 1 END")]) is not None) == doubted
+
+
 def test_a_kind_of_window_that_is_always_empty_is_no_sign_of_late_anchors() -> None:
     cut = windows(log_of(SOUND), "START (OPT)|STEP", end="STEP")
     assert sum(len(w) == 0 for w in cut) >= 9
     assert suspect_anchors(cut) is None
+
+
+def late_series(empty: int, lines_each: int, full: int, lines: int) -> str | None:
+    """What is said of so many empty windows of one kind in a row, and some of that kind that hold events, in a log of so many lines."""
+    rows = [(Kind.ALLOC, 1, 1 + k) for k in range(full + 1)]
+    log = EventLog.from_rows(rows, facts=Facts(lines=lines))
+    cut = [Window(log, f"STEP {k}", 0, 0, 0, 0, k * lines_each + 1, (k + 1) * lines_each) for k in range(empty)]
+    cut += [Window(log, f"STEP {empty + k}", k, k + 1, 0, 0, 1, 9) for k in range(full)]
+    return suspect_anchors(cut)
+
+
+@pytest.mark.parametrize(
+    ("empty", "lines_each", "full", "lines", "late"),
+    [
+        (3, 2, 1, 24, True),  # 2 lines each where windows have 6 on average: a third
+        (3, 2, 1, 23, False),
+        (2, 1, 1, 1000, False),  # two windows without an event are no burst
+        (3, 1, 2, 1000, True),  # most windows of the kind are empty
+        (3, 1, 3, 1000, False),  # half of them
+    ],
+)
+def test_each_rule_of_late_anchors_at_its_border(
+    empty: int, lines_each: int, full: int, lines: int, late: bool
+) -> None:
+    assert (late_series(empty, lines_each, full, lines) is not None) == late
+
+
+@pytest.mark.parametrize(("before", "late"), [(64 << 10, True), ((64 << 10) + 1, False)])
+def test_a_burst_is_looked_for_within_64_kib_of_an_anchor(before: int, late: bool) -> None:
+    anchor, event = b"STEP 1\n", b"Alloc 1 bytes, ptr = 0x1\n"
+    between = b"x" * (before - len(anchor) - 1) + b"\n"
+    text = anchor + between + b"STEP 2\nSTEP 3\n"
+    log = EventLog.from_rows(
+        [(Kind.ALLOC, 1, 1)],
+        offset=np.array([len(text)]),
+        facts=Facts(lines=5, bytes=len(text + event)),
+        source=MemorySource(text + event),
+    )
+    assert (suspect_anchors([Window(log, "STEP 2", 0, 0, before, before + 7, 3, 3)]) is not None) == late
 
 
 def test_no_windows_and_logs_without_events_raise_no_doubt() -> None:
@@ -388,3 +456,15 @@ def test_where_all_closed_windows_are_empty_nothing_else_is_judged_and_the_note_
     cut = windows(marked((2, "START a"), (2, "START b")), r"START (\w)")
     assert spans(cut) == [("(before)", 0, 2, False), ("a", 2, 2, False), ("b", 2, 4, True)]
     assert open_window(cut) == "b runs to the end of the log: no end anchor closes it."
+
+
+def test_closed_windows_of_a_series_are_judged_and_all_where_nothing_but_what_precedes_it_is_closed() -> None:
+    log = marked((1, "START a"), (2, "START b"), (3, "START c"))
+    cut = windows(log, r"START (\w)")
+    assert [window.name for window in cut] == ["(before)", "a", "b", "c"]
+    assert judged(cut) == [True, True, True, False]
+    assert judged([cut[0], cut[3]]) == [True, True]
+    assert judged([cut[1], cut[3]]) == [True, False]
+    assert judged([cut[1], cut[3]], [0, 2]) == [True, True]
+    assert judged([cut[1], cut[3]], [1, 0]) == [True, False]
+    assert judged([]) == []

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from memlens.analyzers.growth import Growth, Pile, growth
 from memlens.analyzers.lifetimes import Life, LifetimeSummary
-from memlens.analyzers.peak import LiveGroup, Peak
-from memlens.analyzers.registry import Analyzer, SeriesAnalyzer, get, get_series, names, series_names
-from memlens.analyzers.remaining import Remaining
+from memlens.analyzers.peak import LiveGroup, Peak, Remaining
+from memlens.analyzers.registry import Analyzer, get, names
 from memlens.analyzers.result import Result, Row
 from memlens.analyzers.segments import GapBin, Moment, Pool, Segments
 from memlens.analyzers.stats import Bin, Stats
@@ -33,12 +32,9 @@ __all__ = [
     "Result",
     "Row",
     "Segments",
-    "SeriesAnalyzer",
     "Stats",
     "Unmatched",
     "get",
-    "get_series",
     "growth",
     "names",
-    "series_names",
 ]

@@ -2,15 +2,13 @@
 
 All follow from one question asked of each ALLOC: does its FREE come before the window's end?  Windows that share no event
 are asked about in one pass; windows that overlap are first dealt out into *layers* of such, a pass over its own events each.
-What needs no window to be told (a FREE that nothing was allocated for, two sizes that differ) is rare in a sound log:
-it is gathered once for the log, as positions.
+FREEs that nothing was allocated for, or whose size differs, are rare in a sound log: they are gathered once for the log.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -19,6 +17,7 @@ import numpy as np
 from memlens.analyzers import levels
 from memlens.analyzers.levels import bounds, profile, walk
 from memlens.facts import Kind
+from memlens.lifetimes import odd_frees
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,65 +27,10 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = [
-    "Oddities",
-    "Pairing",
-    "held_events",
-    "joined",
-    "layers",
-    "live_events",
-    "oddities",
-    "opening_allocs",
-    "opening_events",
-    "pairing",
-    "released_events",
-    "until",
-]
+    Columns = dict[str, Ints]
 
-
-@dataclass(frozen=True, eq=False)
-class Oddities:
-    """The FREE events of a log that do not simply end one ALLOC of their own size, positions rising, int64.
-
-    Attributes:
-        unknown: FREEs without an earlier ALLOC.
-        mismatched: FREEs whose ALLOC has another size.
-        excess: ALLOC size - FREE size of each of ``mismatched``.
-    """
-
-    unknown: Ints
-    mismatched: Ints
-    excess: Ints
-
-
-@dataclass(frozen=True, eq=False)
-class Pairing:
-    """What happened to the blocks of windows, one int64 entry a window.
-
-    Held, temporary and released blocks are sized by their ALLOC, and so are those born before the window that it does not free either:
-    the opening blocks, and the earlier ones, which the log allocates before it.  Unknown frees are sized by the FREE;
-    ``mismatch_bytes`` is Σ (ALLOC - FREE) over the pairs whose FREE is in the window and has another size.
-    """
-
-    held_allocs: Ints
-    held_bytes: Ints
-    opening_blocks: Ints
-    opening_bytes: Ints
-    earlier_bytes: Ints
-    temporary_allocs: Ints
-    temporary_bytes: Ints
-    released_frees: Ints
-    released_bytes: Ints
-    unknown_frees: Ints
-    unknown_free_bytes: Ints
-    double_allocs: Ints
-    size_mismatches: Ints
-    mismatch_bytes: Ints
-
-
-_ODD: WeakKeyDictionary[EventLog, Oddities] = WeakKeyDictionary()
 _OUTLIVE: WeakKeyDictionary[EventLog, Ints] = WeakKeyDictionary()
-_LAST: WeakKeyDictionary[EventLog, tuple[bytes, Pairing]] = WeakKeyDictionary()
+_LAST: WeakKeyDictionary[EventLog, tuple[bytes, Columns]] = WeakKeyDictionary()
 
 
 def until(partner: NDArray[np.signedinteger]) -> NDArray[np.unsignedinteger]:
@@ -94,38 +38,21 @@ def until(partner: NDArray[np.signedinteger]) -> NDArray[np.unsignedinteger]:
     return partner.view(np.uint32 if partner.dtype.itemsize == 4 else np.uint64)
 
 
-def oddities(log: EventLog) -> Oddities:
-    """The FREEs of a log that stand out, gathered once."""
-    known = _ODD.get(log)
-    if known is None:
-        known = _ODD[log] = _find_oddities(log)
-    return known
+def pairing(windows: Sequence[Window]) -> Columns:
+    """What happened to the blocks of each window; the last answer is kept for each log.
 
-
-def _find_oddities(log: EventLog) -> Oddities:
-    partner = log.lifetimes.partner
-    unknown, mismatched, excess = [], [], []
-    for start, stop in walk(0, len(log)):
-        frees = np.flatnonzero(log.kind[start:stop] == Kind.FREE) + start
-        alloc = partner[frees]
-        if len(alloc) and alloc.min() < 0:
-            unknown.append(frees[alloc < 0])
-            frees, alloc = frees[alloc >= 0], alloc[alloc >= 0]
-        difference = log.size[alloc] - log.size[frees]
-        if difference.any():
-            mismatched.append(frees[difference != 0])
-            excess.append(difference[difference != 0])
-    return Oddities(joined(unknown), joined(mismatched), joined(excess))
-
-
-def pairing(windows: Sequence[Window]) -> Pairing:
-    """What happened to the blocks of each window; the last answer is kept for each log."""
+    Returns:
+        Columns, int64, one entry a window.  Held, temporary and released blocks are sized by their ALLOC, and so are those born before
+        the window that it does not free either: the opening blocks, and the earlier ones, which the log allocates before it.  Unknown
+        frees are sized by the FREE; ``mismatch_bytes`` is Σ (ALLOC - FREE) over the pairs whose FREE is in the window and has another
+        size.
+    """
     log, lo, hi = bounds(windows)
     key = lo.tobytes() + hi.tobytes()
     known = _LAST.get(log)
     if known is not None and known[0] == key:
         return known[1]
-    figures, odd = profile(windows), oddities(log)
+    figures, odd = profile(windows), odd_frees(log)
     held_allocs, held_bytes = np.zeros(len(lo), np.int64), np.zeros(len(lo), np.int64)
     for layer in layers(lo, hi):
         _count_held(log, lo[layer], hi[layer], layer, held_allocs, held_bytes)
@@ -139,27 +66,27 @@ def pairing(windows: Sequence[Window]) -> Pairing:
     opening_blocks, opening_bytes = _opening_left(log, hi)
     # The level before the window, less what odd FREEs took off it, is the bytes of the blocks that were live there.
     start = np.zeros(len(lo), np.int64)
-    carried_bytes = (
-        figures.levels[0]
-        + _inside(odd.unknown, log.size[odd.unknown], start, lo)[1]
-        - _inside(odd.mismatched, odd.excess, start, lo)[1]
+    unknown_before, mismatch_before = (
+        _inside(frees, amounts, start, lo)[1]
+        for frees, amounts in ((odd.unknown, log.size[odd.unknown]), (odd.mismatched, odd.excess))
     )
-    found = Pairing(
-        held_allocs,
-        held_bytes,
-        opening_blocks,
-        opening_bytes,
-        carried_bytes - released_bytes - opening_bytes,
-        temporary_allocs,
-        temporary_bytes,
-        figures["frees"] - unknown_frees - temporary_allocs,
-        released_bytes,
-        unknown_frees,
-        unknown_bytes,
-        doubles,
-        mismatches,
-        mismatch_bytes,
-    )
+    carried_bytes = figures["carried_in_bytes"] + unknown_before - mismatch_before
+    found = {
+        "held_allocs": held_allocs,
+        "held_bytes": held_bytes,
+        "opening_blocks": opening_blocks,
+        "opening_bytes": opening_bytes,
+        "earlier_bytes": carried_bytes - released_bytes - opening_bytes,
+        "temporary_allocs": temporary_allocs,
+        "temporary_bytes": temporary_bytes,
+        "released_frees": figures["frees"] - unknown_frees - temporary_allocs,
+        "released_bytes": released_bytes,
+        "unknown_frees": unknown_frees,
+        "unknown_free_bytes": unknown_bytes,
+        "double_allocs": doubles,
+        "size_mismatches": mismatches,
+        "mismatch_bytes": mismatch_bytes,
+    }
     _LAST[log] = key, found
     return found
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from memlens.analyzers.fates import held_events, joined
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
-from memlens.analyzers.remaining import remaining
+from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later, Lazy, Result, Row
 from memlens.analyzers.trend import Verdict, judge
+from memlens.windows.windows import judged
 
 if TYPE_CHECKING:
     from memlens.windows.windows import Window
@@ -77,24 +78,23 @@ class Growth(Result):
 
 def growth(windows: Sequence[Window]) -> Growth:
     """Analyze a series of windows of one log, in their order."""
-    live = tuple(result.live_bytes for result in remaining(windows))
-    judged = windows[:-1] if windows and windows[-1].open_end else windows
-    if not any(map(len, judged)):  # the start was met once: what the only window holds is judged all the same
-        judged = windows
-    trend = judge(np.array(live[: len(judged)], np.int64))
+    live = profile(windows)["live_bytes"] if windows else np.zeros(0, np.int64)
+    fates = judged(windows, list(map(len, windows)))
+    chosen = [window for window, fate in zip(windows, fates, strict=True) if fate]
+    trend = judge(live[np.array(fates, bool)])
     since = trend.since
     return Growth(
         windows=len(windows),
-        judged=len(judged),
-        live_bytes=live,
+        judged=len(chosen),
+        live_bytes=tuple(live.tolist()),
         gained_bytes=trend.gained_bytes,
         gained_bytes_per_window=trend.gained_bytes_per_window,
         verdict=trend.verdict,
-        since=None if since is None else windows[since].name,
+        since=None if since is None else chosen[since].name,
         since_window=since,
         swing_bytes=trend.swing_bytes,
-        open_end=windows[-1].name if len(judged) < len(windows) else None,
-        piling=() if since is None else Later(piles, judged[since:]),
+        open_end=windows[-1].name if len(chosen) < len(windows) else None,
+        piling=() if since is None else Later(piles, chosen[since:]),
     )
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["BATCH", "SUMS", "Figures", "Tally", "bounds", "levels_before", "profile", "tally", "walk"]
+__all__ = ["BATCH", "SUMS", "Figures", "Tally", "bounds", "profile", "tally", "walk"]
 
 #: Events in one batch: at 64 Ki a batch and its temporaries stay in the second-level cache.
 BATCH = 1 << 16
@@ -47,7 +48,6 @@ SUMS = (
     "aligned_bytes",
     "requested_allocs",
 )
-_ROW = {name: row for row, name in enumerate(SUMS)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,10 +128,26 @@ class Figures:
     summit: Ints
     levels: Ints
 
+    @cached_property
+    def columns(self) -> dict[str, Ints]:
+        """The figures by the names of the machine output, int64, one entry a window; all of :data:`SUMS` are among them."""
+        (carried, reserved), (rise, reserved_rise) = self.levels, self.rise
+        remaining = self.sums[0] - self.sums[1]
+        return {
+            **dict(zip(SUMS, self.sums, strict=True)),
+            "largest_alloc_bytes": self.largest[0],
+            "largest_free_bytes": self.largest[1],
+            "carried_in_bytes": carried,
+            "remaining_bytes": remaining,
+            "live_bytes": carried + remaining,
+            "rise_bytes": rise,
+            "peak_bytes": carried + rise,
+            "reserved_peak_bytes": reserved + reserved_rise,
+        }
+
     def __getitem__(self, name: str) -> Ints:
-        """One of :data:`SUMS`, int64, one entry a window."""
-        column: Ints = self.sums[_ROW[name]]
-        return column
+        """One of :attr:`columns`."""
+        return self.columns[name]
 
 
 def bounds(windows: Sequence[Window]) -> tuple[EventLog, Ints, Ints]:
@@ -167,20 +183,10 @@ def profile(windows: Sequence[Window]) -> Figures:
     return figures
 
 
-def levels_before(log: EventLog, events: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Allocated and reserved bytes right before each of some events, from one pass over the log."""
-    if not events:
-        return {}
-    places = np.unique(np.array(events, np.int64))
-    allocated, reserved = tally(log, np.unique(np.append(places, 0))).over(places, places).levels.tolist()
-    return dict(zip(places.tolist(), zip(allocated, reserved, strict=True), strict=True))
-
-
-def walk(lo: int, hi: int, wide: int = 1) -> Iterator[tuple[int, int]]:
-    """Events ``lo … hi-1`` in stretches of at most a batch; of things that are ``wide`` events each, as many as fill one."""
-    step = max(BATCH // wide, 1)
-    for start in range(lo, hi, step):
-        yield start, min(start + step, hi)
+def walk(lo: int, hi: int) -> Iterator[tuple[int, int]]:
+    """Events ``lo … hi-1`` in stretches of at most a batch."""
+    for start in range(lo, hi, BATCH):
+        yield start, min(start + BATCH, hi)
 
 
 def tally(log: EventLog, cuts: Ints) -> Tally:

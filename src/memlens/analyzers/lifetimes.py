@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from memlens.analyzers.fates import held_events, pairing, until
+from memlens.analyzers.fates import pairing, until
 from memlens.analyzers.levels import walk
-from memlens.analyzers.meanwhile import allocated_before, freed_inside
 from memlens.analyzers.places import Lines, elapsed_us, time_of
-from memlens.analyzers.result import Later, Lazy, Result, Row
+from memlens.analyzers.result import Each, Lazy, Result, Row, results
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -23,11 +22,14 @@ if TYPE_CHECKING:
     from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
 
 __all__ = ["ROWS", "Life", "LifetimeSummary", "lifetimes"]
 
 #: How many rows ``longest`` and ``wasteful`` have at most.
 ROWS = 100
+
+_ALLOCATED: WeakKeyDictionary[EventLog, Ints] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -83,92 +85,76 @@ class LifetimeSummary(Result):
     wasteful: Lazy[tuple[Life, ...]] = field(default=Lazy(()), repr=False)
 
 
-def lifetimes(windows: Sequence[Window]) -> list[LifetimeSummary]:
+def lifetimes(windows: Sequence[Window]) -> Each[LifetimeSummary]:
     """Analyze windows of one log in one pass; the tables are worked out when they are asked for."""
-    if not windows:
-        return []
-    pairs = pairing(windows)
-    columns = (
-        pairs.temporary_allocs,
-        pairs.temporary_bytes,
-        pairs.held_allocs,
-        pairs.held_bytes,
-        pairs.released_frees,
-        pairs.released_bytes,
-    )
-    make: Callable[..., LifetimeSummary] = LifetimeSummary  # the columns are its first fields, in order
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [
-        make(*row, longest=Later(longest, window), wasteful=Later(wasteful, window))
-        for window, row in zip(windows, rows, strict=True)
-    ]
+    return results(LifetimeSummary, windows, pairing(windows), longest=longest, wasteful=wasteful)
 
 
 def longest(window: Window) -> tuple[Life, ...]:
     """The longest-lived blocks born in a window; among equals the larger ones, then the earlier ones first."""
-    log, partner, best = window.log, until(window.log.lifetimes.partner), _Best()
-    for start, stop in walk(window.lo, window.hi):
-        life = np.minimum(partner[start:stop], len(log)) - np.arange(start, stop)
-        life[log.kind[start:stop] != Kind.ALLOC] = -1  # shorter than any
-        allocs = np.flatnonzero(life >= max(best.least, 0))
-        best.offer(allocs + start, life[allocs].astype(np.float64), log.size[start:stop][allocs])
-    return _lives(log, best.events)
+    log, partner = window.log, until(window.log.lifetimes.partner)
+    return _best(window, lambda allocs: np.minimum(partner[allocs], len(log)) - allocs)
 
 
 def wasteful(window: Window) -> tuple[Life, ...]:
     """The most wasteful blocks born in a window; among equals the larger ones, then the earlier ones first."""
-    log, best = window.log, _Best()
-    late = held_events(log, window.lo, window.hi, window.hi)
-    late = late[log.lifetimes.partner[late] >= 0]
-    freed_later = late, allocated_before(log, log.lifetimes.partner[late]) - allocated_before(log, late + 1)
-    for allocs, meanwhile in chain(freed_inside(log, window.lo, window.hi), [freed_later]):
-        best.offer(allocs, log.size[allocs].astype(np.float64) * meanwhile, log.size[allocs])
-    return _lives(log, best.events)
+    size, partner, before = window.log.size, window.log.lifetimes.partner, allocated_before(window.log)
+
+    def waste(allocs: Ints) -> Floats:
+        freed = partner[allocs]
+        meanwhile = before[freed] - before[allocs + 1]
+        return np.where(freed >= 0, size[allocs].astype(np.float64) * meanwhile, -1.0)
+
+    return _best(window, waste)
 
 
-class _Best:
-    """The events of the highest score seen so far, among equals of the largest size, then the earliest ones."""
+def allocated_before(log: EventLog) -> Ints:
+    """Bytes allocated from the start of the log to right before each event, and in all of it, int64; worked out once for the log."""
+    sums = _ALLOCATED.get(log)
+    if sums is None:
+        sums = _ALLOCATED[log] = np.zeros(len(log) + 1, np.int64)
+        for start, stop in walk(0, len(log)):
+            sizes = log.size[start:stop] * (log.kind[start:stop] == Kind.ALLOC)
+            np.cumsum(sizes, out=sums[start + 1 : stop + 1])
+            sums[start + 1 : stop + 1] += sums[start]
+    return sums
 
-    def __init__(self) -> None:
-        self.events = np.zeros(0, np.int64)
-        self._scores = np.zeros(0, np.float64)
-        self._sizes = np.zeros(0, np.int64)
 
-    @property
-    def least(self) -> float:
-        """What a score must reach to count."""
-        return float(self._scores[-1]) if len(self._scores) == ROWS else -np.inf
-
-    def offer(self, events: Ints, scores: NDArray[np.float64], sizes: Ints) -> None:
-        least = self.least
-        if len(scores) > 4 * ROWS and (scores >= least).sum() > 4 * ROWS:
-            least = np.partition(scores, -ROWS)[-ROWS]
-        some = np.flatnonzero(scores >= least)  # of most batches nothing
-        events, scores, sizes = events[some], scores[some], sizes[some]
-        events = np.concatenate([self.events, events])
-        scores = np.concatenate([self._scores, scores])
-        sizes = np.concatenate([self._sizes, sizes])
-        order = np.lexsort((events, -sizes, -scores))[:ROWS]
-        self.events, self._scores, self._sizes = events[order], scores[order], sizes[order]
+def _best(window: Window, score: Callable[[Ints], Ints | Floats]) -> tuple[Life, ...]:
+    """The blocks born in a window that score highest, at most :data:`ROWS`; what scores below 0 takes no part."""
+    log, best = window.log, np.zeros(0, np.int64)
+    scores = np.zeros(0)
+    for start, stop in walk(window.lo, window.hi):
+        allocs = np.flatnonzero(log.kind[start:stop] == Kind.ALLOC) + start
+        fresh = score(allocs)
+        # Of most batches nothing is high enough.
+        least = scores[-1] if len(scores) == ROWS else 0
+        some = fresh >= least
+        if np.count_nonzero(some) > ROWS:
+            some &= fresh >= np.partition(fresh, -ROWS)[-ROWS]
+        best, scores = np.concatenate([best, allocs[some]]), np.concatenate([scores, fresh[some]])
+        order = np.lexsort((best, -log.size[best], -scores))[:ROWS]
+        best, scores = best[order], scores[order]
+    return _lives(log, best)
 
 
 def _lives(log: EventLog, allocs: Ints) -> tuple[Life, ...]:
     """The lives of some blocks, in the order of their ALLOCs as given."""
     partner = log.lifetimes.partner[allocs].astype(np.int64)
-    ends = np.where(partner >= 0, partner, len(log))
-    meanwhile = allocated_before(log, ends) - allocated_before(log, allocs + 1)
-    lines = Lines(log, [*allocs.tolist(), *(partner[partner >= 0].tolist())])
-    columns = (allocs, partner, ends - allocs, meanwhile)
+    ends, before = np.where(partner >= 0, partner, len(log)), allocated_before(log)
+    frees = [free if free >= 0 else None for free in partner.tolist()]
+    lines = Lines(log, [*allocs.tolist(), *frees])
+    columns = (log.size[allocs], allocs, ends - allocs, before[ends] - before[allocs + 1])
     return tuple(
         Life(
-            int(log.size[alloc]),
+            size,
             alloc,
             lines.of(alloc),
-            free if free >= 0 else None,
-            lines.of(free) if free >= 0 else None,
+            free,
+            lines.of(free),
             life,
-            others,
-            elapsed_us(time_of(log, alloc), time_of(log, free)) if free >= 0 else None,
+            meanwhile,
+            elapsed_us(time_of(log, alloc), time_of(log, free)),
         )
-        for alloc, free, life, others in zip(*(column.tolist() for column in columns), strict=True)
+        for free, size, alloc, life, meanwhile in zip(frees, *(column.tolist() for column in columns), strict=True)
     )

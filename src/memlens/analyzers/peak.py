@@ -1,4 +1,4 @@
-"""The highest level of a window: how high, where, and which blocks are live there."""
+"""The levels of a window: what it starts from, leaves behind and ends with, how high it comes and what is live there."""
 
 from __future__ import annotations
 
@@ -6,17 +6,39 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import by_size_and_owner
 from memlens.analyzers.levels import profile
 from memlens.analyzers.places import Lines, time_of
-from memlens.analyzers.result import Later, Lazy, Result, Row
+from memlens.analyzers.result import Each, Later, Lazy, Result, Row, results
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
-__all__ = ["LiveGroup", "Peak", "peak"]
+__all__ = ["LiveGroup", "Peak", "Remaining", "peak", "remaining"]
+
+
+@dataclass(frozen=True)
+class Remaining(Result):
+    """Bytes carried into a window, left behind by it, and live at its end.
+
+    Attributes:
+        remaining_bytes: Σ ALLOC - Σ FREE sizes of the window's events; negative where more is freed than allocated.
+        carried_in_bytes: Σ ALLOC - Σ FREE from the start of the log to right before the window.
+        live_bytes: ``carried_in_bytes + remaining_bytes``, the absolute level at the window's end.
+    """
+
+    remaining_bytes: int
+    carried_in_bytes: int
+    live_bytes: int
+
+
+def remaining(windows: Sequence[Window]) -> Each[Remaining]:
+    """Analyze windows of one log in one pass."""
+    return results(Remaining, windows, profile(windows).columns)
 
 
 @dataclass(frozen=True)
@@ -39,7 +61,7 @@ class Peak(Result):
         reserved_peak_bytes: The highest reserved level in the window, what is reserved at its start included.
         event: The first event that reaches the peak, 0-based in the log; ``None`` where the rise is 0: the peak is then what was
             carried in.
-        line: The line of that event, 1-based; ``None`` where there is none or it cannot be told.
+        line: The line of that event, 1-based; ``None`` where there is none or it is not known.
         time_us: The time of that event, where times were read.
         live: The blocks live right after that event (where there is none: right before the window), wherever in the log they
             were born, in groups, the largest total first.
@@ -66,30 +88,23 @@ class Peak(Result):
         return not self.rise_bytes and self.peak_bytes > 0
 
 
-def peak(windows: Sequence[Window]) -> list[Peak]:
+def peak(windows: Sequence[Window]) -> Each[Peak]:
     """Analyze windows of one log in one pass; lines and live blocks are looked up when they are asked for."""
-    if not windows:
-        return []
     log, figures = windows[0].log, profile(windows)
-    rises, reserved = figures.rise[0].tolist(), (figures.rise[1] + figures.levels[1]).tolist()
-    carried, summits = figures.levels[0].tolist(), figures.summit.tolist()
-    events = [summit if rise else None for rise, summit in zip(rises, summits, strict=True)]
+    events = np.where(figures["rise_bytes"] > 0, figures.summit, np.array(None)).tolist()
     lines = Lines(log, events)
-    return [
-        Peak(
-            before + rise,
-            rise,
-            chunks,
-            event,
-            Later(lines.of, event),
-            time_of(log, event),
-            Later(live_before, log, window.lo if event is None else event + 1),
-        )
-        for window, rise, before, chunks, event in zip(windows, rises, carried, reserved, events, strict=True)
-    ]
+    highest, rise, reserved = (figures[name].tolist() for name in ("peak_bytes", "rise_bytes", "reserved_peak_bytes"))
+
+    def one(k: int) -> Peak:
+        event = events[k]
+        before = windows[k].lo if event is None else event + 1
+        late = Later(lines.of, event), time_of(log, event), Later(live_before, log, before)
+        return Peak(highest[k], rise[k], reserved[k], event, *late)
+
+    return Each(len(windows), one)
 
 
 def live_before(log: EventLog, event: int) -> tuple[LiveGroup, ...]:
     """The blocks born and not freed before an event, in groups."""
     groups = by_size_and_owner(log, live_events(log, event))
-    return tuple(LiveGroup(group.size_bytes, group.blocks, group.total_bytes, group.owner) for group in groups)
+    return tuple(LiveGroup(*group[:3], group.owner) for group in groups)

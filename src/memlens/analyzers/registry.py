@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from memlens.analyzers.growth import Growth, growth
 from memlens.analyzers.lifetimes import lifetimes
-from memlens.analyzers.peak import peak
-from memlens.analyzers.remaining import remaining
+from memlens.analyzers.peak import peak, remaining
 from memlens.analyzers.segments import segments
 from memlens.analyzers.stats import stats
 from memlens.analyzers.unmatched import unmatched
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
     from memlens.windows.windows import Window
 
-__all__ = ["GROUP", "Analyzed", "Analyzer", "SeriesAnalyzer", "get", "get_series", "names", "series_names", "shadowed"]
+__all__ = ["BUILT_IN", "GROUP", "OF_SERIES", "Analyzed", "Analyzer", "get", "names"]
 
 #: The entry-point group through which other packages add analyzers.
 GROUP = "memlens.analyzers"
@@ -43,32 +41,23 @@ class Analyzer:
 
     Attributes:
         name: The name that ``-A`` and the machine output use.
-        many: Analyzes many windows of one log at once, results in their order.
+        function: Analyzes one or more windows of one log at once, results in their order.
         summary: What it answers, in half a line.
         package: The package it comes from; ``memlens`` for the built-in ones.
     """
 
     name: str
-    many: Callable[[Sequence[Window]], Sequence[Any]]
+    function: Callable[[Sequence[Window]], Sequence[Any]]
     summary: str
     package: str = "memlens"
 
+    def many(self, windows: Sequence[Window]) -> Sequence[Any]:
+        """Analyze windows of one log in one pass, results in their order."""
+        return self.function(windows) if windows else []
+
     def __call__(self, window: Window) -> Any:
         """Analyze one window."""
-        return self.many([window])[0]
-
-
-@dataclass(frozen=True)
-class SeriesAnalyzer:
-    """An analyzer of a series of windows as one thing, in their order."""
-
-    name: str
-    over: Callable[[Sequence[Window]], Growth]
-    summary: str
-
-    def __call__(self, windows: Sequence[Window]) -> Growth:
-        """Analyze the series."""
-        return self.over(windows)
+        return self.function([window])[0]
 
 
 #: Every built-in analyzer of a window, in the order in which reports show them.  To add one, add its line here.
@@ -87,22 +76,14 @@ BUILT_IN: tuple[Analyzer, ...] = (
     Analyzer("lifetimes", lifetimes, "how long blocks live, the longest-lived and the most wasteful"),
 )
 
-#: Every built-in analyzer of a series of windows.
-BUILT_IN_SERIES: tuple[SeriesAnalyzer, ...] = (
-    SeriesAnalyzer("growth", growth, "whether memory grows from window to window, and which sizes pile up"),
-)
+#: The analyzer of a series of windows as one thing, :func:`memlens.analyzers.growth.growth`; it is not one of a window.
+OF_SERIES = "growth"
 
 
 def names() -> tuple[str, ...]:
     """The names of all analyzers of windows: the built-in ones in report order, then installed ones by name."""
     own = [analyzer.name for analyzer in BUILT_IN]
-    taken = {*own, *series_names()}
-    return (*own, *sorted({point.name for point in _entry_points()} - taken))
-
-
-def series_names() -> tuple[str, ...]:
-    """The names of all analyzers of series of windows."""
-    return tuple(analyzer.name for analyzer in BUILT_IN_SERIES)
+    return (*own, *sorted({point.name for point in _entry_points()} - {*own, OF_SERIES}))
 
 
 def get(name: str) -> Analyzer:
@@ -115,43 +96,14 @@ def get(name: str) -> Analyzer:
     for analyzer in BUILT_IN:
         if analyzer.name == name:
             return analyzer
-    if name not in series_names():
-        points = [point for point in _entry_points() if point.name == name]
-        if points:
-            return _installed(points)
-    raise _unknown(name, "analyzer of a window", names(), series_names(), "analyzes a series of windows, not one")
-
-
-def get_series(name: str) -> SeriesAnalyzer:
-    """The analyzer of series of windows of that name.
-
-    Raises:
-        UsageError: There is no such analyzer; the message lists those there are.
-    """
-    for analyzer in BUILT_IN_SERIES:
-        if analyzer.name == name:
-            return analyzer
-    raise _unknown(
-        name, "analyzer of a series of windows", series_names(), names(), "analyzes one window, not a series"
-    )
-
-
-def shadowed() -> tuple[str, ...]:
-    """Notes on installed analyzers that are not used because a built-in one has their name."""
-    own = {analyzer.name for analyzer in BUILT_IN} | set(series_names())
-    return tuple(
-        f"analyzer {point.name!r} of package {_package(point)!r} is not used: memlens has one of that name"
-        for point in _entry_points()
-        if point.name in own
-    )
-
-
-def _unknown(name: str, what: str, known: Sequence[str], others: Sequence[str], other: str) -> UsageError:
-    if name in others:
-        return UsageError(f"{name!r} {other}", f"There are: {', '.join(known)}.")
-    close = difflib.get_close_matches(name, known, n=1)
+    listed = f"There are: {', '.join(names())}."
+    if name == OF_SERIES:
+        raise UsageError(f"{name!r} analyzes a series of windows, not one", listed)
+    if points := [point for point in _entry_points() if point.name == name]:
+        return _installed(points)
+    close = difflib.get_close_matches(name, names(), n=1)
     guess = f"Did you mean {close[0]!r}? " if close else ""
-    return UsageError(f"no {what} is called {name!r}", f"{guess}There are: {', '.join(known)}.")
+    raise UsageError(f"no analyzer of a window is called {name!r}", guess + listed)
 
 
 def _entry_points() -> list[metadata.EntryPoint]:

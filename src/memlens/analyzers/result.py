@@ -7,13 +7,20 @@ A result is a frozen dataclass whose field names are the contract of the machine
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, overload
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from collections.abc import Callable, Mapping
 
-__all__ = ["Later", "Lazy", "Result", "Row"]
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from memlens.windows.windows import Window
+
+__all__ = ["Each", "Later", "Lazy", "Result", "Row", "results"]
 
 T = TypeVar("T")
 
@@ -113,3 +120,54 @@ class Result:
             )
         columns = [spec.name for spec in dataclasses.fields(cast("Any", self.tables[name]))]
         return pd.DataFrame([row.to_dict() for row in getattr(self, name)], columns=columns)
+
+
+class Each(Sequence[T]):
+    """Results of windows, each made when it is first asked for: thousands of windows have one, few are shown.
+
+    Args:
+        count: How many there are.
+        make: Makes the result of the window of an index.
+    """
+
+    def __init__(self, count: int, make: Callable[[int], T]) -> None:
+        self._indices = range(count)
+        self._make = make
+        self._made: dict[int, T] = {}
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        if isinstance(index, slice):
+            return [self[k] for k in self._indices[index]]
+        index = self._indices[index]
+        if index not in self._made:
+            self._made[index] = self._make(index)
+        return self._made[index]
+
+
+def results(
+    kind: Callable[..., T],
+    windows: Sequence[Window],
+    columns: Mapping[str, NDArray[np.int64] | NDArray[np.object_]],
+    **later: Callable[[Window], object],
+) -> Each[T]:
+    """A result a window, from columns by the names of its fields, one entry a window.
+
+    Args:
+        kind: The result's dataclass.
+        windows: The windows.
+        columns: All fields but the last ones, and perhaps more.
+        later: What gives each of those last fields, in their order, when it is asked for.
+    """
+    names = [spec.name for spec in dataclasses.fields(cast("Any", kind)) if spec.name not in later]
+    rows = [columns[name].tolist() for name in names]
+    return Each(
+        len(windows),
+        lambda k: kind(*(row[k] for row in rows), *(Later(work, windows[k]) for work in later.values())),
+    )

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from memlens.analyzers.chunks import chunks_of, gaps_between, inside, what_is_left
 from memlens.analyzers.fates import live_events
-from memlens.analyzers.levels import levels_before, profile
+from memlens.analyzers.levels import profile, tally
 from memlens.analyzers.places import Lines
-from memlens.analyzers.result import Later, Lazy, Result, Row
+from memlens.analyzers.result import Each, Later, Lazy, Result, Row
 from memlens.analyzers.stats import power_of_two
-from memlens.trust.failures import failures_of
+from memlens.trust.report import failures_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,8 +87,8 @@ class Pool(Row):
 
     Attributes:
         moment: The row of ``moments`` that this is of, from 0.
-        pool: The pool, ``None`` where the input does not tell, or tells of no private one.
-        stream: The stream, ``None`` where the input does not tell.
+        pool: The pool, ``None`` where the input does not report it, or reports no private one.
+        stream: The stream, ``None`` where the input does not report it.
     """
 
     moment: int
@@ -107,7 +107,7 @@ class Segments(Result):
     """Chunks and the gaps in them, at the peak, at the end, and at each out-of-memory failure of a window.
 
     Attributes:
-        moments: The peak, the end, and then failures in order; none where the input tells nothing of chunks, or of blocks.
+        moments: The peak, the end, and then failures in order; none where the input reports no chunk, or no block.
         histogram: The gaps of each moment by size.
         pools: The same figures by memory pool and stream, where the input has them: the largest reserved first.
     """
@@ -119,72 +119,52 @@ class Segments(Result):
     pools: Lazy[tuple[Pool, ...]] = field(default=Lazy(()), repr=False)
 
 
-def segments(windows: Sequence[Window]) -> list[Segments]:
+def segments(windows: Sequence[Window]) -> Each[Segments]:
     """Analyze windows of one log; each moment is worked out when a table is asked for."""
-    if not windows:
-        return []
     figures = profile(windows)
-    peaks = np.where(figures.rise[0] > 0, figures.summit + 1, [window.lo for window in windows]).tolist()
-    surveys = [_Survey(window, peak) for window, peak in zip(windows, peaks, strict=True)]
-    return [Segments(Later(s.moments), Later(s.histogram), Later(s.pools)) for s in surveys]
+    peaks = np.where(figures["rise_bytes"] > 0, figures.summit + 1, [window.lo for window in windows]).tolist()
+
+    def one(k: int) -> Segments:
+        tables = cache(lambda: _tables(windows[k], peaks[k]))
+        return Segments(Later(lambda: tables()[0]), Later(lambda: tables()[1]), Later(lambda: tables()[2]))
+
+    return Each(len(windows), one)
 
 
-class _Survey:
-    """The tables of one window, from one look at each of its moments.
+def _tables(window: Window, peak: int) -> tuple[tuple[Moment, ...], tuple[GapBin, ...], tuple[Pool, ...]]:
+    """The tables of one window, from one look at each of its moments; ``peak`` is the event after the one that reaches its peak."""
+    log = window.log
+    rows: list[Moment] = []
+    bins: list[GapBin] = []
+    pools: list[Pool] = []
+    moments = list(_moments(window, peak)) if log.tells_of_chunks and log.tells_of_blocks else []
+    stops = np.array([stop for _, stop, _, _ in moments], np.int64)
+    levels = tally(log, np.unique([0, *stops])).over(stops, stops).levels.T.tolist()
+    events = [stop - 1 if stop > log.facts.opening else None for stop in stops.tolist()]
+    lines = Lines(log, events)
+    for number, ((at, stop, message, requested), event) in enumerate(zip(moments, events, strict=True)):
+        allocated, reserved = levels[number]
+        found = _layout(log, stop)
+        chunks, gaps, gap_bytes, largest, outside = (None,) * 5 if found is None else found.figures()
+        free = None if outside or reserved < allocated else reserved - allocated
+        line = lines.of(event) if message is None else message
+        rows.append(
+            Moment(at, event, line, reserved, allocated, free, chunks, gaps, gap_bytes, largest, outside, requested)
+        )
+        if found is not None:
+            bins.extend(_bins(number, found.gap_size))
+            pools.extend(found.pools(number, log.pool_names))
+    return tuple(rows), tuple(bins), tuple(pools)
 
-    Args:
-        window: The window.
-        peak: The event after the one that reaches its peak.
-    """
 
-    def __init__(self, window: Window, peak: int) -> None:
-        self._window = window
-        self._peak = peak
-
-    def moments(self) -> tuple[Moment, ...]:
-        """A row a moment."""
-        return self._tables[0]
-
-    def histogram(self) -> tuple[GapBin, ...]:
-        """The gaps of each."""
-        return self._tables[1]
-
-    def pools(self) -> tuple[Pool, ...]:
-        """The pools and streams of each."""
-        return self._tables[2]
-
-    @cached_property
-    def _tables(self) -> tuple[tuple[Moment, ...], tuple[GapBin, ...], tuple[Pool, ...]]:
-        log = self._window.log
-        rows: list[Moment] = []
-        bins: list[GapBin] = []
-        pools: list[Pool] = []
-        at_moments = list(self._moments()) if log.tells_of_chunks and log.tells_of_blocks else []
-        events = [stop - 1 if stop > log.facts.opening else None for _, stop, _, _ in at_moments]
-        lines, levels = Lines(log, events), levels_before(log, [stop for _, stop, _, _ in at_moments])
-        for number, ((at, stop, message, requested), event) in enumerate(zip(at_moments, events, strict=True)):
-            allocated, reserved = levels[stop]
-            found = _layout(log, stop)
-            chunks, gaps, gap_bytes, largest, outside = (None,) * 5 if found is None else found.figures()
-            free = None if outside or reserved < allocated else reserved - allocated
-            line = lines.of(event) if message is None else message
-            rows.append(
-                Moment(at, event, line, reserved, allocated, free, chunks, gaps, gap_bytes, largest, outside, requested)
-            )
-            if found is not None:
-                bins.extend(_bins(number, found.gap_size))
-                pools.extend(found.pools(number, log.pool_names))
-        return tuple(rows), tuple(bins), tuple(pools)
-
-    def _moments(self) -> Iterator[tuple[str, int, int | None, int | None]]:
-        """For each moment its name, the event before which it is, and of a failure its line and what was asked for."""
-        window = self._window
-        yield "peak", self._peak, None, None
-        yield "end", window.hi, None, None
-        for oom in failures_of(window.log):
-            if window.start_offset <= oom.offset < window.end_offset:
-                stop = int(np.searchsorted(window.log.offset, oom.offset))
-                yield "oom", stop, oom.line, oom.requested_bytes
+def _moments(window: Window, peak: int) -> Iterator[tuple[str, int, int | None, int | None]]:
+    """For each moment its name, the event before which it is, and of a failure its line and what was asked for."""
+    yield "peak", peak, None, None
+    yield "end", window.hi, None, None
+    for oom in failures_of(window.log):
+        if window.start_offset <= oom.offset < window.end_offset:
+            stop = int(np.searchsorted(window.log.offset, oom.offset))
+            yield "oom", stop, oom.line, oom.requested_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +178,7 @@ class _Layout:
         block_chunk: The number of the chunk that the block begins in, int64.
         gap_size: int64.
         gap_chunk: The number of the chunk that the gap begins in, int64.
-        told: The input tells of pools or streams.
+        reported: The input reports pools or streams.
     """
 
     chunk_size: Ints
@@ -207,7 +187,7 @@ class _Layout:
     block_chunk: Ints
     gap_size: Ints
     gap_chunk: Ints
-    told: bool
+    reported: bool
 
     def figures(self) -> tuple[int, int, int, int, int]:
         """Chunks, gaps, their bytes, the largest gap, and bytes of blocks outside."""
@@ -217,7 +197,7 @@ class _Layout:
 
     def pools(self, moment: int, names: Sequence[str]) -> Iterator[Pool]:
         """The figures by pool and stream, the largest reserved first; blocks outside of all chunks are in none."""
-        if not self.told:
+        if not self.reported:
             return
         found = []
         places, of_chunk = np.unique(self.chunk_place, axis=0, return_inverse=True)
@@ -244,7 +224,7 @@ class _Layout:
 
 
 def _layout(log: EventLog, stop: int) -> _Layout | None:
-    """What lies where right before an event; ``None`` where the input does not tell all addresses, or has chunks over each other."""
+    """What lies where right before an event; ``None`` where the input does not report all addresses, or has chunks over each other."""
     chunks = chunks_of(log)
     if chunks is None:
         return None
@@ -264,21 +244,28 @@ def _layout(log: EventLog, stop: int) -> _Layout | None:
     gap_addr, gap_size = gaps_between((addr, size), (block_addr, occupied), join=log.facts.chunks_join)
     block_chunk, gap_chunk = inside(block_addr, addr, size), inside(gap_addr, addr, size)
     place = [
-        _told(of_chunk[live], of_event, blocks, block_chunk)
+        _known(of_chunk[live], of_event, blocks, block_chunk)
         for of_chunk, of_event in ((chunks.pool, log.pool), (chunks.stream, log.stream))
     ]
-    told = log.pool is not None or log.stream is not None
-    return _Layout(size, np.column_stack(place), block_size, block_chunk, gap_size, gap_chunk, told)
+    return _Layout(
+        size,
+        np.column_stack(place),
+        block_size,
+        block_chunk,
+        gap_size,
+        gap_chunk,
+        log.pool is not None or log.stream is not None,
+    )
 
 
-def _told(of_chunk: Ints, of_event: NDArray[Any] | None, blocks: Ints, block_chunk: Ints) -> Ints:
-    """The pool or the stream of each chunk, -1 where unknown, int64: its own, or else what the blocks in it tell."""
+def _known(of_chunk: Ints, of_event: NDArray[Any] | None, blocks: Ints, block_chunk: Ints) -> Ints:
+    """The pool or the stream of each chunk, -1 where unknown, int64: its own, or else what the blocks in it report."""
     if of_event is None:
         return of_chunk
     within = block_chunk >= 0
-    told = np.full(len(of_chunk), -1, np.int64)
-    np.maximum.at(told, block_chunk[within], of_event[blocks[within]])
-    return np.where(of_chunk < 0, told, of_chunk)
+    known = np.full(len(of_chunk), -1, np.int64)
+    np.maximum.at(known, block_chunk[within], of_event[blocks[within]])
+    return np.where(of_chunk < 0, known, of_chunk)
 
 
 def _bins(moment: int, sizes: Ints) -> Iterator[GapBin]:

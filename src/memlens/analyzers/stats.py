@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from memlens.analyzers.levels import SUMS, profile, walk
+from memlens.analyzers.levels import profile, walk
 from memlens.analyzers.places import elapsed_us
-from memlens.analyzers.result import Later, Lazy, Result, Row
+from memlens.analyzers.result import Each, Lazy, Result, Row, results
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.events import EventLog
     from memlens.windows.windows import Window
 
 __all__ = ["Bin", "Stats", "power_of_two", "stats"]
@@ -66,59 +65,37 @@ class Stats(Result):
     histogram: Lazy[tuple[Bin, ...]] = field(default=Lazy(()), repr=False)
 
 
-def stats(windows: Sequence[Window]) -> list[Stats]:
+def stats(windows: Sequence[Window]) -> Each[Stats]:
     """Analyze windows of one log in one pass; durations and histograms are worked out when they are asked for."""
-    if not windows:
-        return []
     figures = profile(windows)
-    columns = {name: figures[name].tolist() for name in SUMS}
-    largest = figures.largest.tolist()
-    return [
-        Stats(
-            columns["alloc_bytes"][i],
-            columns["allocs"][i],
-            columns["free_bytes"][i],
-            columns["frees"][i],
-            columns["reserve_bytes"][i],
-            columns["reserves"][i],
-            columns["release_bytes"][i],
-            columns["releases"][i],
-            largest[0][i],
-            largest[1][i],
-            columns["requested_bytes"][i] if known else None,
-            columns["aligned_bytes"][i] if known else None,
-            known,
-            Later(duration_us, window.log, window.lo, window.hi),
-            Later(histogram, window.log, window.lo, window.hi),
-        )
-        for i, (window, known) in enumerate(zip(windows, columns["requested_allocs"], strict=True))
-    ]
+    known = figures["requested_allocs"] > 0
+    requested = {name: np.where(known, figures[name], np.array(None)) for name in ("requested_bytes", "aligned_bytes")}
+    return results(Stats, windows, {**figures.columns, **requested}, duration_us=duration_us, histogram=histogram)
 
 
-def duration_us(log: EventLog, lo: int, hi: int) -> int | None:
-    """Microseconds from the first to the last known time among events ``lo … hi-1``; ``None`` where none is known."""
-    if log.time_us is None:
+def duration_us(window: Window) -> int | None:
+    """Microseconds from the first to the last known time in a window; ``None`` where none is known."""
+    times = window.log.time_us
+    if times is None:
         return None
-    first, last = _first_known(log.time_us[lo:hi]), _first_known(log.time_us[lo:hi][::-1])
-    if first is None or last is None:
-        return None
-    return elapsed_us(int(log.time_us[lo + first]), int(log.time_us[hi - 1 - last]))
+    return elapsed_us(
+        *(_first_known(part) for part in (times[window.lo : window.hi], times[window.lo : window.hi][::-1]))
+    )
 
 
 def _first_known(times: NDArray[np.int64]) -> int | None:
-    if len(times) and times[0] >= 0:
-        return 0
     for start, stop in walk(0, len(times)):
-        known = times[start:stop] >= 0
-        if known.any():
-            return start + int(known.argmax())
+        known = np.flatnonzero(times[start:stop] >= 0)
+        if len(known):
+            return int(times[start + known[0]])
     return None
 
 
-def histogram(log: EventLog, lo: int, hi: int) -> tuple[Bin, ...]:
-    """ALLOCs and FREEs among events ``lo … hi-1`` by power of two of their size."""
+def histogram(window: Window) -> tuple[Bin, ...]:
+    """ALLOCs and FREEs of a window by power of two of their size."""
+    log = window.log
     counts, totals = np.zeros(128, np.int64), np.zeros(128, np.int64)
-    for start, stop in walk(lo, hi):
+    for start, stop in walk(window.lo, window.hi):
         kind, size = log.kind[start:stop], log.size[start:stop]
         if kind.max() > Kind.FREE:
             blocks = np.flatnonzero(kind <= Kind.FREE)
@@ -135,10 +112,8 @@ def histogram(log: EventLog, lo: int, hi: int) -> tuple[Bin, ...]:
 
 
 def power_of_two(size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0 for 0, else 1 + the power of two that each size reaches, read from the exponent of the size as a float64.
+    """0 for 0, else 1 + the power of two that each size reaches, int64.
 
     Clearing each bit below a set one keeps the highest bit and keeps large sizes from being rounded up to the next power.
     """
-    exponent = (size & ~(size >> 1)).astype(np.float64).view(np.int64) >> 52
-    power: NDArray[np.int64] = np.maximum(exponent - 1022, 0)
-    return power
+    return np.frexp((size & ~(size >> 1)).astype(np.float64))[1].astype(np.int64)

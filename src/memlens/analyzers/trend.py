@@ -195,7 +195,7 @@ def _grows(live: Ints, lowest: Ints, floor: Ints, start: int, width: int, beyond
     gain, largest = float(steps.sum()), float(steps.max())
     rest = gain - largest
     # A jump that is nearly all of the gain is no growth, whatever steps stand beside it.
-    if rest <= 0 or rest < 0.2 * gain or rest < beyond:
+    if rest < max(0.2 * gain, beyond):
         return False
     worth = _worth(steps)
     if worth < _STEPS or _jumps(steps, max(width, len(steps) // _PARTS)):

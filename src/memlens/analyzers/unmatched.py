@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from memlens.analyzers.fates import held_events, oddities, opening_events, pairing, released_events
+from memlens.analyzers.fates import held_events, opening_events, pairing, released_events
 from memlens.analyzers.groups import by_size_and_owner
 from memlens.analyzers.places import Lines
-from memlens.analyzers.result import Later, Lazy, Result, Row
+from memlens.analyzers.result import Each, Lazy, Result, Row, results
+from memlens.lifetimes import odd_frees
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,37 +119,10 @@ class Unmatched(Result):
     unknown: Lazy[tuple[FreedGroup, ...]] = field(default=Lazy(()), repr=False)
 
 
-def unmatched(windows: Sequence[Window]) -> list[Unmatched]:
+def unmatched(windows: Sequence[Window]) -> Each[Unmatched]:
     """Analyze windows of one log in one pass; the groups are worked out when they are asked for."""
-    if not windows:
-        return []
-    pairs = pairing(windows)
-    columns = (
-        pairs.held_allocs,
-        pairs.held_bytes,
-        pairs.opening_blocks,
-        pairs.opening_bytes,
-        pairs.earlier_bytes,
-        pairs.released_frees,
-        pairs.released_bytes,
-        pairs.unknown_frees,
-        pairs.unknown_free_bytes,
-        pairs.double_allocs,
-        pairs.size_mismatches,
-        pairs.mismatch_bytes,
-    )
-    make: Callable[..., Unmatched] = Unmatched  # the columns are its first fields, in order
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [
-        make(
-            *row,
-            held=Later(held_groups, window),
-            opening=Later(opening_groups, window),
-            released=Later(released_groups, window),
-            unknown=Later(unknown_groups, window),
-        )
-        for window, row in zip(windows, rows, strict=True)
-    ]
+    tables = {"held": held_groups, "opening": opening_groups, "released": released_groups, "unknown": unknown_groups}
+    return results(Unmatched, windows, pairing(windows), **tables)
 
 
 def held_groups(window: Window) -> tuple[HeldGroup, ...]:
@@ -172,49 +146,29 @@ def _kept_groups(log: EventLog, blocks: Ints) -> tuple[HeldGroup, ...]:
     found.sort(key=lambda row: (-row[0].total_bytes, row[0].first_event))
     lines = Lines(log, [event for group, _, free in found for event in (group.first_event, free)])
     return tuple(
-        HeldGroup(
-            group.size_bytes,
-            group.blocks,
-            group.total_bytes,
-            freed,
-            group.owner,
-            group.first_event,
-            lines.of(group.first_event),
-            free,
-            lines.of(free),
-        )
+        HeldGroup(*group[:3], freed, group.owner, group.first_event, lines.of(group.first_event), free, lines.of(free))
         for group, freed, free in found
     )
 
 
 def released_groups(window: Window) -> tuple[FreedGroup, ...]:
-    """The blocks that a window frees and that were born before it, in groups by the size and the owner that their ALLOC says."""
+    """The blocks that a window frees and that were born before it, in groups by the size and the owner of their ALLOC."""
     frees = released_events(window.log, window.lo, window.hi)
-    return _freed_groups(window, frees, window.log.lifetimes.partner[frees].astype(np.int64))
+    return _freed_groups(window.log, frees, window.log.lifetimes.partner[frees].astype(np.int64))
 
 
 def unknown_groups(window: Window) -> tuple[FreedGroup, ...]:
     """The FREEs of a window that no ALLOC accounts for, in groups."""
-    unknown = oddities(window.log).unknown
+    unknown = odd_frees(window.log).unknown
     first, last = np.searchsorted(unknown, (window.lo, window.hi))
-    return _freed_groups(window, unknown[first:last], None)
+    return _freed_groups(window.log, unknown[first:last], None)
 
 
-def _freed_groups(window: Window, frees: Ints, allocs: Ints | None) -> tuple[FreedGroup, ...]:
-    log, partner = window.log, window.log.lifetimes.partner
+def _freed_groups(log: EventLog, frees: Ints, allocs: Ints | None) -> tuple[FreedGroup, ...]:
     groups = by_size_and_owner(log, frees if allocs is None else allocs, frees)
-    born = [None if allocs is None else int(partner[group.first_event]) for group in groups]
+    born = [None if allocs is None else int(log.lifetimes.partner[group.first_event]) for group in groups]
     lines = Lines(log, [*(group.first_event for group in groups), *born])
     return tuple(
-        FreedGroup(
-            group.size_bytes,
-            group.blocks,
-            group.total_bytes,
-            group.owner,
-            group.first_event,
-            lines.of(group.first_event),
-            alloc,
-            lines.of(alloc),
-        )
+        FreedGroup(*group[:3], group.owner, group.first_event, lines.of(group.first_event), alloc, lines.of(alloc))
         for group, alloc in zip(groups, born, strict=True)
     )

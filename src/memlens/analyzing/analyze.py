@@ -1,75 +1,38 @@
-"""Analyze logs: read, cut into windows, run the analyzers.  The twin of ``memlens analyze``."""
+"""Analyze logs: read, cut into windows, run the analyzers."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memlens.analyzers.result import Later
 from memlens.analyzing.result import Analysis, Failure, LogAnalysis, WindowAnalysis
 from memlens.errors import AnchorError, MemlensError, UsageError
-from memlens.inputs.reading import Reading, device_label, input_name
-from memlens.options import Cut, ReadAs, as_list
+from memlens.inputs import Reading, device_label, input_name
+from memlens.keywords import with_keywords
+from memlens.options import Analyze, as_list
 
 if TYPE_CHECKING:
     from memlens.analyzers.registry import Analyzed
     from memlens.events import EventLog
-    from memlens.inputs.reading import Input
+    from memlens.inputs import Input
+    from memlens.options import Cut
     from memlens.windows.windows import Window
 
-__all__ = ["Analysis", "Failure", "LogAnalysis", "WindowAnalysis", "analyze"]
+__all__ = ["Analysis", "Failure", "LogAnalysis", "WindowAnalysis", "analyze", "analyze_with"]
 
 #: Windows of one of several logs whose results are worked out at once, so that the log itself can be forgotten.
 _SETTLED_AT_MOST = 100
 
 
-def analyze(
-    logs: Input | Sequence[Input],
-    *,
-    start: str | None = None,
-    end: str | Sequence[str] = (),
-    start_regex: str | None = None,
-    end_regex: str | Sequence[str] = (),
-    nth: int = 1,
-    by: str | None = None,
-    owners: str | Sequence[str] = (),
-    analyzers: Sequence[str] | None = None,
-    top: int | None = 10,
-    min_size: int = 0,
-    strict: bool = False,
-    times: bool = True,
-    progress: Callable[[int], None] | None = None,
-    input_format: str | None = None,
-    device: int | None = None,
-    layer: str | None = None,
-    formats: str | Path | None = None,
-) -> Analysis:
+def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
     """Say where the memory went, in whole logs or in parts of them.
 
     Args:
         logs: One log or several: paths (``-`` is standard input), URLs, binary files, or logs already read.  An input with several
             devices is a log for each of them.
-        start: A window starts with the line that contains this as whole words; ``None`` is the beginning.
-        end: It ends before the first later line that contains any of these.
-        start_regex: Like ``start``, a regular expression.
-        end_regex: Like ``end``, regular expressions.
-        nth: Which of the lines that match the start to take, from 1.
-        by: Cut into consecutive windows instead, one from each line that this regular expression matches.
-        owners: Regular expressions of further lines that name the owner of what comes after them, by their first group or by what
-            they matched; see :func:`memlens.read`.  A log already read keeps the owners that it has.
-        analyzers: Names of analyzers; ``None`` is all built-in ones (``growth`` only with ``by``).
-        top: Rows of each list in the machine output; ``None`` is all.
-        min_size: Leave blocks smaller than this, in bytes, out of lists.
-        strict: An input that is cut short is an error.
-        times: Read the time of every event.  Without them a large log is read quicker, and results hold no times; a
-            window's own ``peak_time_us`` and ``duration_us`` are then looked up when they are asked for.
-        progress: Called with the bytes read so far, over all logs, as they lie on disk.
-        input_format: The format of the inputs, where it is not to be looked for; see :func:`memlens.read`.
-        device: The device to analyze of inputs that have several; -1 is the CPU.
-        layer: The allocator layer of Paddle to take blocks from; see :func:`memlens.read`.
-        formats: A TOML file with formats of your own, instead of those in the nearest ``pyproject.toml``.
+        options: See :class:`memlens.options.Analyze`.
 
     Raises:
         UsageError: Arguments that make no sense together, or an analyzer that does not exist.
@@ -77,15 +40,13 @@ def analyze(
     """
     from memlens.windows.windows import as_patterns
 
-    cut = Cut(start, tuple(as_list(end)), start_regex, tuple(as_list(end_regex)), nth, by)
-    chosen = _choose(analyzers, by is not None)
+    chosen = _choose(options.analyzers, options.series)
     inputs: list[Input] = list(logs) if isinstance(logs, (list, tuple)) else [logs]  # type: ignore[list-item]
     if not inputs:
         raise UsageError("no log to analyze", "Name one, or several.")
 
-    marks = as_patterns(as_list(owners), regex=True)
-    how = ReadAs(input_format, device, formats, layer)
-    reading = Reading(cut.patterns, strict=strict, times=times, owners=marks, progress=progress, how=how)
+    marks = as_patterns(as_list(options.owners), regex=True)
+    reading = Reading(options.patterns, strict=options.strict, times=options.times, owners=marks, how=options)
     done: list[LogAnalysis] = []
     failures: list[Failure] = []
     for given in inputs:
@@ -96,7 +57,7 @@ def analyze(
                 name = f"{input_name(given)} {device_label(log)}" if len(found) > 1 else input_name(given)
                 alone = len(inputs) == len(found) == 1
                 try:
-                    done.append(_analyze_one(log, name, cut, chosen, forget=not alone))
+                    done.append(_analyze_one(log, name, options, chosen, forget=not alone))
                 except AnchorError as error:
                     if alone:
                         raise
@@ -107,20 +68,23 @@ def analyze(
             if len(inputs) == 1:
                 raise
             failures.append(Failure(name, error.message, error.hint))
-    return Analysis(tuple(done), tuple(failures), top, min_size)
+    return Analysis(tuple(done), tuple(failures), options.top, options.min_size)
+
+
+analyze = with_keywords("analyze", analyze_with, Analyze)
 
 
 def _analyze_one(
     log: EventLog, name: str, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
 ) -> LogAnalysis:
-    from memlens.analyzers import registry
+    from memlens.analyzers import growth, registry
     from memlens.windows.windows import open_window, suspect_anchors
 
     names, with_growth = chosen
     windows = cut.windows(log)
     # One vectorised pass an analyzer, over all windows; nothing below touches events.
-    columns = [registry.get(name).many(windows) for name in names]
-    growth = registry.get_series("growth")(windows) if with_growth else None
+    columns = {name: registry.get(name).many(windows) for name in names}
+    grown = growth(windows) if with_growth else None
     whole = not cut.given
     analyzed = tuple(
         WindowAnalysis(
@@ -128,13 +92,13 @@ def _analyze_one(
             int(window.start_line),
             int(window.end_line),
             len(window),
-            {name: column[place] for name, column in zip(names, columns, strict=True)},
+            Later(_results, columns, index),
             window.open_end,
             whole,
-            Later(_peak_time, window, [column[place] for column in columns]),
+            Later(_peak_time, window, columns, index),
             Later(_duration, window),
         )
-        for place, window in enumerate(windows)
+        for index, window in enumerate(windows)
     )
     if forget and len(analyzed) <= _SETTLED_AT_MOST:
         for window in analyzed:
@@ -142,12 +106,17 @@ def _analyze_one(
                 _settle(owing)
     doubt = None if whole else suspect_anchors(windows)
     remarks = tuple(filter(None, [open_window(windows)]))
-    return LogAnalysis(name, log.trust, analyzed, growth, cut.by, () if doubt is None else (doubt,), remarks)
+    return LogAnalysis(name, log.trust, analyzed, grown, cut.by, () if doubt is None else (doubt,), remarks)
 
 
-def _peak_time(window: Window, results: Sequence[Analyzed]) -> int | None:
+def _results(columns: Mapping[str, Sequence[Analyzed]], index: int) -> dict[str, Analyzed]:
+    return {name: column[index] for name, column in columns.items()}
+
+
+def _peak_time(window: Window, columns: Mapping[str, Sequence[Analyzed]], index: int) -> int | None:
     from memlens.inputs.paddle.times import times_of
 
+    results = _results(columns, index).values()
     peaks = [event for result in results if isinstance(event := getattr(result, "event", None), int)]
     return times_of(window.log, peaks[:1])[0] if peaks else None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Result
+from memlens.errors import Failure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +30,7 @@ class WindowAnalysis:
         start_line: 1-based number of its first line.
         end_line: 1-based number of its last line (included).
         events: Events in it.
-        results: Results by analyzer, in report order.
+        results: Results by analyzer, in report order; looked up when they are asked for.
         open_end: It is an open window: it runs to the end of the log, for no end line closes it (:class:`memlens.windows.windows.Window`).
         whole: It is the whole log.
         peak_time_us: The time of the peak, ``None`` where unknown; looked up in the log where its times were not read.
@@ -40,7 +41,7 @@ class WindowAnalysis:
     start_line: int
     end_line: int
     events: int
-    results: Mapping[str, Any]
+    results: Lazy[Mapping[str, Any]] = field(default=Lazy({}), repr=False)
     open_end: bool = False
     whole: bool = False
     peak_time_us: Lazy[int | None] = field(default=Lazy(None), repr=False)
@@ -100,25 +101,6 @@ class LogAnalysis:
             "growth": None if self.growth is None else plain(self.growth, top, min_size),
             "notes": [*self.notes, *self.remarks],
         }
-
-
-@dataclass(frozen=True)
-class Failure:
-    """One of several logs that could not be analyzed.
-
-    Attributes:
-        path: The input as it was named.
-        message: What is wrong.
-        hint: What to do next, or ``""``.
-    """
-
-    path: str
-    message: str
-    hint: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields by name."""
-        return {"path": self.path, "message": self.message, "hint": self.hint}
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,35 +20,16 @@ import click
 import memlens
 from memlens.errors import MemlensError
 
-__all__ = ["TWINS", "VERBS", "group", "main"]
+__all__ = ["VERBS", "group", "main", "report_error"]
 
-#: Every verb: its name, where its click command is, and what it does in one line.
-VERBS: dict[str, tuple[str, str]] = {
-    "analyze": (
-        "memlens.cli.analyze:analyze_command",
-        "Say where the memory went, in a whole log or in any part of it.",
-    ),
-    "slice": ("memlens.cli.slice:slice_command", "Cut the raw text of one window out of a log."),
-    "diff": (
-        "memlens.cli.diff:diff_command",
-        "Say which allocation one run frees and the other keeps.",
-    ),
-    "compare": ("memlens.cli.compare:compare_command", "Put many runs side by side, as a table or a matrix."),
-    "gate": ("memlens.cli.gate:gate_command", "Fail where memory grew beyond a baseline or a budget."),
-    "formats": (
-        "memlens.cli.formats:formats_command",
-        "List the formats that memlens reads, or say which one a log has.",
-    ),
-}
-
-#: The Python twin of each verb.
-TWINS: dict[str, str] = {
-    "analyze": "memlens.analyze",
-    "slice": "memlens.slice",
-    "diff": "memlens.diff",
-    "compare": "memlens.compare",
-    "gate": "memlens.gate",
-    "formats": "memlens.formats",
+#: Every verb, and what it does in one line.  Its command is in the module of its name; ``memlens`` has a function of that name.
+VERBS: dict[str, str] = {
+    "analyze": "Say where the memory went, in a whole log or in any part of it.",
+    "slice": "Cut the raw text of one window out of a log.",
+    "diff": "Say which allocation one run frees and the other keeps.",
+    "compare": "Put many runs side by side, as a table or a matrix.",
+    "gate": "Fail where memory grew beyond a baseline or a budget.",
+    "formats": "List the formats that memlens reads, or say which one a log has.",
 }
 
 _INTERRUPTED = 130  # 128 + SIGINT, what shells expect
@@ -68,9 +49,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
-        module, _, attribute = VERBS[cmd_name][0].partition(":")
-        command = getattr(importlib.import_module(module), attribute)
-        return cast("click.Command", command)
+        return cast("click.Command", importlib.import_module(f"memlens.cli.{cmd_name}").command)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = tuple(args)  # click takes words off the list
@@ -100,14 +79,14 @@ class _LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in VERBS.items()])
+            formatter.write_dl(list(VERBS.items()))
 
 
 def _meant(args: Sequence[str]) -> str:
     """What somebody may have meant who named no verb: one that is spelt alike, or the verb for a log; ``""`` where neither."""
     import difflib
 
-    from memlens.inputs.urls import is_url
+    from memlens.inputs.remote import is_url
 
     name = args[0]
     if name == "-" or os.path.isfile(name) or is_url(name) or any(mark in name for mark in "./\\"):

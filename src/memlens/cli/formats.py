@@ -3,44 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from memlens.cli.results import report_failures
-from memlens.errors import UsageError
+from memlens.cli.options import verb
+from memlens.keywords import option
+from memlens.options import ReadAs
+from memlens.reports.text import visible
 
 if TYPE_CHECKING:
-    from memlens.inputs.listing import Formats
+    from memlens.inputs.registry import Formats
 
-__all__ = ["formats_command"]
+__all__ = ["command"]
 
 
-@click.command(
+@dataclass(frozen=True, kw_only=True)
+class ShowFormats:
+    """How a list is shown.
+
+    Attributes:
+        form: How to write the result.
+    """
+
+    form: str = option("table", "", "--format", choices=("table", "json"), shown=True)
+
+
+@verb(
     "formats",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="""\b
-Examples:
+    [click.Argument(["logs"], metavar="[LOG]...", nargs=-1)],
+    *(ReadAs, ShowFormats),
+    only=("formats", "form"),
+    examples="""\
   memlens formats
   memlens formats run.log snapshot.pickle trace.json.gz
   memlens formats run.log --formats my-formats.toml
   zcat run.log.gz | memlens formats -""",
 )
-@click.argument("logs", metavar="[LOG]...", nargs=-1)
-@click.option(
-    "--formats",
-    metavar="FILE",
-    help="Know the formats in this TOML file too, instead of those in the nearest pyproject.toml.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(("table", "json")),
-    default="table",
-    show_default=True,
-    help="How to write the result.",
-)
-def formats_command(logs: tuple[str, ...], formats: str | None, form: str) -> int:
+def command(logs: tuple[str, ...], how: ReadAs, show: ShowFormats) -> int:
     """List the formats that memlens reads, or say which of them each LOG has, and why.
 
     LOG is a file (plain, .gz, .zst, .xz, .bz2), a URL, or - for stdin; only its first 64 KiB are read.
@@ -49,12 +50,12 @@ def formats_command(logs: tuple[str, ...], formats: str | None, form: str) -> in
 
     Formats of your own come from [[tool.memlens.format]] in the nearest pyproject.toml or from a file given by --formats.
     """
-    from memlens.inputs.listing import formats as list_formats
+    from memlens.cli.output import read_stdin_once, report_failures
+    from memlens.inputs.registry import formats
 
-    if logs.count("-") > 1:
-        raise UsageError("stdin (-) can be read only once", "Give - once.")
-    found = list_formats(logs, formats=formats)
-    if form == "json":
+    read_stdin_once(logs)
+    found = formats(logs, formats=how.formats)
+    if show.form == "json":
         import json
 
         click.echo(json.dumps(found.to_dict(), indent=2))
@@ -66,8 +67,6 @@ def formats_command(logs: tuple[str, ...], formats: str | None, form: str) -> in
 
 
 def _listed(found: Formats) -> Iterator[str]:
-    from memlens.reports.text import visible
-
     for number, form in enumerate(found.known):
         if number:
             yield ""
@@ -80,8 +79,6 @@ def _listed(found: Formats) -> Iterator[str]:
 
 
 def _recognised(found: Formats) -> Iterator[str]:
-    from memlens.reports.text import visible
-
     summaries = {form.name: form.summary for form in found.known}
     for number, one in enumerate(found.inputs):
         if number:
@@ -95,5 +92,5 @@ def _recognised(found: Formats) -> Iterator[str]:
             yield f"  why     {visible(one.why)}"
             if one.looks_like:
                 yield f"  looks   like {one.looks_like}"
-        for place, line in enumerate(one.hint.splitlines()):
-            yield f"  {' ' if place else 'hint':6}  {line}"
+        for index, line in enumerate(one.hint.splitlines()):
+            yield f"  {' ' if index else 'hint':6}  {line}"

@@ -1,178 +1,170 @@
-"""Options that several verbs share: where to cut a log, whom allocations belong to, and where the result goes."""
+"""The command of a verb, made of the classes of its options, and the options that only the command line has."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, TypeVar
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import click
 
 from memlens.errors import UsageError
-from memlens.options import Cut
+from memlens.keywords import Option, flag, option, options_of
+from memlens.options import OneWindow
+from memlens.reports import FORMS
+from memlens.units import parse_bytes
 
-__all__ = ["Cut", "anchor_options", "input_options", "output_options", "owner_options"]
+__all__ = ["Output", "Show", "verb"]
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+#: The order in which help lists options.
+_ORDER = (
+    *("template", "rows", "cols", "base", "metrics", "baseline", "accept", "with_events", "limits", "budgets"),
+    *("start", "start_regex", "end", "end_regex", "nth", "by"),
+    *(
+        "base_start",
+        "head_start",
+        "base_start_regex",
+        "head_start_regex",
+        "base_end",
+        "head_end",
+        "base_nth",
+        "head_nth",
+    ),
+    *("whole", "open_windows", "owners", "input_format", "device", "layer", "formats"),
+    *("base_log", "allow_missing", "trust", "analyzers", "jobs", "top", "min_size", "sort", "context"),
+    *("events_only", "renumber", "form", "output", "force", "junit", "markdown", "github", "strict", "no_progress"),
+)
 
 
-def _cut(values: dict[str, Any]) -> Cut:
-    """Where to cut, as asked for.
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Where the result goes.
 
-    Raises:
-        UsageError: Options that make no sense together, in the words of the command line.
+    Attributes:
+        output: Write to FILE instead of stdout.
+        force: Write over FILE if it exists.
     """
-    if values.get("by") is not None and (values["start"] is not None or values["start_regex"] is not None):
-        raise UsageError(
-            "--by and --start exclude each other",
-            "--by starts a window at each line that matches it; give --end beside it if you need to.",
-        )
-    cut = Cut(**values)
-    if cut.start is not None and cut.start_regex is not None:
-        raise UsageError("--start and --start-regex exclude each other", "Give one of them.")
-    if cut.nth != 1 and cut.start is None and cut.start_regex is None:
-        raise UsageError("--nth needs --start or --start-regex", "It counts the lines that match the start.")
-    return cut
+
+    output: str | None = option(None, "FILE", "-o", "--output")
+    force: bool = flag(False, "-f", "--force")
 
 
-def anchor_options(*, by: bool = True) -> Callable[[Command], Command]:
-    """Add ``--start``, ``--end``, their ``-regex`` forms, ``--nth`` and ``--by``; the command gets them as ``cut: Cut``.
+@dataclass(frozen=True, kw_only=True)
+class Show(Output):
+    """How the result is shown.
+
+    Attributes:
+        form: How to write the result.
+        no_progress: Show no progress bar.
+    """
+
+    form: str = option("table", "", "--format", choices=tuple(FORMS), shown=True)
+    no_progress: bool = flag(False)
+
+
+def verb(
+    name: str, arguments: Sequence[click.Argument], *owners: type, examples: str, only: Sequence[str] = _ORDER
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a function the command of a verb; it gets the arguments by their names, then an object of each class of options.
 
     Args:
-        by: Offer ``--by`` too (not where exactly one window makes sense).
+        name: What the verb is called.
+        arguments: What it takes beside options.
+        owners: The classes of its options; one that stands in two of them is one option.
+        examples: Commands to try, below its help.
+        only: Take these options alone.
     """
-    options = [
-        click.option(
-            "--start",
-            metavar="TEXT",
-            help="Start with the line that contains TEXT as whole words (START SOT_CALL_4 is not START SOT_CALL_42). "
-            "Without a start: from the beginning.",
-        ),
-        click.option(
-            "--start-regex", metavar="REGEX", help="Start with the line where the regular expression REGEX is found."
-        ),
-        click.option(
-            "--end",
-            metavar="TEXT",
-            multiple=True,
-            help="End before the first later line that contains TEXT. May be given several times: any of them ends. "
-            "Where none comes: the end of the log.",
-        ),
-        click.option(
-            "--end-regex",
-            metavar="REGEX",
-            multiple=True,
-            help="End before the first later line where REGEX is found. May be given several times.",
-        ),
-        click.option(
-            "--nth",
-            metavar="K",
-            type=click.IntRange(min=1),
-            default=1,
-            show_default=True,
-            help="Take the K-th line that matches the start.",
-        ),
-    ]
-    if by:
-        options.append(
-            click.option(
-                "--by",
-                metavar="REGEX",
-                help="Cut into consecutive windows, one from each line where REGEX is found to the next (or to --end), "
-                "named by its first group or by what it matched.",
-            )
+    known = {key: one for owner in owners for key, one in options_of(owner).items() if one.kind != "python"}
+    chosen = [known[key] for key in _ORDER if key in known and key in only]
+
+    def decorate(run: Callable[..., Any]) -> click.Command:
+        takes = [key for key in inspect.signature(run).parameters if key not in {one.name for one in arguments}]
+
+        def command(**values: Any) -> Any:
+            if any(issubclass(owner, OneWindow) for owner in owners):
+                _check_cut(**{key: values[key] for key in ("start", "start_regex", "nth")}, by=values.get("by"))
+            given = {one.name: _value(one, values.pop(one.name)) for one in chosen}
+            objects = (owner(**{key: given[key] for key in options_of(owner) if key in given}) for owner in owners)
+            return run(**values, **dict(zip(takes, objects, strict=True)))
+
+        return click.Command(
+            name,
+            {"help_option_names": ["-h", "--help"]},
+            command,
+            [*arguments, *map(_click_option, chosen)],
+            inspect.cleandoc(run.__doc__ or ""),
+            f"\b\nExamples:\n{examples}",
         )
-
-    def decorate(command: Command) -> Command:
-        @functools.wraps(command)
-        def with_cut(*args: Any, **values: Any) -> Any:
-            names = ("start", "start_regex", "end", "end_regex", "nth", "by")
-            cut = _cut({name: values.pop(name) for name in names if name in values})
-            return command(*args, cut=cut, **values)
-
-        return _with(options, with_cut)  # type: ignore[return-value]
 
     return decorate
 
 
-def owner_options(command: Command) -> Command:
-    """Add ``--owner``; the command gets ``owners: tuple[str, ...]``."""
-    return _with(
-        [
-            click.option(
-                "--owner",
-                "owners",
-                metavar="REGEX",
-                multiple=True,
-                help="Blame what a thread allocates and frees after a line where REGEX is found on that line: on its first group or "
-                "on what it matched. May be given several times. Lines in which Paddle says which operator runs are known without.",
-            )
-        ],
-        command,
-    )
+def _check_cut(start: str | None, start_regex: str | None, nth: int, by: str | None) -> None:
+    """Refuse anchors that make no sense together, in the words of the command line.
 
-
-class _Device(click.ParamType):  # type: ignore[type-arg]  # generic only in newer releases
-    """The number of a device; ``cpu`` is -1."""
-
-    name = "device"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        text = str(value).lower()
-        number = "-1" if text == "cpu" else text
-        if number != "-1" and not (number.isascii() and number.isdigit() and len(number) <= 6):
-            self.fail(f"{value!r} is no device. Give its number, or cpu.", param, ctx)
-        return int(number)
-
-
-def input_options(command: Command) -> Command:
-    """Add ``--input-format``, ``--device``, ``--layer`` and ``--formats``.
-
-    The command gets ``input_format: str | None``, ``device: int | None``, ``layer: str | None``
-    and ``formats: str | None``.
+    Raises:
+        UsageError: Such anchors.
     """
-    return _with(
-        [
-            click.option(
-                "--input-format",
-                metavar="NAME",
-                help="Read the input as this format: paddle, torch-snapshot, kineto, rmm, or one of your own (memlens formats lists "
-                "them). Default: what its content says.",
-            ),
-            click.option(
-                "--device",
-                metavar="N",
-                type=_Device(),
-                help="Read only device N, a number or cpu, of an input that has several.",
-            ),
-            click.option(
-                "--layer",
-                metavar="NAME",
-                help="Take blocks from this layer of Paddle's allocator (auto_growth, stream_safe, naive_best_fit, stats, …). Default: the "
-                "most exact one that the log has.",
-            ),
-            click.option(
-                "--formats",
-                metavar="FILE",
-                help="Know the formats in this TOML file too, instead of those in the nearest pyproject.toml.",
-            ),
-        ],
-        command,
+    if by is not None and (start is not None or start_regex is not None):
+        raise UsageError(
+            "--by and --start exclude each other",
+            "--by starts a window at each line that matches it; give --end beside it if you need to.",
+        )
+    if start is not None and start_regex is not None:
+        raise UsageError("--start and --start-regex exclude each other", "Give one of them.")
+    if nth != 1 and start is None and start_regex is None:
+        raise UsageError("--nth needs --start or --start-regex", "It counts the lines that match the start.")
+
+
+def _click_option(one: Option) -> click.Option:
+    kind: Any = click.IntRange(min=one.kind) if isinstance(one.kind, int) else _TYPES.get(one.kind)
+    bare = one.several or one.kind == "flag" or one.default == ()
+    return click.Option(
+        [*one.flags, one.name],
+        metavar=one.metavar or None,
+        type=click.Choice(one.choices) if one.choices else kind,
+        multiple=one.several,
+        is_flag=one.kind == "flag",
+        show_default=one.shown,
+        help=one.help,
+        **({} if bare else {"default": one.default}),
     )
 
 
-def output_options(command: Command) -> Command:
-    """Add ``-o FILE`` and ``-f``; the command gets ``output: str | None`` and ``force: bool``."""
-    return _with(
-        [
-            click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of stdout."),
-            click.option("-f", "--force", is_flag=True, help="Write over FILE if it exists."),
-        ],
-        command,
-    )
+def _value(one: Option, typed: Any) -> Any:
+    """The value of an option: its default where it was not given, and the other one of a flag."""
+    if one.default is True:
+        return not typed
+    return one.default if typed is None or typed is False or typed == () else typed
 
 
-def _with(options: list[Callable[[Any], Any]], command: Command) -> Command:
-    for option in reversed(options):
-        command = option(command)
-    return command
+class _Typed(click.ParamType):  # type: ignore[type-arg]  # generic only in newer releases
+    """Text that a function turns into a value."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except UsageError as error:
+            self.fail(f"{error.message}. {error.hint}", param, ctx)
+
+
+def _device(text: str) -> int:
+    """The number of a device; ``cpu`` is -1."""
+    number = "-1" if text.lower() == "cpu" else text
+    if number != "-1" and not (number.isascii() and number.isdigit() and len(number) <= 6):
+        raise UsageError(f"{text!r} is no device", "Give its number, or cpu.")
+    return int(number)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+_TYPES = {"size": _Typed("size", parse_bytes), "device": _Typed("device", _device), "names": _Typed("names", _names)}

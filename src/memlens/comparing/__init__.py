@@ -2,12 +2,9 @@
 
 ===============  ==================================================================================================
 ``templates``    paths with fields in them, found in the file system
-``metrics``      the figures that are compared, by name
-``records``      one log read down to the few figures of it that a comparison keeps
-``parallel``     many logs read by several processes
+``runs``         logs read down to the few figures of each that a comparison keeps, by several processes
 ``layout``       which fields are rows, which are columns, and what is compared with what
-``scaling``      how a figure grows with a field that is a number
-``outliers``     which ranks stand out among their like
+``statistics``   the figures that are compared; how they grow with a field that is a number, and which ranks stand out
 ``result``       what a comparison gives
 ``run``          all of it: ``memlens.compare``
 ===============  ==================================================================================================

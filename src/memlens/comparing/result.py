@@ -7,14 +7,13 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from memlens.comparing.metrics import METRICS, Metric
+from memlens.comparing.statistics import METRICS, Metric
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.comparing.layout import Layout
-    from memlens.comparing.outliers import Outlier
-    from memlens.comparing.scaling import Slope
+    from memlens.comparing.statistics import Outlier, Slope
 
 __all__ = ["RESERVED", "SCHEMA", "Comparison", "Oom", "Run", "RunWindow", "Status"]
 
@@ -43,7 +42,7 @@ class Oom:
 class RunWindow:
     """The figures of one window of one run, as ``memlens analyze`` defines them.
 
-    Where the whole log tells of no chunk, or of no block, nothing is known of reserved or of allocated bytes: those figures are
+    Where the whole log reports no chunk, or no block, nothing is known of reserved or of allocated bytes: those figures are
     ``None`` then, and not 0.
 
     Attributes:
@@ -70,17 +69,17 @@ class RunWindow:
     start_line: int
     end_line: int
     events: int
-    peak_bytes: int | None
-    rise_bytes: int | None
-    reserved_peak_bytes: int | None
-    live_bytes: int | None
-    remaining_bytes: int | None
-    carried_in_bytes: int | None
-    alloc_bytes: int
-    allocs: int
-    free_bytes: int
-    frees: int
-    duration_us: int | None
+    peak_bytes: int | None = None
+    rise_bytes: int | None = None
+    reserved_peak_bytes: int | None = None
+    live_bytes: int | None = None
+    remaining_bytes: int | None = None
+    carried_in_bytes: int | None = None
+    alloc_bytes: int = 0
+    allocs: int = 0
+    free_bytes: int = 0
+    frees: int = 0
+    duration_us: int | None = None
     oom: bool = False
     open_end: bool = False
 
@@ -106,7 +105,7 @@ class Run:
         notes: What to doubt of the windows themselves (anchors that came late), in words.
         remarks: What to know of them (which one is open, that the peak may lie before the input), in words.
         oom: The failure that it ended in.
-        ooms: Out-of-memory failures that its log tells of, also those that it survived.
+        ooms: Out-of-memory failures that its log reports, also those that it survived.
         device: The number of its device, -1 for the CPU; ``None`` where its input does not tell.
         further: As it is read: the runs of the further devices of its input, which then stand beside it.
     """

@@ -1,30 +1,27 @@
-"""Compare runs: find their logs, read them, lay them out.  The twin of ``memlens compare``."""
+"""Compare runs: find their logs, read them, lay them out."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 from statistics import median_low
 from typing import TYPE_CHECKING
 
 from memlens.comparing.layout import Layout, lay_out, lay_out_list, row_keys, run_key
-from memlens.comparing.metrics import DEFAULT, DEFAULT_OF_MATRIX, Metric, choose_metrics
-from memlens.comparing.outliers import outliers
-from memlens.comparing.parallel import record_all
-from memlens.comparing.records import Order
 from memlens.comparing.result import Comparison, Run, RunWindow
-from memlens.comparing.scaling import slopes
+from memlens.comparing.runs import Order, record_all
+from memlens.comparing.statistics import DEFAULT, DEFAULT_OF_MATRIX, Metric, choose_metrics, outliers, slopes
 from memlens.comparing.templates import Template, natural
 from memlens.errors import UsageError
-from memlens.options import Cut, ReadAs, as_list
-from memlens.windows.windows import BEFORE
+from memlens.keywords import with_keywords
+from memlens.options import Compare, Cut, as_list
+from memlens.windows.windows import BEFORE, anchors_of
 
 if TYPE_CHECKING:
-    from memlens.inputs.reading import Input
+    from memlens.inputs import Input
 
-__all__ = ["compare"]
+__all__ = ["compare", "compare_with"]
 
 #: The name of the window that stands for all windows of a series.
 TYPICAL = "(median)"
@@ -34,69 +31,33 @@ DEVICE = "device"
 _MOST_CELLS = 100_000
 
 
-def compare(
-    logs: str | os.PathLike[str] | Sequence[Input],
-    *,
-    rows: str | Sequence[str] = (),
-    cols: str | None = None,
-    base: str | None = None,
-    metrics: str | Sequence[str] = (),
-    start: str | None = None,
-    end: str | Sequence[str] = (),
-    start_regex: str | None = None,
-    end_regex: str | Sequence[str] = (),
-    nth: int = 1,
-    by: str | None = None,
-    jobs: int | None = None,
-    strict: bool = False,
-    progress: Callable[[int], None] | None = None,
-    input_format: str | None = None,
-    device: int | None = None,
-    layer: str | None = None,
-    formats: str | Path | None = None,
-) -> Comparison:
+def compare_with(logs: str | os.PathLike[str] | Sequence[Input], options: Compare) -> Comparison:
     """Put runs side by side.
 
     Args:
         logs: Several logs as for :func:`memlens.analyze`, or one text: a path template, ``runs/{branch}/workerlog.{rank}``.
-        rows: Fields of the template whose values are rows; further ones that vary follow them.
-        cols: The field whose values are columns.  Without it that of ``base``, else the first field that is not a number.
-        base: What to compare with: ``field=value``, or the path of one of the logs.  Without it the first log, or the first
-            value of the columns.
-        metrics: What to show, by the names in :data:`memlens.comparing.metrics.METRICS`; machine output has all.
-        start: Compare one window of each log, from the line that contains this as whole words; see :func:`memlens.analyze`.
-        end: Where it ends.
-        start_regex: Like ``start``, a regular expression.
-        end_regex: Like ``end``, regular expressions.
-        nth: Which of the lines that match the start to take, from 1.
-        by: Compare a series of windows, one from each line that this regular expression matches, paired by name.
-        jobs: Read at most so many logs at a time; ``None`` is one a processor.
-        strict: A log that is cut short counts as unreadable.
-        progress: Called with the bytes read so far, over all logs, as they lie on disk.
-        input_format: The format of the inputs, where it is not to be looked for; see :func:`memlens.read`.
-        device: The device to compare of inputs that have several, -1 for the CPU; ``None`` compares each GPU, or the CPU where it is alone.
-        layer: The allocator layer of Paddle to take blocks from; see :func:`memlens.read`.
-        formats: A TOML file with formats of your own, instead of those in the nearest ``pyproject.toml``.
+            Of an input with several devices each GPU is a run, or the CPU where it is alone.
+        options: See :class:`memlens.options.Compare`.
 
     Raises:
         UsageError: Arguments that make no sense together.
         InputError: No file matches the template.
     """
-    cut = Cut(start, tuple(as_list(end)), start_regex, tuple(as_list(end_regex)), nth, by)
-    _check(cut, jobs)
-    how = ReadAs(input_format, device, formats, layer)
-    chosen = choose_metrics(as_list(metrics))
+    _check(options, options.jobs)
+    chosen = choose_metrics(as_list(options.metrics))
     if isinstance(logs, (str, os.PathLike)):
-        template = Template(os.fspath(logs))
-        return _of_template(template, as_list(rows), cols, base, chosen, cut, jobs, strict, progress, how)
-    if rows or cols is not None:
+        return _of_template(Template(os.fspath(logs)), chosen, options)
+    if options.rows or options.cols is not None:
         raise UsageError("rows and cols are fields of a template", "Give a template: 'runs/{branch}/workerlog.{rank}'.")
     if not logs:
         raise UsageError("no log to compare", "Name some, or give a template.")
-    orders = [Order(given, cut, strict, how=how) for given in logs]
-    layout = lay_out_list([order.path for order in orders], base)
-    runs, first = _side_by_side(record_all(orders, jobs, progress))
-    return _compared(runs, first, layout, chosen or choose_metrics(DEFAULT[cut.given]), cut)
+    orders = [Order(given, options) for given in logs]
+    layout = lay_out_list([order.path for order in orders], options.base)
+    runs, first = _side_by_side(record_all(orders, options.jobs, options.progress))
+    return _compared(runs, first, layout, chosen or choose_metrics(DEFAULT[options.given]), options)
+
+
+compare = with_keywords("compare", compare_with, Compare)
 
 
 def _check(cut: Cut, jobs: int | None) -> None:
@@ -107,37 +68,24 @@ def _check(cut: Cut, jobs: int | None) -> None:
     """
     from memlens.windows.patterns import Matcher
 
-    if cut.start is not None and cut.start_regex is not None:
-        raise UsageError("start and start_regex exclude each other", "Give one of them.")
-    if cut.nth < 1:
-        raise UsageError(f"there is no match number {cut.nth}", "The first one is number 1.")
+    anchors_of(cut.start, cut.end, cut.start_regex, cut.end_regex, cut.nth)
     if jobs is not None and jobs < 1:
         raise UsageError(f"{jobs} jobs read nothing", "Give 1 or more.")
     for pattern in cut.patterns:
         Matcher(pattern)
 
 
-def _of_template(
-    template: Template,
-    rows: Sequence[str],
-    cols: str | None,
-    base: str | None,
-    metrics: tuple[Metric, ...],
-    cut: Cut,
-    jobs: int | None,
-    strict: bool,
-    progress: Callable[[int], None] | None,
-    how: ReadAs,
-) -> Comparison:
+def _of_template(template: Template, metrics: tuple[Metric, ...], options: Compare) -> Comparison:
+    rows, cols, base = as_list(options.rows), options.cols, options.base
     found = template.find()
     files = [match for match in found if not match.problem]
     problems = tuple(match.problem for match in found if match.problem)
-    orders = [Order(match.path, cut, strict, match.fields, how) for match in files]
+    orders = [Order(match.path, options, match.fields) for match in files]
     values = field_values([match.fields for match in files], template.fields)
     asked = {*rows, cols, (base or "").partition("=")[0]}
-    if DEVICE in values or DEVICE not in asked:  # said before anything is read
+    if DEVICE in values or DEVICE not in asked:  # refused before anything is read
         lay_out(values, [match.path for match in files], rows, cols, base)
-    read = record_all(orders, jobs, progress)
+    read = record_all(orders, options.jobs, options.progress)
     runs, first = _side_by_side(read)
     if several := next((run.path for run in read if run.further), None):
         if DEVICE in values:
@@ -148,8 +96,8 @@ def _of_template(
         runs = _with_device_field(runs)
         values = field_values([run.fields for run in runs], (*template.fields, DEVICE))
     layout = lay_out(values, [order.path for order in orders], rows, cols, base)
-    usual = (DEFAULT if layout.cols is None else DEFAULT_OF_MATRIX)[cut.given]
-    comparison = _compared(runs, first, layout, metrics or choose_metrics(usual), cut)
+    usual = (DEFAULT if layout.cols is None else DEFAULT_OF_MATRIX)[options.given]
+    comparison = _compared(runs, first, layout, metrics or choose_metrics(usual), options)
     windows = comparison.typical or tuple(run.window(None) for run in comparison.runs)
     comparison = replace(
         comparison,

@@ -11,13 +11,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from memlens.diffing.anchor_templates import WORDS, Place, Template, may_mark, skeleton, templates
-from memlens.scanner.bytesearch import Plan, marks, pieces
+from memlens.scanner.formats import LineFormat
+from memlens.scanner.lines import pieces
+from memlens.scanner.scan import Scan, Scanner
 from memlens.windows.patterns import Anchor, Pattern, clean_line, find_anchors
 
 if TYPE_CHECKING:
@@ -62,13 +65,6 @@ class Family:
     anchors: tuple[Anchor, Anchor] = field(repr=False, compare=False)
 
 
-class _Line(NamedTuple):
-    """A line that could be an anchor: where it begins, and its clean text."""
-
-    offset: int
-    text: bytes
-
-
 class _Seen(NamedTuple):
     """The lines of one log that fit a template: where they begin, and their numbers."""
 
@@ -79,12 +75,16 @@ class _Seen(NamedTuple):
 
 
 class _Side(NamedTuple):
-    """The lines of one family in one log, and the events of the log up to where they were looked for."""
+    """The lines of one family in one log: their numbers, the events after each of them, and all events up to where lines were looked for."""
 
-    log: EventLog
-    events: int
-    offsets: Sequence[int]
     numbers: Sequence[Numbers]
+    counts: NDArray[np.int64]
+    events: int
+
+    @classmethod
+    def of(cls, log: EventLog, events: int, offsets: Sequence[int], numbers: Sequence[Numbers]) -> _Side:
+        first = log.offset.searchsorted(np.array(offsets, np.int64), "left")
+        return cls(numbers, np.diff(np.append(first, events)), events)
 
 
 def common_family(base: EventLog, head: EventLog) -> Family | None:
@@ -118,10 +118,13 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
     for by in ours.keys() & theirs.keys():
         seen, other = ours[by], theirs[by]
         worth, same = _worth(
-            _Side(base, our_events, seen.offsets, seen.numbers), _Side(head, their_events, other.offsets, other.numbers)
+            _Side.of(base, our_events, seen.offsets, seen.numbers),
+            _Side.of(head, their_events, other.offsets, other.numbers),
         )
         if worth:
-            ranked.append((_rank(seen.template, worth, same), seen.offsets[0] + other.offsets[0], by))
+            place = seen.template.place
+            rank = max(place, Place.PROGRESS), -worth, not same, place
+            ranked.append((rank, seen.offsets[0] + other.offsets[0], by))
     tried: set[str] = set()
     for _, _, by in sorted(ranked):
         template = ours[by].template
@@ -143,13 +146,9 @@ def _found(by: str, template: Template, base: EventLog, head: EventLog) -> tuple
         numbers = [tuple(int(digits) for digits in re.findall("[0-9]+", name)) for name in anchor.names]
         if not _counts(template, numbers):
             return None
-        sides.append(_Side(log, len(log), anchor.offsets, numbers))
+        sides.append(_Side.of(log, len(log), anchor.offsets, numbers))
         anchors.append(anchor)
     return (anchors[0], anchors[1]) if _worth(*sides)[0] else None
-
-
-def _rank(template: Template, worth: int, same: bool) -> tuple[int, int, bool, int]:
-    return max(template.place, Place.PROGRESS), -worth, not same, template.place
 
 
 # -- what a log holds ------------------------------------------------------------------------------------------------------
@@ -158,64 +157,62 @@ def _rank(template: Template, worth: int, same: bool) -> tuple[int, int, bool, i
 def _candidates(log: EventLog) -> tuple[dict[str, _Seen], int]:
     """Lines of a log that count, by the expression that finds them; and the events up to where they were looked for."""
     seen: dict[str, _Seen] = {}
-    known: dict[bytes, tuple[Template, ...]] = {}
+    known: dict[bytes, tuple[Template, ...]] = {}  # what lines are, by their skeletons
     looked_at, events = 0, len(log)
-    for offset, lines, looks in _marginal_lines(log):
+    for piece, lines, looks in _marginal_lines(log):
         looked_at += looks
         if looked_at > _MOST_LINES:
-            events = int(log.offset.searchsorted(offset))
+            events = int(log.offset.searchsorted(piece))
             break
-        for line in lines:
-            _sort_in(line, seen, known)
+        for offset, line in lines:
+            kind = skeleton(line)
+            if kind not in known:
+                known[kind] = templates(kind) if len(known) < _MOST_KINDS else ()
+            digits = re.findall(rb"[0-9]+", line) if known[kind] else []
+            if max(map(len, digits), default=0) > _MOST_DIGITS:
+                continue
+            for template in known[kind]:
+                if template.by not in seen:
+                    seen[template.by] = _Seen(template, _shown(line), [], [])
+                entry = seen[template.by]
+                entry.offsets.append(offset)
+                entry.numbers.append(tuple(int(digits[n]) for n in template.numbers))
     return {by: entry for by, entry in seen.items() if _counts(entry.template, entry.numbers)}, events
 
 
-def _sort_in(line: _Line, seen: dict[str, _Seen], known: dict[bytes, tuple[Template, ...]]) -> None:
-    """Put a line to those of its kind; ``known`` says what lines are by their skeletons."""
-    bones = skeleton(line.text)
-    kinds = known.get(bones)
-    if kinds is None:
-        kinds = known[bones] = templates(bones) if len(known) < _MOST_KINDS else ()
-    if not kinds:
-        return
-    digits = re.findall(rb"[0-9]+", line.text)
-    if max(map(len, digits)) > _MOST_DIGITS:
-        return
-    for template in kinds:
-        entry = seen.get(template.by)
-        if entry is None:
-            entry = seen[template.by] = _Seen(template, _shown(line.text), [], [])
-        entry.offsets.append(line.offset)
-        entry.numbers.append(tuple(int(digits[n]) for n in template.numbers))
-
-
-def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[_Line], int]]:
+def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[tuple[int, bytes]], int]]:
     """The lines of a log that could be anchors: those at the margin, without a header of the framework, that hold a number.
 
     Yields:
-        For each piece of the text its byte offset, such lines of it, and how many lines were looked at one by one.
+        For each piece of the text its byte offset, such lines of it (where each begins, and its clean text), and how many lines were
+        looked at one by one.
     """
     end = log.facts.bytes or None
     for offset, text in log.source.blocks(0, end):
         # What was written to the log after it was read is no part of it.
         block = np.frombuffer(text, np.uint8)[: None if end is None else end - offset]
-        plan: Plan | None = None
         for low, high in pieces(block):
             piece = block[low:high]
             starts, stops = _at_margin(piece)
             looks = len(starts)
             if looks > _CROWDED:
-                plan = plan or Plan.of(WORDS, block)
-                held = np.unique(starts.searchsorted(plan.positions(piece), "right") - 1)
+                positions = _words().scan(block, low, high).start - low
+                held = np.unique(starts.searchsorted(positions, "right") - 1)
                 held = held[held >= 0][:_CROWDED]
                 starts, stops, looks = starts[held], stops[held], _CROWDED
             lines = piece.tobytes() if len(starts) else b""
             found = [
-                _Line(offset + low + start, clean_line(line))
+                (offset + low + start, clean_line(line))
                 for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
                 if may_mark(line := lines[start:stop].rstrip(b"\r"))
             ]
             yield offset + low, found, looks
+
+
+@cache
+def _words() -> Scanner:
+    forms = (LineFormat("word", "", word, re.escape(word).decode(), {}) for word in WORDS)
+    return Scanner([Scan(form, values=()) for form in forms])
 
 
 def _margins() -> NDArray[np.bool_]:
@@ -235,7 +232,7 @@ _MARGINS = _margins()
 
 def _at_margin(piece: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Starts and ends (int64) of the lines that begin like an anchor and are no longer than one."""
-    ends = marks(piece, 0x0A).nonzero()[0]
+    ends = np.flatnonzero(piece == ord("\n"))
     if not len(ends) or ends[-1] < len(piece) - 1:
         ends = np.append(ends, len(piece))
     starts = np.concatenate(([0], ends[:-1] + 1))
@@ -270,52 +267,43 @@ def _worth(base: _Side, head: _Side) -> tuple[int, bool]:
 
     Where the logs share too few numbers, the counts may start elsewhere (a resumed run): they are taken from their first ones on.
     """
-    events = [_events(side) for side in (base, head)]
-    if not any(_cuts(side, counts) for side, counts in zip((base, head), events, strict=True)):
+    if not (_cuts(base) or _cuts(head)):
         return 0, True
-    for same, sides in ((True, (base.numbers, head.numbers)), (False, (_from_first(base), _from_first(head)))):
+    for same in (True, False):
+        sides = [side.numbers if same else _from_first(side.numbers) for side in (base, head)]
         shared = Counter(sides[0]) & Counter(sides[1])
-        if len(shared) < 2 or sum(shared.values()) * 2 <= min(len(base.numbers), len(head.numbers)):
+        if len(shared) < 2 or sum(shared.values()) * 2 <= min(map(len, sides)):
             continue
-        names = [_times(numbers) for numbers in sides]
+        ours, theirs = map(_times, sides)
         with_events = {
             name
-            for side, counts in zip(names, events, strict=True)
-            for name, count in zip(side, counts.tolist(), strict=True)
+            for names, side in ((ours, base), (theirs, head))
+            for name, count in zip(names, side.counts.tolist(), strict=True)
             if count
         }
-        return len(set(names[0]) & set(names[1]) & with_events), same
+        return len(set(ours) & set(theirs) & with_events), same
     return 0, True
 
 
-def _from_first(side: _Side) -> list[Numbers]:
+def _from_first(numbers: Sequence[Numbers]) -> list[Numbers]:
     """The numbers less those of the first line."""
-    return [
-        tuple(number - first for number, first in zip(numbers, side.numbers[0], strict=True))
-        for numbers in side.numbers
-    ]
+    return [tuple(number - first for number, first in zip(line, numbers[0], strict=True)) for line in numbers]
 
 
-def _events(side: _Side) -> NDArray[np.int64]:
-    """Events in each of the windows that begin with the lines, int64."""
-    first = side.log.offset.searchsorted(np.array(side.offsets, np.int64), "left")
-    return np.diff(np.append(first, side.events))
-
-
-def _cuts(side: _Side, events: NDArray[np.int64]) -> bool:
+def _cuts(side: _Side) -> bool:
     """Whether windows share the events of a log out among them."""
-    if np.count_nonzero(events) * 2 <= len(events):
-        return False
-    return int(events.sum()) * 2 >= side.events and int(events.max()) * 10 <= side.events * 9
+    counts = side.counts
+    half, most = int(counts.sum()) * 2, int(counts.max()) * 10
+    return int(np.count_nonzero(counts)) * 2 > len(counts) and half >= side.events and most <= side.events * 9
 
 
 def _times(numbers: Sequence[Numbers]) -> list[tuple[Numbers, int]]:
-    """Each name with how many times it came before."""
+    """Each name with how many times it came up to there."""
     times: Counter[Numbers] = Counter()
     named = []
     for name in numbers:
-        named.append((name, times[name]))
         times[name] += 1
+        named.append((name, times[name]))
     return named
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, cast
 
 from memlens.analyzers.result import Lazy, Row
 
-__all__ = ["KINDS", "ContextLine", "Finding", "Kind", "Member", "Side"]
+__all__ = ["KINDS", "ContextLine", "Finding", "Member", "Record", "Repeated", "Side"]
 
-Kind = Literal[
-    "missing_free", "extra_free", "only_head", "only_base", "released", "late_free", "early_free", "elsewhere",
-    "opening_only_head", "opening_only_base",
-]  # fmt: skip
 #: What each kind of finding means; ``docs/diff.md`` says the same at length.
 KINDS: dict[str, str] = {
     "missing_free": "base frees it in the window, head does not",
@@ -26,6 +22,20 @@ KINDS: dict[str, str] = {
     "opening_only_head": "live in head before its input begins, and base has none like it then",
     "opening_only_base": "live in base before its input begins, and head has none like it then",
 }
+
+
+class Record(Row):
+    """Rows within rows: a frozen dataclass of plain values, of records, and of tuples of these."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, in plain JSON types."""
+        return {spec.name: _plain(getattr(self, spec.name)) for spec in fields(cast("Any", self))}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(entry) for entry in value]
+    return value.to_dict() if hasattr(value, "to_dict") else value
 
 
 @dataclass(frozen=True)
@@ -48,18 +58,11 @@ class Side(Row):
 
 
 @dataclass(frozen=True)
-class Member(Row):
+class Member(Record):
     """One block of a finding: where each of the runs that have it allocates and frees it."""
 
     base: Side | None
     head: Side | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The two sides by name."""
-        return {
-            "base": None if self.base is None else self.base.to_dict(),
-            "head": None if self.head is None else self.head.to_dict(),
-        }
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class ContextLine(Row):
 
 
 @dataclass(frozen=True, eq=False)
-class Finding:
+class Finding(Record):
     """Blocks that the two runs treat differently, alike in kind, fate, size, owner and place.
 
     Attributes:
@@ -105,7 +108,7 @@ class Finding:
         members: All blocks, in log order.
     """
 
-    kind: Kind
+    kind: str
     fate: str | None
     size_bytes: int
     requested_bytes: int | None
@@ -129,17 +132,41 @@ class Finding:
         Args:
             members: List every block of it, unless it is one.
         """
-        plain: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in (
-                "kind", "fate", "size_bytes", "requested_bytes", "count", "total_bytes", "d_remaining_bytes",
-                "d_peak_bytes", "late_by_allocs", "late_by_bytes", "owner", "freed_by",
-            )
-        }  # fmt: skip
-        plain["base"] = None if self.base is None else self.base.to_dict()
-        plain["head"] = None if self.head is None else self.head.to_dict()
-        plain["context_of"] = self.context_of
-        plain["context"] = [line.to_dict() for line in self.context]
-        if members and self.count > 1:
-            plain["members"] = [member.to_dict() for member in self.members]
-        return plain
+        shown = fields(self) if members and self.count > 1 else fields(self)[:-1]
+        return {spec.name: _plain(getattr(self, spec.name)) for spec in shown}
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated:
+    """Findings alike in kind, fate, size, owner and place, in any number of windows.
+
+    Attributes:
+        windows: Windows that have such a finding.
+        count: Blocks, over all of them.
+        total_bytes: Their bytes.
+        d_remaining_bytes: What they contribute to Δremaining, over all windows.
+        largest_d_peak_bytes: The most that they contribute to the Δpeak of any one window; peaks of several moments do not add up.
+        largest_window: The name of that window, ``None`` where they contribute to none.
+        first_window: The name of the first window that has it.
+        finding: The finding of that window.
+    """
+
+    windows: int
+    count: int
+    total_bytes: int
+    d_remaining_bytes: int
+    largest_d_peak_bytes: int
+    largest_window: str | None
+    first_window: str
+    finding: Finding
+
+    @property
+    def weight(self) -> tuple[int, int, int]:
+        """What it is listed by, the largest first: its effect on Δremaining or on the Δpeak of one window, then Δremaining, then bytes."""
+        remaining = abs(self.d_remaining_bytes)
+        return max(remaining, abs(self.largest_d_peak_bytes)), remaining, self.total_bytes
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures by name, and the first such finding without its members."""
+        figures = {spec.name: getattr(self, spec.name) for spec in fields(self)}
+        return {**figures, "finding": self.finding.to_dict(members=False)}

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens.analyzers.fates import opening_allocs
 from memlens.diffing.blocks import Blocks, Keys, nth_with_nth
-from memlens.diffing.order import Ordered, in_order
+from memlens.diffing.threads import Ordered, align_windows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.windows.windows import Window
+
     Ints = NDArray[np.int64]
 
-__all__ = ["Match", "match", "match_unordered", "unpaired"]
+__all__ = ["Match", "match", "match_opening", "unpaired"]
 
 #: Blocks of unequal fate pair out of order across so many pairs at most, as neighbours do that changed places.  Farther away, a
 #: held block that is new and a temporary that is gone would be taken for one block (``benchmarks/injection.py`` measures both) …
@@ -37,7 +40,7 @@ class Match:
         head: Head's blocks.
         keys: What they were told apart by.
         ordered: The pairs in order, what they cost, and whether the threads of a window were aligned on their own.
-        partner: For each block of base its partner, a place in ``head``, or -1, moved pairs among them, int64.
+        partner: For each block of base its partner's index in ``head``, or -1, moved pairs among them, int64.
     """
 
     base: Blocks
@@ -48,7 +51,7 @@ class Match:
 
     @property
     def aligned(self) -> Ints:
-        """For each block of base its partner in order, a place in ``head``, or -1, int64."""
+        """For each block of base its partner's index in order in ``head``, or -1, int64."""
         return self.ordered.partner
 
     @cached_property
@@ -58,7 +61,7 @@ class Match:
 
     @cached_property
     def only_head(self) -> Ints:
-        """Places of the blocks that head alone has, rising, int64."""
+        """Indices of the blocks that head alone has, rising, int64."""
         return unpaired(self.partner, len(self.head))
 
     @cached_property
@@ -80,10 +83,10 @@ def match(base: Blocks, head: Blocks, *, threads: bool = False) -> Match:
     Args:
         base: Base's blocks.
         head: Head's blocks.
-        threads: Both logs tell threads apart; see :func:`memlens.diffing.order.in_order`.
+        threads: Both logs tell threads apart; see :func:`memlens.diffing.threads.align_windows`.
     """
     keys = Keys.of(base, head)
-    ordered = in_order(base, head, keys, threads=threads)
+    ordered = align_windows(base, head, keys, threads=threads)
     ordered = replace(ordered, partner=_exchanged(base, head, keys, ordered))
     partner = ordered.partner.copy()
     same_fate = _with_fate(_numbers(base, head, keys), base, head)
@@ -95,19 +98,57 @@ def match(base: Blocks, head: Blocks, *, threads: bool = False) -> Match:
     return Match(base, head, keys, ordered, partner)
 
 
-def match_unordered(base: Blocks, head: Blocks) -> Match:
-    """Pair blocks that come in no order, window by window: by owner and key, by key, by size; fates equal, then whatever the fates."""
-    keys = Keys.of(base, head)
-    partner = np.full(len(base), -1, np.int64)
-    whatever_fate, windows = _numbers(base, head, keys), (base.window, head.window)
-    for numbers in (*_with_fate(whatever_fate, base, head), *whatever_fate):
+def match_opening(base: Sequence[Window], head: Sequence[Window]) -> Match:
+    """Pair the opening blocks of window pairs of which both windows begin with their inputs; other windows have none here.
+
+    Such blocks come in no order of their own (by address, as a rule), so there is nothing to align: they pair by owner and key, by key,
+    by size; fates equal, then whatever the fates.
+
+    Args:
+        base: Windows of base; not empty.
+        head: Windows of head, as many.
+    """
+    begin = np.array(
+        [
+            one.lo == one.log.facts.opening and two.lo == two.log.facts.opening
+            for one, two in zip(base, head, strict=True)
+        ]
+    )
+    of_base, of_head = _opening(base, begin), _opening(head, begin)
+    keys = Keys.of(of_base, of_head)
+    partner = np.full(len(of_base), -1, np.int64)
+    whatever_fate, windows = _numbers(of_base, of_head, keys), (of_base.window, of_head.window)
+    for numbers in (*_with_fate(whatever_fate, of_base, of_head), *whatever_fate):
         _pair_off(windows, numbers, partner)
-    nothing = np.zeros(len(base.starts) - 1, np.int64)
-    return Match(base, head, keys, Ordered(np.full(len(base), -1, np.int64), nothing, {}, nothing, windows), partner)
+    nothing = np.zeros(len(begin), np.int64)
+    return Match(of_base, of_head, keys, Ordered(np.full(len(of_base), -1), nothing, {}, nothing, windows), partner)
+
+
+def _opening(windows: Sequence[Window], begin: NDArray[np.bool_]) -> Blocks:
+    """The opening blocks of those windows of one log that begin with their input."""
+    log = windows[0].log
+    allocs = opening_allocs(log)
+    event = np.tile(allocs, np.count_nonzero(begin))
+    free = log.lifetimes.partner[event].astype(np.int64)
+    ends = np.repeat(np.array([window.hi for window in windows], np.int64)[begin], len(allocs))
+    nothing = np.zeros(len(event), np.uint64)
+    return Blocks(
+        log,
+        np.concatenate(([0], np.cumsum(begin * len(allocs)))).astype(np.int64),
+        event,
+        event,
+        free,
+        (free < 0) | (free >= ends),
+        log.size[event],
+        np.full(len(event), -1, np.int32) if log.owner is None else log.owner[event],
+        nothing,
+        nothing,
+        nothing,
+    )
 
 
 def unpaired(partner: Ints, heads: int) -> Ints:
-    """Places of head's blocks, of so many, that are nobody's partner, rising, int64."""
+    """Indices of head's blocks, of so many, that are nobody's partner, rising, int64."""
     free = np.ones(heads, np.bool_)
     free[partner[partner >= 0]] = False
     return np.flatnonzero(free)
@@ -150,27 +191,20 @@ def _exchanged(base: Blocks, head: Blocks, keys: Keys, ordered: Ordered) -> Ints
         return partner
     alone = np.flatnonzero(partner < 0), unpaired(partner, len(head))
     fates = base.held.astype(np.int64), head.held.astype(np.int64)
-    places, numbers = _places(ordered, keys, fates)
+    positions, numbers = _positions(ordered, keys, fates)
     partner = partner.copy()
     for _ in range(_ROUNDS):
         # Base's block of the other fate stands for the partner, and head's for the block itself.
-        wanted = (
-            places[0][left] + (1 - 2 * fates[0][left]) * numbers,
-            places[1][partner[left]] + (2 * fates[0][left] - 1) * numbers,
+        other_fate = (1 - 2 * fates[0][left]) * numbers
+        in_base = _mutually_nearest(positions[0][left] + other_fate, positions[0][alone[0]], _REACH_OF_EXCHANGE)
+        in_head = _mutually_nearest(
+            positions[1][partner[left]] - other_fate, positions[1][alone[1]], _REACH_OF_EXCHANGE
         )
-        to_alone = [
-            _nearest(of, at[own], _REACH_OF_EXCHANGE) for of, at, own in zip(wanted, places, alone, strict=True)
-        ]
-        back = [_nearest(at[own], of, _REACH_OF_EXCHANGE) for of, at, own in zip(wanted, places, alone, strict=True)]
-        every = np.arange(len(left))
-        both = np.logical_and(*(
-            (to >= 0) & (fro[np.maximum(to, 0)] == every) if len(fro) else np.zeros(len(left), np.bool_)
-            for to, fro in zip(to_alone, back, strict=True)
-        ))  # fmt: skip
+        both = (in_base >= 0) & (in_head >= 0)
         if not both.any():
-            return partner
+            break
         partner[left[both]] = -1
-        alone = tuple(np.delete(own, to[both]) for own, to in zip(alone, to_alone, strict=True))  # type: ignore[assignment]
+        alone = np.delete(alone[0], in_base[both]), np.delete(alone[1], in_head[both])
         left = left[~both]
     return partner
 
@@ -178,19 +212,17 @@ def _exchanged(base: Blocks, head: Blocks, keys: Keys, ordered: Ordered) -> Ints
 def _pair_near(ordered: Ordered, keys: Keys, partner: Ints) -> None:
     """Pair what is unpaired, has one key in one sequence and stands at about one place, each with its nearest."""
     none = np.zeros(len(ordered.sequences[0]), np.int64), np.zeros(len(ordered.sequences[1]), np.int64)
-    places, _ = _places(ordered, keys, none)
+    positions, _ = _positions(ordered, keys, none)
     for _ in range(_ROUNDS):
-        left, right = np.flatnonzero(partner < 0), unpaired(partner, len(places[1]))
-        to_right = _nearest(places[0][left], places[1][right], _REACH)
-        to_left = _nearest(places[1][right], places[0][left], _REACH)
-        mutual = np.flatnonzero(to_right >= 0)
-        mutual = mutual[to_left[to_right[mutual]] == mutual]
+        left, right = np.flatnonzero(partner < 0), unpaired(partner, len(positions[1]))
+        nearest = _mutually_nearest(positions[0][left], positions[1][right], _REACH)
+        mutual = np.flatnonzero(nearest >= 0)
         if not len(mutual):
             return
-        partner[left[mutual]] = right[to_right[mutual]]
+        partner[left[mutual]] = right[nearest[mutual]]
 
 
-def _places(ordered: Ordered, keys: Keys, fates: tuple[Ints, Ints]) -> tuple[tuple[Ints, Ints], int]:
+def _positions(ordered: Ordered, keys: Keys, fates: tuple[Ints, Ints]) -> tuple[tuple[Ints, Ints], int]:
     """Where blocks stand, as numbers that are near only for equal sequences, keys and fates; and how far apart two fates are."""
     aligned, (of_base, of_head) = ordered.partner, ordered.sequences
     pairs = (aligned >= 0).astype(np.int64), np.zeros(len(of_head), np.int64)
@@ -214,10 +246,16 @@ def _passed(sequence: Ints, of_pair: Ints) -> Ints:
     return passed
 
 
+def _mutually_nearest(wanted: Ints, given: Ints, reach: int) -> Ints:
+    """Which of the given numbers is nearest to each wanted one that is nearest to it, too; -1 where none within reach is."""
+    if not len(given) or not len(wanted):
+        return np.full(len(wanted), -1, np.int64)
+    there, back = _nearest(wanted, given, reach), _nearest(given, wanted, reach)
+    return np.where(back[there] == np.arange(len(wanted)), there, -1)
+
+
 def _nearest(wanted: Ints, given: Ints, reach: int) -> Ints:
     """Which of the given numbers is nearest to each wanted one, the lesser of two, or -1 where none is within reach."""
-    if not len(given):
-        return np.full(len(wanted), -1, np.int64)
     order = np.argsort(given, kind="stable")
     ranked = given[order]
     above = np.searchsorted(ranked, wanted)

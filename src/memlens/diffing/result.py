@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Row
-from memlens.diffing.finding import Finding
-from memlens.diffing.terms import PeakAccount, RemainingAccount
+from memlens.diffing.finding import Finding, Record, Repeated
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -88,14 +87,61 @@ class Approximation(Row):
     excess_bytes: int | float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class RemainingAccount(Row):
+    """Δremaining, term by term; ``unexplained_bytes`` is what is left, and it is 0 in every window of every log.
+
+    ``Δremaining = missing - extra + only head held - only base held - Δreleased - Δunknown frees + Δmismatch + factor``, where a
+    mismatch is ALLOC - FREE of a pair whose two sizes differ, and the factor is what head's sizes make beyond those of base that they
+    stand for (0 where there is no factor between the two).
+    """
+
+    missing_free_bytes: int
+    extra_free_bytes: int
+    only_head_held_bytes: int
+    only_base_held_bytes: int
+    d_released_bytes: int
+    d_unknown_free_bytes: int
+    d_mismatch_bytes: int
+    unexplained_bytes: int
+    factor_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class PeakAccount(Row):
+    """Δpeak, term by term: Δcarried in, and what is live at head's peak and not at base's, less the opposite, by the same classes.
+
+    Each term is signed, and they add up: ``Δpeak = Σ of all terms``, with ``unexplained_bytes`` 0.  The first three are Δcarried in:
+    the opening blocks that only one run has, and all else (0 where both windows begin with their inputs); the others are Δrise.
+    The last three terms count what was freed up to the two
+    peaks, with the sign that they have in the sum.
+    """
+
+    opening_only_head_bytes: int
+    opening_only_base_bytes: int
+    carried_in_bytes: int
+
+    missing_free_bytes: int
+    extra_free_bytes: int
+    only_head_bytes: int
+    only_base_bytes: int
+    late_free_bytes: int
+    early_free_bytes: int
+    elsewhere_bytes: int
+    released_bytes: int
+    unknown_free_bytes: int
+    mismatch_bytes: int
+    unexplained_bytes: int
+    factor_bytes: int = 0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class WindowDiff:
     """Two windows compared.
 
     Attributes:
         name: Base's name of the window, or head's where the two have one name; text from the log.
-        base: Base's figures.
-        head: Head's figures.
+        judged: Its differences count in what is said of all windows; ``False`` for a pair of a series of which one is an open window.
         d_remaining_bytes: Δremaining.
         d_carried_in_bytes: Δ of what is live when the windows start.
         d_live_bytes: Δ of what is live when they end: Δcarried in + Δremaining.
@@ -103,23 +149,23 @@ class WindowDiff:
         d_rise_bytes: Δ of what the windows add to what they start with, at their peaks.
         d_reserved_peak_bytes: Δ of the reserved peaks.
         cost_bytes: The cost of the alignment; half a byte is possible.
+        remaining: Δremaining, accounted for.
+        only_head_temporary_bytes: Temporaries that only head has.
+        only_base_temporary_bytes: Temporaries that only base has.
         pairs: Pairs of allocations in it.
         moved: Further pairs of equal size and fate that stand in another order.
         moved_bytes: The bytes of one side of these.
-        only_head_temporary_bytes: Temporaries that only head has.
-        only_base_temporary_bytes: Temporaries that only base has.
         late_frees: Pairs that both runs free, one of them much later than the other.
         threads: Pairs of threads, each of them aligned on its own; 0 where the window was aligned in its order.
-        remaining: Δremaining, accounted for.
         peak: Δpeak, accounted for.
         approximation: What is not exact about the alignment, or ``None``.
+        base: Base's figures.
+        head: Head's figures.
         findings: What differs, the largest effect first.
-        judged: Its differences count in what is said of all windows; ``False`` for a pair of a series of which one is an open window.
     """
 
     name: str
-    base: WindowSide
-    head: WindowSide
+    judged: bool = True
     d_remaining_bytes: int
     d_carried_in_bytes: int
     d_live_bytes: int
@@ -127,18 +173,19 @@ class WindowDiff:
     d_rise_bytes: int
     d_reserved_peak_bytes: int
     cost_bytes: int | float
+    remaining: RemainingAccount
+    only_head_temporary_bytes: int
+    only_base_temporary_bytes: int
     pairs: int
     moved: int
     moved_bytes: int
-    only_head_temporary_bytes: int
-    only_base_temporary_bytes: int
     late_frees: int
     threads: int
-    remaining: RemainingAccount
     peak: PeakAccount
     approximation: Approximation | None = None
+    base: WindowSide
+    head: WindowSide
     findings: Lazy[tuple[Finding, ...]] = field(default=Lazy(()), repr=False)
-    judged: bool = True
 
     @property
     def label(self) -> str:
@@ -199,30 +246,15 @@ class WindowDiff:
             top: Findings to list; ``None`` is all, ``0`` none.
             min_size: Leave findings of smaller blocks (bytes) out of the list.
         """
-        account = self.remaining
-        plain: dict[str, Any] = {
-            "name": self.name,
-            "judged": self.judged,
-            "d_remaining_bytes": self.d_remaining_bytes,
-            "d_carried_in_bytes": self.d_carried_in_bytes,
-            "d_live_bytes": self.d_live_bytes,
-            "d_peak_bytes": self.d_peak_bytes,
-            "d_rise_bytes": self.d_rise_bytes,
-            "d_reserved_peak_bytes": self.d_reserved_peak_bytes,
-            "cost_bytes": self.cost_bytes,
-            **account.to_dict(),
-            "only_head_temporary_bytes": self.only_head_temporary_bytes,
-            "only_base_temporary_bytes": self.only_base_temporary_bytes,
-            "pairs": self.pairs,
-            "moved": self.moved,
-            "moved_bytes": self.moved_bytes,
-            "late_frees": self.late_frees,
-            "threads": self.threads,
-            "peak": self.peak.to_dict(),
-            "approximation": None if self.approximation is None else self.approximation.to_dict(),
-            "base": self.base.to_dict(),
-            "head": self.head.to_dict(),
-        }
+        plain: dict[str, Any] = {}
+        for spec in fields(self)[:-1]:
+            value = getattr(self, spec.name)
+            # The terms of Δremaining stand beside the other figures.
+            plain |= (
+                value.to_dict()
+                if spec.name == "remaining"
+                else {spec.name: value.to_dict() if isinstance(value, Row) else value}
+            )
         if top != 0:
             wanted = [finding for finding in self.findings if finding.size_bytes >= min_size]
             plain["findings"] = [finding.to_dict() for finding in wanted[:top]]
@@ -232,43 +264,7 @@ class WindowDiff:
 
 
 @dataclass(frozen=True, eq=False)
-class Repeated:
-    """Findings alike in kind, fate, size, owner and place, in any number of windows.
-
-    Attributes:
-        windows: Windows that have such a finding.
-        count: Blocks, over all of them.
-        total_bytes: Their bytes.
-        d_remaining_bytes: What they contribute to Δremaining, over all windows.
-        largest_d_peak_bytes: The most that they contribute to the Δpeak of any one window; peaks of several moments do not add up.
-        largest_window: The name of that window, ``None`` where they contribute to none.
-        first_window: The name of the first window that has it.
-        finding: The finding of that window.
-    """
-
-    windows: int
-    count: int
-    total_bytes: int
-    d_remaining_bytes: int
-    largest_d_peak_bytes: int
-    largest_window: str | None
-    first_window: str
-    finding: Finding
-
-    @property
-    def weight(self) -> tuple[int, int, int]:
-        """What it is listed by, the largest first: its effect on Δremaining or on the Δpeak of one window, then Δremaining, then bytes."""
-        remaining = abs(self.d_remaining_bytes)
-        return max(remaining, abs(self.largest_d_peak_bytes)), remaining, self.total_bytes
-
-    def to_dict(self) -> dict[str, Any]:
-        """The figures by name, and the first such finding without its members."""
-        plain = {spec.name: getattr(self, spec.name) for spec in fields(self) if spec.name != "finding"}
-        return {**plain, "finding": self.finding.to_dict(members=False)}
-
-
-@dataclass(frozen=True, eq=False)
-class RunSide:
+class RunSide(Record):
     """One of the two runs.
 
     Attributes:
@@ -282,15 +278,6 @@ class RunSide:
     trust: Trust
     windows: int
     unpaired: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The run as it stands in the machine output."""
-        return {
-            "path": self.path,
-            "trust": self.trust.to_dict(),
-            "windows": self.windows,
-            "unpaired": list(self.unpaired),
-        }
 
 
 @dataclass(frozen=True, eq=False)

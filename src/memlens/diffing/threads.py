@@ -1,4 +1,4 @@
-"""Windows of several threads as the programs of their threads, which pair by what they do.
+"""The blocks of windows aligned in their order: that of the whole window, or that of each thread where this is cheaper.
 
 How threads interleave is chance, and so are their ids.  Each thread of base pairs with at most one of head, such that aligning the
 threads on their own costs least: those that do the same pair first (no other pairing can be cheaper, for costs obey the triangle
@@ -7,25 +7,27 @@ inequality), the others by a table of what each two of them save.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from memlens.columns import Symbols, mix
-from memlens.diffing.align import align
-from memlens.diffing.blocks import nth_with_nth
-from memlens.diffing.costs import savings
+from memlens.diffing.align import Inexact, align
+from memlens.diffing.blocks import as_symbols, nth_with_nth, unordered_costs
+from memlens.diffing.costs import ALONE, PAIRED, savings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.diffing.blocks import Blocks
+    from memlens.diffing.blocks import Blocks, Keys
 
+    Flags = NDArray[np.bool_]
     Ints = NDArray[np.int64]
+    IntsOfBoth = tuple[Ints, Ints]
 
-__all__ = ["Programs", "pair_threads"]
+__all__ = ["Ordered", "align_windows"]
 
 #: Entries of the sequences that are laid out at once to align every thread of base with every one of head, at most.
 _LAID_OUT = 1 << 22
@@ -36,30 +38,139 @@ _GRAM, _BINS = 3, 1 << 10
 
 
 @dataclass(frozen=True, eq=False)
-class Programs:
+class Ordered:
+    """Who pairs with whom in order.
+
+    Attributes:
+        partner: For each block of base its place in head, -1 where it is unpaired, int64.
+        half_costs: The cost of each window's alignment in half bytes, int64.
+        inexact: By number of the window, what was not aligned as a whole; excess in half bytes.
+        threads: How many pairs of threads of each window were aligned on their own; 0: the window was aligned as a whole, int64.
+        sequences: For each block of base, and of head, the number of the sequence that it was aligned in, int64.
+    """
+
+    partner: Ints
+    half_costs: Ints
+    inexact: Mapping[int, Inexact]
+    threads: Ints
+    sequences: tuple[Ints, Ints]
+
+
+def align_windows(base: Blocks, head: Blocks, keys: Keys, *, threads: bool) -> Ordered:
+    """Align the blocks of each window of base with those of head's.
+
+    Args:
+        base: Base's blocks.
+        head: Head's blocks.
+        keys: What may pair.
+        threads: Both logs tell threads apart.
+    """
+    symbols = as_symbols(keys, base, head)
+    found = align(*symbols, base.starts, head.starts)
+    whole = Ordered(
+        found.partner,
+        _half_costs(base, head, found.partner),
+        {window: part.times(keys.unit) for window, part in found.inexact.items()},
+        np.zeros(len(base.starts) - 1, np.int64),
+        (base.window, head.window),
+    )
+    if not threads:
+        return whole
+    # No alignment is cheaper than the one that does not look at the order.
+    least = unordered_costs(keys, base, head)
+    several = whole.half_costs > least
+    for blocks in (base, head):
+        first = blocks.thread[np.minimum(blocks.starts[:-1], len(blocks) - 1)] if len(blocks) else blocks.thread
+        several &= blocks.sums(blocks.thread != first[blocks.window]) > 0
+    return _by_thread(whole, base, head, keys, symbols, several, least) if several.any() else whole
+
+
+def _by_thread(
+    whole: Ordered,
+    base: Blocks,
+    head: Blocks,
+    keys: Keys,
+    symbols: tuple[Symbols, Symbols],
+    several: Flags,
+    least: Ints,
+) -> Ordered:
+    """The threads of some windows on their own where that is cheaper, the other windows as they were."""
+    programs = _pair_threads(base, head, symbols, several)
+    left, right = programs.blocks
+    found = align(symbols[0].take(left), symbols[1].take(right), *programs.starts)
+    pairs = np.flatnonzero(found.partner >= 0)
+    partner = np.full(len(base), -1, np.int64)
+    partner[left[pairs]] = right[found.partner[pairs]]
+    costs = _half_costs(base, head, partner)
+    lengths = [np.diff(starts) for starts in programs.starts]
+    threads = np.bincount(programs.window[(lengths[0] > 0) & (lengths[1] > 0)], minlength=len(costs))
+    inexact: dict[int, Inexact] = {}
+    for number, part in found.inexact.items():
+        window = int(programs.window[number])
+        inexact[window] = part.times(keys.unit).plus(inexact.get(window))
+    for window in programs.guessed:
+        # Other pairs of threads may be cheaper.
+        entries = int(np.diff(base.starts)[window] + np.diff(head.starts)[window])
+        inexact[window] = Inexact(entries, int(threads[window]), 0, int(costs[window] - least[window]))
+    taken = several & (costs < whole.half_costs)
+    half_costs = np.where(taken, costs, whole.half_costs)
+    sequences = tuple(of.copy() for of in whole.sequences)
+    for numbers, blocks, own in zip(sequences, programs.blocks, lengths, strict=True):
+        # Numbers of their own, after those of the windows.
+        of_thread = np.repeat(np.arange(len(own)), own)
+        mine = taken[programs.window[of_thread]]
+        numbers[blocks[mine]] = of_thread[mine] + len(costs)
+    return Ordered(
+        np.where(taken[base.window], partner, whole.partner),
+        half_costs,
+        _joined(whole, costs, inexact, taken, half_costs),
+        np.where(taken, threads, 0),
+        (sequences[0], sequences[1]),
+    )
+
+
+def _joined(
+    whole: Ordered, costs: Ints, inexact: Mapping[int, Inexact], taken: Flags, half_costs: Ints
+) -> dict[int, Inexact]:
+    """What is not exact about the cheaper one of two alignments: either may have missed what is cheaper still."""
+    found: dict[int, Inexact] = {}
+    for window in sorted({*whole.inexact, *inexact}):
+        both = inexact.get(window), whole.inexact.get(window)
+        lowest = int(whole.half_costs[window]) - (both[1].excess if both[1] else 0)
+        if taken[window] or both[0]:
+            lowest = min(lowest, int(costs[window]) - (both[0].excess if both[0] else 0))
+        own, other = both if taken[window] else both[::-1]
+        excess = int(half_costs[window]) - lowest
+        part = own or other
+        if part and (own or excess):
+            found[window] = replace(part, excess=excess)
+    return found
+
+
+def _half_costs(base: Blocks, head: Blocks, partner: Ints) -> Ints:
+    """What the alignment of each window costs, in half bytes."""
+    fates = base.held.astype(np.intp), head.held.astype(np.intp)
+    of_base, of_head = ALONE[fates[0]] * base.size, ALONE[fates[1]] * head.size
+    paired = np.flatnonzero(partner >= 0)
+    of_base[paired] = PAIRED[fates[0][paired], fates[1][partner[paired]]] * base.size[paired]
+    of_head[partner[paired]] = 0
+    return base.sums(of_base) + head.sums(of_head)
+
+
+class _Programs(NamedTuple):
     """The blocks of some windows by thread: sequence ``k`` of base and of head are one pair of threads, or one without a partner.
 
     Attributes:
-        places: Places of base's blocks and of head's, one sequence after the other, int64 each.
+        blocks: Indices of base's blocks and of head's, one sequence after the other, int64 each.
         starts: Where each sequence begins and where the last one ends, likewise.
         window: The window of each sequence, int64.
         guessed: Windows whose threads are too long to be paired by what they save: by what they share.
     """
 
-    places: tuple[Ints, Ints]
-    starts: tuple[Ints, Ints]
+    blocks: IntsOfBoth
+    starts: IntsOfBoth
     window: Ints
-    guessed: tuple[int, ...]
-
-    @property
-    def paired(self) -> NDArray[np.bool_]:
-        """Which sequences have blocks on both sides."""
-        left, right = (np.diff(starts) > 0 for starts in self.starts)
-        return left & right
-
-    def numbers(self, side: int) -> Ints:
-        """The sequence of each of base's blocks (0) or of head's (1), as they are laid out, int64."""
-        return np.repeat(np.arange(len(self.window)), np.diff(self.starts[side]))
+    guessed: list[int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,42 +179,39 @@ class _Threads:
 
     Attributes:
         symbols: The blocks of the run.
-        places: Places of the threads' blocks, one thread after the other, int64.
+        blocks: Indices of the threads' blocks, one thread after the other, int64.
         starts: Where each thread's begin and where the last one's end, int64.
         window: The window of each thread, int64.
         look: What each one does, keys and fates in order, as one word, uint64.
     """
 
     symbols: Symbols
-    places: Ints
+    blocks: Ints
     starts: Ints
     window: Ints
     look: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, blocks: Blocks, symbols: Symbols, windows: NDArray[np.bool_]) -> _Threads:
+    def of(cls, blocks: Blocks, symbols: Symbols, windows: Flags) -> _Threads:
         """The threads of the windows that a mask chooses."""
-        places = np.flatnonzero(windows[blocks.window])
-        window = blocks.window[places]
-        _, thread = np.unique(blocks.thread[places], return_inverse=True)
-        _, first, number = np.unique(window * (len(places) + 1) + thread, return_index=True, return_inverse=True)
+        own = np.flatnonzero(windows[blocks.window])
+        window = blocks.window[own]
+        _, thread = np.unique(blocks.thread[own], return_inverse=True)
+        _, first, number = np.unique(window * (len(own) + 1) + thread, return_index=True, return_inverse=True)
         number = np.argsort(np.argsort(first))[number]  # by their first block, not by their ids
         order = np.argsort(number, kind="stable")
         starts = np.searchsorted(number[order], np.arange(len(first) + 1))
-        places = places[order]
-        word = (symbols.key[places].astype(np.uint64) << np.uint64(1)) | symbols.held[places]
-        within = np.arange(len(places)) - np.repeat(starts[:-1], np.diff(starts))
-        sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(mix(mix(word) ^ within.astype(np.uint64)))))
-        return cls(symbols, places, starts, window[order][starts[:-1]], np.diff(sums[starts]))
+        own = own[order]
+        within = np.arange(len(own)) - np.repeat(starts[:-1], np.diff(starts))
+        word = mix(mix(_words(symbols, own)) ^ within.astype(np.uint64))
+        sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(word)))
+        return cls(symbols, own, starts, window[order][starts[:-1]], np.diff(sums[starts]))
 
-    def __len__(self) -> int:
-        return len(self.window)
-
-    def blocks_of(self, threads: Ints) -> tuple[Ints, Ints]:
-        """The places of some threads' blocks, thread by thread, and where each one's begin and the last one's end."""
-        lengths = np.diff(self.starts)[threads]
+    def blocks_of(self, threads: Ints) -> IntsOfBoth:
+        """The blocks of some threads (-1 has none), thread by thread, and where each one's begin and the last one's end."""
+        lengths = np.where(threads >= 0, np.diff(self.starts)[threads], 0)
         starts = np.concatenate(([0], np.cumsum(lengths)))
-        return self.places[np.arange(starts[-1]) + np.repeat(self.starts[threads] - starts[:-1], lengths)], starts
+        return self.blocks[np.arange(starts[-1]) + np.repeat(self.starts[threads] - starts[:-1], lengths)], starts
 
     def in_window(self, window: int, among: Ints) -> Ints:
         """The threads of a window among some, in an order that depends on nothing but what they do."""
@@ -112,20 +220,19 @@ class _Threads:
         return ordered
 
 
-def pair_threads(base: Blocks, head: Blocks, symbols: tuple[Symbols, Symbols], windows: NDArray[np.bool_]) -> Programs:
-    """Pair the threads of windows, window by window.
+def _words(symbols: Symbols, at: Ints) -> NDArray[np.uint64]:
+    """Key and fate of some blocks as one word."""
+    word: NDArray[np.uint64] = (symbols.key[at].astype(np.uint64) << np.uint64(1)) | symbols.held[at]
+    return word
 
-    Args:
-        base: Base's blocks; its log tells threads apart.
-        head: Head's blocks; likewise.
-        symbols: Base's and head's blocks as symbols.
-        windows: Which windows to look at, a mask.
-    """
+
+def _pair_threads(base: Blocks, head: Blocks, symbols: tuple[Symbols, Symbols], windows: Flags) -> _Programs:
+    """Pair the threads of the windows that a mask chooses, window by window."""
     sides = _Threads.of(base, symbols[0], windows), _Threads.of(head, symbols[1], windows)
     # The window is mixed into the word, so that only threads of one window meet.
     looks = [(side.look ^ mix(side.window.astype(np.uint64))).view(np.int64) for side in sides]
     pairs = [nth_with_nth(looks[0], looks[1])]
-    left, right = (_without(len(side), taken) for side, taken in zip(sides, pairs[0], strict=True))
+    left, right = (_without(side, taken) for side, taken in zip(sides, pairs[0], strict=True))
     both = np.intersect1d(sides[0].window[left], sides[1].window[right])
     tables = [(sides[0].in_window(window, left), sides[1].in_window(window, right)) for window in both.tolist()]
     guessed = []
@@ -138,39 +245,24 @@ def pair_threads(base: Blocks, head: Blocks, symbols: tuple[Symbols, Symbols], w
             pairs.append((of_base, of_head[_assign(saved)]))
         else:
             pairs.append((of_base[_assign(saved.T)], of_head))
-    chosen = [np.concatenate([pair[side] for pair in pairs]) for side in (0, 1)]
-    return _programs(sides, chosen[0], chosen[1], tuple(guessed))
+    left, right = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
+    # After the pairs the threads that are in none.
+    alone, alone_too = _without(sides[0], left), _without(sides[1], right)
+    left = np.concatenate((left, alone, np.full(len(alone_too), -1)))
+    right = np.concatenate((right, np.full(len(alone), -1), alone_too))
+    (base_blocks, base_starts), (head_blocks, head_starts) = sides[0].blocks_of(left), sides[1].blocks_of(right)
+    window = np.where(left >= 0, sides[0].window[left], sides[1].window[right])
+    return _Programs((base_blocks, head_blocks), (base_starts, head_starts), window, guessed)
 
 
-def _without(count: int, taken: Ints) -> Ints:
-    """The numbers below ``count`` that are not taken."""
-    return np.setdiff1d(np.arange(count), taken, assume_unique=True)
+def _without(side: _Threads, taken: Ints) -> Ints:
+    """The threads that are not taken."""
+    return np.setdiff1d(np.arange(len(side.window)), taken, assume_unique=True)
 
 
-def _programs(sides: tuple[_Threads, _Threads], left: Ints, right: Ints, guessed: tuple[int, ...]) -> Programs:
-    """Pairs of threads, and after them the threads that are in none."""
-    alone = _without(len(sides[0]), left), _without(len(sides[1]), right)
-    window = np.concatenate((sides[0].window[left], sides[0].window[alone[0]], sides[1].window[alone[1]]))
-    base, base_starts = sides[0].blocks_of(np.concatenate((left, alone[0])))
-    head, head_starts = sides[1].blocks_of(np.concatenate((right, alone[1])))
-    return Programs(
-        (base, head),
-        (
-            np.concatenate((base_starts, np.repeat(base_starts[-1:], len(alone[1])))),
-            np.concatenate((head_starts[: len(right) + 1], np.repeat(head_starts[len(right)], len(alone[0])),
-                            head_starts[len(right) + 1 :])),
-        ),
-        window,
-        guessed,
-    )  # fmt: skip
-
-
-_Pair = tuple["Ints", "Ints"]
-
-
-def _tables(sides: tuple[_Threads, _Threads], tables: Sequence[_Pair]) -> Iterator[tuple[_Pair, Ints, bool]]:
+def _tables(sides: tuple[_Threads, _Threads], tables: Sequence[IntsOfBoth]) -> Iterator[tuple[IntsOfBoth, Ints, bool]]:
     """What each thread of base saves with each of head, window by window, int64 (of base, of head), and whether that is exact."""
-    batch: list[_Pair] = []
+    batch: list[IntsOfBoth] = []
     laid_out = 0
     for table in tables:
         blocks = [int(np.diff(side.starts)[own].sum()) for side, own in zip(sides, table, strict=True)]
@@ -190,7 +282,7 @@ def _tables(sides: tuple[_Threads, _Threads], tables: Sequence[_Pair]) -> Iterat
         yield from _aligned(sides, batch)
 
 
-def _aligned(sides: tuple[_Threads, _Threads], tables: Sequence[_Pair]) -> Iterator[tuple[_Pair, Ints, bool]]:
+def _aligned(sides: tuple[_Threads, _Threads], tables: Sequence[IntsOfBoth]) -> Iterator[tuple[IntsOfBoth, Ints, bool]]:
     """The same, by aligning each of base's threads with each of head's."""
     left, left_starts = sides[0].blocks_of(np.concatenate([np.repeat(one, len(two)) for one, two in tables]))
     right, right_starts = sides[1].blocks_of(np.concatenate([np.tile(two, len(one)) for one, two in tables]))
@@ -205,19 +297,19 @@ def _aligned(sides: tuple[_Threads, _Threads], tables: Sequence[_Pair]) -> Itera
         yield table, own.reshape(len(table[0]), len(table[1])), not found.inexact
 
 
-def _shared_grams(sides: tuple[_Threads, _Threads], table: _Pair) -> Ints:
+def _shared_grams(sides: tuple[_Threads, _Threads], table: IntsOfBoth) -> Ints:
     """Instead of what threads save, for those that are too long: the bytes of the grams that they share."""
     counts = []
     for side, threads in zip(sides, table, strict=True):
-        places, starts = side.blocks_of(threads)
-        word = (side.symbols.key[places].astype(np.uint64) << np.uint64(1)) | side.symbols.held[places]
+        blocks, starts = side.blocks_of(threads)
+        word = _words(side.symbols, blocks)
         gram = word.copy()
         for step in range(1, _GRAM):
             gram[:-step] = mix(gram[:-step]) ^ word[step:]
         row = np.repeat(np.arange(len(threads)), np.diff(starts)) * _BINS
         bins = row + (mix(gram) & np.uint64(_BINS - 1)).astype(np.int64)
         count = np.zeros(len(threads) * _BINS, np.int64)
-        np.add.at(count, bins, side.symbols.weight[places])
+        np.add.at(count, bins, side.symbols.weight[blocks])
         counts.append(count.reshape(-1, _BINS))
     return np.array([np.minimum(row, counts[1]).sum(axis=1) for row in counts[0]], np.int64)
 

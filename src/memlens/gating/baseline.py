@@ -10,15 +10,14 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from memlens import __version__
-from memlens.errors import InputError
-from memlens.gating.figures import RunFigures, WindowFigures
-from memlens.gating.slips import NEAR
+from memlens.errors import InputError, UsageError
+from memlens.gating.figures import NEAR, RunFigures
 from memlens.options import Cut
 
 __all__ = ["SCHEMA", "Baseline", "anchor_options", "parse_baseline", "read_baseline"]
@@ -29,20 +28,6 @@ SCHEMA = "memlens.baseline/2"
 _LARGEST = 64 << 20
 _BEYOND = 1 << 63
 _ANEW = "Take it anew with memlens gate LOG --baseline FILE --accept, or get the file back as it was committed."
-
-
-_RUN = ("peak_bytes", "reserved_peak_bytes", "windows")
-_WINDOW = {
-    "name": str,
-    "rise_bytes": int,
-    "remaining_bytes": int,
-    "live_bytes": int,
-    "open_end": bool,
-    "start_events": list,
-    "end_events": list,
-}
-_KINDS = {str: "text", int: "whole number of bytes", bool: "true or false", list: "list"}
-_EVENTS = ("start_events", "end_events")
 
 
 @dataclass(frozen=True)
@@ -104,6 +89,8 @@ def _bounded(run: RunFigures) -> Iterator[tuple[str, int | None, int]]:
         yield "rise_bytes of a window", window.rise_bytes, 0
         yield "remaining_bytes of a window", window.remaining_bytes, -_BEYOND
         yield "live_bytes of a window", window.live_bytes, -_BEYOND
+        for size in (*window.start_events, *window.end_events):
+            yield "an event at an anchor of a window", size, 1 - _BEYOND
 
 
 def _run_text(run: dict[str, Any]) -> str:
@@ -144,14 +131,7 @@ def parse_baseline(text: bytes, name: str = "<baseline>") -> Baseline:
     if len(text) > _LARGEST:
         raise InputError(f"{name}: no baseline of memlens: it is larger than 64 MiB")
     try:
-        values = json.loads(
-            text.decode(),
-            object_pairs_hook=_without_twins,
-            parse_int=_integer,
-            parse_float=_refuse_number,
-            parse_constant=_refuse_number,
-        )
-        return _from_values(values)
+        return _from_values(json.loads(text.decode(), object_pairs_hook=_each_key_once))
     except _OddError as error:
         raise InputError(f"{name}: this baseline was damaged or edited: {error}", _ANEW) from None
     except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, a thousand brackets
@@ -164,21 +144,11 @@ class _OddError(Exception):
     """Something in a baseline that memlens never writes."""
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         raise _OddError("a key stands in it twice")
     return values
-
-
-def _integer(text: str) -> int:
-    if len(text) > 20:  # reading a million digits takes minutes
-        raise _OddError("a number is larger than any log gives")
-    return int(text)
-
-
-def _refuse_number(text: str) -> Any:
-    raise _OddError(f"{text[:20]} is no whole number of bytes")
 
 
 def _from_values(values: Any) -> Baseline:
@@ -190,16 +160,48 @@ def _from_values(values: Any) -> Baseline:
             f"a baseline of the schema {schema[:60]!r}, while memlens {__version__} knows {SCHEMA!r} only",
             _anew(values),
         )
-    _keys(values, {"schema", "memlens", "anchors", "events_sha256", "check_sha256", "runs"}, "the baseline")
+    if values.keys() != {"schema", "memlens", "anchors", "events_sha256", "check_sha256", "runs"}:
+        raise _OddError("it has not the fields it must have")
     check = values.pop("check_sha256")
     if check != _digest(values):
         raise _OddError("its check sum is not that of its figures")
-    version, events = values["memlens"], values["events_sha256"]
-    if not isinstance(version, str) or not (events is None or isinstance(events, str)):
-        raise _OddError("a text is none")
-    if not isinstance(values["runs"], list):
-        raise _OddError("its runs are no list")
-    return Baseline(_anchors(values["anchors"]), tuple(map(_run, values["runs"])), version, events)
+    runs: tuple[RunFigures, ...] = _typed(tuple[RunFigures, ...], values["runs"])
+    if any(len(near) != 2 * NEAR for run in runs for one in run.windows for near in (one.start_events, one.end_events)):
+        raise _OddError("a window has not the events at its anchors")
+    version, events = _typed(str, values["memlens"]), _typed(str | None, values["events_sha256"])
+    return Baseline(_anchors(values["anchors"]), runs, version, events)
+
+
+def _typed(kind: Any, value: Any) -> Any:
+    """A value of JSON as what it must be: a dataclass, a tuple of things of one kind, a plain value, or one that may be ``None``.
+
+    Raises:
+        _OddError: It is anything else.
+    """
+    if is_dataclass(kind):
+        kinds = get_type_hints(kind)
+        if not isinstance(value, dict) or value.keys() != kinds.keys():
+            raise _OddError("something in it has not the fields it must have")
+        return kind(**{name: _typed(kinds[name], value[name]) for name in kinds})  # type: ignore[operator]
+    first, *others = get_args(kind) or [kind]
+    if type(None) in others:
+        return None if value is None else _typed(first, value)
+    several = others or get_origin(kind) is Sequence
+    if several and isinstance(value, list):
+        return tuple(_typed(first, one) for one in value)
+    if several or type(value) is not first:  # True is an int, too
+        raise _OddError(f"something in it is no {getattr(first, '__name__', first)}")
+    return value
+
+
+def _anchors(values: Any) -> Cut:
+    try:
+        cut: Cut = _typed(Cut, values)
+    except UsageError as error:
+        raise _OddError(error.message) from None
+    if cut.nth < 1:
+        raise _OddError("nth is no number that counts from 1")
+    return cut
 
 
 def _anew(values: dict[str, Any]) -> str:
@@ -212,56 +214,12 @@ def _anew(values: dict[str, Any]) -> str:
     return f"Remove the file and take it anew, of a run that is known to be good: {command}"
 
 
-def _keys(values: Any, wanted: set[str], what: str) -> None:
-    if not isinstance(values, dict) or values.keys() != wanted:
-        raise _OddError(f"{what} has not the fields it must have")
-
-
-def _run(values: Any) -> RunFigures:
-    _keys(values, set(_RUN), "a run")
-    for key in ("peak_bytes", "reserved_peak_bytes"):
-        if values[key] is not None and type(values[key]) is not int:  # True is an int, too
-            raise _OddError(f"{key} of a run is no whole number of bytes")
-    if not isinstance(values["windows"], list):
-        raise _OddError("the windows of a run are no list")
-    return RunFigures(values["peak_bytes"], values["reserved_peak_bytes"], tuple(map(_window, values["windows"])))
-
-
-def _window(values: Any) -> WindowFigures:
-    _keys(values, set(_WINDOW), "a window")
-    for key, kind in _WINDOW.items():
-        if type(values[key]) is not kind:
-            raise _OddError(f"{key} of a window is no {_KINDS[kind]}")
-    for key in _EVENTS:
-        if len(values[key]) != 2 * NEAR or not all(type(size) is int and abs(size) < _BEYOND for size in values[key]):
-            raise _OddError(f"{key} of a window are no sizes")
-    return WindowFigures(**{**values, **{key: tuple(values[key]) for key in _EVENTS}})
-
-
 def anchor_options(cut: Cut) -> str:
     """Where to cut, as options of the command line; ``""`` where nothing is cut."""
     options = [("--by", cut.by), ("--start", cut.start), ("--start-regex", cut.start_regex)]
     options += [("--end", end) for end in cut.end] + [("--end-regex", end) for end in cut.end_regex]
     given = [f"{name} {shlex.quote(text)}" for name, text in options if text is not None]
     return " ".join([*given, *([f"--nth {cut.nth}"] if cut.nth != 1 else [])])
-
-
-def _anchors(values: Any) -> Cut:
-    from memlens.errors import UsageError
-
-    _keys(values, {spec.name for spec in fields(Cut)}, "the anchors")
-    texts = [values["start"], values["start_regex"], values["by"]]
-    lists = [values["end"], values["end_regex"]]
-    if not all(text is None or isinstance(text, str) for text in texts):
-        raise _OddError("an anchor is no text")
-    if not all(isinstance(ends, list) and all(isinstance(end, str) for end in ends) for ends in lists):
-        raise _OddError("the ends of the windows are no list of texts")
-    if type(values["nth"]) is not int or values["nth"] < 1:
-        raise _OddError("nth is no number that counts from 1")
-    try:
-        return Cut(**{**values, "end": tuple(values["end"]), "end_regex": tuple(values["end_regex"])})
-    except UsageError as error:
-        raise _OddError(error.message) from None
 
 
 def _line(value: Any) -> str:

@@ -19,8 +19,8 @@ from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
     from memlens.gating.baseline import Baseline
+    from memlens.gating.judging import PairedRuns
     from memlens.gating.limits import Metric
-    from memlens.gating.pairs import PairedRuns
     from memlens.gating.runs import Run
     from memlens.gating.verdict import Verdict
     from memlens.windows.windows import Window
@@ -47,7 +47,7 @@ def explain(
         found = replace(found, piling=growth([one for one in head.windows if one.name != BEFORE]).piling)
     failed: dict[tuple[str, str], list[Metric]] = {}
     for row in found.failing:
-        # What chunks hold is not told from blocks.
+        # What chunks hold does not follow from blocks.
         if not row.missing and row.metric != "reserved":
             # The peak of a run and its growth come about in different places.
             place = row.metric if row.name == WHOLE and head.cut.series else ""
@@ -94,11 +94,11 @@ class _Pairs:
     def _at_peak(self, base: Window, head: Window) -> tuple[Window, Window]:
         """The window in which the run has its peak where its own rise is what makes the difference, else the whole run."""
         old, new = profile([base]), profile([head])
-        summit = int(new.summit[0])
-        grown = int(new.levels[0, 0] + new.rise[0, 0] - old.levels[0, 0] - old.rise[0, 0])
-        here = [pair for pair in self._pairs.values() if pair[1].lo <= summit < pair[1].hi][:1]
-        if here and 2 * int(profile(here[0][1:]).rise[0, 0] - profile(here[0][:1]).rise[0, 0]) >= grown:
-            return here[0]
+        for pair in self._pairs.values():
+            if pair[1].lo <= int(new.summit[0]) < pair[1].hi:
+                before, after = (int(profile([window])["rise_bytes"][0]) for window in pair)
+                if 2 * (after - before) >= int(new["peak_bytes"][0] - old["peak_bytes"][0]):
+                    return pair
         return base, head
 
     def _last_that_gains(self) -> tuple[Window, Window] | None:
@@ -106,9 +106,8 @@ class _Pairs:
         pairs = [self._pairs[name] for name in self._judged]
         if not pairs:
             return None
-        old, new = (profile([pair[side] for pair in pairs]) for side in (0, 1))
-        more = (new["alloc_bytes"] - new["free_bytes"]) - (old["alloc_bytes"] - old["free_bytes"])
-        gaining = np.flatnonzero(more > 0)
+        old, new = (profile([pair[side] for pair in pairs])["remaining_bytes"] for side in (0, 1))
+        gaining = np.flatnonzero(new > old)
         return pairs[int(gaining[-1]) if len(gaining) else -1]
 
 

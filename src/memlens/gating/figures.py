@@ -1,22 +1,59 @@
-"""The figures of a run that are gated: of the whole run, and of each window."""
+"""The figures of a run that are gated, of all of it and of each window, and what can be said of them beside those of another run.
+
+**Events at anchors.** Threads run ahead of the one that prints an anchor, or behind, so an event may come on its other side by chance.
+It moves the level at the anchor, and so what the windows on both sides leave behind and rise by, while nothing more is held at
+any moment.  It is known by this: one of the last events before the anchor in one run is, alike in kind and size, one of the first after
+it in the other run.
+
+**Growth.** Whether a series grows, and by how much, is the statistic of :mod:`memlens.analyzers.trend`.  Two series may be of different
+lengths, and warm up alike:
+
+* what the base gained *per window* is taken times the windows of head;
+* what the base had gained after as many windows as head has is allowed, too: a short run is all warm-up;
+* and so is what head gained without ever having more live than the base had in the same window: caches swing alike in both.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from math import ceil
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from memlens.analyzers.levels import bounds, profile
 from memlens.analyzers.result import Row
+from memlens.analyzers.trend import MINIMUM, judge
 from memlens.facts import Kind
-from memlens.gating.slips import NEAR, Near, near
-from memlens.windows.windows import BEFORE
+from memlens.windows.windows import BEFORE, judged
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.events import EventLog
     from memlens.gating.limits import Metric
     from memlens.windows.windows import Window
 
-__all__ = ["RESERVED_DOUBTS", "RunFigures", "WindowFigures", "figures_of"]
+__all__ = [
+    "NEAR",
+    "RESERVED_DOUBTS",
+    "RunFigures",
+    "SeriesGrowth",
+    "WindowFigures",
+    "allowed_gain",
+    "figures_of",
+    "growth_of",
+    "slipped",
+]
+
+#: Events on each side of an anchor that chance may move over it.
+NEAR = 2
+
+#: The events next to an anchor as signed sizes, ALLOC above 0 and FREE below: the last ones before it, the first ones after it.
+Near: TypeAlias = tuple[int, ...]
 
 #: Doubts of the trust report that make nothing wrong but what is reserved.
 RESERVED_DOUBTS = frozenset({"no_chunk_lines", "prealloc", "reserved_too_low"})
@@ -32,7 +69,7 @@ class WindowFigures(Row):
         remaining_bytes: What it leaves behind; may be negative.
         live_bytes: The level at its end.
         open_end: It runs to the end of the log because no end line closed it.
-        start_events: The events next to its start; see :data:`~memlens.gating.slips.Near`.
+        start_events: The events next to its start; see :data:`Near`.
         end_events: The events next to its end.
     """
 
@@ -54,7 +91,7 @@ class RunFigures:
     """The figures of one run.
 
     Attributes:
-        peak_bytes: The highest level of allocated bytes in the whole run; ``None`` where the log tells of no block.
+        peak_bytes: The highest level of allocated bytes in the whole run; ``None`` where the log reports no block.
         reserved_peak_bytes: The highest level of what chunks hold; ``None`` where the log does not tell.
         windows: The windows that it was cut into, in file order.
     """
@@ -66,12 +103,13 @@ class RunFigures:
     @property
     def series(self) -> tuple[WindowFigures, ...]:
         """The windows of the series that an end line or the next start closes: those that growth is judged by."""
-        return tuple(window for window in self.windows if not window.open_end and window.name != BEFORE)
+        fates = zip(self.windows, judged(self.windows), strict=True)
+        return tuple(window for window, fate in fates if fate and window.name != BEFORE)
 
     @property
     def all_open(self) -> bool:
         """Whether no window is closed (the start marks one line), so that open ones are all there is to judge."""
-        return not self.series
+        return any(window.open_end for window in self.series)
 
 
 def figures_of(windows: Sequence[Window], *, trust: bool = True) -> RunFigures:
@@ -83,17 +121,97 @@ def figures_of(windows: Sequence[Window], *, trust: bool = True) -> RunFigures:
     """
     log = windows[0].log
     run, each = profile([log.whole]), profile(windows)
-    net = each["alloc_bytes"] - each["free_bytes"]
     _, lo, hi = bounds(windows)
-    columns = (each.rise[0].tolist(), net.tolist(), (each.levels[0] + net).tolist(), near(log, lo), near(log, hi))
-    peak, reserved = (run.levels[:, 0] + run.rise[:, 0]).tolist()
+    columns = [each[name].tolist() for name in ("rise_bytes", "remaining_bytes", "live_bytes")]
     doubted = trust and any(doubt.code in RESERVED_DOUBTS for doubt in log.trust.doubts)
-    blocks, chunks = (log.kind <= Kind.FREE).any(), log.tells_of_chunks
     return RunFigures(
-        peak if blocks else None,
-        reserved if chunks and not doubted else None,
+        int(run["peak_bytes"][0]) if log.tells_of_blocks else None,
+        int(run["reserved_peak_bytes"][0]) if log.tells_of_chunks and not doubted else None,
         tuple(
             WindowFigures(window.name, rise, left, live, window.open_end, start, end)
-            for window, rise, left, live, start, end in zip(windows, *columns, strict=True)
+            for window, rise, left, live, start, end in zip(
+                windows, *columns, near(log, lo), near(log, hi), strict=True
+            )
         ),
     )
+
+
+def near(log: EventLog, at: NDArray[np.int64]) -> list[Near]:
+    """The events next to each of some places (the index of the first event after them, int64); 0 where there is none of a block."""
+    blocks = np.flatnonzero(log.kind <= Kind.FREE)  # among the events, int64
+    if not len(blocks):
+        return [(0,) * (2 * NEAR)] * len(at)
+    places = np.searchsorted(blocks, at)[:, None] + np.arange(-NEAR, NEAR)
+    there = (places >= np.searchsorted(blocks, log.facts.opening)) & (places < len(blocks))
+    places = blocks[np.clip(places, 0, len(blocks) - 1)]
+    sizes = np.where(log.kind[places] == Kind.ALLOC, log.size[places], -log.size[places])
+    return list(map(tuple, np.where(there, sizes, 0).tolist()))
+
+
+def slipped(base: Near, head: Near) -> int:
+    """By how many bytes head's level at an anchor is higher than base's for events on the other side of it; below 0 where it is lower."""
+    return _moved(head, base) - _moved(base, head)
+
+
+def _moved(one: Near, other: Near) -> int:
+    """The bytes of the events that stand before the anchor in one run and after it in the other."""
+    before, after = (Counter(a) - Counter(b) for a, b in ((one[:NEAR], other[:NEAR]), (other[NEAR:], one[NEAR:])))
+    return sum((before & after).elements())
+
+
+@dataclass(frozen=True)
+class SeriesGrowth:
+    """What a series of windows gained.
+
+    Attributes:
+        windows: Its closed windows.
+        verdict: ``flat``, ``growing``, ``shrinking`` or ``swinging``; see :mod:`memlens.analyzers.trend`.
+        gained_bytes: The bytes gained over the series; 0 unless it is growing.
+        per_window: The bytes gained in each window since it grows; 0 unless it is growing.
+        since: The name of the window from which on it grows; ``None`` unless it is growing.
+    """
+
+    windows: int
+    verdict: str
+    gained_bytes: int = 0
+    per_window: Fraction = Fraction(0)
+    since: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures by the names of the machine output."""
+        return {
+            "windows": self.windows,
+            "verdict": self.verdict,
+            "gained_bytes": self.gained_bytes,
+            "gained_bytes_per_window": float(self.per_window),
+            "since": self.since,
+        }
+
+
+def growth_of(run: RunFigures, first: int | None = None) -> SeriesGrowth | None:
+    """What the series of a run gained, or the ``first`` windows of it; ``None`` where these are too few to tell."""
+    series: Sequence[int] = [window.live_bytes for window in run.series[:first]]
+    if len(series) < MINIMUM:
+        return None
+    trend = judge(np.array(series, np.int64))
+    if trend.verdict != "growing":
+        return SeriesGrowth(len(series), trend.verdict)
+    # The rate is a whole number of bytes by a number of windows: as a fraction it is exact again.
+    rate = Fraction(trend.gained_bytes_per_window).limit_denominator(len(series))
+    since = None if trend.since is None else run.series[trend.since].name
+    return SeriesGrowth(len(series), trend.verdict, trend.gained_bytes, rate, since)
+
+
+def allowed_gain(run: RunFigures, head: RunFigures) -> int | None:
+    """The bytes that head's series gains where it grows like this run's; ``None`` where this run has too few windows to tell."""
+    grown, found = growth_of(run), growth_of(head)
+    if grown is None:
+        return None
+    windows = len(head.series)
+    early = growth_of(run, windows)
+    allowed = max(ceil(grown.per_window * (windows - 1)), 0 if early is None else early.gained_bytes)
+    if found is None or windows > len(run.series):
+        return allowed
+    # Window by window: it cannot have gained more beyond the base than it ever had live beyond it.  The rest is what both swing by.
+    beyond = [new.live_bytes - old.live_bytes for new, old in zip(head.series, run.series, strict=False)]
+    return max(allowed, found.gained_bytes - max(beyond) + beyond[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -11,86 +11,44 @@ from typing import TYPE_CHECKING, cast
 from memlens.errors import InputError, OutputError, UsageError
 from memlens.gating.baseline import Baseline, anchor_options, read_baseline
 from memlens.gating.blame import explain
-from memlens.gating.growth import growth_of
-from memlens.gating.judging import Rules, judge
+from memlens.gating.figures import growth_of
+from memlens.gating.judging import Rules, judge, pair_runs
 from memlens.gating.limits import parse_budgets, parse_limits
-from memlens.gating.pairs import pair_runs
 from memlens.gating.runs import read_runs
 from memlens.gating.verdict import Verdict
-from memlens.options import Cut, ReadAs, as_list
+from memlens.keywords import with_keywords
+from memlens.options import Accept, Cut, Gate, as_list, part_of
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
-    from memlens.gating.judging import Judged
-    from memlens.gating.pairs import PairedRuns
-    from memlens.inputs.reading import Input
+    from memlens.gating.judging import Judged, PairedRuns
+    from memlens.inputs import Input
 
-__all__ = ["accept", "gate"]
+__all__ = ["accept", "accept_with", "gate", "gate_with"]
 
 _ACCEPT = "memlens gate LOG --baseline FILE --accept takes one"
 
 
-def gate(
-    log: Input,
-    *,
-    baseline: str | Path | None = None,
-    limits: str | Sequence[str] = (),
-    budgets: str | Sequence[str] = (),
-    start: str | None = None,
-    end: str | Sequence[str] = (),
-    start_regex: str | None = None,
-    end_regex: str | Sequence[str] = (),
-    nth: int = 1,
-    by: str | None = None,
-    base_log: Input | None = None,
-    allow_missing: bool = False,
-    trust: bool = True,
-    context: int = 3,
-    top: int | None = 10,
-    progress: Callable[[int], None] | None = None,
-    input_format: str | None = None,
-    device: int | None = None,
-    layer: str | None = None,
-    formats: str | Path | None = None,
-) -> Verdict:
+def gate_with(log: Input, options: Gate) -> Verdict:
     """Judge a log: is it within limits of what an earlier one gave, and within its budgets?
 
     Args:
-        log: What to judge: a path (``-`` is standard input), a binary file, or a log already read.
-        baseline: The file that :func:`accept` wrote.
-        limits: How much a metric may grow: ``peak=2%,1MiB``, ``remaining=0``, ``reserved=5%``.  It fails when it grows by more than both
-            parts.  Given limits replace the default ones of their metrics (2 % and 1 MiB for all but ``reserved``), and
-            ``remaining=off`` takes one away.
-        budgets: How high the peak of the whole run, or what is reserved in it, may be, whatever it was: ``peak=12GiB``.
-        start: A window starts with the line that contains this as whole words.  Where no anchor is given, those of the baseline are taken.
-        end: It ends before the first later line that contains any of these.
-        start_regex: Like ``start``, a regular expression.
-        end_regex: Like ``end``, regular expressions.
-        nth: Which of the lines that match the start.
-        by: Cut into a series of windows, which pair by name.
-        base_log: The log of an earlier run: failing windows are compared with its windows, and without a baseline its figures are the ones
-            to compare with.
-        allow_missing: Windows that the base has and the log lacks do not fail.
-        trust: A doubtful log is not judged.
-        context: Log lines to keep on each side of the event that tells the runs apart.
-        top: Findings of each window that the machine output lists; ``None`` is all.
-        progress: Called with the bytes read so far, over all logs, as they lie on disk.
-        input_format: The format of the inputs, where it is not to be looked for; see :func:`memlens.read`.
-        device: The device to judge of inputs that have several; -1 is the CPU.
-        layer: The allocator layer of Paddle to take blocks from; see :func:`memlens.read`.
-        formats: A TOML file with formats of your own, instead of those in the nearest ``pyproject.toml``.
+        log: What to judge: a path (``-`` is standard input), a binary file, or a log already read.  Where no anchor is given, it is
+            cut by those of the baseline.
+        options: See :class:`memlens.options.Gate`.
 
     Raises:
         UsageError: Nothing to compare with, anchors that are not the baseline's, or a limit that is none.
         InputError: A log or the baseline cannot be read.
         AnchorError: An anchor marks no line.
     """
-    rules = _rules(limits, budgets, baseline, base_log, allow_missing)
+    baseline, trust = options.baseline, options.trust
+    rules = _rules(options)
     kept = None if baseline is None else read_baseline(baseline)
-    given = Cut(start, tuple(as_list(end)), start_regex, tuple(as_list(end_regex)), nth, by)
-    cut = _anchors(given, kept, baseline)
-    how = ReadAs(input_format, device, formats, layer)
-    head, *others = read_runs([log, *([] if base_log is None else [base_log])], cut, progress, how, trust=trust)
+    cut = _anchors(part_of(options, Cut), kept, baseline)
+    head, *others = read_runs(
+        [log, *([] if options.base_log is None else [options.base_log])], cut, options, trust=trust
+    )
     old = others[0] if others else None
     base = kept.runs if kept is not None else () if old is None else (old.figures,)
     paired = pair_runs(base, head.figures, series=cut.series)
@@ -103,7 +61,7 @@ def gate(
     reasons = list(doubts) if trust else []
     notes = [*([] if trust else doubts), *head.notes(), *_windows_left_out(head.name, paired)]
     if oom := head.out_of_memory():
-        # The figures of a run that died are those of the part that fitted: they must not pass, and may well be told to fail.
+        # The figures of a run that died are those of the part that fitted: they must not pass, and may well fail.
         (reasons if trust and not failing else notes).append(oom)
     doubtful = bool(reasons)
     windows = [window for window, _ in paired.judged if window.name != BEFORE]
@@ -128,37 +86,34 @@ def gate(
         len(base),
         growth_of(head.figures),
         is_baseline=baseline is not None,
-        top=top,
+        top=options.top,
     )
-    return found if found.verdict == "unjudged" else explain(found, paired, head, old, kept, baseline, context)
+    return found if found.verdict == "unjudged" else explain(found, paired, head, old, kept, baseline, options.context)
 
 
-def _rules(
-    limits: str | Sequence[str],
-    budgets: str | Sequence[str],
-    baseline: str | Path | None,
-    base_log: Input | None,
-    allow_missing: bool,
-) -> Rules:
+gate = with_keywords("gate", gate_with, Gate)
+
+
+def _rules(options: Gate) -> Rules:
     """What to judge by.
 
     Raises:
         UsageError: A limit or a budget is none, or there is nothing to judge by.
     """
-    allowed, ceilings = parse_limits(limits), parse_budgets(budgets)
-    if baseline is None and base_log is None:
+    allowed, ceilings = parse_limits(options.limits), parse_budgets(options.budgets)
+    if options.baseline is None and options.base_log is None:
         if not ceilings:
             raise UsageError(
                 "there is nothing to judge this log by",
                 f"Name a baseline (--baseline FILE; {_ACCEPT}), a budget (--budget peak=12GiB), or an earlier log (--base-log LOG).",
             )
-        if as_list(limits):
+        if as_list(options.limits):
             raise UsageError("a limit says how much a figure may grow over a base, and there is none",
                              f"Name a baseline (--baseline FILE; {_ACCEPT}) or an earlier log (--base-log LOG).")  # fmt: skip
         allowed = {}
     if not allowed and not ceilings:
         raise UsageError("every limit is off and there is no budget, so nothing would be judged", "Leave one on.")
-    return Rules(allowed, ceilings, allow_missing)
+    return Rules(allowed, ceilings, options.allow_missing)
 
 
 def _windows_left_out(name: str, paired: PairedRuns) -> Iterator[str]:
@@ -186,44 +141,15 @@ def _nothing_judged(rows: Sequence[Judged], some_window: bool) -> Iterator[str]:
         yield "no window of the log could be judged: the base has none of them, or none that a line ends"
 
 
-def accept(
-    log: Input | Sequence[Input],
-    baseline: str | Path,
-    *,
-    start: str | None = None,
-    end: str | Sequence[str] = (),
-    start_regex: str | None = None,
-    end_regex: str | Sequence[str] = (),
-    nth: int = 1,
-    by: str | None = None,
-    with_events: bool | None = None,
-    trust: bool = True,
-    progress: Callable[[int], None] | None = None,
-    input_format: str | None = None,
-    device: int | None = None,
-    layer: str | None = None,
-    formats: str | Path | None = None,
-) -> Baseline:
+def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Accept) -> Baseline:
     """Write what a log gives as the baseline to judge later logs by.
 
     Args:
         log: What to take it from; see :func:`gate`.  Of several runs of one program the spread of each figure is kept, and no limit is
             narrower than that.
-        baseline: The file to write.  It may exist if it is a baseline; what is not one is never written over.
-        start: Where to cut the log, here and whenever it is compared; see :func:`gate`.  Where no anchor is given, those of the baseline
-            that is written over are kept.
-        end: Likewise.
-        start_regex: Likewise.
-        end_regex: Likewise.
-        nth: Likewise.
-        by: Likewise.
-        with_events: Keep the events (of the first run) too, in a file beside it, so that a later failure can be blamed; ``None`` as it was before.
-        trust: A doubtful log is not accepted.
-        progress: Called with the bytes read so far.
-        input_format: The format of the inputs, where it is not to be looked for; see :func:`memlens.read`.
-        device: The device to take it from of inputs that have several; -1 is the CPU.
-        layer: The allocator layer of Paddle to take blocks from; see :func:`memlens.read`.
-        formats: A TOML file with formats of your own, instead of those in the nearest ``pyproject.toml``.
+        baseline: The file to write.  It may exist if it is a baseline; what is not one is never written over.  Where no anchor is given,
+            those of the baseline that is written over are kept.
+        options: See :class:`memlens.options.Accept`.
 
     Returns:
         What was written.
@@ -242,22 +168,25 @@ def accept(
         raise UsageError("a baseline is a file, to be read again", "Name a file: --baseline memory.json.")
     events_file = stored.events_path(baseline)
     logs: list[Input] = list(log) if isinstance(log, (list, tuple)) else [cast("Input", log)]
-    refuse_inputs([baseline, events_file], [*logs, formats_file(formats)])
+    refuse_inputs([baseline, events_file], [*logs, formats_file(options.formats)])
     before = _written_before(baseline)
-    keep = with_events if with_events is not None else before is not None and before.events_sha256 is not None
+    keep = (
+        options.with_events
+        if options.with_events is not None
+        else before is not None and before.events_sha256 is not None
+    )
     refuse_overwrite(baseline, force=True)
     if keep and events_file.exists() and not stored.is_events(events_file):
         raise OutputError(
             f"{events_file} exists and holds no events of a baseline", "Move it away, or name another baseline."
         )
-    given = Cut(start, tuple(as_list(end)), start_regex, tuple(as_list(end_regex)), nth, by)
-    cut = given if given.given or before is None else before.anchors
+    cut = part_of(options, Cut) if options.given or before is None else before.anchors
     if not logs:
         raise UsageError("there is no log to accept", "Give one, or several of one program.")
-    runs = read_runs(logs, cut, progress, ReadAs(input_format, device, formats, layer), trust=trust)
+    runs = read_runs(logs, cut, options, trust=options.trust)
     for run in runs:
         doubts = [*run.doubts(), *filter(None, [run.out_of_memory()])]
-        if trust and doubts:
+        if options.trust and doubts:
             raise InputError(f"not accepted: {doubts[0]}", "--no-trust accepts it all the same.")
         if cut.series and not pair_runs([runs[0].figures], run.figures, series=True).pairs:
             raise InputError(
@@ -279,6 +208,9 @@ def accept(
     with open_output(baseline, force=True) as out:
         out.write(taken.render().encode())
     return taken
+
+
+accept = with_keywords("accept", accept_with, Accept)
 
 
 def _written_before(path: str | Path) -> Baseline | None:

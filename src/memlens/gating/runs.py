@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlens.errors import InputError
 from memlens.gating.figures import RESERVED_DOUBTS, RunFigures, figures_of
-from memlens.inputs.reading import Reading, check_alike, input_name, several_devices, without_cpu
+from memlens.inputs import Reading, check_alike, input_name, several_devices, without_cpu
 from memlens.trust.case import place_word
 from memlens.trust.report import PEAK_MAY_BE_EARLIER
 from memlens.windows.windows import open_window, suspect_anchors
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
-    from memlens.inputs.reading import Input
+    from memlens.inputs import Input
     from memlens.options import Cut, ReadAs
     from memlens.windows.windows import Window
 
@@ -74,9 +74,7 @@ class Run:
         return f"{self.name}: the run ran out of memory ({where}), so what it held is not what it needs"
 
 
-def read_runs(
-    logs: Sequence[Input], cut: Cut, progress: Callable[[int], None] | None, how: ReadAs, *, trust: bool = True
-) -> list[Run]:
+def read_runs(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool = True) -> list[Run]:
     """Read and cut logs of one kind; one that is given twice is read once.
 
     Of an input with the CPU and one GPU it is the GPU.
@@ -86,7 +84,7 @@ def read_runs(
         InputError: One of them cannot be read, or is of another kind than the first.
         AnchorError: An anchor marks no line of one.
     """
-    reading = Reading(cut.patterns, progress=progress, how=how)
+    reading = Reading(cut.patterns, how=how)
     runs: list[Run] = []
     for place, given in enumerate(logs):
         same = next((run for run, earlier in zip(runs, logs[:place], strict=True) if _same(given, earlier)), None)

@@ -24,6 +24,7 @@ import numpy as np
 from memlens.errors import InputError
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts
+from memlens.source import NumberedSource
 from memlens.windows.windows import Window
 
 if TYPE_CHECKING:
@@ -182,31 +183,13 @@ def _windows(columns: dict[str, NDArray[Any]], name: str, names: Sequence[str]) 
     return tuple(Window(log, own, lo, hi, 0, 0, 1, 0) for own, (lo, hi) in zip(names, bounds.T.tolist(), strict=True))
 
 
-class StoredSource:
-    """Where events came from whose log is no longer there.
-
-    Args:
-        name: What to call it in reports.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def rereadable(self) -> bool:
-        return False
+class StoredSource(NumberedSource):
+    """Where events came from whose log is no longer there."""
 
     def blocks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:  # noqa: ARG002
-        raise InputError(f"{self._name}: the text of the log was not kept with the baseline")
+        raise InputError(f"{self.name}: the text of the log was not kept with the baseline")
 
     def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
-        return [None] * len(offsets)
-
-    def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
         return [None] * len(offsets)
 
     def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:  # noqa: ARG002

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from memlens.analyzers.growth import Pile
     from memlens.diffing.result import WindowDiff
-    from memlens.gating.growth import SeriesGrowth
+    from memlens.gating.figures import SeriesGrowth
     from memlens.gating.judging import Judged
     from memlens.gating.limits import Limit, Metric
     from memlens.options import Cut

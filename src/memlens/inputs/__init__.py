@@ -1,1 +1,243 @@
-"""From bytes to events: blocks of lines, line formats as data, decoders."""
+"""Inputs: the one door through which every input is read, whatever its format.
+
+:mod:`memlens.inputs.registry` has the formats and tells which of them an input has.  Text in which nothing else is recognised is read
+as a log of Paddle; where that finds no event, the other formats of text are tried on the whole of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
+
+from memlens.errors import InputError, NoEventsError, UsageError
+from memlens.inputs.file_source import FileSource, open_source
+from memlens.inputs.input_format import Request
+from memlens.inputs.registry import PADDLE, Recognised, check_alike, known_formats, recognise
+from memlens.inputs.remote import is_url
+from memlens.keywords import with_keywords
+from memlens.options import Read, ReadAs
+
+if TYPE_CHECKING:
+    from memlens.events import EventLog
+    from memlens.windows.patterns import Pattern
+
+__all__ = [
+    "Input",
+    "Reading",
+    "check_alike",
+    "choose_device",
+    "device_label",
+    "input_name",
+    "read",
+    "read_all",
+    "several_devices",
+    "without_cpu",
+]
+
+
+#: A path, ``-`` for standard input, a URL, an open binary file, or a log that was read.
+Input: TypeAlias = "str | Path | BinaryIO | EventLog"
+
+#: Names of files whose lines cannot be looked up at little cost; a guess, which the time of a peak depends on and no more.
+_COMPRESSED = frozenset({".gz", ".zst", ".xz", ".bz2"})
+#: What the error for a file without any byte says: no format is to blame.
+_EMPTY = ": the file is empty"
+
+
+def read_with(where: str | Path | BinaryIO, options: Read) -> EventLog:
+    """Read a log: of Paddle, a PyTorch memory snapshot, a Kineto trace, a log of RMM, or of a format of your own.
+
+    Args:
+        where: A path, ``-`` for standard input, a URL (``s3://``, ``https://``, …), or an open binary file.  Formats and compression
+            are known by the content.
+        options: See :class:`memlens.options.Read`.
+
+    Raises:
+        InputError: It cannot be read, or has no such device.
+        NoEventsError: It holds no allocator event.
+        UsageError: An unknown column or format, a pattern that is no regular expression, or several devices of which none is named.
+    """
+    patterns, owners, columns = tuple(options.patterns), tuple(options.owners), tuple(options.columns)
+    source = open_source(where)
+    request = Request(patterns, owners, columns, strict=options.strict, progress=options.progress)
+    logs = read_all(source, request, options)
+    if len(logs) > 1:
+        raise several_devices(source.name, logs)
+    return logs[0]
+
+
+read = with_keywords("read", read_with, Read)
+
+
+def several_devices(name: str, logs: Sequence[EventLog]) -> UsageError:
+    """The error for an input with several devices of which none is named."""
+    listed = ", ".join("cpu" if log.device == -1 else str(log.device) for log in logs)
+    return UsageError(
+        f"{name}: has {len(logs)} devices: {listed}",
+        "Name one of them: --device N on the command line; device=N in Python, where the CPU is number -1.",
+    )
+
+
+def read_all(
+    where: str | Path | BinaryIO | FileSource, request: Request | None = None, how: ReadAs | None = None
+) -> tuple[EventLog, ...]:
+    """Read an input, whatever it is.
+
+    Args:
+        where: As for :func:`read`.
+        request: What is wanted of it.
+        how: The format, the device and further formats, where they are given.
+
+    Returns:
+        A log for each device, by rising number; one where the input does not tell devices apart or one was asked for.
+
+    Raises:
+        MemlensError: As for :func:`read`.
+    """
+    source = where if isinstance(where, FileSource) else open_source(where)
+    request, how = request or Request(), how or ReadAs()
+    with closing(source):
+        found = recognise(source, how)
+        if found.unread is not None:
+            from memlens.inputs.unread import refuse_unread
+
+            refuse_unread(source.name, found.unread)
+        if how.layer is not None:
+            if found.format is not PADDLE:
+                raise UsageError(
+                    f"{source.name} is {found.format.title}, which has no layer {how.layer!r}",
+                    "Layers are those of Paddle's allocator; leave out --layer.",
+                )
+            request = replace(request, layer=how.layer)
+        try:
+            logs = found.format.read(source, request)
+        except NoEventsError as error:
+            if found.asked or how.layer is not None or _EMPTY in error.message:
+                raise
+            logs = _tried(source, request, how, found, error)
+    return choose_device(source.name, logs, how.device)
+
+
+def _tried(
+    source: FileSource, request: Request, how: ReadAs, found: Recognised, error: NoEventsError
+) -> Sequence[EventLog]:
+    """What the other formats of text find in an input without an event of the format that it was read as.
+
+    Raises:
+        NoEventsError: Nothing; the message says what it looks like, or names all formats.
+    """
+    others = [form for form in known_formats(how.formats) if form is not PADDLE]
+    if found.format is PADDLE and source.rereadable:
+        for form in others:
+            if form.is_text:
+                try:
+                    return form.read(source, replace(request, progress=None))
+                except NoEventsError:
+                    continue
+    if found.unread is not None:
+        seen = error.message.partition("\n")[0]
+        raise NoEventsError(f"{seen}: it looks like {found.unread.title}", found.unread.way) from None
+    if found.format is not PADDLE:
+        raise error
+    names = ", ".join(form.name for form in others)
+    how_far = "Not recognised either" if source.rereadable else "Not recognised by its beginning either"
+    raise NoEventsError(f"{error.message}\n{how_far}: {names}.", error.hint) from None
+
+
+def choose_device(name: str, logs: Sequence[EventLog], device: int | None) -> tuple[EventLog, ...]:
+    """The logs of the device that was asked for; all where none was.
+
+    Raises:
+        InputError: The input has no such device.
+    """
+    if device is None:
+        return tuple(logs)
+    chosen = tuple(log for log in logs if log.device == device)
+    if chosen:
+        return chosen
+    known = [str(log.device) for log in logs if log.device is not None]
+    raise InputError(
+        f"{name}: has no device {device}",
+        f"It has: {', '.join(known)}." if known else "Nothing in it tells of devices; leave out --device.",
+    )
+
+
+def without_cpu(logs: Sequence[EventLog]) -> tuple[tuple[EventLog, ...], tuple[str, ...]]:
+    """The GPUs of an input that has the CPU too: where runs are compared, memory of the host beside them says little.
+
+    Returns:
+        The logs of the GPUs, or all logs where there is no GPU or no CPU among them; and what was left out, in words.
+    """
+    gpus = tuple(log for log in logs if log.device != -1)
+    if not gpus or len(gpus) == len(logs):
+        return tuple(logs), ()
+    return gpus, ("memory of the CPU is left out; --device cpu takes it instead",)
+
+
+def device_label(log: EventLog) -> str:
+    """How a log of one device among several is called: ``[device 1]``, ``[CPU]``."""
+    return "[CPU]" if log.device == -1 else f"[device {log.device}]"
+
+
+@dataclass
+class Reading:
+    """Reads one log after another and adds their progress up.
+
+    Attributes:
+        patterns: Anchors to find in the same pass.
+        strict: An input that is cut short is an error.
+        times: Read the time of every event, also where that costs a second look at the text.
+        owners: Further context lines.
+        how: The format and the device, where they are given; and who is told of the bytes read so far, over all logs.
+        threads: Read the thread of every event.
+    """
+
+    patterns: tuple[Pattern, ...] = ()
+    strict: bool = False
+    times: bool = False
+    owners: Sequence[Pattern] = ()
+    how: ReadAs = field(default_factory=ReadAs)
+    threads: bool = False
+    _before: int = 0
+
+    def read(self, given: Input) -> EventLog:
+        """Read one input that has one device, or the device that was named; a log that was read comes back as it is.
+
+        Raises:
+            UsageError: It has several devices, and none was named.
+        """
+        logs = self.read_all(given)
+        if len(logs) > 1:
+            raise several_devices(input_name(given), logs)
+        return logs[0]
+
+    def read_all(self, given: Input) -> tuple[EventLog, ...]:
+        """Read one input, a log for each of its devices; a log that was read comes back as it is."""
+        from memlens.events import EventLog
+
+        if isinstance(given, EventLog):
+            return (given,)
+        before = self._before
+
+        def add_up(done: int) -> None:
+            self._before = before + done
+            if self.how.progress is not None:
+                self.how.progress(self._before)
+
+        request = Request(self.patterns, tuple(self.owners), self._columns(given), strict=self.strict, progress=add_up)
+        return read_all(given, request, self.how)
+
+    def _columns(self, given: Input) -> tuple[str, ...]:
+        plain_file = isinstance(given, (str, Path)) and str(given) != "-" and Path(given).suffix not in _COMPRESSED
+        times = () if plain_file and not is_url(given) and not self.times else ("time_us",)
+        return (*times, "thread") if self.threads else times
+
+
+def input_name(given: Input) -> str:
+    """An input as it was named."""
+    from memlens.events import EventLog
+
+    return given.source.name if isinstance(given, EventLog) else open_source(given).name

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from memlens.native import load
-from memlens.scanner.bytesearch import line_start_before
+from memlens.scanner.lines import line_start_before
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor

@@ -12,13 +12,15 @@ from memlens.errors import InputError, MemlensError
 from memlens.events import EventLog
 from memlens.facts import Facts, LineSample
 from memlens.inputs.growing import GrowingColumn
-from memlens.windows.patterns import Anchor
+from memlens.windows.patterns import Anchor, anchors_in_block
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from memlens.inputs.registry import Request
+    from memlens.inputs.blocks import Block
+    from memlens.inputs.input_format import Request
     from memlens.source import Source
+    from memlens.windows.patterns import Matcher
 
 __all__ = ["SAMPLES", "Builder", "Part", "Text"]
 
@@ -35,6 +37,12 @@ class Text(NamedTuple):
     offset: int
     line: int
     text: bytes
+
+    @classmethod
+    def of(cls, block: Block, start: int, line: int) -> Text:
+        """The line of a block that starts at a position."""
+        text = block.data[start : min(start + _SHOWN, block.end)].tobytes().partition(b"\n")[0].rstrip(b"\r")
+        return cls(start - block.begin + block.offset, line, text)
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,19 @@ class Part:
     samples: Sequence[Text] = ()
     anchors: Sequence[tuple[Sequence[int], Sequence[int], Sequence[str]]] = ()
     hints: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, block: Block, columns: Mapping[str, NDArray[Any]], matchers: Sequence[Matcher], **more: Any) -> Part:
+        """What a block of text gave, its anchors found and ``more`` of the fields given."""
+        return cls(
+            columns,
+            offset=block.offset,
+            size=block.end - block.begin,
+            ends_mid_line=block.end > block.begin and bool(block.data[block.end - 1] != ord("\n")),
+            cut=block.cut,
+            anchors=tuple(anchors_in_block(matcher, block.text, block.offset, 0) for matcher in matchers),
+            **more,
+        )
 
 
 class Builder:

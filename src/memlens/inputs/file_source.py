@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import numpy as np
 
 from memlens.errors import InputError
-from memlens.inputs.blocks import Blocks
+from memlens.inputs.blocks import Block, Blocks, in_order
+from memlens.inputs.remote import is_url, local_path
 from memlens.inputs.streams import ByteStream, open_bytes
-from memlens.inputs.urls import is_url, local_path
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["FileSource", "open_source"]
+
+Result = TypeVar("Result")
 
 
 class FileSource:
@@ -93,6 +97,48 @@ class FileSource:
             self._peeked.close()
             self._peeked = None
 
+    @property
+    def numbered(self) -> bool:
+        """Whether lines are to be numbered while they are read, because their numbers cannot be looked up later at little cost."""
+        return self.path is None or bool(self.compression)
+
+    @property
+    def compression(self) -> str:
+        """``gzip``, ``zstd``, ``xz``, ``bzip2`` or ``""``; its first bytes tell."""
+        self._peeked = self.open()
+        return self._peeked.compression
+
+    @property
+    def size(self) -> int:
+        """Bytes of the text where they are known before it is read, else 0."""
+        return 0 if self.path is None or self.compression else os.path.getsize(self.path)
+
+    @property
+    def problem(self) -> str:
+        """Why the text ended early when it was read last, in words, or ``""``."""
+        return "" if self._opened is None else self._opened.problem
+
+    def read_blocks(
+        self, work: Callable[[Block], Result], progress: Callable[[int], None] | None = None
+    ) -> Iterator[Result]:
+        """Read the text in blocks by several threads; the results come in the order of the text.
+
+        Args:
+            work: Reads a block, which it must not keep.
+            progress: Called now and then with the bytes consumed of the input as it lies on disk.
+
+        Raises:
+            InputError: It cannot be read.
+        """
+        size = self.size  # a log may be written faster than it is read: its end is where it was when the reading began
+        with self.open() as stream:
+            results = in_order(stream, lambda block: (block.offset + block.end - block.begin, work(block)), size=size)
+            with closing(results):
+                for done, result in results:
+                    yield result
+                    if progress is not None:
+                        progress(stream.consumed or done)
+
     def index(self, offsets: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
         """Keep where some lines begin (``offsets``, rising) and how many lines stand before each, to count from there."""
         if len(offsets):
@@ -117,46 +163,30 @@ class FileSource:
 
     def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
         """The 1-based number of the line that holds each offset; ``None`` where the input cannot be read again."""
-        numbers: dict[int, int | None] = dict.fromkeys(offsets)
-        if not self._rereadable:
-            return [None] * len(offsets)
+        numbers: dict[int, int] = {}
         for group in self._groups(offsets):
-            before = int(self._lines[self._offsets.searchsorted(group[0], "right") - 1])
-            base = int(self._offsets[self._offsets.searchsorted(group[0], "right") - 1])
-            waiting = iter(group)
-            wanted = next(waiting, None)
+            indexed = self._offsets.searchsorted(group[0], "right") - 1
+            before = int(self._lines[indexed])
             for offset, text in self.blocks(group[0], group[-1] + 1):
-                if offset < base:  # a compressed input is read from its start
+                if offset < self._offsets[indexed]:  # a compressed input is read from its start
                     continue
                 at = 0
-                while wanted is not None and wanted < offset + len(text):
+                for wanted in _within(group, offset, text):
                     before += text.count(b"\n", at, wanted - offset)
-                    at = wanted - offset
-                    numbers[wanted] = before + 1
-                    wanted = next(waiting, None)
-                if wanted is None:
-                    break
+                    at, numbers[wanted] = wanted - offset, before + 1
                 before += text.count(b"\n", at)
-        return [numbers[offset] for offset in offsets]
+        return [numbers.get(offset) for offset in offsets]
 
     def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
         """The text of the line that holds each offset, without its line end; ``None`` where it cannot be read again."""
-        texts: dict[int, bytes | None] = dict.fromkeys(offsets)
-        if not self._rereadable:
-            return [None] * len(offsets)
+        texts: dict[int, bytes] = {}
         for group in self._groups(offsets):
-            waiting = iter(group)
-            wanted = next(waiting, None)
             for offset, text in self.blocks(group[0], group[-1] + 1):
-                while wanted is not None and wanted < offset + len(text):
-                    if wanted >= offset:
-                        begin = text.rfind(b"\n", 0, wanted - offset) + 1
-                        end = text.find(b"\n", wanted - offset)
-                        texts[wanted] = text[begin : len(text) if end < 0 else end].rstrip(b"\r")
-                    wanted = next(waiting, None)
-                if wanted is None:
-                    break
-        return [texts[offset] for offset in offsets]
+                for wanted in _within(group, offset, text):
+                    begin = text.rfind(b"\n", 0, wanted - offset) + 1
+                    end = text.find(b"\n", wanted - offset)
+                    texts[wanted] = text[begin : len(text) if end < 0 else end].rstrip(b"\r")
+        return [texts.get(offset) for offset in offsets]
 
     def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of each span of offsets, ``(first, after the last)``; none where it cannot be read again."""
@@ -166,22 +196,18 @@ class FileSource:
             if not stream.compression and self.path is not None:
                 return [stream.part(begin, end).readall() if begin < end else b"" for begin, end in spans]
         found = [bytearray() for _ in spans]
-        order = sorted(range(len(spans)), key=spans.__getitem__)
-        reach = max(end for _, end in spans)
-        for offset, text in self.blocks(spans[order[0]][0], reach):
-            for k in list(order):
-                begin, end = spans[k]
-                if begin >= offset + len(text):
-                    break
+        for offset, text in self.blocks(min(spans)[0], max(end for _, end in spans)):
+            for k, (begin, end) in enumerate(spans):
                 found[k] += text[max(begin - offset, 0) : max(end - offset, 0)]
-                if end <= offset + len(text):
-                    order.remove(k)
         return [bytes(part) for part in found]
 
     def _groups(self, offsets: Sequence[int]) -> Iterator[list[int]]:
-        """Sorted offsets, those of one indexed stretch together; all together where the input is read from its start."""
+        """Sorted offsets, those of one indexed stretch together; all together where the input is read from its start.
+
+        None where it cannot be read again.
+        """
         ordered = np.unique(np.asarray([offset for offset in offsets if offset >= 0], np.int64))
-        if not len(ordered):
+        if not len(ordered) or not self._rereadable:
             return
         if self._remote or (self._opened is not None and self._opened.compression):
             yield ordered.tolist()
@@ -189,6 +215,11 @@ class FileSource:
         stretch = self._offsets.searchsorted(ordered, "right")
         for part in np.split(ordered, np.flatnonzero(np.diff(stretch)) + 1):
             yield part.tolist()
+
+
+def _within(offsets: Sequence[int], offset: int, text: bytes) -> Sequence[int]:
+    """Those of some rising offsets that lie in a piece of text."""
+    return offsets[bisect_left(offsets, offset) : bisect_left(offsets, offset + len(text))]
 
 
 def open_source(where: str | Path | BinaryIO) -> FileSource:

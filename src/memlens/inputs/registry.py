@@ -1,208 +1,316 @@
-"""What an input format is, and the built-in ones.
+"""The formats of inputs: the built-in ones, those of installed packages, those of users, and which of them an input has.
 
-A reader is imported when an input of its format is met: what is looked for first are a few bytes.
+A format is recognised by the first bytes of the input, uncompressed, and never by the name of a file.  Text in which nothing else is
+recognised is read as a log of Paddle.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import difflib
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from memlens.errors import Failure, InputError, MemlensError, UsageError
+from memlens.inputs import kineto, paddle, rmm, torch_snapshot
+from memlens.inputs.file_source import FileSource, open_source
+from memlens.inputs.input_format import HEAD, InputFormat, Request
+from memlens.options import ReadAs
 
 if TYPE_CHECKING:
+    from importlib import metadata
+
     from memlens.events import EventLog
-    from memlens.inputs.file_source import FileSource
-    from memlens.windows.patterns import Pattern
+    from memlens.inputs.unread import Unread
 
-__all__ = ["BUILT_IN", "HEAD", "PADDLE", "InputFormat", "Request", "begins_like_paddle", "not_text"]
+__all__ = [
+    "BUILT_IN",
+    "GROUP",
+    "PADDLE",
+    "SCHEMA",
+    "Formats",
+    "InputFormat",
+    "Recognised",
+    "RecognisedInput",
+    "Request",
+    "check_alike",
+    "formats",
+    "get_format",
+    "known_formats",
+    "not_text",
+    "recognise",
+]
 
-#: Bytes of an input that are looked at to tell its format.
-HEAD = 1 << 16
-
-_NOTHING = ""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is wanted of one input; see :func:`memlens.read`.
-
-    Attributes:
-        patterns: Anchors to find in the same pass.
-        owners: Further context lines.
-        columns: Columns wanted beyond the usual ones.
-        layer: The layer of Paddle's allocator to take blocks from.
-        strict: An input that is cut short is an error.
-        progress: Called with the bytes consumed of the input as it lies on disk.
-    """
-
-    patterns: tuple[Pattern, ...] = ()
-    owners: tuple[Pattern, ...] = ()
-    columns: tuple[str, ...] = ()
-    layer: str | None = None
-    strict: bool = False
-    progress: Callable[[int], None] | None = None
-
-
-@dataclass(frozen=True)
-class InputFormat:
-    """A format of inputs.
-
-    Attributes:
-        name: What ``--input-format`` calls it; lower case, no spaces.
-        title: What messages call an input of it, with its article.
-        summary: What it is and who writes it, in one line.
-        sample: What an input of it looks like, in a line or two.
-        recognise: Given the first bytes of an input, uncompressed: what in them tells, in words; ``""`` where nothing does.
-        read: Reads an input, given its source and what is wanted of it, into one log a device.
-        sizes: What its sizes are, in words that follow "are".
-        places: What ``line`` counts in results, in words.
-        layers: What :attr:`~memlens.facts.Facts.layer` of its logs may say; empty for formats of users.
-        is_text: It consists of lines of text, which may begin with others.
-        origin: Where it comes from: ``memlens``, a file, a package.
-    """
-
-    name: str
-    title: str
-    summary: str
-    sample: str
-    recognise: Callable[[bytes], str]
-    read: Callable[[FileSource, Request], Sequence[EventLog]]
-    sizes: str = "what its lines say"
-    places: str = "lines"
-    layers: tuple[str, ...] = ()
-    is_text: bool = True
-    origin: str = "memlens"
-
-
-#: Lines of Paddle's allocators, and the header of any message of its logging library.
-_PADDLE_TEXT = (b" bytes, ptr = 0x", b"Not found and reallocate ", b"auto_growth_best_fit_allocator")
-_GLOG = re.compile(rb"[IWEF][0-9]{4}(?:[0-9]{4})? [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6} +[0-9]+ [^\s:\]]+:[0-9]+\]")
-
-
-def begins_like_paddle(head: bytes) -> str:
-    """What in the first bytes tells a log of Paddle, in words; ``""`` where nothing does."""
-    for text in _PADDLE_TEXT:
-        if text in head:
-            return f"it holds {text.decode().strip()!r} within its first {HEAD >> 10} KiB"
-    header = _GLOG.search(head)
-    return (
-        _NOTHING
-        if header is None
-        else "it holds log headers as glog writes them: " + header[0].decode("ascii", "replace")
-    )
-
-
-def _read_paddle(source: FileSource, request: Request) -> Sequence[EventLog]:
-    from memlens.inputs.paddle.reader import read
-
-    return [
-        read(
-            source,
-            patterns=request.patterns,
-            owners=request.owners,
-            columns=request.columns,
-            layer=request.layer,
-            strict=request.strict,
-            progress=request.progress,
-        )
-    ]
-
-
-def _like_snapshot(head: bytes) -> str:
-    if head[:1] != b"\x80":
-        return _NOTHING
-    from memlens.inputs.torch_snapshot.reader import looks_like
-
-    return f"it begins like a pickle of protocol {head[1]}" if looks_like(head) else _NOTHING
-
-
-def _read_snapshot(source: FileSource, request: Request) -> Sequence[EventLog]:
-    from memlens.inputs.torch_snapshot.reader import read_stream
-
-    with source.open() as stream:
-        return read_stream(
-            stream, source.name, patterns=request.patterns, strict=request.strict, progress=request.progress
-        )
-
-
-def _like_kineto(head: bytes) -> str:
-    if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"["):
-        return _NOTHING
-    from memlens.inputs.kineto.reader import looks_like
-
-    return "it is JSON and begins like a trace" if looks_like(head) else _NOTHING
-
-
-def _read_kineto(source: FileSource, request: Request) -> Sequence[EventLog]:
-    from memlens.inputs.kineto.reader import read_kineto
-
-    return read_kineto(source, patterns=request.patterns, strict=request.strict, progress=request.progress)
-
-
-def _like_rmm(head: bytes) -> str:
-    if head.count(b",") < 4:
-        return _NOTHING
-    from memlens.inputs.rmm import looks_like
-
-    return "it holds RMM's header or whole rows of its log" if looks_like(head) else _NOTHING
-
-
-def _read_rmm(source: FileSource, request: Request) -> Sequence[EventLog]:
-    from memlens.inputs.rmm import read_rmm
-
-    return read_rmm(source, patterns=request.patterns, strict=request.strict, progress=request.progress)
-
-
-PADDLE = InputFormat(
-    "paddle",
-    "a log of Paddle",
-    "PaddlePaddle's allocator log: lines of text among any others; what text is read as where nothing else is recognised",
-    "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] Alloc 256 bytes, ptr = 0x5606f8aeb000",
-    begins_like_paddle,
-    _read_paddle,
-    "rounded up to what the allocator gives out, multiples of 256 bytes",
-)
+PADDLE = paddle.FORMAT
 #: The built-in formats, in the order in which they are looked for.  To add one, add it here.
-BUILT_IN: tuple[InputFormat, ...] = (
-    PADDLE,
-    InputFormat(
-        "torch-snapshot",
-        "a PyTorch memory snapshot",
-        "PyTorch's CUDA memory snapshot: what torch.cuda.memory._dump_snapshot('run.pickle') writes; never executed",
-        "{'segments': [...], 'device_traces': [[{'action': 'alloc', 'addr': 140737488355328, 'size': 512, ...}]]}",
-        _like_snapshot,
-        _read_snapshot,
-        "those that tensors asked for",
-        "entries of a device's trace",
-        ("torch_snapshot",),
-        is_text=False,
-    ),
-    InputFormat(
-        "kineto",
-        "a Kineto trace",
-        "a trace of torch.profiler with profile_memory=True, JSON: its [memory] events",
-        '{"ph": "i", "name": "[memory]", "ts": 1.5, "args": {"Bytes": 512, "Addr": 140737488355328, "Total Allocated": 512}}',
-        _like_kineto,
-        _read_kineto,
-        "those that the allocator gave: on a GPU rounded up to multiples of 512 bytes",
-        "entries: events, annotations and failures of a device, by their time",
-        ("kineto",),
-        is_text=False,
-    ),
-    InputFormat(
-        "rmm",
-        "an RMM log",
-        "the CSV log of RAPIDS Memory Manager, alone or amid other text",
-        "5563,10:29:36.035871,allocate,0x55639e0c6630,4096,0",
-        _like_rmm,
-        _read_rmm,
-        "those that were asked for",
-        layers=("rmm",),
-    ),
-)
+BUILT_IN: tuple[InputFormat, ...] = (PADDLE, torch_snapshot.FORMAT, kineto.FORMAT, rmm.FORMAT)
+#: The entry-point group through which other packages add formats: each leads to an :class:`InputFormat`, whose name is the entry point's.
+GROUP = "memlens.formats"
+SCHEMA = "memlens.formats/1"
+
+#: Why something is read as a log of Paddle that does not begin like one.
+_OTHER = "no other format was recognised, and text is read as a log of Paddle"
+#: What stands before the name of a format of users in :attr:`Facts.layer`.
+_OWN = "format:"
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """Which format an input has.
+
+    Attributes:
+        format: The format.
+        why: By what it was recognised, in words.
+        asked: It was asked for and not looked for.
+        unread: What it looks like that no format reads; of text and of what is read as text only where no event was found.
+    """
+
+    format: InputFormat
+    why: str
+    asked: bool = False
+    unread: Unread | None = None
+
+
+def recognise(source: FileSource, how: ReadAs | None = None) -> Recognised:
+    """Tell which format an input has.
+
+    Raises:
+        UsageError: No format has the name that was asked for, or a file of formats is not sound.
+        InputError: The input cannot be read.
+    """
+    how = how or ReadAs()
+    if how.input_format is not None:
+        return Recognised(get_format(how.input_format, how.formats), "it was asked for", asked=True)
+    head = source.head(HEAD)
+    from memlens.inputs.unread import BINARY, TRACES, unread_kind
+
+    for form in (*_of_users(how.formats), PADDLE):
+        if why := form.recognise(head):
+            return Recognised(form, why)
+    for form in (*BUILT_IN, *_installed()):
+        if form is not PADDLE and (why := form.recognise(head)):
+            # A package may read what memlens itself does not.
+            unread = unread_kind(head, (*BINARY, *TRACES)) if form in BUILT_IN else None
+            return Recognised(form, why, unread=unread)
+    return Recognised(PADDLE, _OTHER, unread=unread_kind(head))
+
+
+def known_formats(formats: str | Path | None = None) -> tuple[InputFormat, ...]:
+    """Every format there is: the built-in ones, those of users, those of installed packages.
+
+    Args:
+        formats: A TOML file with formats, instead of those in the nearest ``pyproject.toml``.
+
+    Raises:
+        UsageError: A file of formats is not sound.
+    """
+    return (*BUILT_IN, *_of_users(formats), *_installed())
+
+
+def get_format(name: str, formats: str | Path | None = None) -> InputFormat:
+    """The format of that name.
+
+    Raises:
+        UsageError: There is none; the message lists those there are.
+    """
+    known = {form.name: form for form in BUILT_IN}
+    if name not in known:
+        # Of two of one name the first one counts.
+        known = {form.name: form for form in reversed(known_formats(formats))}
+    if name in known:
+        return known[name]
+    close = difflib.get_close_matches(name, known, n=1)
+    guess = f"Did you mean {close[0]!r}? " if close else ""
+    raise UsageError(f"no input format is called {name!r}", f"{guess}There are: {', '.join(reversed(known))}.")
 
 
 def not_text(head: bytes) -> str:
     """What an input is that has no lines of text, given its first bytes; ``""`` for text."""
-    return next((form.title for form in BUILT_IN if not form.is_text and form.recognise(head)), _NOTHING)
+    return next((form.title for form in BUILT_IN if not form.is_text and form.recognise(head)), "")
+
+
+def check_alike(base: EventLog, head: EventLog) -> None:
+    """Refuse to compare two logs whose sizes do not mean the same.
+
+    Raises:
+        InputError: They were read from different kinds of input.
+    """
+    (ours, our_sizes), (theirs, their_sizes) = _title_and_sizes(base), _title_and_sizes(head)
+    if ours == theirs:
+        return
+    raise InputError(
+        f"{base.source.name} is {ours} and {head.source.name} is {theirs}: these cannot be compared, for equal allocations have"
+        " different sizes in them",
+        f"Sizes in {ours} are {our_sizes}; in {theirs} they are {their_sizes}. Record both runs in the same way.",
+    )
+
+
+def _title_and_sizes(log: EventLog) -> tuple[str, str]:
+    layer = log.facts.layer
+    if layer.startswith(_OWN):
+        return f"a log of the format {layer.removeprefix(_OWN)!r}", "what its lines say"
+    form = next((form for form in BUILT_IN if layer in form.layers), PADDLE)
+    return form.title, form.sizes
+
+
+def _of_users(formats: str | Path | None) -> tuple[InputFormat, ...]:
+    from memlens.inputs.custom.formats import user_formats
+
+    return user_formats(formats, frozenset(form.name for form in BUILT_IN))
+
+
+# Formats of installed packages.
+
+
+def _entry_points() -> list[metadata.EntryPoint]:
+    from importlib import metadata  # an e-mail parser comes with it
+
+    return list(metadata.entry_points(group=GROUP))
+
+
+def _installed() -> tuple[InputFormat, ...]:
+    """The formats of installed packages, by name; a built-in one is never replaced.
+
+    Raises:
+        MemlensError: One cannot be loaded, or is none; the message names its package.
+    """
+    own = {form.name for form in BUILT_IN}
+    points = {point.name: point for point in sorted(_entry_points(), key=_package) if point.name not in own}
+    return tuple(_load(point) for _, point in sorted(points.items()))
+
+
+def _package(point: metadata.EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.module
+
+
+def _load(point: metadata.EntryPoint) -> InputFormat:
+    package = _package(point)
+    what = f"input format {point.name!r} of package {package!r}"
+    update = f"Update or uninstall {package}."
+    try:
+        form = point.load()
+    except Exception as error:  # whatever a foreign module raises while it is imported
+        raise MemlensError(f"{what} cannot be loaded: {type(error).__name__}: {error}", update) from error
+    if not isinstance(form, InputFormat):
+        raise MemlensError(f"{what} is no InputFormat but {type(form).__name__}", update)
+
+    def look(head: bytes) -> str:
+        with _blaming(f"{what} failed to look at an input"):
+            found = form.recognise(head)
+        return found if isinstance(found, str) else f"the detector of {point.name} says so" if found else ""
+
+    def logs_of(source: FileSource, request: Request) -> Sequence[EventLog]:
+        with _blaming(f"{what} failed on {source.name}"):
+            logs = list(form.read(source, request))
+        if not logs:
+            raise MemlensError(f"{what} gave no log of {source.name}")
+        return logs
+
+    return replace(form, name=point.name, origin=package, recognise=look, read=logs_of)
+
+
+@contextmanager
+def _blaming(what: str) -> Iterator[None]:
+    """Foreign code: an error of it that it does not explain names its package."""
+    try:
+        yield
+    except MemlensError:
+        raise
+    except Exception as error:
+        raise MemlensError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+# The verb: memlens formats.
+
+
+@dataclass(frozen=True)
+class RecognisedInput:
+    """What one input was recognised as.
+
+    Attributes:
+        path: The input as it was named.
+        format: The name of its format; ``None`` where no reader can read it.
+        why: By what it was recognised, in words.
+        compression: ``gzip``, ``zstd``, ``xz``, ``bzip2`` or ``""``.
+        looks_like: What it looks like that memlens does not read, or ``""``.
+        hint: How to get something that memlens reads, or ``""``.
+    """
+
+    path: str
+    format: str | None
+    why: str
+    compression: str
+    looks_like: str = ""
+    hint: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Formats:
+    """What :func:`formats` found.
+
+    Attributes:
+        known: Every format, in the order in which they are listed.
+        inputs: What each input was recognised as, in the order given.
+        failures: Those of several inputs that cannot be read; the error of a single one is raised instead.
+    """
+
+    known: tuple[InputFormat, ...]
+    inputs: tuple[RecognisedInput, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, in plain JSON types, by the contract ``memlens.formats/1``."""
+        names = ("name", "summary", "sample", "sizes", "places", "origin")
+        return {
+            "schema": SCHEMA,
+            "formats": [{name: getattr(form, name) for name in names} for form in self.known],
+            "inputs": [found.to_dict() for found in self.inputs],
+            **({"failures": [failure.to_dict() for failure in self.failures]} if self.failures else {}),
+        }
+
+
+def formats(
+    logs: str | Path | BinaryIO | Sequence[str | Path | BinaryIO] = (), *, formats: str | Path | None = None
+) -> Formats:
+    """List the formats that memlens reads, and say which of them inputs have; of these only the beginning is read.
+
+    Args:
+        logs: One input or several, as for :func:`memlens.read`; none for the list alone.
+        formats: A TOML file with formats of your own, instead of those in the nearest ``pyproject.toml``.
+
+    Raises:
+        InputError: The only input cannot be read.  One of several becomes a :class:`~memlens.errors.Failure` instead.
+        UsageError: A file of formats is not sound.
+    """
+    known = known_formats(formats)
+    inputs: list[Any] = list(logs) if isinstance(logs, (list, tuple)) else [logs]
+    found: list[RecognisedInput] = []
+    failures: list[Failure] = []
+    for given in inputs:
+        source = open_source(given)
+        try:
+            found.append(_recognised(source, formats))
+        except InputError as error:
+            if len(inputs) == 1:
+                raise
+            failures.append(Failure(source.name, error.message, error.hint))
+    return Formats(known, tuple(found), tuple(failures))
+
+
+def _recognised(source: FileSource, formats: str | Path | None) -> RecognisedInput:
+    with closing(source):
+        found = recognise(source, ReadAs(formats=formats))
+        with source.open() as stream:
+            compression = stream.compression
+    unread = found.unread
+    if unread is None or (unread.text and found.format is not PADDLE):
+        return RecognisedInput(source.name, found.format.name, found.why, compression)
+    if unread.text:
+        return RecognisedInput(source.name, found.format.name, found.why, compression, unread.title, unread.way)
+    return RecognisedInput(source.name, None, "it is told by its first bytes", compression, unread.title, unread.way)

@@ -1,4 +1,4 @@
-"""Inputs that lie elsewhere, read through fsspec: object stores, HDFS, web servers, the memory of this process.
+"""Inputs named by a URL, read through fsspec: object stores, HDFS, web servers, the memory of this process.
 
 fsspec and its drivers are not needed for anything else and are imported here only.
 """
@@ -7,31 +7,49 @@ from __future__ import annotations
 
 import contextlib
 import io
-from typing import Any
+import re
+from pathlib import Path
+from typing import Any, TypeVar
 
 from memlens.errors import InputError
-from memlens.inputs.urls import scheme_of
 
-__all__ = ["open_remote", "remote_size"]
+__all__ = ["is_url", "local_path", "open_remote", "remote_size", "scheme_of"]
 
+_Where = TypeVar("_Where")
+#: A scheme has two letters at least: ``c://`` is a drive.
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(?:::[^\s]+)?://")
 #: What to install for a scheme, where the name does not say it.
 _DRIVERS = {
-    "s3": "s3fs",
-    "s3a": "s3fs",
-    "gs": "gcsfs",
-    "gcs": "gcsfs",
-    "hdfs": "pyarrow",
-    "http": "aiohttp",
-    "https": "aiohttp",
-    "abfs": "adlfs",
-    "abfss": "adlfs",
-    "az": "adlfs",
-    "oss": "ossfs",
-    "oci": "ocifs",
-    "sftp": "paramiko",
-    "ssh": "paramiko",
+    scheme: package
+    for line in (
+        *("s3fs: s3 s3a", "gcsfs: gs gcs", "pyarrow: hdfs", "aiohttp: http https"),
+        *("adlfs: abfs abfss az", "ossfs: oss", "ocifs: oci", "paramiko: sftp ssh"),
+    )
+    for package, schemes in [line.split(": ")]
+    for scheme in schemes.split()
 }
 _STATUS_REFUSED = frozenset({401, 403})
+
+
+def scheme_of(where: object) -> str:
+    """The scheme of a URL, lower case; ``""`` for anything else."""
+    match = _URL.match(where) if isinstance(where, str) else None
+    return "" if match is None else match[1].lower()
+
+
+def is_url(where: object) -> bool:
+    """Whether an input is named by a URL (``s3://bucket/run.log``) and not by a path."""
+    return bool(scheme_of(where))
+
+
+def local_path(where: _Where) -> _Where | Path:
+    """The path that a ``file://`` URL of this machine names; anything else as it is."""
+    if scheme_of(where) != "file":
+        return where
+    from urllib.parse import unquote, urlsplit
+
+    parts = urlsplit(str(where))
+    return Path(unquote(parts.path)) if parts.netloc in ("", "localhost") and parts.path else where
 
 
 class RemoteFile(io.RawIOBase):

@@ -1,5 +1,12 @@
 """RMM's CSV log: what its logging resource adaptor writes, or what Spark prints of it amid other text.
 
+::
+
+    Thread,Time,Action,Pointer,Size,Stream
+    5563,10:29:36.035616,allocate,0x55639e0c6630,256,0
+    5563,10:29:36.035619,free,0x55639e0c6630,256,0
+    5563,10:29:36.035534,allocate failure,(nil),2147483648,0
+
 Row order is the order of events: time stamps step back between threads, while the adaptor writes a ``free`` before the memory is given
 back and an ``allocate`` after it was taken.  Sizes are those asked for.  A log is of one device, which only the name of the file tells
 (``name.dev0.csv``).
@@ -8,242 +15,212 @@ back and an ``allocate`` after it was taken.  Sizes are those asked for.  A log 
 from __future__ import annotations
 
 import re
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.errors import InputError, NoEventsError
-from memlens.events import EventLog
-from memlens.facts import Facts, LineSample, OutOfMemory
-from memlens.inputs.blocks import Blocks
-from memlens.inputs.growing import GrowingColumn
-from memlens.inputs.rmm_rows import FAILURE, HEADER, ROW, Rows, read_rows
-from memlens.windows.patterns import Anchor, Matcher, anchors_in_block
+from memlens.errors import InputError, MemlensError, NoEventsError
+from memlens.facts import Facts, Kind, OutOfMemory
+from memlens.inputs.builder import SAMPLES, Builder, Part, Text
+from memlens.inputs.input_format import InputFormat, Request
+from memlens.scanner.formats import LineFormat, Sample
+from memlens.scanner.scan import Scan, Scanner
+from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
+    from memlens.events import EventLog
     from memlens.inputs.blocks import Block
     from memlens.inputs.file_source import FileSource
-    from memlens.windows.patterns import Pattern
 
-__all__ = ["looks_like", "read_rmm"]
+__all__ = ["FORMAT", "ROWS", "microseconds"]
 
-_DEVICE = re.compile(r"\.dev(\d{1,4})(?=\.|\Z)")
+#: The event that a row is; ``None``: an allocation that failed, which is no event.
+_ACTIONS = {"allocate": Kind.ALLOC, "free": Kind.FREE, "deallocate": Kind.FREE, "allocate failure": None}
+_THREAD = r"\b(?:(?P<thread>[0-9]{1,15}),)?"
+_CLOCK = r"(?P<clock>[0-9]{2}:[0-9]{2}:[0-9]{2}[.:][0-9]{6})"
+#: Any time of day, or seconds.
+_TIME = r"(?P<time>[0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}[.:][0-9]{1,6}|[0-9]{1,12}(?:\.[0-9]{1,9})?)"
+_REST = (
+    r"(?:0x(?P<pointer>[0-9a-f]{1,16})|(?P<number>[0-9]{1,15})|(?P<nil>\(nil\)))"
+    r",(?P<size>[0-9]{1,15})"
+    r",(?:0x(?P<stream>[0-9a-f]{1,15})|(?P<queue>[0-9]{1,15})|\(nil\))[ \t]*\r*$"
+)
+_STAMP_MEANS = {
+    "thread": "id of the thread; rows of 0.13 have none",
+    "clock": "a colon stood before the microseconds until 2021",
+}
+_MEANS = {
+    "pointer": "address",
+    "number": "address, written as a decimal number",
+    "nil": "no address",
+    "size": "bytes that were asked for",
+    "stream": "CUDA stream",
+    "queue": "CUDA stream, written as a decimal number",
+}
+_SAMPLES = (
+    "5563,10:29:36.035616,%s,0x55639e0c6630,256,0",
+    "[stderr] 10:00:00:000001,%s,16,256,0x2\r",
+    "7,1700000000.000001,%s,(nil),256,(nil) ",
+)
+_TRAPS = ("x5,%s,0x10,256,0", "1,10:29:36.035616,%s,0x10,256", "1,10:29,%s,0x10,256,0,")
+#: Rows stand one a line, at its end, after anything that does not end in a word character.
+ROWS = tuple(
+    LineFormat(
+        name=action.replace(" ", "_"),
+        layer="rmm",
+        literal=f",{action},".encode(),
+        regex=f"{_THREAD}{_TIME},{action},{_REST}",
+        means={"thread": _STAMP_MEANS["thread"], "time": "time of day, or seconds", **_MEANS},
+        kinds={} if kind is None else {"": kind},
+        samples=tuple(Sample(sample % action, {"size": "256"}) for sample in _SAMPLES),
+        traps=tuple(trap % action for trap in _TRAPS),
+    )
+    for action, kind in _ACTIONS.items()
+)
+#: What the scanner looks for: an action between commas, and what follows it where that is the rest of a row; and what stands before it,
+#: where that is a time of day as RMM writes it.
+_LIKE_ROWS = tuple(replace(row, regex=f"{row.literal.decode()}(?:{_REST})?", means=_MEANS) for row in ROWS)
+_STAMP = LineFormat("stamp", "rmm", b":", _THREAD + _CLOCK, _STAMP_MEANS)
+_ANY_STAMP = re.compile((_THREAD + _TIME + r"\Z").encode())
+#: Colours may stand within a stamp for the scanner, but not in a row.
+_ESCAPE = LineFormat("escape", "rmm", b"\x1b", "\x1b", {})
+_COLUMNS = {
+    "kind": np.int8,
+    "size": np.int64,
+    "addr": np.uint64,
+    **dict.fromkeys(("offset", "time_us", "thread", "stream"), np.int64),
+}
 _OLD_HEADER = b"Event Type,Device ID,Address,Stream,Size (bytes)"
-_SAMPLES = 5
-_SHOWN = 200
 #: Failures that are kept one by one; where memory is spilled and asked for again, they come by the thousand.
 _MOST_FAILURES = 10_000
-_MOST_BYTES = float(1 << 62)
+_MOST_SIZE = 1 << 47
+_SHOWN = 200
 _HALF_DAY_US, _DAY_US = 12 * 3600 * 10**6, 24 * 3600 * 10**6
-_TYPES = {"kind": np.int8, "addr": np.uint64}
 _HINT = (
     "To get a log, call rmm.reinitialize(logging=True, log_file_name='run.csv') before the first allocation,"
     " or set spark.rapids.memory.gpu.debug=STDERR."
 )
+_DEVICE = re.compile(r"\.dev(\d{1,4})(?=\.|\Z)")
 
 
-def looks_like(head: bytes) -> bool:
-    """Whether an input that begins so is a log of RMM: it has the header, or whole rows."""
-    if HEADER.search(head) or head.lstrip().startswith(_OLD_HEADER):
-        return True
-    return any(ROW.fullmatch(line.rstrip(b"\r")[-512:]) for line in head.split(b"\n")[:-1] if b"," in line)
+def microseconds(text: bytes) -> int:
+    """Of a time of day since midnight, of seconds as they are."""
+    if b":" not in text:
+        seconds, _, fraction = text.partition(b".")
+        return int(seconds) * 10**6 + int(fraction[:6].ljust(6, b"0"))
+    hours, minutes, seconds, fraction = re.split(rb"[:.]", text)
+    return ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 10**6 + int(fraction.ljust(6, b"0"))
 
 
-def read_rmm(
-    source: FileSource,
-    *,
-    patterns: Sequence[Pattern] = (),
-    strict: bool = False,
-    progress: Callable[[int], None] | None = None,
-) -> list[EventLog]:
-    """Read a log.
+class _Read(NamedTuple):
+    """What one block gave: its events, and its failures as texts and bytes asked for."""
 
-    Args:
-        source: The input; compressed or not.
-        patterns: Anchors to find in the same pass.
-        strict: Raise where a compressed input is cut short, instead of reading what there is.
-        progress: Called now and then with the bytes consumed of the input as it lies on disk.
-
-    Returns:
-        One log.
-
-    Raises:
-        InputError: It cannot be read, or is a log of RMM's older interface (2019).
-        NoEventsError: It has no row.
-        UsageError: A pattern is no regular expression.
-    """
-    collector = _Collector(source, patterns)
-    with closing(source.open()) as stream:
-        blocks = Blocks(stream)
-        for block in blocks:
-            collector.add(block)
-            blocks.pool.give_back(block)
-            if progress is not None:
-                progress(stream.consumed)
-        if stream.problem and strict:
-            raise InputError(f"{source.name}: {stream.problem}", "Leave out --strict to analyze what can be read.")
-        return [collector.finish(stream.problem, numbered=bool(stream.compression) or not source.rereadable)]
+    part: Part
+    failures: list[tuple[Text, int]]
 
 
-class _Collector:
-    """Takes the blocks of one log in order."""
+@cache
+def _scanner() -> Scanner:
+    return Scanner(
+        [*(Scan(row, header="before") for row in _LIKE_ROWS), _ESCAPE], header=_STAMP, header_values=tuple(_STAMP_MEANS)
+    )
 
-    def __init__(self, source: FileSource, patterns: Sequence[Pattern]) -> None:
-        self._source = source
-        self._matchers = [Matcher(pattern) for pattern in patterns]
-        self._anchors: list[tuple[list[int], list[int], list[str]]] = [([], [], []) for _ in patterns]
-        names = ("kind", "size", "addr", "offset", "time_us", "thread", "stream", "line")
-        self._columns = {name: GrowingColumn(_TYPES.get(name, np.int64)) for name in names}
-        self._index: list[tuple[int, int]] = []
-        self._lines = self._bytes = self._malformed = self._failures = 0
-        self._total = 0.0
-        self._threads: set[int] = set()
-        self._samples: list[LineSample] = []
-        self._ooms: list[OutOfMemory] = []
-        self._ends_mid_line = self._is_old = False
-        device = _DEVICE.search(source.name)
-        self._device = int(device[1]) if device else None
 
-    def add(self, block: Block) -> None:
-        """Take the next block.
+def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool) -> _Read:
+    rows = _scanner().scan(block.data, block.begin, block.end)
+    values = dict(zip(_MEANS, rows.values.T, strict=True))
+    (thread, clock), size = rows.header.T, values["size"]
+    seconds = (clock // 10**10 * 60 + clock // 10**8 % 100) * 60 + clock // 10**6 % 100
+    time_us = seconds * 10**6 + clock % 10**6
+    # The digit is the end of a time.
+    looks = (rows.format < len(ROWS)) & (block.data[rows.start - 1] - np.uint8(ord("0")) < 10)
+    good = looks & (size >= 0) & (size <= _MOST_SIZE)
+    unsure = good & (clock < 0)
+    if (escapes := rows.format == len(ROWS)).any():
+        unsure |= good & np.isin(rows.line, rows.line[escapes])
+    for row in np.flatnonzero(unsure).tolist():
+        stamp = _ANY_STAMP.search(block.data[rows.line_start[row] : rows.start[row]].tobytes())
+        good[row] = stamp is not None
+        if stamp is not None:
+            thread[row], time_us[row] = int(stamp["thread"] or -1), microseconds(stamp["time"])
+    kind = np.array([*(-1 if kind is None else kind for kind in _ACTIONS.values()), -1], np.int8)[rows.format]
+    number = values["number"]
+    addr = np.where(values["nil"] == 0, 0, np.where(number < 0, values["pointer"], number))
+    # What has no bytes and no address is no block: RMM gives it for a size of 0.
+    events = np.flatnonzero(good & (kind >= 0) & ((addr != 0) | (size != 0)))
+    columns = {
+        "kind": kind,
+        "size": size,
+        "addr": addr.view(np.uint64),
+        "offset": rows.line_start + (block.offset - block.begin),
+        "time_us": time_us,
+        "thread": thread,
+        "stream": np.maximum(np.maximum(values["stream"], values["queue"]), 0),
+    }
+    wrong = np.flatnonzero(looks & ~good)
+    wrong = wrong[np.unique(rows.line[wrong], return_index=True)[1]]
 
-        Raises:
-            InputError: The sizes add up to more than 64-bit sums can hold.
-        """
-        first = self._lines + 1
-        self._index.append((block.offset, self._lines))
-        if block.offset == 0:
-            self._is_old = block.text[:200].tobytes().lstrip().startswith(_OLD_HEADER)
-        rows = read_rows(block.data, block.begin, block.end)
-        # The line end before each line; the one before the first is no character of the block.
-        ends = np.concatenate(([block.begin - 1], np.flatnonzero(block.text == 0x0A) + block.begin))
-        places = _Places(block, ends, first)
-        self._add_events(rows, places)
-        for at in rows.at[rows.kind == FAILURE].tolist()[: _MOST_FAILURES - len(self._ooms)]:
-            self._ooms.append(self._failure(at, rows, places))
-        for at in rows.malformed[: _SAMPLES - len(self._samples)].tolist():
-            self._samples.append(LineSample(*places.sample(at)))
-        self._malformed += len(np.unique(places.of(rows.malformed)))
-        for matcher, column in zip(self._matchers, self._anchors, strict=True):
-            offsets, lines, names = anchors_in_block(matcher, block.text, block.offset, first)
-            column[0].extend(offsets)
-            column[1].extend(lines)
-            column[2].extend(names)
-        self._bytes = block.offset + block.end - block.begin
-        self._lines += len(ends) - 1
-        self._ends_mid_line = block.data[block.end - 1] != 0x0A and not block.cut
+    def texts(some: NDArray[np.int64]) -> list[Text]:
+        places = zip(rows.line_start[some].tolist(), rows.line[some].tolist(), strict=True)
+        return [Text.of(block, start, line) for start, line in places]
 
-    def _add_events(self, rows: Rows, places: _Places) -> None:
-        # What has no bytes and no place is no block: RMM gives it for a size of 0.
-        chosen = (rows.kind != FAILURE) & ((rows.addr != 0) | (rows.size != 0))
-        line = places.of(rows.at[chosen])
-        parts = {
-            "kind": rows.kind[chosen],
-            "size": rows.size[chosen],
-            "addr": rows.addr[chosen],
-            "offset": places.offsets(line),
-            "time_us": rows.time_us[chosen],
-            "thread": rows.thread[chosen],
-            "stream": rows.stream[chosen],
-            "line": line + places.first,
-        }
-        for name, part in parts.items():
-            self._columns[name].append(part, 0.0)
-        self._threads.update(np.unique(parts["thread"]).tolist())
-        self._total += float(parts["size"].sum(dtype=np.float64))
-        if self._total > _MOST_BYTES:
-            raise InputError(
-                f"{self._source.name}: the sizes add up to more than 4 EiB by line {places.first + len(places.ends) - 1:,}",
-                "No run allocates that much: the log is damaged.",
+    part = Part.of(
+        block,
+        {name: column[events] for name, column in columns.items()},
+        matchers,
+        lines=rows.lines,
+        line=rows.line[events] if numbered else None,
+        malformed=len(wrong),
+        samples=texts(wrong[:SAMPLES]),
+    )
+    failed = np.flatnonzero(good & (kind < 0))[:_MOST_FAILURES]
+    return _Read(part, list(zip(texts(failed), size[failed].tolist(), strict=True)))
+
+
+def _read(source: FileSource, request: Request) -> list[EventLog]:
+    builder = Builder(source, request, _COLUMNS, size=source.size)
+    matchers = [Matcher(pattern) for pattern in request.patterns]
+    device = _DEVICE.search(source.name)
+    is_old, numbered = _is_old(source.head(_SHOWN)), source.numbered
+    failures: list[OutOfMemory] = []
+    threads: set[int] = set()
+    for part, failed in source.read_blocks(
+        lambda block: _read_block(block, matchers, numbered=numbered), request.progress
+    ):
+        for text, size in failed[: _MOST_FAILURES - len(failures)]:
+            sample = builder.sample(text, builder.lines + 1)
+            on = "" if device is None else f"GPU {device[1]}"
+            failures.append(OutOfMemory(sample.offset, sample.line, on, size, None, sample.text))
+        threads.update(np.unique(part.columns["thread"]).tolist())
+        builder.add(part)
+
+    def nothing(facts: Facts) -> MemlensError:
+        if is_old:
+            return InputError(
+                f"{source.name}: a log of RMM's interface of 2019, which memlens does not read",
+                "Record it with RMM 0.13 or newer.",
             )
-
-    def _failure(self, at: int, rows: Rows, places: _Places) -> OutOfMemory:
-        offset, line, text = places.sample(at)
-        row = int(rows.at.searchsorted(at))
-        device = "" if self._device is None else f"GPU {self._device}"
-        return OutOfMemory(offset, line, device, int(rows.size[row]), None, text)
-
-    def finish(self, cut_short: str, *, numbered: bool) -> EventLog:
-        """The log of all blocks.
-
-        Args:
-            cut_short: Why the input ended early, or ``""``.
-            numbered: Line numbers cannot be looked up later at little cost: keep them.
-
-        Raises:
-            InputError: It is a log of RMM's older interface.
-            NoEventsError: There was no event.
-        """
-        name = self._source.name
-        lines = self._lines + self._ends_mid_line
-        if not len(self._columns["kind"]):
-            if self._is_old:
-                raise InputError(
-                    f"{name}: a log of RMM's interface of 2019, which memlens does not read",
-                    "Record it with RMM 0.13 or newer.",
-                )
-            early = f" ({cut_short})" if cut_short else ""
-            raise NoEventsError(f"{name}: no allocate and no free in {lines:,} lines of an RMM log{early}", _HINT)
-        index = np.array(self._index, np.int64)
-        self._source.index(index[:, 0], index[:, 1])
-        columns: dict[str, Any] = {column: grown.entries() for column, grown in self._columns.items()}
-        columns["time_us"] = _over_midnight(columns["time_us"])
-        if not numbered:
-            del columns["line"]
-        return EventLog(
-            **columns,
-            device=self._device,
-            source=self._source,
-            facts=Facts(
-                bytes=self._bytes,
-                lines=int(lines),
-                malformed=self._malformed,
-                malformed_samples=tuple(self._samples),
-                ends_mid_line=self._ends_mid_line,
-                cut_short=cut_short,
-                threads=tuple(sorted(self._threads - {-1})),
-                layer="rmm",
-                ooms=tuple(self._ooms),
-            ),
-            anchors=tuple(
-                Anchor(matcher.pattern, tuple(offsets), tuple(numbers), tuple(names))
-                for matcher, (offsets, numbers, names) in zip(self._matchers, self._anchors, strict=True)
-            ),
+        early = f" ({facts.cut_short})" if facts.cut_short else ""
+        return NoEventsError(
+            f"{source.name}: no allocate and no free in {facts.lines:,} lines of an RMM log{early}", _HINT
         )
 
-
-class _Places:
-    """Lines of one block, counted from 0.
-
-    Args:
-        block: The block.
-        ends: Position of the line end before each line, int64; the last one is that before what follows the last line.
-        first: The 1-based number of the block's first line.
-    """
-
-    def __init__(self, block: Block, ends: NDArray[np.int64], first: int) -> None:
-        self.block, self.ends, self.first = block, ends, first
-
-    def of(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The lines of some positions, int64."""
-        return self.ends.searchsorted(at) - 1
-
-    def offsets(self, line: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Byte offsets, in the input, of the starts of some lines."""
-        return self.ends[line] + (1 - self.block.begin + self.block.offset)
-
-    def sample(self, at: int) -> tuple[int, int, str]:
-        """The line of one position: byte offset, number, text."""
-        line = int(self.of(np.array([at]))[0])
-        begin = int(self.ends[line]) + 1
-        text = self.block.data[begin : min(begin + _SHOWN, self.block.end)].tobytes().partition(b"\n")[0]
-        offset = begin - self.block.begin + self.block.offset
-        return offset, self.first + line, text.rstrip(b"\r").decode("utf-8", "replace")
+    return [
+        builder.finish(
+            cut_short=source.problem,
+            facts={"threads": tuple(sorted(threads - {-1})), "layer": "rmm", "ooms": tuple(failures)},
+            columns={
+                "device": None if device is None else int(device[1]),
+                "time_us": _over_midnight(builder.column("time_us")),
+            },
+            nothing=nothing,
+        )
+    ]
 
 
 def _over_midnight(time_us: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -251,8 +228,38 @@ def _over_midnight(time_us: NDArray[np.int64]) -> NDArray[np.int64]:
 
     A step back by more than half a day is a new day; one forward is a thread that is late with a row of the day before.
     """
-    step = np.diff(time_us, prepend=time_us[0])
-    if int(np.abs(step).max()) <= _HALF_DAY_US or int(time_us.max()) >= _DAY_US:  # no times of day at all
+    latest = int(time_us.max(initial=0))
+    if (
+        latest >= _DAY_US or latest - int(time_us.min(initial=0)) <= _HALF_DAY_US
+    ):  # no times of day at all, or of one half of it
         return time_us
+    step = np.diff(time_us, prepend=time_us[0])
     days = np.cumsum((step < -_HALF_DAY_US).astype(np.int64) - (step > _HALF_DAY_US))
     return time_us + days * _DAY_US
+
+
+def _is_old(head: bytes) -> bool:
+    return head.lstrip().startswith(_OLD_HEADER)
+
+
+def _recognise(head: bytes) -> str:
+    lines = head.split(b"\n")[:-1]
+    if (
+        _is_old(head)
+        or re.search(rb"(?m)^(?:Thread,)?Time,Action,Pointer,Size,Stream\s*$", head)
+        or any(row.search(line[-512:]) for row in ROWS if row.literal in head for line in lines)
+    ):
+        return "it holds RMM's header or whole rows of its log"
+    return ""
+
+
+FORMAT = InputFormat(
+    "rmm",
+    "an RMM log",
+    "the CSV log of RAPIDS Memory Manager, alone or amid other text",
+    "5563,10:29:36.035871,allocate,0x55639e0c6630,4096,0",
+    _recognise,
+    _read,
+    "those that were asked for",
+    layers=("rmm",),
+)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from memlens.errors import InputError
-from memlens.inputs.urls import is_url
+from memlens.inputs.remote import is_url, open_remote
 
 __all__ = ["ByteStream", "open_bytes"]
 
@@ -208,8 +208,6 @@ def open_bytes(where: str | Path | BinaryIO) -> ByteStream:
         InputError: It does not exist, is a directory, or may not be read.
     """
     if is_url(where):
-        from memlens.inputs.remote import open_remote
-
         file: BinaryIO | io.RawIOBase = open_remote(str(where))
     elif isinstance(where, (str, Path)):
         file = sys.stdin.buffer if str(where) == "-" else _open_file(Path(where))

@@ -6,15 +6,15 @@ new form shows every result there is, and a new result shows in every form.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Literal, TypeAlias
+from operator import attrgetter
+from typing import Any, Literal, TypeAlias
 
-from memlens.reports.place_words import place_title
-from memlens.reports.text import plural
+from memlens.reports.text import LINES, MOST_NAMES, Terms, plural
 
-__all__ = ["Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Quoted", "Table", "Value", "take"]
+__all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Quoted", "Table", "Value", "apart", "cells", "labelled", "take"]  # fmt: skip
 
 Value: TypeAlias = "int | str | None"
 
@@ -24,7 +24,7 @@ class Column:
     """One column of a table.
 
     Attributes:
-        key: Its name in machine output and for ``--sort``.
+        key: Which attribute of an item it shows; the name of the figure in machine output and for ``--sort``.
         title: Its heading.
         kind: ``name`` is text from a log; ``word`` is text of memlens; the others are integers and how to write them.
         drop: Which columns a narrow terminal leaves out first: the largest number; 0 stays always.
@@ -126,8 +126,19 @@ class Fold:
 Block: TypeAlias = "Line | Figures | Table | Excerpt | Fold | None"
 
 
+def apart(*blocks: Block) -> tuple[Block, ...]:
+    """Blocks behind an empty line."""
+    return (None, *blocks)
+
+
 def take(
-    title: str, columns: Sequence[Column], rows: Iterable[Sequence[Value]], total: int, top: int, what: str
+    title: str,
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[Value]],
+    total: int,
+    top: int,
+    what: str,
+    terms: Terms = LINES,
 ) -> Table:
     """A table of the first ``top`` rows that counts the ones left out: ``… and 412 more windows``.
 
@@ -138,8 +149,43 @@ def take(
         total: How many rows there are in all.
         top: How many to show.
         what: What a row is, one of them: ``window``.
+        terms: What its lines are called.
     """
     shown = tuple(tuple(row) for row in islice(rows, top))
     left = total - len(shown)
-    named = tuple(replace(column, title=place_title(column.title)) for column in columns)
+    named = tuple(replace(column, title=terms.title(column.title)) for column in columns)
     return Table(title, named, shown, f"… and {plural(left, f'more {what}')}" if left > 0 else "")
+
+
+def cells(
+    columns: Sequence[Column], items: Iterable[Any], /, **made: Callable[[Any], Value]
+) -> Iterator[tuple[Value, ...]]:
+    """A row an item: in each column what is made of the item for it, else the item's attribute of its name."""
+    takers = [made.get(column.key) or attrgetter(column.key) for column in columns]
+    return (tuple(taker(item) for taker in takers) for item in items)
+
+
+def labelled(label: str, lines: Sequence[Line], what: str, many: str = "", note: str = "") -> Iterator[Line]:
+    """The first few lines below one label, and how many more there are: ``… and 3 more runs``."""
+    for index, line in enumerate(lines[:MOST_NAMES]):
+        yield replace(line, label=" " if index else label)
+    if (left := len(lines) - MOST_NAMES) > 0:
+        yield Line(f"… and {plural(left, what, many)}{note}", "hint", label=" ")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of the lists of a result: rows, and the smallest block; and what its input calls its lines."""
+
+    top: int
+    min_size: int = 0
+    terms: Terms = LINES
+
+    def large(self, groups: Sequence[Any]) -> list[Any]:
+        """Those groups, or findings, whose blocks are not too small to be listed."""
+        return [group for group in groups if group.size_bytes >= self.min_size]
+
+    def table(self, title: str, columns: Sequence[Column], groups: Sequence[Any], what: str, /, **made: Any) -> Table:
+        """The largest of some groups, a row each as :func:`cells` makes it; those left out, the small ones too, are counted."""
+        rows = cells(columns, self.large(groups), **made)
+        return take(title, columns, rows, len(groups), self.top, what, self.terms)

@@ -1,11 +1,14 @@
-"""The tables of a comparison: a row a run with a column a metric, or a matrix of runs for each metric."""
+"""The tables of a comparison of runs: a row a run with a column a metric, or a matrix of runs for each metric.
+
+A column has one unit, and words where there is no figure.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -13,19 +16,114 @@ from typing import TYPE_CHECKING
 from memlens.comparing.layout import row_keys, run_key
 from memlens.comparing.templates import number
 from memlens.reports.blocks import Column, Table, Value
-from memlens.reports.compare_words import DOUBTFUL, Scale, cell_words, change_words, percent_words, scale_of
 from memlens.reports.tables import OPEN
-from memlens.reports.text import plural, shorten, visible
+from memlens.reports.text import format_change, format_count, plural, shorten, visible
+from memlens.units import format_bytes
 
 if TYPE_CHECKING:
-    from memlens.comparing.metrics import Metric
-    from memlens.comparing.result import Comparison, Run
+    from memlens.comparing.result import Comparison, Run, Status
+    from memlens.comparing.statistics import Metric
 
-__all__ = ["column_values", "field_columns", "list_blocks", "matrix_blocks", "value_title"]
+__all__ = [
+    "DOUBTFUL",
+    "WORDS",
+    "column_values",
+    "field_columns",
+    "list_blocks",
+    "matrix_blocks",
+    "scale_of",
+    "value_title",
+]
 
 #: Windows of a series where ``--top`` says nothing.
 _TOP_OF_SERIES = 10
 _WIDEST_TITLE = 24
+
+#: What stands in a cell that has no figure.
+WORDS = {"oom": "OOM", "no_window": "no window", "missing": "missing", "unreadable": "unreadable"}
+UNKNOWN = "unknown"
+#: Stands behind the figures of a log whose trust report has doubts.
+DOUBTFUL = "*"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The unit of a column.
+
+    Attributes:
+        metric: What the column holds.
+        unit: The unit's name, or ``""`` for counts.
+        size: How many bytes or microseconds it is.
+        digits: Digits behind the point.
+    """
+
+    metric: Metric
+    unit: str = ""
+    size: int = 1
+    digits: int = 0
+
+    @property
+    def heading(self) -> str:
+        """The metric with its unit, above a column."""
+        return f"{self.metric.title} ({self.unit})" if self.unit else self.metric.title
+
+    def text(self, figure: int) -> str:
+        """A figure in this unit; one that would be written as nothing though it is something gets a unit of its own."""
+        if not self.unit:
+            return format_count(figure)
+        shown = f"{figure / self.size:.{self.digits}f}"
+        if figure and not float(shown):
+            return format_bytes(figure) if self.metric.kind == "bytes" else f"{figure} µs"
+        return shown
+
+    def signed(self, change: int) -> str:
+        """A difference in this unit, always with its sign; zero is ``0``."""
+        if not change:
+            return "0"
+        return f"+{self.text(change)}" if change > 0 else self.text(change)
+
+
+#: The units of each kind of figure, largest first: from which figure on, and what :class:`Scale` says.
+_SCALES: dict[str, tuple[tuple[int, str, int, int], ...]] = {
+    "bytes": ((1 << 20, "MiB", 1 << 20, 2), (1 << 10, "KiB", 1 << 10, 2), (0, "B", 1, 0)),
+    "time": ((100_000, "s", 1_000_000, 3), (0, "ms", 1000, 2)),
+    "count": ((0, "", 1, 0),),
+}
+
+
+def scale_of(metric: Metric, figures: Iterable[int | None]) -> Scale:
+    """The unit for a column with these figures: the one that suits the largest of them, MiB where bytes are many."""
+    largest = max((abs(figure) for figure in figures if figure is not None), default=0)
+    return next(Scale(metric, *scale) for least, *scale in _SCALES[metric.kind] if largest >= least)  # type: ignore[arg-type]
+
+
+def _figure(run: Run | None, window: str | None, scale: Scale, *, asked: bool = True) -> str:
+    """What stands in the cell of a run (``None``: there is none) and of a window (``None``: the only one).
+
+    With ``asked`` an ``OOM`` comes with what was asked for.
+    """
+    if run is None:
+        return WORDS["missing"]
+    status: Status = run.status_of(window)
+    mark = DOUBTFUL if run.doubts else ""
+    if status != "ok":
+        size = run.oom.requested_bytes if status == "oom" and asked and run.oom is not None else None
+        return WORDS[status] + ("" if size is None else f" {format_bytes(size)}") + mark
+    found = run.window(window)
+    figure = None if found is None else found.figure(scale.metric)
+    return UNKNOWN if figure is None else scale.text(figure) + mark
+
+
+def _changes(base: Run | None, run: Run | None, window: str | None, scale: Scale) -> tuple[str, str]:
+    """The difference of a run's figure from that of its base, and in percent; in words where only one of the two ended out of memory."""
+    if base is None or run is None:
+        return "", ""
+    fates = base.status_of(window), run.status_of(window)
+    if fates in (("oom", "ok"), ("ok", "oom")):
+        return "was OOM" if fates[0] == "oom" else "now OOM", ""
+    sides = [one.window(window) for one in (base, run) if one.status_of(window) == "ok"]
+    known = [figure for side in sides if side and (figure := side.figure(scale.metric)) is not None]
+    return (scale.signed(known[1] - known[0]), format_change(*known)) if len(known) == 2 else ("", "")
 
 
 def list_blocks(comparison: Comparison, top: int | None) -> Iterator[Table]:
@@ -44,46 +142,32 @@ def list_blocks(comparison: Comparison, top: int | None) -> Iterator[Table]:
 def _list(
     comparison: Comparison, runs: Sequence[Run], windows: Sequence[str | None], title: str = "", more: str = ""
 ) -> Table:
-    bases = _bases(comparison, runs)
-    shown = [(window, place) for window in windows for place in range(len(runs)) if _exists(runs[place], window)]
-    columns, texts = _row_names(comparison, windows)
+    index_of = {id(run): index for index, run in enumerate(comparison.runs)}
+    bases = [None if base is None else runs[index_of[id(base)]] for base in map(comparison.base_of, comparison.runs)]
+    shown = [(window, index) for window in windows for index in range(len(runs)) if _exists(runs[index], window)]
+    short = _short_names([run.path for run in runs])
     metrics = _known(comparison, runs)
     changing = any(base is not None for base in bases)
-    cells: list[list[Value]] = [texts(window, place) for window, place in shown]
+    columns, cells = _windows_first(comparison, windows), []
+    for window, index in shown:
+        run, fields = comparison.runs[index], comparison.layout.rows
+        own = [short[index]] if comparison.template is None else [run.fields[name] for name in fields]
+        cells.append([*([_marked(window, [run])] if windows != (None,) else []), *own])
     for order, metric in enumerate(metrics):
         scale = scale_of(metric, _figures(runs, windows, metric))
         columns += _metric_columns(scale, order, changing, 2 if windows == (None,) else 1)
-        for row, (window, place) in zip(cells, shown, strict=True):
-            run, base = runs[place], bases[place]
-            row.append(cell_words(run, window, scale, asked=metric is metrics[0]))
-            if changing:
-                row += [change_words(base, run, window, scale), percent_words(base, run, window, metric)]
+        for row, (window, index) in zip(cells, shown, strict=True):
+            row.append(_figure(runs[index], window, scale, asked=metric is metrics[0]))
+            row.extend(_changes(bases[index], runs[index], window, scale) if changing else ())
     return Table(title, tuple(columns), _aligned(columns, cells), more)
 
 
-def _row_names(comparison: Comparison, windows: Sequence[str | None]) -> tuple[list[Column], _Names]:
-    """The columns that name a row, and what stands in them."""
-    names = _Names(comparison, windows != (None,))
-    first = [Column("window", "Window", "name")] if names.series else []
+def _windows_first(comparison: Comparison, windows: Sequence[str | None]) -> list[Column]:
+    """The columns that name a row: its window, and its log or the values of its fields."""
+    first = [Column("window", "Window", "name")] if windows != (None,) else []
     if comparison.template is None:
-        return [*first, Column("path", "Run", "name")], names
-    return [*first, *field_columns(comparison, comparison.layout.rows)], names
-
-
-class _Names:
-    """What names a row: its window, and its log or the values of its fields."""
-
-    def __init__(self, comparison: Comparison, series: bool) -> None:
-        self.series = series
-        self._comparison = comparison
-        self._short = _short_names([run.path for run in comparison.runs])
-
-    def __call__(self, window: str | None, place: int) -> list[Value]:
-        run = self._comparison.runs[place]
-        first = [_marked(window, [run])] if self.series else []
-        if self._comparison.template is None:
-            return [*first, self._short[place]]
-        return [*first, *(run.fields[name] for name in self._comparison.layout.rows)]
+        return [*first, Column("path", "Run", "name")]
+    return [*first, *field_columns(comparison, comparison.layout.rows)]
 
 
 def _short_names(paths: Sequence[str]) -> list[str]:
@@ -106,18 +190,18 @@ def field_columns(comparison: Comparison, fields: Sequence[str]) -> list[Column]
     ]
 
 
-def _metric_columns(scale: Scale, place: int, changing: bool, kept: int) -> list[Column]:
-    """The columns of a metric, the ``place``-th one of a table.
+def _metric_columns(scale: Scale, index: int, changing: bool, kept: int) -> list[Column]:
+    """The columns of a metric, the ``index``-th one of a table.
 
     What leaves a narrow table first: the percentages of all metrics but the first, then metrics from the last one on.  The first
     ``kept`` metrics with their changes stay, and the percentage of the first one.
     """
     metric, change = scale.metric, f"Δ{scale.metric.title.lower()}"
-    drop = 0 if place < kept else 2 * place
-    columns = [Column(metric.key, scale.heading, "count", drop=drop, strong=not place)]
+    drop = 0 if index < kept else 2 * index
+    columns = [Column(metric.key, scale.heading, "count", drop=drop, strong=not index)]
     if changing:
         columns.append(Column(metric.change_key, change, "count", drop=drop and drop + 1))
-        columns.append(Column(f"{metric.change_key}_percent", f"{change} %", "count", drop=place and 100 + place))
+        columns.append(Column(f"{metric.change_key}_percent", f"{change} %", "count", drop=index and 100 + index))
     return columns
 
 
@@ -147,16 +231,13 @@ def _matrix(comparison: Comparison, metric: Metric, windows: Sequence[str | None
     changing = [
         head for head in heads if any(run.fields[layout.cols] == head and comparison.base_of(run) for run in runs)
     ]
-    columns = [
-        *([Column("window", "Window", "name")] if windows != (None,) else []),
-        *field_columns(comparison, layout.rows),
-    ]
-    for place, head in enumerate(heads):
-        columns.append(Column(head, value_title(head), "count", drop=place + 1 if place > 1 else 0))
+    columns = _windows_first(comparison, windows)
+    for index, head in enumerate(heads):
+        columns.append(Column(head, value_title(head), "count", drop=index + 1 if index > 1 else 0))
         if head in changing:
             title = "Change" if len(changing) == 1 else f"Δ {value_title(head)}"
-            columns.append(Column(f"d_{head}", title, "count", drop=100 + place if place > 1 else 0, strong=True))
-            columns.append(Column(f"d_{head}_percent", "%", "count", drop=200 + place))
+            columns.append(Column(f"d_{head}", title, "count", drop=100 + index if index > 1 else 0, strong=True))
+            columns.append(Column(f"d_{head}_percent", "%", "count", drop=200 + index))
     rows: list[list[Value]] = []
     keys = row_keys({run_key(run, layout.rows) for run in runs}, [comparison.values[name] for name in layout.rows])
     for window, key in product(windows, keys):
@@ -165,10 +246,10 @@ def _matrix(comparison: Comparison, metric: Metric, windows: Sequence[str | None
             continue
         row: list[Value] = [*([_marked(window, [run for run in here if run])] if windows != (None,) else []), *key]
         for head, run in zip(heads, here, strict=True):
-            row.append(cell_words(run, window, scale))
+            row.append(_figure(run, window, scale))
             if head in changing:
                 base = None if run is None else comparison.base_of(run)
-                row += [change_words(base, run, window, scale), percent_words(base, run, window, metric)]
+                row += _changes(base, run, window, scale)
         rows.append(row)
     unit = f" ({scale.unit})" if scale.unit else ""
     title = f"{metric.words}{unit} by {layout.cols}"
@@ -200,19 +281,9 @@ def _exists(run: Run, window: str | None) -> bool:
     return window is None or run.window(window) is not None
 
 
-def _bases(comparison: Comparison, runs: Sequence[Run]) -> list[Run | None]:
-    """The base of each run, in their order, among the same runs."""
-    place_of = {id(run): place for place, run in enumerate(comparison.runs)}
-    bases = [comparison.base_of(run) for run in comparison.runs]
-    return [None if base is None else runs[place_of[id(base)]] for base in bases]
-
-
 def _figures(runs: Sequence[Run], windows: Sequence[str | None], metric: Metric) -> Iterator[int | None]:
-    for run in runs:
-        for name in windows:
-            window = run.window(name)
-            if window is not None and not window.oom:
-                yield window.figure(metric)
+    found = (run.window(name) for run in runs for name in windows)
+    return (window.figure(metric) for window in found if window is not None and not window.oom)
 
 
 def _chosen_windows(comparison: Comparison, top: int | None) -> tuple[Sequence[str | None], str]:
@@ -237,8 +308,8 @@ def _chosen_windows(comparison: Comparison, top: int | None) -> tuple[Sequence[s
 def _aligned(columns: Sequence[Column], rows: Sequence[Sequence[Value]]) -> tuple[tuple[Value, ...], ...]:
     """Rows whose figures stand below each other where some of a column carry a mark behind them."""
     marked = [
-        column.numeric and any(str(row[place]).endswith(DOUBTFUL) for row in rows)
-        for place, column in enumerate(columns)
+        column.numeric and any(str(row[index]).endswith(DOUBTFUL) for row in rows)
+        for index, column in enumerate(columns)
     ]
     return tuple(
         tuple(

@@ -1,22 +1,23 @@
-"""The lists of a result: what is live at the peak, what is held, which sizes there are, what piles up."""
+"""The lists of a result: what is live at the peak, what is held, which sizes there are, what piles up.
+
+Results of other packages, and those without a screen of their own, are shown by the names of their fields.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.trend import MINIMUM
-from memlens.reports.blocks import Block, Column, Figure, Figures, Line, Table, Value, take
-from memlens.reports.generic import generic_blocks
-from memlens.reports.place_words import format_place, many_chunks
-from memlens.reports.text import format_share, plural
+from memlens.analyzing.result import plain
+from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Table, Value, apart, cells, take
+from memlens.reports.text import format_count, format_duration, format_share, plural
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
     from memlens.analyzing.result import WindowAnalysis
 
-__all__ = ["Asked", "growth_blocks", "lists_of"]
+__all__ = ["growth_blocks", "lists_of"]
 
 _SIZE = Column("size_bytes", "Size", "bytes")
 _COUNT = Column("count", "Count", "count")
@@ -26,146 +27,94 @@ _FREED = Column("freed", "Freed", "word", drop=1)
 _BORN = Column("first_line", "First line", "count", drop=2)
 _PER_WINDOW = Column("bytes_per_window", "Per window", "bytes")
 _IN_WINDOWS = Column("windows", "In windows", "count", drop=1)
-_SIZES = (
-    Column("low_bytes", "From", "bytes"),
-    Column("below_bytes", "Below", "bytes"),
-    Column("allocs", "Allocs", "count"),
-    Column("alloc_bytes", "Allocated", "bytes", strong=True),
-    Column("frees", "Frees", "count"),
-    Column("free_bytes", "Freed", "bytes"),
-)
 _OWNER = Column("owner", "Owner", "name")
-_MOMENTS = (
-    Column("at", "At", "word"),
-    Column("line", "Line", "count", drop=3),
-    Column("reserved_bytes", "Reserved", "bytes"),
-    Column("allocated_bytes", "Allocated", "bytes"),
-    Column("free_bytes", "Free inside", "bytes", strong=True),
-    Column("gaps", "Gaps", "count", drop=2),
-    Column("largest_gap_bytes", "Largest gap", "bytes"),
-    Column("requested_bytes", "Asked for", "bytes", drop=1),
+_FROM, _BELOW = Column("low_bytes", "From", "bytes"), Column("below_bytes", "Below", "bytes")
+_SIZES = (
+    *(_FROM, _BELOW, Column("allocs", "Allocs", "count"), Column("alloc_bytes", "Allocated", "bytes", strong=True)),
+    *(Column("frees", "Frees", "count"), Column("free_bytes", "Freed", "bytes")),
 )
-_POOLS = (
-    Column("at", "At", "word"),
-    Column("pool", "Pool", "name"),
-    Column("stream", "Stream", "count"),
-    Column("reserved_bytes", "Reserved", "bytes"),
-    Column("allocated_bytes", "Allocated", "bytes"),
-    Column("gaps", "Gaps", "count", drop=2),
-    Column("gap_bytes", "In gaps", "bytes", strong=True),
-    Column("largest_gap_bytes", "Largest gap", "bytes"),
-)
-_GAPS = (
-    Column("at", "At", "word"),
-    Column("low_bytes", "From", "bytes"),
-    Column("below_bytes", "Below", "bytes"),
-    Column("gaps", "Gaps", "count"),
-    Column("gap_bytes", "In gaps", "bytes", strong=True),
-)
+_WHEN = Column("at", "At", "word")
+_RESERVED, _ALLOCATED = Column("reserved_bytes", "Reserved", "bytes"), Column("allocated_bytes", "Allocated", "bytes")
+_FREE = Column("free_bytes", "Free inside", "bytes", strong=True)
+_LARGEST_GAP = Column("largest_gap_bytes", "Largest gap", "bytes")
+_IN_GAPS = Column("gap_bytes", "In gaps", "bytes", strong=True)
+_GAPS = Column("gaps", "Gaps", "count", drop=2)
+_LINE, _ASKED = Column("line", "Line", "count", drop=3), Column("requested_bytes", "Asked for", "bytes", drop=1)
+_POOL, _STREAM = Column("pool", "Pool", "name"), Column("stream", "Stream", "count")
+_MOMENTS = (_WHEN, _LINE, _RESERVED, _ALLOCATED, _FREE, _GAPS, _LARGEST_GAP, _ASKED)
+_POOLS = (_WHEN, _POOL, _STREAM, _RESERVED, _ALLOCATED, _GAPS, _IN_GAPS, _LARGEST_GAP)
+_GAP_SIZES = (_WHEN, _FROM, _BELOW, Column("gaps", "Gaps", "count"), _IN_GAPS)
 _AT = {"peak": "the peak", "end": "the end", "oom": "out of memory"}
 _CANNOT = "cannot be told, for no line says which block it is about."
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What was asked of the lists of a window: rows, the smallest block, everything or one screen, and of what window.
+def lists_of(
+    name: str, result: Any, window: WindowAnalysis, asked: Asked, *, full: bool, paired: bool
+) -> Iterator[Table | Line | Figures]:
+    """The lists of one result of a window; nothing for results that are key figures only.
 
-    Attributes:
-        paired: Lines say which block they are about, so that it can be told which blocks are live.
+    Args:
+        name: The analyzer.
+        result: What it gives.
+        window: The window.
+        asked: What was asked of the lists.
+        full: Show everything, and not one screen.
+        paired: Lines say which block they are about, so that the blocks that are live are known.
     """
-
-    top: int
-    min_size: int
-    full: bool
-    window: WindowAnalysis
-    paired: bool = True
-
-    def large(self, groups: Sequence[Any]) -> list[Any]:
-        """Those groups whose blocks are not too small to be listed."""
-        return [group for group in groups if group.size_bytes >= self.min_size]
-
-
-def lists_of(name: str, result: Any, asked: Asked) -> Iterator[Table | Line | Figures]:
-    """The lists of one result of a window; nothing for results that are key figures only."""
     if name == "peak":
-        yield from _live(result, asked)
+        yield from _live(result, asked, paired)
     elif name == "unmatched":
-        yield from _held(result, asked)
+        yield from _held(result, window, asked, paired)
+        if full and paired and (rest := tuple(_other_fates(result))):
+            yield Figures(rest)
     elif name == "segments":
-        yield from _chunks(result, asked)
-    elif name == "remaining" or (name == "stats" and not asked.full):
-        return
-    elif name == "stats":
-        rows = [
-            [row.low_bytes, row.high_bytes + 1, row.allocs, row.alloc_bytes, row.frees, row.free_bytes]
-            for row in result.histogram
-        ]
-        yield take("Sizes", _SIZES, rows, len(rows), len(rows), "size")
-    else:
-        yield from generic_blocks(name, result, asked.top, asked.min_size)
+        yield from _chunks(result, asked, full)
+    elif name == "stats" and full:
+        high = {"below_bytes": lambda row: row.high_bytes + 1}
+        sizes = len(result.histogram)
+        yield take("Sizes", _SIZES, cells(_SIZES, result.histogram, **high), sizes, sizes, "size")
+    elif name not in ("remaining", "stats"):
+        yield from _generic(name, result, asked)
 
 
-def _chunks(segments: Any, asked: Asked) -> Iterator[Table]:
+def _chunks(segments: Any, asked: Asked, full: bool) -> Iterator[Table]:
     """What is free inside chunks; on the first screen only where an allocation failed."""
     moments = segments.moments
-    if not moments or not (asked.full or any(moment.at == "oom" for moment in moments)):
+    if not moments or not (full or any(moment.at == "oom" for moment in moments)):
         return
+    most = max(asked.top, 3)  # the peak and the end, which come first, are always shown
     asks = any(moment.requested_bytes is not None for moment in moments)
-    columns = [column for column in _MOMENTS if asks or column.key != "requested_bytes"]
-    # The peak and the end, which come first, are always shown.
-    most = max(asked.top, 3)
+    columns = [column for column in _MOMENTS if asks or column is not _ASKED]
     shown = sorted(moments[:most], key=lambda moment: -1 if moment.event is None else moment.event)
-    rows = [
-        [_AT[moment.at] if column.key == "at" else getattr(moment, column.key) for column in columns]
-        for moment in shown
-    ]
-    yield take(f"Free inside {many_chunks()}", columns, rows, len(moments), len(rows), "failure")
-    if not asked.full:
+    rows = cells(columns, shown, at=lambda moment: _AT[moment.at])
+    title = f"Free inside {asked.terms.chunk}s"
+    yield take(title, columns, rows, len(moments), len(shown), "failure", asked.terms)
+    if not full:
         return
-    if segments.pools:
-        private = any(pool.pool is not None for pool in segments.pools)
-        columns = [column for column in _POOLS if private or column.key != "pool"]
-        rows = [
-            [_AT[moments[pool.moment].at] if column.key == "at" else getattr(pool, column.key) for column in columns]
-            for pool in segments.pools
-            if pool.moment < most
-        ]
-        yield take(
-            "By pool and stream" if private else "By stream", columns, rows, len(segments.pools), len(rows), "row"
-        )
-    if segments.histogram:
-        rows = [
-            [_AT[moments[row.moment].at], row.low_bytes, row.high_bytes + 1, row.gaps, row.gap_bytes]
-            for row in segments.histogram
-            if row.moment < most
-        ]
-        yield take("Gaps by size", _GAPS, rows, len(segments.histogram), len(rows), "row")
+    private = any(pool.pool is not None for pool in segments.pools)
+    pools = [column for column in _POOLS if private or column is not _POOL]
+    for title, columns, found in (
+        ("By pool and stream" if private else "By stream", pools, segments.pools),
+        ("Gaps by size", list(_GAP_SIZES), segments.histogram),
+    ):
+        if found:
+            kept = [row for row in found if row.moment < most]
+            made = {"at": lambda row: _AT[moments[row.moment].at], "below_bytes": lambda row: row.high_bytes + 1}
+            yield take(title, columns, cells(columns, kept, **made), len(found), len(kept), "row")
 
 
-def _live(peak: Any, asked: Asked) -> Iterator[Table | Line]:
+def _live(peak: Any, asked: Asked, paired: bool) -> Iterator[Table | Line]:
     groups = peak.live
     total = sum(group.total_bytes for group in groups)
-    if not asked.paired:
+    if not paired:
         yield Line(f"Live at the peak: {_CANNOT}", "doubt")
         return
-    if not groups:
+    if groups:
+        title = f"Live at the peak: {format_bytes(total)} in {plural(sum(group.count for group in groups), 'block')}"
+        columns, what = _owned((_SIZE, _COUNT, _TOTAL, _SHARE), groups)
+        yield asked.table(title, columns, groups, what, share=lambda group: format_share(group.total_bytes, total))
+    else:
         yield Line("Live at the peak: nothing.", "quiet")
-        yield from _off_level(0, peak.peak_bytes)
-        return
-    title = f"Live at the peak: {format_bytes(total)} in {plural(sum(group.count for group in groups), 'block')}"
-    owners = any(group.owner for group in groups)
-    columns = (_SIZE, _COUNT, _TOTAL, _SHARE, *((_OWNER,) if owners else ()))
-    rows = (
-        (
-            g.size_bytes,
-            g.count,
-            g.total_bytes,
-            format_share(g.total_bytes, total),
-            *((g.owner or "",) if owners else ()),
-        )
-        for g in asked.large(groups)
-    )
-    yield take(title, columns, rows, len(groups), asked.top, _kind_of_rows(owners))
     yield from _off_level(total, peak.peak_bytes)
 
 
@@ -179,56 +128,46 @@ def _off_level(total: int, level: int) -> Iterator[Line]:
         )
 
 
-def _held(unmatched: Any, asked: Asked) -> Iterator[Table | Line | Figures]:
-    whole, first = asked.window.whole, asked.window.starts_input
+def _held(unmatched: Any, window: WindowAnalysis, asked: Asked, paired: bool) -> Iterator[Table | Line]:
+    whole, first = window.whole, window.starts_input
     # Where nothing else is carried in, the opening blocks make the list all that is live at the end.
     opening = unmatched.opening if first else ()
     size = unmatched.held_bytes + sum(group.total_bytes for group in opening)
-    place = "Held at the end" if whole else "Held at its end" if opening else "Held (allocated here, not freed here)"
-    if not asked.paired:
-        yield Line(f"{place}: {_CANNOT}", "doubt")
+    which = "Held at the end" if whole else "Held at its end" if opening else "Held (allocated here, not freed here)"
+    if not paired:
+        yield Line(f"{which}: {_CANNOT}", "doubt")
         return
     if unmatched.held or opening:
-        yield _held_table(place, unmatched, opening, size, asked)
+        yield _held_table(which, unmatched, opening, size, asked, whole)
     elif carried := unmatched.opening_bytes + unmatched.earlier_bytes:
-        yield Line(f"{place}: nothing; {format_bytes(carried)} carried in is still live at its end.")
+        yield Line(f"{which}: nothing; {format_bytes(carried)} carried in is still live at its end.")
     else:
-        yield Line(f"{place}: nothing; every block allocated here is freed here.", "good")
+        yield Line(f"{which}: nothing; every block allocated here is freed here.", "good")
     if first:
         yield from _off_level(size, size - unmatched.unknown_free_bytes + unmatched.mismatch_bytes)
-    if asked.full and (rest := _other_fates(unmatched)):
-        yield Figures(tuple(rest))
 
 
-def _held_table(place: str, unmatched: Any, opening: Sequence[Any], size: int, asked: Asked) -> Table:
+def _held_table(which: str, unmatched: Any, opening: Sequence[Any], size: int, asked: Asked, whole: bool) -> Table:
     """The blocks held, and those from before the input where they count: ``size`` bytes together."""
     groups = sorted((*unmatched.held, *opening), key=lambda group: (-group.total_bytes, group.first_event))
-    title = f"{place}: {format_bytes(size)} in {plural(sum(group.count for group in groups), 'block')}"
+    title = f"{which}: {format_bytes(size)} in {plural(sum(group.count for group in groups), 'block')}"
     if opening:
         part = f"{format_bytes(unmatched.opening_bytes)} of it" if unmatched.held else "all of it"
         title += f", {part} from before the input"
-    owners = any(group.owner for group in groups)
-    columns = (
-        *(_SIZE, _COUNT, _TOTAL, _SHARE),
-        *((_BORN,) if unmatched.held else ()),  # opening blocks have no line
-        *(() if asked.window.whole else (_FREED,)),  # what the whole log holds at its end is never freed
-        *((_OWNER,) if owners else ()),
-    )
-    keys = [column.key for column in columns]
-    rows = (_held_row(group, size, keys) for group in asked.large(groups))
-    return take(title, columns, rows, len(groups), asked.top, _kind_of_rows(owners))
+    born = (_BORN,) if unmatched.held else ()  # opening blocks have no line
+    freed = () if whole else (_FREED,)  # what the whole log holds at its end is never freed
+    columns, what = _owned((_SIZE, _COUNT, _TOTAL, _SHARE, *born, *freed), groups)
+
+    def when(group: Any) -> Value:
+        later = group.freed == "later" and group.first_free_line is not None
+        return f"later, {asked.terms.at(group.first_free_line)}" if later else group.freed
+
+    shares = {"share": lambda group: format_share(group.total_bytes, size)}
+    return asked.table(title, columns, groups, what, freed=when, **shares)
 
 
-def _held_row(group: Any, held_bytes: int, keys: Sequence[str]) -> tuple[Value, ...]:
-    freed = group.freed
-    if freed == "later" and group.first_free_line is not None:
-        freed = f"later, {format_place(group.first_free_line)}"
-    made = {"share": format_share(group.total_bytes, held_bytes), "freed": freed, "owner": group.owner or ""}
-    return tuple(made[key] if key in made else getattr(group, key) for key in keys)
-
-
-def _other_fates(unmatched: Any) -> list[Figure]:
-    found = [
+def _other_fates(unmatched: Any) -> Iterator[Figure]:
+    for label, size, count, what, words in (
         ("Released", unmatched.released_bytes, unmatched.released_frees, "free", "of blocks allocated before"),
         ("Unknown", unmatched.unknown_free_bytes, unmatched.unknown_frees, "free", "of blocks the log never allocated"),
         (
@@ -238,33 +177,24 @@ def _other_fates(unmatched: Any) -> list[Figure]:
             "pair",
             "whose alloc and free name two sizes",
         ),
-    ]
-    figures = [
-        Figure(label, format_bytes(size), f"{plural(n, what)} {words}") for label, size, n, what, words in found if n
-    ]
-    if unmatched.double_allocs:
-        figures.append(
-            Figure("Doubled", "", f"{plural(unmatched.double_allocs, 'alloc')} of an address that was still live")
-        )
-    return figures
+        ("Doubled", None, unmatched.double_allocs, "alloc", "of an address that was still live"),
+    ):
+        if count:
+            yield Figure(label, "" if size is None else format_bytes(size), f"{plural(count, what)} {words}")
 
 
-def growth_blocks(growth: Any, top: int) -> Iterator[Block]:
+def growth_blocks(growth: Any, asked: Asked) -> Iterator[Block]:
     """How memory develops over a series, and what piles up."""
     yield Line(_growth_words(growth), "doubt" if growth.verdict == "growing" else "plain", label="Growth")
-    if not growth.piling:
-        return
-    owners = any(pile.owner for pile in growth.piling)
-    columns = (_SIZE, _COUNT, _TOTAL, _PER_WINDOW, _IN_WINDOWS, *((_OWNER,) if owners else ()))
-    rows = (
-        (
-            *(pile.size_bytes, pile.count, pile.total_bytes, round(pile.bytes_per_window), pile.windows),
-            *((pile.owner or "",) if owners else ()),
-        )
-        for pile in growth.piling
-    )
-    yield None
-    yield take("Piling up", columns, rows, len(growth.piling), top, _kind_of_rows(owners))
+    if growth.piling:
+        columns, what = _owned((_SIZE, _COUNT, _TOTAL, _PER_WINDOW, _IN_WINDOWS), growth.piling)
+        rows = cells(columns, growth.piling, bytes_per_window=lambda pile: round(pile.bytes_per_window))
+        yield from apart(take("Piling up", columns, rows, len(growth.piling), asked.top, what))
+
+
+def _owned(columns: Sequence[Column], groups: Sequence[Any]) -> tuple[Sequence[Column], str]:
+    """The columns of groups, with their owners where some has one; and what a row is then."""
+    return ((*columns, _OWNER), "group") if any(group.owner for group in groups) else (columns, "size")
 
 
 def _growth_words(growth: Any) -> str:
@@ -283,6 +213,59 @@ def _growth_words(growth: Any) -> str:
     return f"flat {judged}"
 
 
-def _kind_of_rows(owners: bool) -> str:
-    """What the rows of a list are: one a size, or one a size and owner."""
-    return "group" if owners else "size"
+def _generic(name: str, result: Any, asked: Asked) -> Iterator[Table | Line | Figures]:
+    """All that a result says: its figures, then its lists, by the names they have in machine output."""
+    values = plain(result, None, asked.min_size)
+    yield Line(_words(name).capitalize(), "heading")
+    figures = tuple(
+        Figure(key.removesuffix("_us").replace("_", " ").capitalize(), _figure_text(key, value))
+        for key, value in values.items()
+        if not isinstance(value, (list, dict)) and value is not None
+    )
+    if figures:
+        yield Figures(figures)
+    for key, value in values.items():
+        if isinstance(value, list) and value and all(isinstance(row, Mapping) for row in value):
+            yield _rows(_words(key).capitalize(), value, asked)
+
+
+def _rows(title: str, rows: Sequence[Mapping[str, Any]], asked: Asked) -> Table:
+    keys = [key for key, value in rows[0].items() if not isinstance(value, (list, dict))]
+    columns = [
+        # The numbers of events go first where there is no room: their lines say the same.
+        Column(key, _words(key).capitalize(), _kind(key, rows), drop=index + (100 if key.endswith("event") else 0))
+        for index, key in enumerate(keys)
+    ]
+    values = ([_scalar(row.get(key)) for key in keys] for row in rows)
+    return take(title, columns, values, len(rows), asked.top, "row", asked.terms)
+
+
+def _words(key: str) -> str:
+    for ending in ("_bytes", "_us"):
+        key = key.removesuffix(ending)
+    return key.replace("_", " ")
+
+
+def _kind(key: str, rows: Sequence[Mapping[str, Any]]) -> Any:
+    values = [row.get(key) for row in rows]
+    if any(isinstance(value, str) for value in values):
+        return "name"
+    if any(isinstance(value, (bool, float)) for value in values):
+        return "word"
+    return "bytes" if key.endswith("_bytes") else "duration" if key.endswith("_us") else "count"
+
+
+def _scalar(value: object) -> Value:
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return value if value is None or (isinstance(value, int) and not isinstance(value, bool)) else str(value)
+
+
+def _figure_text(key: str, value: object) -> str:
+    if isinstance(value, float):
+        return format_bytes(round(value)) if "bytes" in key else f"{value:,.2f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        if key.endswith("_bytes"):
+            return format_bytes(value)
+        return format_duration(value) if key.endswith("_us") else format_count(value)
+    return str(value)

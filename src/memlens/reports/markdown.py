@@ -20,8 +20,8 @@ _MARKUP = re.compile(r"[@#](?=\w)|[\\`*_{}\[\]<>#|~!$&]")
 _ESCAPES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
-def render(blocks: Sequence[Block]) -> str:
-    """Markdown with a newline at its end."""
+def render(blocks: Sequence[Block], **_screen: object) -> str:
+    """Markdown with a newline at its end; no screen changes it."""
     return "\n\n".join(_paragraphs(blocks)) + "\n"
 
 

@@ -13,7 +13,7 @@ from memlens.errors import UsageError
 from memlens.reports.blocks import Column, Value
 
 if TYPE_CHECKING:
-    from memlens.analyzing.analyze import Analysis, LogAnalysis, WindowAnalysis
+    from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
 
 __all__ = [
     "CUT_LOG_COLUMNS",
@@ -145,18 +145,10 @@ def sorted_windows(windows: Sequence[WindowAnalysis], sort: str | None) -> Seque
             f"nothing to sort by: no figures for {sort!r}",
             f"Ask for its analyzer with -A {measure.analyzer}." if measure.analyzer else "",
         )
-    backwards = measure.column.key != "start_line"
-    keys = [-1 if figure is None else 0 for figure in figures]
-    order = sorted(
-        range(len(windows)),
-        # Unknown figures come last in either direction.
-        key=lambda i: (-keys[i], -_number(figures[i]) if backwards else _number(figures[i])),
-    )
-    return [windows[i] for i in order]
-
-
-def _number(figure: Value) -> int:
-    return figure if isinstance(figure, int) else 0
+    sign = 1 if measure.column.key == "start_line" else -1
+    # Unknown figures come last in either direction.
+    keys = [(figure is None, sign * figure if isinstance(figure, int) else 0) for figure in figures]
+    return [windows[i] for i in sorted(range(len(windows)), key=keys.__getitem__)]
 
 
 def sorted_logs(logs: Sequence[LogAnalysis], sort: str | None) -> Sequence[LogAnalysis]:

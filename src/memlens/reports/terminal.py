@@ -99,13 +99,17 @@ def _line(line: Line, label_width: int, width: int | None) -> Iterator[Spans]:
         taken = sum(width_of(text) for text, _ in prefix)
         if width is not None and taken + len(_GAP) + width_of(line.text) > width:
             yield prefix
-            prefix, indent = [], indent + len(_GAP)
-            prefix.append((" " * indent, ""))
+            indent += len(_GAP)
+            prefix = [(" " * indent, "")]
         else:
             prefix.append((_GAP, ""))
-    room = None if width is None else width - indent
-    for number, text in enumerate(wrap(visible(line.text), room)):
-        yield [*(prefix if number == 0 else [(" " * indent, "")]), (text, style)]
+    yield from _hanging(visible(line.text), style, width, indent, prefix)
+
+
+def _hanging(text: str, style: str, width: int | None, indent: int = 0, prefix: Spans | None = None) -> Iterator[Spans]:
+    """Text in lines that fit: the first one behind a prefix, the others indented as far."""
+    for number, piece in enumerate(wrap(text, None if width is None else width - indent)):
+        yield [*([(" " * indent, "")] if number else prefix or []), (piece, style)]
 
 
 def _figures(figures: Figures, label_width: int, value_width: int, width: int | None) -> Iterator[Spans]:
@@ -115,8 +119,7 @@ def _figures(figures: Figures, label_width: int, value_width: int, width: int | 
             (figure.label.ljust(label_width) + _GAP, ""),
             (figure.value.rjust(value_width) + _GAP, "bold"),
         ]
-        for number, text in enumerate(wrap(visible(figure.remark), None if width is None else width - indent)):
-            yield [*(prefix if number == 0 else [(" " * indent, "")]), (text, "")]
+        yield from _hanging(visible(figure.remark), "", width, indent, prefix)
 
 
 def _table(table: Table, width: int | None) -> Iterator[Spans]:
@@ -127,7 +130,7 @@ def _table(table: Table, width: int | None) -> Iterator[Spans]:
     ]
     shown, widths = _fit(table.columns, widths, width)
     if table.title:
-        yield from ([(text, "bold")] for text in wrap(table.title, width))
+        yield from _hanging(table.title, "bold", width)
     yield _row([table.columns[index].title for index in shown], table, shown, widths, header=True)
     for row in cells:
         yield _row([row[index] for index in shown], table, shown, widths)
@@ -136,27 +139,21 @@ def _table(table: Table, width: int | None) -> Iterator[Spans]:
     hidden = [column.title for index, column in enumerate(table.columns) if index not in shown]
     if hidden:
         note = f"(no room here for: {', '.join(hidden)}; a wider terminal, a pipe or --format csv has all)"
-        for text in wrap(note, width):
-            yield [(text, "dim")]
+        yield from _hanging(note, "dim", width)
 
 
 def _excerpt(excerpt: Excerpt, width: int | None) -> Iterator[Spans]:
     if excerpt.title:
-        yield from ([(text, "dim")] for text in wrap(excerpt.title, width))
-    numbers = [str(quoted.line) for quoted in excerpt.lines]
-    number_width = max(map(len, numbers), default=0)
+        yield from _hanging(excerpt.title, "dim", width)
+    number_width = max((len(str(quoted.line)) for quoted in excerpt.lines), default=0)
     indent = 2 + number_width + len(_GAP)
-    room = None if width is None else max(width - indent, 10)
-    for quoted, number in zip(excerpt.lines, numbers, strict=True):
+    for quoted in excerpt.lines:
         text = visible(quoted.text)
-        if room is not None:
-            text = shorten(text, room * _ROWS_OF_A_QUOTE)
-        prefix = f"{'>' if quoted.marked else ' '} {number.rjust(number_width)}{_GAP}"
-        for row, piece in enumerate(wrap(text, room)):
-            yield [
-                (" " * indent if row else prefix, "" if quoted.marked else "dim"),
-                (piece, "bold" if quoted.marked else ""),
-            ]
+        if width is not None:
+            text = shorten(text, max(width - indent, 10) * _ROWS_OF_A_QUOTE)
+        number = f"{'>' if quoted.marked else ' '} {quoted.line:>{number_width}}{_GAP}"
+        style = "bold" if quoted.marked else ""
+        yield from _hanging(text, style, width, indent, [(number, "" if quoted.marked else "dim")])
 
 
 def _cell(column: Column, value: object) -> str:
@@ -201,12 +198,12 @@ def _row(
     texts: Sequence[str], table: Table, shown: Sequence[int], widths: Sequence[int], header: bool = False
 ) -> Spans:
     spans: Spans = []
-    for place, (whole, index, width) in enumerate(zip(texts, shown, widths, strict=True)):
+    for number, (whole, index, width) in enumerate(zip(texts, shown, widths, strict=True)):
         column = table.columns[index]
         text = whole if column.numeric else shorten(whole, width)
         blanks = " " * (width - width_of(text))
         padded = blanks + text if column.numeric else text + blanks
-        spans.append(((_GAP if place else "") + padded, "dim" if header else "bold" if column.strong else ""))
+        spans.append(((_GAP if number else "") + padded, "dim" if header else "bold" if column.strong else ""))
     return spans
 
 

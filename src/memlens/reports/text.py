@@ -6,12 +6,21 @@ that a terminal, a browser or a spreadsheet may show.
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from memlens.trust.case import OF_ENTRIES
 from memlens.units import format_bytes, format_signed
 
 __all__ = [
+    "LINES",
+    "MOST_NAMES",
     "NO_BREAK",
+    "Terms",
+    "clipped",
     "format_change",
     "format_count",
     "format_duration",
@@ -20,9 +29,12 @@ __all__ = [
     "format_moment",
     "format_share",
     "format_value",
+    "name_list",
     "plain_ascii",
     "plural",
+    "short_name",
     "shorten",
+    "terms_of",
     "visible",
     "width_of",
 ]
@@ -34,9 +46,40 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 #: Keeps words together when lines are broken; written as a plain blank.
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
+#: Names of windows or logs that a sentence lists, and how many columns each of them takes at most.
+MOST_NAMES, _WIDEST_IN_TEXT = 6, 40
+#: A name of more characters than this is cut before anything else is done with it: marks without a width count for nothing later.
+_LONGEST = 200
+
+_IN_ASCII = str.maketrans({"…": "...", "·": "-", "×": "x", "Δ": "d", "\N{EN DASH}": "-"})
+_LINE = re.compile(r"(?i)\bline\b")
 _DAY_US = 86_400 * 1_000_000
-#: Days of each month; 29 in February, since a stamp without a year may come from a leap year (see memlens.inputs.paddle.times).
-_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What an input consists of: lines of text that tell of chunks, or entries that tell of segments."""
+
+    line: str = "line"
+    lines: str = "lines"
+    chunk: str = "chunk"
+
+    def at(self, number: int) -> str:
+        """``line 1,942``, or ``entry 1,942``."""
+        return f"{self.line} {format_count(number)}"
+
+    def title(self, title: str) -> str:
+        """The heading of a column: ``First line``, or ``First entry``."""
+        return _LINE.sub(lambda found: self.line.capitalize() if found[0][0] == "L" else self.line, title)
+
+
+#: The terms of a log of text.
+LINES = Terms()
+
+
+def terms_of(layer: str) -> Terms:
+    """The terms of an input whose events come from a layer (:attr:`~memlens.facts.Facts.layer`)."""
+    return Terms("entry", "entries", "segment") if layer in OF_ENTRIES else LINES
 
 
 def visible(text: str) -> str:
@@ -92,17 +135,25 @@ def _prefix(text: str, width: int) -> str:
     return text
 
 
+def clipped(name: str) -> str:
+    """A name of a log or a file, cut in its middle where nobody would read all of it."""
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}…{name[-_LONGEST // 3 :]}"
+
+
+def short_name(name: str) -> str:
+    """A name as it stands in a sentence: harmless and short."""
+    return shorten(visible(clipped(name)), _WIDEST_IN_TEXT)
+
+
+def name_list(names: Sequence[str]) -> str:
+    """The first few of some names, harmless and short, and how many more there are."""
+    left = len(names) - MOST_NAMES
+    return ", ".join(map(short_name, names[:MOST_NAMES])) + (f" and {format_count(left)} more" if left > 0 else "")
+
+
 def plain_ascii(text: str) -> str:
     r"""The same text for an output that cannot show more than ASCII: ``…`` as ``...``, other characters as ``\xNN``."""
-    return (
-        text.replace("…", "...")
-        .replace("·", "-")
-        .replace("×", "x")
-        .replace("Δ", "d")
-        .replace("\N{EN DASH}", "-")
-        .encode("ascii", "backslashreplace")
-        .decode("ascii")
-    )
+    return text.translate(_IN_ASCII).encode("ascii", "backslashreplace").decode("ascii")
 
 
 def plural(count: int, one: str, many: str = "") -> str:
@@ -180,15 +231,12 @@ def format_moment(time_us: int) -> str:
     day, rest = divmod(time_us, _DAY_US)
     seconds, fraction = divmod(rest, 1_000_000)
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:06d}"
-    if day >= 366:
-        from datetime import date, timedelta
+    from datetime import date, timedelta
 
+    if day >= 366:
         return f"{date(1970, 1, 1) + timedelta(days=day)} {clock}"
-    for month, length in enumerate(_MONTHS, 1):
-        if day < length:
-            return f"{month:02d}-{day + 1:02d} {clock}"
-        day -= length
-    return f"12-31 {clock}"
+    # A stamp without a year may come from a leap year (see memlens.inputs.paddle.times).
+    return f"{date(1972, 1, 1) + timedelta(days=day):%m-%d} {clock}"
 
 
 def format_value(kind: str, value: object) -> str:
@@ -200,13 +248,13 @@ def format_value(kind: str, value: object) -> str:
     """
     if value is None:
         return ""
-    if isinstance(value, int) and not isinstance(value, bool):
-        if kind == "bytes":
-            return format_bytes(value)
-        if kind == "signed":
-            return format_signed(value)
-        if kind == "count":
-            return format_count(value)
-        if kind == "duration":
-            return format_duration(value)
-    return str(value)
+    exact = isinstance(value, int) and not isinstance(value, bool)
+    return _WRITERS.get(kind, str)(value) if exact else str(value)
+
+
+_WRITERS: dict[str, Callable[[Any], str]] = {
+    "bytes": format_bytes,
+    "signed": format_signed,
+    "count": format_count,
+    "duration": format_duration,
+}

@@ -201,6 +201,7 @@ static int64_t decimal(Text p, Text end, Text limit) {
 static int64_t hexadecimal(Text p, Text end, Text limit) {
     uint64_t value = 0;
     if (end - p > 2 && p[1] == 'x') p += 2;
+    if (end - p > 16) return -1;
     while (p < end) {
         const int64_t n = end - p < 8 ? end - p : 8;
         uint64_t x = characters(p, n, limit);

@@ -22,6 +22,7 @@ __all__ = [
     "can_be_empty",
     "captures",
     "groups_of",
+    "longest_text",
     "looks_within_lines",
     "parse",
     "runs_of",
@@ -38,7 +39,7 @@ class Conversion(IntEnum):
     DECIMAL = 0
     """``-?[0-9]{m,n}``: the number, at most 2**63-1."""
     HEXADECIMAL = 1
-    """``0x[0-9a-f]{m,n}``, with or without ``0x``, up to 16 digits: the bits of the unsigned number."""
+    """``0x[0-9a-f]{m,n}``, with or without ``0x``: the bits of the unsigned number; -1 for more than 16 digits."""
     WORD = 2
     """One of some texts, the empty one allowed: its index in :attr:`Group.words`."""
     DIGITS = 3
@@ -111,6 +112,27 @@ def _category(name: str) -> int:
     pattern = re.compile(rb"\%c" % {"DIGIT": b"d", "SPACE": b"s", "WORD": b"w"}[name.rpartition("_")[2]])
     found = sum(1 << byte for byte in range(256) if pattern.match(bytes([byte])))
     return ALL_BYTES & ~found if "_NOT_" in name else found
+
+
+def runs_of(items: Sequence[Item]) -> list[bytes]:
+    """Texts that stand in every match of a sequence."""
+    found = [b""]
+    for operation, argument in items:
+        name = str(operation)
+        if name == "LITERAL":
+            found[-1] += bytes([argument])
+        elif name == "SUBPATTERN" and not argument[1] and not argument[2]:
+            first, *others = runs_of(list(argument[3]))
+            found[-1] += first
+            found += others
+        elif name != "AT":
+            found.append(b"")
+    return found
+
+
+def longest_text(regex: bytes) -> bytes:
+    """The longest text that is known to stand in every match, in any case where case is ignored; empty where none is known."""
+    return max(runs_of(list(importlib.import_module("re._parser").parse(regex))), key=len)
 
 
 def groups_of(regex: bytes) -> tuple[Group, ...]:
@@ -189,7 +211,7 @@ def _is_hexadecimal(path: _Path) -> bool:
     if not (prefixed or len(path) == 1) or not isinstance(run, _Run):
         return False
     # Without 0x, a run of digits alone would be decimal.
-    return not run.members & ~_HEX and (prefixed or bool(run.members & ~_DIGITS)) and 0 < run.least <= run.most <= 16
+    return not run.members & ~_HEX and (prefixed or bool(run.members & ~_DIGITS)) and run.least > 0
 
 
 def _is_punctuated(path: _Path) -> bool:
@@ -240,22 +262,6 @@ def _item_paths(item: Item) -> list[_Path] | None:
     if operation in ("ASSERT", "ASSERT_NOT", "AT"):
         return [()]  # it takes no text
     return None
-
-
-def runs_of(items: Sequence[Item]) -> list[bytes]:
-    """Texts that stand in every match of a sequence."""
-    runs = [b""]
-    for item in items:
-        operation, argument = str(item[0]), item[1]
-        if operation == "LITERAL":
-            runs[-1] += bytes([argument])
-        elif operation == "SUBPATTERN":
-            first, *others = runs_of(list(argument[3]))
-            runs[-1] += first
-            runs += others
-        elif operation != "AT":
-            runs.append(b"")
-    return runs
 
 
 def looks_within_lines(regex: bytes, literal: bytes) -> bool:

@@ -28,6 +28,7 @@ ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 #: Bytes before a match in which its header is looked for.
 WINDOW = 400
 _MOST = (1 << 63) - 1
+_MOST_BITS = (1 << 64) - 1
 #: Where a literal stands more often than once in so many bytes, its lines are not looked for one by one.
 _CROWDED = 500
 _LONGEST = (1 << 23) - 1
@@ -48,6 +49,7 @@ class Scan:
         uncovered: Matches that start in covered text are left out (text that looks like an event, and is part of one).
         once: Only the first match of a line.
         values: The groups wanted, in the order of the value columns; all named groups where it is ``None``.
+        texts: Groups whose text is wanted, whatever number it may be.
     """
 
     format: LineFormat
@@ -56,6 +58,7 @@ class Scan:
     uncovered: bool = False
     once: bool = False
     values: tuple[str, ...] | None = None
+    texts: frozenset[str] = frozenset()
 
     def groups(self) -> tuple[Group, ...]:
         """The groups wanted, in the order of the value columns.
@@ -68,7 +71,10 @@ class Scan:
             raise ValueError(f"{self.format.name}: the expression may match the empty text: {self.format.regex}")
         if b"\n" in self.format.literal:
             raise ValueError(f"{self.format.name}: the literal holds a line end: {self.format.literal!r}")
-        return _named(groups_of(regex), self.values, self.format.name)
+        return tuple(
+            group._replace(conversion=Conversion.TEXT, words=()) if group.name in self.texts else group
+            for group in _named(groups_of(regex), self.values, self.format.name)
+        )
 
 
 class Rows(NamedTuple):
@@ -117,12 +123,16 @@ class Header:
         if can_be_empty(regex):
             raise ValueError(f"{form.name}: the expression may match the empty text: {form.regex}")
         self.regex = b"(?:" + regex + rb")\Z"
-        self.pattern = re.compile(self.regex)
         self.groups = _named(groups_of(regex), tuple(values), form.name)
         texts = [group.name for group in self.groups if group.conversion is Conversion.TEXT]
         if texts:
             raise ValueError(f"{form.name}: {texts[0]} is text, and a header gives numbers alone")
         self.last = _last_byte(regex)
+
+    @cached_property
+    def pattern(self) -> re.Pattern[bytes]:
+        """The expression, with the end of the text after it."""
+        return re.compile(self.regex)
 
     def before(self, text: bytes) -> re.Match[bytes] | None:
         """The header that ends right at the end of ``text``, colours ignored."""
@@ -169,7 +179,8 @@ def numbers(texts: Sequence[bytes | None], group: Group) -> NDArray[np.int64]:
         words = {word: index for index, word in enumerate(group.words)}
         return np.array([words[text] for text in given], np.int64)
     if group.conversion is Conversion.HEXADECIMAL:
-        return np.array([int(text, 16) for text in given], np.uint64).view(np.int64)
+        numbers_of = [int(text, 16) if len(text.removeprefix(b"0x")) <= 16 else _MOST_BITS for text in given]
+        return np.array(numbers_of, np.uint64).view(np.int64)
     if group.conversion is Conversion.DIGITS:
         given = [text.translate(None, _NO_DIGITS) for text in given]
     elif max(map(len, given), default=0) > 18:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from functools import lru_cache
-from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,19 +30,12 @@ _MOST_PREFIXES = 24
 #: A prefix is worth a search if at most so many texts of three bytes begin like it.
 _COMMON = 512
 _BUCKETS = 8
-#: How often a byte stands in a log, roughly: blanks and digits most of all.
-_OFTEN = [
-    100
-    if byte == ord(" ")
-    else 40
-    if chr(byte).isdigit()
-    else 20
-    if chr(byte).islower()
-    else 5
-    if 32 < byte < 127
-    else 1
-    for byte in range(128)
-] + [1] * 128
+#: How often a byte stands in a log, roughly, by its high and its low half: blanks and digits most of all.
+_OFTEN = np.ones((16, 16))
+_OFTEN[2:8] = 5  # what can be printed
+_OFTEN[6:8] = 20
+_OFTEN[3, :10] = 40
+_OFTEN[2, 0] = 100
 _MOST_SLOTS = 64
 
 
@@ -130,7 +121,7 @@ def make_tables(scans: Sequence[Scan], groups: Sequence[Sequence[Group]], header
         np.array(formats, np.int32),
         np.array(columns, np.int32),
         np.array(compiler.code, np.int32),
-        np.stack([_as_bytes(members) for members in compiler.sets] or [_as_bytes(0)]),
+        np.stack([_bits(members) for members in compiler.sets] or [_bits(0)]),
         _entries(listed),
         np.array(starts, np.int32),
         np.array(line_formats, np.int32),
@@ -276,11 +267,6 @@ def _item_beginnings(item: Item) -> list[tuple[_Prefix, bool]]:
     raise Unsupported
 
 
-def _as_bytes(members: int) -> NDArray[np.uint8]:
-    """A set as 256 bytes of 0 and 1."""
-    return np.unpackbits(np.frombuffer(members.to_bytes(32, "little"), np.uint8), bitorder="little")
-
-
 def _entries(entries: Sequence[_Entry]) -> NDArray[np.uint64]:
     """Of each prefix the bytes that are certain, which of them are, and its format: uint64 of shape (prefixes, 3)."""
     rows = np.zeros((len(entries), 3), np.uint64)
@@ -305,40 +291,30 @@ def _by_first_byte(entries: Sequence[_Entry]) -> tuple[list[int], list[_Entry]]:
 
 def _nibbles(prefixes: Sequence[_Prefix]) -> NDArray[np.uint8]:
     """Of each byte searched for the buckets that its low and its high half fit: uint8 of shape (3, 2, 16)."""
-    buckets = list(dict.fromkeys((*prefix, *[ALL_BYTES] * _SEARCHED)[:_SEARCHED] for prefix in prefixes))
-    while len(buckets) > _BUCKETS:
-        # Put those together that let through the fewest texts that neither of them did.
-        a, b = min(combinations(range(len(buckets)), 2), key=lambda pair: _loss(buckets[pair[0]], buckets[pair[1]]))
-        buckets[a] = _either(buckets[a], buckets[b])
-        del buckets[b]
-    tables = np.zeros((_SEARCHED, 2, 16), np.uint8)
-    for bucket, prefix in enumerate(buckets):
-        for at, members in enumerate(prefix):
-            for half, values in enumerate(_halves(members)):
-                tables[at, half, values] |= np.uint8(1 << bucket)
-    return tables
+    distinct = list(dict.fromkeys((*prefix, *[ALL_BYTES] * _SEARCHED)[:_SEARCHED] for prefix in prefixes))
+    tables = [np.stack([_bits(members) for members in prefix]).reshape(_SEARCHED, 16, 16) for prefix in distinct]
+    orders = [tables, tables[::-1], *(tables[k:] + tables[:k] for k in range(1, min(len(tables), _BUCKETS)))]
+    halves = min(map(_in_buckets, orders), key=lambda buckets: float(_let_through(buckets).sum()))
+    return np.packbits(halves.transpose(2, 1, 3, 0), axis=-1, bitorder="little")[..., 0]
 
 
-def _either(one: _Prefix, other: _Prefix) -> _Prefix:
-    return tuple(a | b for a, b in zip(one, other, strict=True))
+def _in_buckets(tables: Sequence[NDArray[np.uint8]]) -> NDArray[np.bool_]:
+    """Of each bucket the low and the high halves that fit each byte: bool of shape (buckets, 2, 3, 16)."""
+    halves = np.zeros((_BUCKETS, 2, _SEARCHED, 16), bool)
+    for table in tables:
+        joined = halves | np.stack([table.any(1), table.any(2)])
+        # It goes where it lets through the fewest texts that did not fit before.
+        bucket = np.argmin(_let_through(joined) - _let_through(halves))
+        halves[bucket] = joined[bucket]
+    return halves
 
 
-def _loss(one: _Prefix, other: _Prefix) -> int:
-    return _let_through(_either(one, other)) - _let_through(one) - _let_through(other)
+def _let_through(halves: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """How often text looks like the prefixes of each bucket by the halves of its bytes."""
+    often: NDArray[np.float64] = ((halves[:, 1] @ _OFTEN) * halves[:, 0]).sum(-1).prod(-1)
+    return often
 
 
-@lru_cache(maxsize=1 << 12)
-def _let_through(prefix: _Prefix) -> int:
-    """How often text looks like a prefix by the halves of its bytes."""
-    count = 1
-    for members in prefix:
-        low, high = _halves(members)
-        count *= sum(_OFTEN[16 * h + k] for h in high for k in low)
-    return count
-
-
-@lru_cache(maxsize=1 << 10)
-def _halves(members: int) -> tuple[list[int], list[int]]:
-    """The low and the high halves of the bytes of a set."""
-    values = [byte for byte in range(256) if members >> byte & 1]
-    return sorted({byte & 15 for byte in values}), sorted({byte >> 4 for byte in values})
+def _bits(members: int) -> NDArray[np.uint8]:
+    """A set as 256 bytes of 0 and 1."""
+    return np.unpackbits(np.frombuffer(members.to_bytes(32, "little"), np.uint8), bitorder="little")

@@ -5,8 +5,8 @@ A figure is compared with the sum of all events of earlier lines.  Peaks are com
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
-    from memlens.facts import StatLines
 
-__all__ = ["METRICS", "Agreement", "Disagreement", "Levels", "compare", "levels_before"]
+__all__ = ["METRICS", "Agreement", "Disagreement", "compare", "levels_before"]
 
-#: What a figure may be of, in the order of the rows of :attr:`Levels.rows`.
+#: What a figure may be of, in the order of the rows of :func:`levels_before`.
 METRICS = ("allocated", "allocated_peak", "reserved", "reserved_peak")
 
 #: With several threads a stats line may be overtaken by events of other threads; so many in a row are believed to be that.
@@ -33,7 +32,7 @@ class Disagreement:
 
     Attributes:
         offset: Byte offset of its line.
-        line: 1-based number of its line, ``None`` where it cannot be told.
+        line: 1-based number of its line, ``None`` where it is not known.
         origin: The format that printed it.
         metric: One of :data:`METRICS`.
         low_bytes: The smallest count that prints as the figure.
@@ -88,23 +87,20 @@ class Agreement:
         return self.checked - self.agreeing - self.missed_peaks - self.overtaken
 
 
-class Levels(NamedTuple):
-    """Running sums at some places of a log: ``rows`` is int64, shape (4, places), a row a metric of :data:`METRICS`."""
-
-    rows: NDArray[np.int64]
-
-
-def levels_before(log: EventLog, events: NDArray[np.int64]) -> Levels:
+def levels_before(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]:
     """The sums, and the highest sums so far, before each of some events.
 
     Args:
         log: The log.
         events: Event numbers, 0 to ``len(log)``, not falling.
+
+    Returns:
+        A row a metric of :data:`METRICS`, a column an event; int64, shape (4, events).
     """
     rows = np.zeros((4, len(events)), np.int64)
     peaks = [0, 0]
     if not len(events):
-        return Levels(rows)
+        return rows
     last = int(events[-1])
     for batch in log.batches(0, last):
         # Places whose last event before is in this batch: shape (places here,).
@@ -117,7 +113,7 @@ def levels_before(log: EventLog, events: NDArray[np.int64]) -> Levels:
                 peaks[row // 2] = int(so_far[-1])
             else:
                 peaks[row // 2] = max(peaks[row // 2], int(sums.max()))
-    return Levels(rows)
+    return rows
 
 
 def compare(log: EventLog, kinds: NDArray[np.int64]) -> Agreement:
@@ -140,17 +136,15 @@ def compare(log: EventLog, kinds: NDArray[np.int64]) -> Agreement:
 
 def _both(one: Agreement, two: Agreement) -> Agreement:
     firsts = [part.first for part in (one, two) if part.first is not None]
-    return Agreement(
-        one.checked + two.checked,
-        one.agreeing + two.agreeing,
-        one.missed_peaks + two.missed_peaks,
-        max(one.missed_bytes, two.missed_bytes),
-        one.overtaken + two.overtaken,
-        one.not_kept,
-        one.late,
-        one.levels + two.levels,
-        one.falling,
-        min(firsts, key=lambda first: first.offset) if firsts else None,
+    return replace(
+        one,
+        checked=one.checked + two.checked,
+        agreeing=one.agreeing + two.agreeing,
+        missed_peaks=one.missed_peaks + two.missed_peaks,
+        missed_bytes=max(one.missed_bytes, two.missed_bytes),
+        overtaken=two.overtaken,
+        levels=one.levels + two.levels,
+        first=min(firsts, key=lambda first: first.offset, default=None),
     )
 
 
@@ -166,7 +160,7 @@ def _compare_figures(log: EventLog, comparable: NDArray[np.bool_], several: bool
     high = np.array([figure.high_bytes for figure in figures], np.int64)
     before = np.searchsorted(log.offset, offset, "left").astype(np.int64)
     places, place = np.unique(before, return_inverse=True)
-    ours = levels_before(log, places).rows[metric, place]
+    ours = levels_before(log, places)[metric, place]
 
     kept = comparable[metric]
     origin = np.array([figure.origin for figure in figures])
@@ -182,62 +176,33 @@ def _compare_figures(log: EventLog, comparable: NDArray[np.bool_], several: bool
     missed = kept & (metric % 2 == 1) & (ours > high) & several
     wrong = kept & ~same & ~missed
     exact = np.flatnonzero(wrong & (metric == 0) & (low == high) & (low > 0))
+    # Each figure, and the next one of its metric.
+    order = np.argsort(metric, kind="stable")
+    follows = metric[order[1:]] == metric[order[:-1]]
+    one, two = order[:-1][follows], order[1:][follows]
+    changed = (high[one] < low[two]) | (low[one] > high[two])
     return Agreement(
         checked=int(kept.sum()),
         agreeing=int(same.sum()),
         missed_peaks=int(missed.sum()),
         missed_bytes=int((ours - high)[missed].max(initial=0)),
         not_kept=tuple(sorted(not_kept)),
-        late=_late(metric, low, high, before, offset),
+        late=bool((changed & (before[one] == before[two]) & (offset[one] != offset[two])).any()),
         levels=tuple(zip(before[exact].tolist(), low[exact].tolist(), strict=True)),
-        falling=_falling(metric, low, high, kept),
-        first=_first(log, offset, origin, metric, low, high, ours, wrong),
+        falling=bool((kept[one] & kept[two] & (metric[one] % 2 == 1) & (high[two] < low[one])).any()),
+        first=_first(log, wrong, origin, offset, metric, low, high, ours),
     )
 
 
 def _first(
-    log: EventLog,
-    offset: NDArray[np.int64],
-    origin: NDArray[np.str_],
-    metric: NDArray[np.int64],
-    low: NDArray[np.int64],
-    high: NDArray[np.int64],
-    ours: NDArray[np.int64],
-    wrong: NDArray[np.bool_],
+    log: EventLog, wrong: NDArray[np.bool_], origin: NDArray[np.str_], *columns: NDArray[np.int64]
 ) -> Disagreement | None:
+    """The first figure that is wrong, of columns: its offset, metric, low and high bytes, and ours."""
     if not wrong.any():
         return None
     k = int(wrong.argmax())
-    line = log.source.line_numbers([int(offset[k])])[0]
-    return Disagreement(
-        int(offset[k]), line, str(origin[k]), METRICS[metric[k]], int(low[k]), int(high[k]), int(ours[k])
-    )
-
-
-def _neighbours(metric: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Indices of figures, and of the next figure of the same metric, int64, same length."""
-    order = np.argsort(metric, kind="stable")
-    follows = metric[order[1:]] == metric[order[:-1]]
-    return order[:-1][follows], order[1:][follows]
-
-
-def _late(
-    metric: NDArray[np.int64],
-    low: NDArray[np.int64],
-    high: NDArray[np.int64],
-    before: NDArray[np.int64],
-    offset: NDArray[np.int64],
-) -> bool:
-    one, two = _neighbours(metric)
-    changed = (high[one] < low[two]) | (low[one] > high[two])
-    return bool((changed & (before[one] == before[two]) & (offset[one] != offset[two])).any())
-
-
-def _falling(
-    metric: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64], kept: NDArray[np.bool_]
-) -> bool:
-    one, two = _neighbours(metric)
-    return bool((kept[one] & kept[two] & (metric[one] % 2 == 1) & (high[two] < low[one])).any())
+    offset, metric, *figures = (int(column[k]) for column in columns)
+    return Disagreement(offset, log.source.line_numbers([offset])[0], str(origin[k]), METRICS[metric], *figures)
 
 
 def _compare_stat_lines(log: EventLog, comparable: NDArray[np.bool_], several: bool) -> Agreement:
@@ -260,7 +225,7 @@ def _compare_stat_lines(log: EventLog, comparable: NDArray[np.bool_], several: b
     metric = np.where(lines.reserved[chosen], 2, 0)
     before = np.searchsorted(log.offset, lines.offset[chosen], "left").astype(np.int64)
     places, place = np.unique(before, return_inverse=True)
-    rows = levels_before(log, places).rows
+    rows = levels_before(log, places)
     change = lines.change[chosen]
     ahead = ((change < 0) ^ lines.reserved[chosen]) & ~np.array(of_stats)[lines.reserved[chosen].astype(np.int64)]
     ours = rows[metric, place] + np.where(ahead, change, 0)
@@ -270,6 +235,7 @@ def _compare_stat_lines(log: EventLog, comparable: NDArray[np.bool_], several: b
     our_peak = np.maximum(rows[metric + 1, place], ours)
     same_peak, missed = says_peak & (our_peak == peak), says_peak & (our_peak > peak) & several
     wrong_level, wrong_peak = ~same & ~overtaken, says_peak & ~same_peak & ~missed & ~overtaken
+    theirs = np.where(wrong_level, lines.current[chosen], peak)
     exact = np.flatnonzero(wrong_level & (metric == 0) & ~ahead)[:64]
     return Agreement(
         checked=len(chosen) + int(says_peak.sum()),
@@ -278,7 +244,16 @@ def _compare_stat_lines(log: EventLog, comparable: NDArray[np.bool_], several: b
         missed_bytes=int((our_peak - peak)[missed].max(initial=0)),
         overtaken=int(overtaken.sum()) + int((overtaken & says_peak & ~same_peak & ~missed).sum()),
         levels=tuple(zip(before[exact].tolist(), lines.current[chosen][exact].tolist(), strict=True)),
-        first=_first_stat_line(log, lines, chosen, metric, ours, our_peak, wrong_level, wrong_peak),
+        first=_first(
+            log,
+            wrong_level | wrong_peak,
+            np.full(len(chosen), "stats"),
+            lines.offset[chosen],
+            np.where(wrong_level, metric, metric + 1),
+            theirs,
+            theirs,
+            np.where(wrong_level, ours, our_peak),
+        ),
     )
 
 
@@ -294,25 +269,3 @@ def _between(same: NDArray[np.bool_], metric: NDArray[np.int64]) -> NDArray[np.b
         gap = np.diff(agreed, prepend=0)[np.where(inner, nearest, 0)] if len(agreed) else np.zeros(len(mine), np.int64)
         short[mine] = inner & (gap <= OVERTAKEN + 1)
     return short
-
-
-def _first_stat_line(
-    log: EventLog,
-    lines: StatLines,
-    chosen: NDArray[np.int64],
-    metric: NDArray[np.int64],
-    ours: NDArray[np.int64],
-    our_peak: NDArray[np.int64],
-    wrong_level: NDArray[np.bool_],
-    wrong_peak: NDArray[np.bool_],
-) -> Disagreement | None:
-    wrong = wrong_level | wrong_peak
-    if not wrong.any():
-        return None
-    k = int(wrong.argmax())
-    offset = int(lines.offset[chosen[k]])
-    peak = not wrong_level[k]
-    theirs = int((lines.peak if peak else lines.current)[chosen[k]])
-    mine = int((our_peak if peak else ours)[k])
-    line = log.source.line_numbers([offset])[0]
-    return Disagreement(offset, line, "stats", METRICS[int(metric[k]) + peak], theirs, theirs, mine)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,13 +13,35 @@ if TYPE_CHECKING:
     from memlens.trust.agreement import Agreement
     from memlens.trust.processes import Writers
 
-__all__ = ["OF_ENTRIES", "WITHOUT_CHUNKS", "Case", "Doubt", "Note", "Pairs", "counted", "first_in", "place_word"]
+__all__ = [
+    "OF_ENTRIES",
+    "WITHOUT_CHUNKS",
+    "Case",
+    "Doubt",
+    "Finding",
+    "Note",
+    "Pairs",
+    "counted",
+    "first_in",
+    "place_word",
+]
 
 #: How the layers begin (:attr:`~memlens.facts.Facts.layer`) whose inputs may tell of blocks only, without anything being amiss.
 WITHOUT_CHUNKS = ("rmm", "kineto", "format:")
 
 #: Layers whose inputs consist of entries and not of lines.
 OF_ENTRIES = frozenset({"torch_snapshot", "kineto"})
+
+#: What to do where recording of entries has gaps.
+RECORD_FROM_THE_START = "Begin to record before the first tensor is made, and keep all entries: give no max_entries, and no schedule that skips."
+
+
+class Finding(NamedTuple):
+    """What a doubt or a note says: see :class:`Doubt`."""
+
+    message: str
+    hint: str = ""
+    line: int | None = None
 
 
 @dataclass(frozen=True)
@@ -30,7 +52,7 @@ class Doubt:
         code: A name for programs, one of :data:`memlens.trust.doubts.DOUBTS`.
         message: What was seen, how often, and what it does to the figures.
         hint: What to do about it.
-        line: 1-based number of the first line, ``None`` where there is none or it cannot be told.
+        line: 1-based number of the first line, ``None`` where there is none or it is not known.
     """
 
     code: str
@@ -90,13 +112,17 @@ class Case:
     line: dict[int, int | None]
 
     @property
-    def place(self) -> str:
-        """What a place of the input is called."""
-        return place_word(self.log.facts.layer)
+    def of_entries(self) -> bool:
+        """The input consists of entries and not of lines: a memory snapshot, or a trace."""
+        return self.log.marks is not None
 
     def at(self, event: int | None) -> int | None:
         """The 1-based line number of an event named here."""
         return None if event is None else self.line.get(event)
+
+    def first(self, line: int | None) -> str:
+        """``, first in line 5``; nothing where the line is not known."""
+        return first_in(line, "entry" if self.of_entries else "line")
 
 
 def place_word(layer: str) -> str:

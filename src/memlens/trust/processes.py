@@ -37,7 +37,7 @@ class Writers:
     """Who wrote a log.
 
     Attributes:
-        groups: Thread ids by process, each sorted; empty where one process wrote the log, as far as can be told.
+        groups: Thread ids by process, each sorted; empty where one process wrote the log, as far as is known.
         certain: Enough events were looked at to tell.
     """
 

@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memlens.facts import Kind
+from memlens.lifetimes import odd_frees
 from memlens.trust.agreement import Disagreement, compare
 from memlens.trust.case import OF_ENTRIES, Case, Doubt, Note, Pairs, counted
 from memlens.trust.doubts import doubts_of
-from memlens.trust.failures import failures_of
 from memlens.trust.notes import notes_of
 from memlens.trust.processes import writers
 from memlens.units import format_bytes
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.facts import LineSample, OutOfMemory
 
-__all__ = ["PEAK_MAY_BE_EARLIER", "Trust", "judge"]
+__all__ = ["PEAK_MAY_BE_EARLIER", "Trust", "failures_of", "judge"]
 
 #: What to say beside a peak where :attr:`Trust.peak_may_be_earlier`.
 PEAK_MAY_BE_EARLIER = "The peak may lie before the first recorded event: what came before is not in the input."
@@ -155,33 +155,22 @@ def judge(log: EventLog) -> Trust:
         line=_line_numbers(log, [event for event in (*pairs.first, above[0] if above else None) if event is not None]),
     )
     doubts = doubts_of(case)
+    taken: dict[str, Any] = {
+        **{name: int(kinds[kind]) for name, kind in zip(_COUNTS, Kind, strict=True)},
+        **{name: getattr(facts, name) for name in _FROM_FACTS},
+        **{name: count for name, count in vars(pairs).items() if name != "first"},
+    }
     return Trust(
         ok=not doubts,
         doubts=doubts,
         notes=notes_of(case),
         path=source.name,
-        lines=facts.lines,
-        bytes=facts.bytes,
         events=len(log),
-        allocs=int(kinds[Kind.ALLOC]),
-        frees=int(kinds[Kind.FREE]),
-        reserves=int(kinds[Kind.RESERVE]),
-        releases=int(kinds[Kind.RELEASE]),
-        malformed=facts.malformed,
-        malformed_samples=facts.malformed_samples,
-        unknown_frees=pairs.unknown_frees,
-        unknown_free_bytes=pairs.unknown_free_bytes,
+        **taken,
         double_allocs=len(log.lifetimes.double_allocs),
-        double_alloc_bytes=pairs.double_alloc_bytes,
-        size_mismatches=pairs.size_mismatches,
-        cut_short=facts.cut_short,
-        ends_mid_line=facts.ends_mid_line,
         threads=len(facts.threads),
         processes=found.groups,
-        unstamped=facts.unstamped,
-        layer=facts.layer,
         other_layers=dict(facts.other_layers),
-        ooms=facts.ooms,
         distinct_ooms=case.distinct_ooms,
         figures_checked=agreement.checked,
         figures_agreeing=agreement.agreeing,
@@ -190,32 +179,28 @@ def judge(log: EventLog) -> Trust:
     )
 
 
+_COUNTS = ("allocs", "frees", "reserves", "releases")
+_FROM_FACTS = (
+    "lines",
+    "bytes",
+    "malformed",
+    "malformed_samples",
+    "cut_short",
+    "ends_mid_line",
+    "unstamped",
+    "layer",
+    "ooms",
+)
+
+
 def _judge_pairs(log: EventLog) -> Pairs:
-    """What is wrong with the pairs of a log, in one walk over its events."""
-    partner = log.lifetimes.partner
-    unknown = unknown_bytes = mismatches = 0
-    first_unknown = first_mismatch = None
-    for lo in range(0, len(log), _WALK):
-        hi = min(lo + _WALK, len(log))
-        frees = np.flatnonzero(log.kind[lo:hi] == Kind.FREE) + lo
-        allocs = partner[frees]
-        without = frees[allocs < 0]
-        if len(without):
-            unknown += len(without)
-            unknown_bytes += int(log.size[without].sum())
-            first_unknown = int(without[0]) if first_unknown is None else first_unknown
-            frees, allocs = frees[allocs >= 0], allocs[allocs >= 0]
-        differ = frees[log.size[frees] != log.size[allocs]]
-        mismatches += len(differ)
-        if len(differ) and first_mismatch is None:
-            first_mismatch = int(differ[0])
-    doubles = log.lifetimes.double_allocs
-    first_double = int(doubles[0]) if len(doubles) else None
-    return Pairs(unknown, unknown_bytes, mismatches, _left_behind(log), (first_unknown, first_double, first_mismatch))
-
-
-#: Events looked at together when pairs are judged.
-_WALK = 1 << 17
+    """What is wrong with the pairs of a log."""
+    odd, doubles = odd_frees(log), log.lifetimes.double_allocs
+    unknown, double, mismatch = (
+        int(found[0]) if len(found) else None for found in (odd.unknown, doubles, odd.mismatched)
+    )
+    unknown_bytes = int(log.size[odd.unknown].sum())
+    return Pairs(len(odd.unknown), unknown_bytes, len(odd.mismatched), _left_behind(log), (unknown, double, mismatch))
 
 
 def _left_behind(log: EventLog) -> int:
@@ -250,3 +235,32 @@ def _line_numbers(log: EventLog, events: list[int]) -> dict[int, int | None]:
     offsets = sorted({int(log.offset[event]) for event in events})
     numbers = dict(zip(offsets, log.source.line_numbers(offsets), strict=True)) if offsets else {}
     return {event: numbers[int(log.offset[event])] for event in events}
+
+
+def failures_of(log: EventLog) -> tuple[OutOfMemory, ...]:
+    """The failures that the messages of a log tell of, in file order.
+
+    Messages with no ALLOC between them that name the same size and device, or none, are one: the first of them, with the size that one of
+    them names.
+    """
+    ooms = log.facts.ooms
+    if not ooms:
+        return ()
+    places = np.searchsorted(log.offset, [oom.offset for oom in ooms])
+    allocs = np.flatnonzero(log.kind == Kind.ALLOC)
+    before = np.searchsorted(allocs, places).tolist()  # ALLOCs before each message
+    found = [ooms[0]]
+    previous, since = ooms[0], before[0]
+    for oom, taken in zip(ooms[1:], before[1:], strict=True):
+        same_device = not oom.device or not previous.device or oom.device == previous.device
+        asked, known = oom.requested_bytes, previous.requested_bytes
+        # A size printed in GB with six decimals is known to about a KiB.
+        same_size = asked is None or known is None or abs(asked - known) <= 1024
+        if not (same_device and same_size and taken == since):
+            previous = oom
+            found.append(oom)
+        elif known is None:
+            previous = oom
+            found[-1] = replace(found[-1], requested_bytes=asked)
+        since = taken
+    return tuple(found)

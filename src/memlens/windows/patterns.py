@@ -1,17 +1,16 @@
-r"""Find the lines that a pattern marks, at several gigabytes a second.
+r"""Find the lines that a pattern marks.
 
 The definition is plain: take a line without its line end, take terminal escape sequences (colours) out of it, search it with
-a regular expression.  That is what :meth:`Pattern.match_line` does.  :class:`Matcher` gets the same lines out of a whole block of text:
-most patterns need some literal text, so it looks for the rarest byte of that text with one vectorised comparison, checks
-the rest of the text where that byte stands, and asks the regular expression about the few lines that remain.  Only an
-expression that needs no text at all (``\d+``, a word with ignored case) goes line by line.
+a regular expression.  That is what :meth:`Pattern.match_line` does.  :class:`Matcher` gets the same lines out of a whole block of text through
+the scanner.  Only an expression that may match without any text (``^``, ``\d*``) goes line by line.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,8 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.errors import InputError, UsageError
-from memlens.scanner.bytesearch import Plan, count_lines, line_end_after, line_start_before, lines_before, marks, pieces
-from memlens.scanner.literals import required_literals
+from memlens.scanner.expressions import longest_text
+from memlens.scanner.formats import LineFormat
+from memlens.scanner.lines import count_lines
+from memlens.scanner.scan import Scan, Scanner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,11 +43,9 @@ __all__ = [
 #: A name taken from a line that matched without any text (``--by '^'``) is at most this long.
 _LONGEST_NAME = 80
 
-_ESC = 0x1B
-#: Where the texts to look for stand more often than once in so many bytes, all lines are looked at: that is faster.
-_CROWDED = 512
 #: CSI (colours, cursor), OSC (titles, links), other two- and three-byte sequences; none of them spans lines.
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\^-~])")
+_LINE_ENDS = re.compile(rb"(?m)\r+$")
 
 
 @dataclass(frozen=True)
@@ -81,13 +80,6 @@ class Pattern:
         before = rb"(?<![A-Za-z0-9_])" if _is_word(text[:1]) else b""
         after = rb"(?![A-Za-z0-9_])" if _is_word(text[-1:]) else b""
         return re.compile(before + re.escape(text) + after)
-
-    @property
-    def literals(self) -> tuple[bytes, ...] | None:
-        """Texts of which one stands in every clean line that matches, or ``None`` where no such texts are known."""
-        if self.regex:
-            return required_literals(self.compiled.pattern)
-        return (self.text.encode("utf-8", "surrogateescape"),)
 
     def match_line(self, line: bytes) -> str | None:
         """The plain definition: the name that a line gets, or ``None`` where it does not match.
@@ -124,9 +116,10 @@ class Anchor:
 
 
 class Match(NamedTuple):
-    """One line that matches: where it starts in the block, and the name that it gives."""
+    """One line that matches: where it starts in the block, its number there, counted from 0, and the name that it gives."""
 
     start: int
+    line: int
     name: str
 
 
@@ -149,8 +142,19 @@ class Matcher:
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
-        pattern.compiled  # noqa: B018 - a wrong pattern is said before any log is read
-        self._literals = pattern.literals
+        regex = pattern.compiled.pattern  # a wrong pattern is said before any log is read
+        self._scanner: Scanner | None = None
+        # It may match the empty text, or be no UTF-8: no format does and is.
+        with suppress(ValueError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            text = longest_text(regex)
+            if pattern.compiled.flags & re.IGNORECASE:
+                regex = b"".join(
+                    b"[%c%c]" % (c, c ^ 0x20) if bytes([c]).isalpha() else re.escape(bytes([c])) for c in text
+                )
+                text = b""
+            form = LineFormat("anchor", "", text, regex.decode(), {})
+            self._scanner = Scanner([Scan(form, once=True, values=())])
 
     def find(self, block: NDArray[np.uint8]) -> list[Match]:
         """The matching lines of a block.
@@ -161,58 +165,40 @@ class Matcher:
         Returns:
             One match a line, in order, with line starts as positions in the block.
         """
-        found: list[Match] = []
-        plan = Plan.of(self._literals, block) if self._literals is not None and len(block) else None
-        for begin, end in pieces(block):
-            piece = block[begin:end]
-            if marks(piece, _ESC).any():
-                here = self._find_coloured(piece, plan)
-            else:
-                here = self._line_by_line(piece) if plan is None else self._find_plain(piece, plan)
-            found += (Match(begin + start, name) for start, name in here)
-        return found
+        text = block.tobytes()
+        if self._scanner is None:
+            return self._line_by_line(text)
+        ends_in_cr = b"\r" in text and (b"\r\n" in text or text.endswith(b"\r"))  # single bytes are found fastest
+        if not ends_in_cr and b"\x1b" not in text:
+            rows = self._scanner.scan(block, 0, len(block))
+            starts = rows.line_start
+        else:
+            # No escape sequence spans lines, so the lines keep their numbers.
+            text = _LINE_ENDS.sub(b"", _ESCAPES.sub(b"", text))
+            rows = self._scanner.scan(np.frombuffer(text, np.uint8), 0, len(text))
+            starts = np.concatenate(([0], np.flatnonzero(block == ord("\n")) + 1))[rows.line]
+        found = zip(starts.tolist(), rows.line.tolist(), rows.line_start.tolist(), strict=True)
+        named = ((start, line, self._name(text, clean_start)) for start, line, clean_start in found)
+        return [Match(start, line, name) for start, line, name in named if name is not None]
 
-    def _find_plain(self, piece: NDArray[np.uint8], plan: Plan) -> Iterator[Match]:
-        """Matches in whole lines without escape sequences."""
-        positions = plan.positions(piece)
-        if len(positions) * _CROWDED > len(piece) + (1 << 16):
-            yield from self._line_by_line(piece)
-            return
-        stop = 0
-        for position in np.sort(positions).tolist():
-            if position < stop:
-                continue  # its line was looked at
-            start, stop = line_start_before(piece, 0, position), line_end_after(piece, position)
-            name = self.pattern.name_in(piece[start:stop].tobytes().rstrip(b"\r\n"))
-            if name is not None:
-                yield Match(start, name)
+    def _name(self, text: bytes, start: int) -> str | None:
+        """The name that a line of clean text gives; ``None`` where the scanner looked for less than the pattern."""
+        if not self.pattern.regex:
+            return self.pattern.text
+        end = text.find(b"\n", start)
+        return self.pattern.name_in(text[start : None if end < 0 else end])
 
-    def _line_by_line(self, piece: NDArray[np.uint8]) -> Iterator[Match]:
-        """The same without a text to look for first."""
-        search, start = self.pattern.compiled.search, 0
-        lines = piece.tobytes().split(b"\n")
+    def _line_by_line(self, text: bytes) -> list[Match]:
+        """The same without a scanner."""
+        found, start = [], 0
+        lines = text.split(b"\n")
         if not lines[-1]:
             lines.pop()  # what follows the last line end is no line
-        for line in lines:
-            clean = line.rstrip(b"\r")
-            if search(clean) is not None:
-                yield Match(start, self.pattern.name_in(clean) or "")
+        for number, line in enumerate(lines):
+            if (name := self.pattern.match_line(line)) is not None:
+                found.append(Match(start, number, name))
             start += len(line) + 1
-
-    def _find_coloured(self, piece: NDArray[np.uint8], plan: Plan | None) -> Iterator[Match]:
-        """Matches where colours may stand within the text to look for: they are taken out of the piece first.
-
-        No escape sequence spans lines, so the lines keep their numbers.
-        """
-        text = piece.tobytes()
-        if not text.endswith(b"\n"):
-            text += b"\n"  # a last line of nothing but colours is a line
-        clean = np.frombuffer(_ESCAPES.sub(b"", text), np.uint8)
-        found = list(self._line_by_line(clean) if plan is None else self._find_plain(clean, plan))
-        if found:
-            lines = lines_before(clean, np.array([match.start for match in found], np.int64))
-            starts = np.concatenate(([0], marks(piece, ord("\n")).nonzero()[0] + 1))[lines]
-            yield from (Match(start, match.name) for start, match in zip(starts.tolist(), found, strict=True))
+        return found
 
 
 def anchors_in_block(
@@ -230,11 +216,11 @@ def anchors_in_block(
         Byte offsets of the lines, their 1-based numbers, their names.
     """
     found = matcher.find(block)
-    if not found:
-        return [], [], []
-    starts = [match.start for match in found]
-    lines = lines_before(block, np.array(starts, np.int64))
-    return [offset + start for start in starts], (lines + first_line).tolist(), [match.name for match in found]
+    return (
+        [offset + match.start for match in found],
+        [first_line + match.line for match in found],
+        [match.name for match in found],
+    )
 
 
 def find_anchor(log: EventLog, pattern: Pattern) -> Anchor:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.errors import AnchorError, UsageError
-from memlens.scanner.bytesearch import count_lines
+from memlens.scanner.lines import count_lines
 from memlens.windows.patterns import Matcher, Pattern, anchors_in_block, clean_line
 
 if TYPE_CHECKING:

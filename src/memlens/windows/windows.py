@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from memlens.errors import AnchorError, UsageError
 from memlens.facts import Kind
-from memlens.windows.patterns import Anchor, Matcher, Pattern, anchors_in_block, find_anchor, find_anchors
+from memlens.windows.patterns import Anchor, Pattern, find_anchors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 __all__ = [
     "BEFORE",
     "Anchor",
-    "Matcher",
     "Pattern",
     "Window",
-    "anchors_in_block",
+    "anchors_of",
     "as_patterns",
-    "find_anchor",
+    "judged",
     "kind_of",
     "no_such_anchor",
     "numbered",
@@ -92,6 +91,22 @@ def as_patterns(texts: str | Iterable[str], *, regex: bool) -> tuple[Pattern, ..
     return tuple(Pattern(text, regex) for text in ([texts] if isinstance(texts, str) else texts))
 
 
+def anchors_of(
+    start: str | None, end: str | Sequence[str], start_regex: str | None, end_regex: str | Sequence[str], nth: int
+) -> tuple[tuple[Pattern, ...], tuple[Pattern, ...]]:
+    """The start of one window, if there is one, and its ends, as patterns; the arguments are those of :func:`window`.
+
+    Raises:
+        UsageError: They make no sense together.
+    """
+    if start is not None and start_regex is not None:
+        raise UsageError("start and start_regex exclude each other", "Give one of them.")
+    if nth < 1:
+        raise UsageError(f"there is no match number {nth}", "The first one is number 1.")
+    starts = [Pattern(text, regex) for text, regex in ((start, False), (start_regex, True)) if text is not None]
+    return tuple(starts), (*as_patterns(end, regex=False), *as_patterns(end_regex, regex=True))
+
+
 def whole(log: EventLog) -> Window:
     """The window that holds the whole log, named ``(whole log)``."""
     return Window(log, "(whole log)", log.facts.opening, len(log), 0, log.facts.bytes, 1, max(log.facts.lines, 1))
@@ -122,14 +137,7 @@ def window(
         InputError: The log cannot be searched again, and the anchors were not named when it was read.
         UsageError: A pattern is empty or is no regular expression, or ``start`` and ``start_regex`` are both given.
     """
-    if start is not None and start_regex is not None:
-        raise UsageError("start and start_regex exclude each other", "Give one of them.")
-    if nth < 1:
-        raise UsageError(f"there is no match number {nth}", "The first one is number 1.")
-    starts = as_patterns([start] if start is not None else [], regex=False) or as_patterns(
-        [start_regex] if start_regex is not None else [], regex=True
-    )
-    ends = (*as_patterns(end, regex=False), *as_patterns(end_regex, regex=True))
+    starts, ends = anchors_of(start, end, start_regex, end_regex, nth)
     if not starts and not ends:
         return whole(log)
     found = find_anchors(log, (*starts, *ends))
@@ -261,6 +269,31 @@ def suspect_anchors(windows: Sequence[Window]) -> str | None:
     )
 
 
+class _OfSeries(Protocol):
+    """A window of a series, or figures of one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def open_end(self) -> bool: ...
+
+
+def judged(windows: Sequence[_OfSeries], events: Sequence[int] | None = None) -> list[bool]:
+    """Which windows of a series are judged: the closed ones, or all of them where no closed one but what precedes the series counts.
+
+    Args:
+        windows: Windows, or figures of windows, of one log in file order.
+        events: How many events each of them holds, where those without any do not count; by default all count.
+    """
+    closed = [not window.open_end for window in windows]
+    some = any(
+        counts and window.name != BEFORE and (events is None or events[k] > 0)
+        for k, (window, counts) in enumerate(zip(windows, closed, strict=True))
+    )
+    return closed if some else [True] * len(closed)
+
+
 def open_window(windows: Sequence[Window]) -> str | None:
     """Say that the last window is open, and that it is therefore not judged where other windows of its series are closed.
 
@@ -273,7 +306,7 @@ def open_window(windows: Sequence[Window]) -> str | None:
     if not windows or not windows[-1].open_end:
         return None
     name = windows[-1].name
-    if any(len(w) and not w.open_end and w.name != BEFORE for w in windows):
+    if not judged(windows, list(map(len, windows)))[-1]:
         return (
             f"{name} is open: no end anchor closes it, so it holds what comes after the last unit of work too, or is cut short. It is"
             " shown, but not judged."

@@ -1,4 +1,4 @@
-"""Kineto traces made up: whatever is valid JSON is read as the plain twin reads it, and what is damaged ends in words."""
+"""Kineto traces made up: whatever is valid JSON is read as the reference implementation reads it, and what is damaged ends in words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from texts import mutate, read_packed
 
 from memlens.errors import MemlensError, NoEventsError
 from memlens.events import EventLog, Kind
-from memlens.inputs.kineto import json_objects
+from memlens.inputs.kineto import reader
 
 SECONDS = 2.0
 
@@ -141,7 +141,7 @@ def traces(draw: st.DrawFn) -> bytes:
 
 @settings(max_examples=200, deadline=None)
 @given(text=traces())
-def test_a_made_trace_is_read_as_its_plain_twin_reads_it(text: bytes) -> None:
+def test_a_made_trace_is_read_as_the_reference_implementation_reads_it(text: bytes) -> None:
     try:
         logs = read_bytes(text)
     except NoEventsError:
@@ -153,7 +153,7 @@ def test_a_made_trace_is_read_as_its_plain_twin_reads_it(text: bytes) -> None:
 @given(text=traces(), block=st.sampled_from([7, 64, 300]))
 def test_it_does_not_matter_where_blocks_end(text: bytes, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_objects, "BLOCK_BYTES", block)
+        patch.setattr(reader, "BLOCK_BYTES", block)
         try:
             logs = read_bytes(text)
         except NoEventsError:
@@ -202,7 +202,7 @@ def test_a_damaged_real_trace_gives_sound_logs_or_words(shared: Path, name: str)
 def test_it_does_not_matter_where_blocks_of_a_real_trace_end(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = read_packed(shared / "data/torch/kineto/cnn.json.gz")
     (whole,) = read_bytes(text)
-    monkeypatch.setattr(json_objects, "BLOCK_BYTES", 4099)
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 4099)
     (log,) = read_bytes(text)
     for column in ("kind", "size", "addr", "offset", "time_us", "thread", "owner"):
         assert (getattr(log, column) == getattr(whole, column)).all()
@@ -210,8 +210,8 @@ def test_it_does_not_matter_where_blocks_of_a_real_trace_end(shared: Path, monke
 
 
 def test_an_object_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_objects, "LONGEST_OBJECT", 1 << 16)
-    monkeypatch.setattr(json_objects, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(reader, "LONGEST_EVENT", 1 << 16)
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 1 << 12)
     event = {
         "ph": "i",
         "name": "[memory]",

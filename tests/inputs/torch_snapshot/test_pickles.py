@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from snapshots import pickled
 
 from memlens.inputs.torch_snapshot import pickles
-from memlens.inputs.torch_snapshot.pickles import BadPickle, load
+from memlens.inputs.torch_snapshot.instructions import BadPickle
+from memlens.inputs.torch_snapshot.pickles import load
 
 SCALARS = (
     st.none()
@@ -256,6 +257,11 @@ def long_name_in_many_frames() -> bytes:
     return snapshot([entry(512 * k, frames=[dict(frame, line=k)] * 400) for k in range(1000)])
 
 
+def one_long_list_of_frames() -> bytes:
+    frame = {"filename": "f.py", "name": "f", "line": 1}
+    return snapshot([*(entry(512 * k, frames=[frame] * 3) for k in range(100)), entry(0, frames=[frame] * 3_000_000)])
+
+
 def long_metadata() -> bytes:
     texts = ["c" * 1_000_000, "d" * 1_000_000] * 10_000
     return snapshot([entry(512 * k, user_metadata=text) for k, text in enumerate(texts)])
@@ -291,6 +297,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
     "metadata that is a bomb": metadata_that_is_a_bomb,
     "entries of no known shape": entries_of_no_known_shape,
     "a pool for each entry": a_pool_for_each_entry,
+    "one long list of frames": one_long_list_of_frames,
     "annotations alone": annotations_alone,
     "holds itself": lambda: b"\x80\x04]\x94h\x00a.",
     "a trace that holds itself": lambda: b"\x80\x04}\x8c\x0ddevice_traces]\x94h\x00as.",
@@ -300,12 +307,15 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 _JUDGE = """
 import resource, sys, time
 from memlens.errors import InputError
-from memlens.inputs.torch_snapshot.reader import read_snapshot
+from memlens.inputs.file_source import open_source
+from memlens.inputs.input_format import Request
+from memlens.inputs.torch_snapshot import FORMAT
+import memlens.inputs.torch_snapshot.reader
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 for path in sys.argv[1:]:
     began = time.process_time()
     try:
-        said = f"read: {sum(map(len, read_snapshot(path)))} events"
+        said = f"read: {sum(map(len, FORMAT.read(open_source(path), Request())))} events"
     except InputError as error:
         said = f"refused: {error.message[-120:]}"
     took = time.process_time() - began
@@ -345,6 +355,7 @@ def test_hostile_files_take_a_second_and_200_mb_at_most(tmp_path: Path) -> None:
 
 #: Bombs that nothing walks into: what they hold is cut to a bounded length, or looked at once.
 HARMLESS = (
+    "one long list of frames",
     "frames that are a bomb",
     "a long name in many frames",
     "long metadata",

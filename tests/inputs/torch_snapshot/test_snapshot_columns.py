@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from snapshots import Allocator, entry, frame, read, segment, snapshot
+from snapshots import Allocator, entry, frame, read, read_file, segment, snapshot
 
 from memlens.events import EventLog, Kind
 from memlens.facts import Mark
 from memlens.inputs.torch_snapshot.pickles import load
-from memlens.inputs.torch_snapshot.reader import read_snapshot
-from memlens.inputs.torch_snapshot.texts import as_text
+from memlens.inputs.torch_snapshot.values import as_text
 
 
 def column(log: EventLog, name: str) -> list[str | None]:
@@ -198,7 +197,7 @@ def test_pools_by_segments_are_those_that_entries_name(seed: int) -> None:
 
 def test_the_pools_of_a_real_snapshot_hold_what_its_segments_do(shared: Path) -> None:
     path = shared / "data/torch/snapshots/segments_only.pickle"
-    (log,) = read_snapshot(path)
+    (log,) = read_file(path)
     with path.open("rb") as stream:
         segments = load(stream.read)["segments"]
     expected: dict[str, int] = defaultdict(int)

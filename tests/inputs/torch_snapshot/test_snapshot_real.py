@@ -8,11 +8,11 @@ import random
 from pathlib import Path
 
 import numpy as np
+from snapshots import read_file
 
 from memlens.analyzers import get
 from memlens.errors import InputError
 from memlens.events import EventLog
-from memlens.inputs.torch_snapshot.reader import read_snapshot
 
 #: The keys of ``expected.json`` that are about levels.
 LEVELS = (
@@ -44,7 +44,7 @@ def test_real_snapshots_have_the_levels_that_are_known_of_them(shared: Path) -> 
     expected = json.loads((shared / "data/torch/expected.json").read_text())
     assert len(expected) == 13
     for name, devices in expected.items():
-        logs = read_snapshot(shared / "data/torch/snapshots" / name)
+        logs = read_file(shared / "data/torch/snapshots" / name)
         assert [str(log.device) for log in logs] == sorted(devices), name
         for log in logs:
             known = devices[str(log.device)]
@@ -63,7 +63,7 @@ def test_real_snapshots_have_the_levels_that_are_known_of_them(shared: Path) -> 
 
 
 def test_an_optimizer_step_is_cut_out_of_a_real_snapshot(shared: Path) -> None:
-    (log,) = read_snapshot(shared / "data/torch/snapshots/medium_512_training.pickle")
+    (log,) = read_file(shared / "data/torch/snapshots/medium_512_training.pickle")
     (before, step) = log.windows("^START (.*)")
     assert step.name == "Optimizer.step#AdamW.step"
     assert len(before) + len(step) == len(log) - log.facts.opening
@@ -82,7 +82,7 @@ def test_damaged_real_snapshots_are_read_or_refused(shared: Path) -> None:
             for _ in range(chance.choice((1, 1, 5, 40)) if turn % 3 else 0):
                 damaged[chance.randrange(len(damaged))] = chance.randrange(256)
             try:
-                logs = read_snapshot(io.BytesIO(bytes(damaged)))
+                logs = read_file(io.BytesIO(bytes(damaged)))
             except InputError as error:
                 assert error.hint
                 continue

@@ -15,26 +15,28 @@ from snapshots import ERAS, Allocator, entries_of, pickled, snapshot
 
 from memlens.inputs.torch_snapshot import pickles
 from memlens.inputs.torch_snapshot.entries import Action, read_entries
-from memlens.inputs.torch_snapshot.pickle_runs import EntryRuns, Rows
-from memlens.inputs.torch_snapshot.pickles import BadPickle, load
-from memlens.inputs.torch_snapshot.stacks import Stacks
+from memlens.inputs.torch_snapshot.entry_runs import EntryRuns, Rows
+from memlens.inputs.torch_snapshot.instructions import BadPickle
+from memlens.inputs.torch_snapshot.pickles import load
+from memlens.inputs.torch_snapshot.stacks import Tables
 
 
 def columns_of(data: bytes, *, fast: bool) -> tuple[list[dict[str, Any]], int]:
     """The entries of each device as plain columns, and how many of them were read in runs."""
-    stacks = Stacks()
-    runs = EntryRuns(stacks)
+    tables, runs = Tables(), EntryRuns()
     value = load(io.BytesIO(data).read, runs if fast else None)
-    in_runs = sum(item.count for trace in value["device_traces"] for item in trace if isinstance(item, Rows))
+    in_runs = sum(item.entries for trace in value["device_traces"] for item in trace if isinstance(item, Rows))
     found = []
     for trace in value["device_traces"]:
-        entries = read_entries(trace, runs, stacks)
+        entries = read_entries(trace, runs.objects, tables)
         found.append(
             {
                 **{name: getattr(entries, name).tolist() for name in ("action", "addr", "size", "stream", "time_us")},
-                "stack": [stacks.whole(number) if number >= 0 else () for number in entries.stack.tolist()],
-                "metadata": [runs.texts.values[number] if number >= 0 else "" for number in entries.metadata.tolist()],
-                "pool": [runs.pools.values[number] if number >= 0 else None for number in entries.pool.tolist()],
+                "stack": [tables.stacks.whole(number) if number >= 0 else () for number in entries.stack.tolist()],
+                "metadata": [
+                    tables.texts.values[number] if number >= 0 else "" for number in entries.metadata.tolist()
+                ],
+                "pool": [tables.pools.values[number] if number >= 0 else None for number in entries.pool.tolist()],
                 "user_defined": entries.user_defined,
                 "malformed": entries.malformed,
                 "device_free": entries.device_free,

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from snapshots import HOLDING, Allocator, entry, read, replayed, rows, segment, snapshot
+from snapshots import HOLDING, Allocator, entry, read, read_file, replayed, rows, segment, snapshot
 
 from memlens.events import EventLog
-from memlens.inputs.torch_snapshot.reader import read_snapshot
 from memlens.units import format_bytes
 
 GIVING_BACK = ("free_requested", "free_completed", "segment_free", "segment_unmap")
@@ -49,7 +48,7 @@ def test_an_allocation_that_is_the_only_entry_is_held_as_the_segments_say() -> N
 
 @pytest.mark.parametrize("name", ["state_only_2023", "state_only_2024", "oom_2023", "segments_only"])
 def test_real_snapshots_without_a_history_say_so(shared: Path, name: str) -> None:
-    (log,) = read_snapshot(shared / f"data/torch/snapshots/{name}.pickle")
+    (log,) = read_file(shared / f"data/torch/snapshots/{name}.pickle")
     assert "not known" in note(log, "no_trace")
 
 
@@ -72,8 +71,8 @@ def test_what_was_live_before_the_first_entry_is_said_and_whether_the_peak_was(
 
 
 def test_a_ring_that_is_full_is_seen_by_its_round_number(shared: Path) -> None:
-    (ring,) = read_snapshot(shared / "data/torch/snapshots/ring_3000.pickle")
-    (whole,) = read_snapshot(shared / "data/torch/snapshots/medium_512_training.pickle")
+    (ring,) = read_file(shared / "data/torch/snapshots/ring_3000.pickle")
+    (whole,) = read_file(shared / "data/torch/snapshots/medium_512_training.pickle")
     assert "only the last 3,000 entries were kept" in note(ring, "starts_late")
     assert "recording began late, or" in note(whole, "starts_late")
     # expected.json has 12,660,506,624 bytes reserved where the ring begins
@@ -145,5 +144,5 @@ def test_blocks_that_lie_over_each_other_or_beyond_their_segment_are_doubted() -
 
 def test_no_real_snapshot_has_a_segment_that_does_not_add_up(shared: Path) -> None:
     for path in sorted((shared / "data/torch/snapshots").glob("*.pickle")):
-        for log in read_snapshot(path):
+        for log in read_file(path):
             assert not log.facts.uneven_segments, path.name

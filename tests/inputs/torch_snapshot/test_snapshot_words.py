@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from snapshots import entry, frame, pickled, read, segment
+from snapshots import entry, frame, pickled, read, read_file, segment
 
 from memlens.errors import AnchorError, InputError, NoEventsError
 from memlens.facts import Mark
-from memlens.inputs.torch_snapshot.reader import SnapshotSource, read_snapshot
+from memlens.inputs.torch_snapshot.reader import SnapshotSource
 
 
 def test_a_failed_allocation_is_told_with_what_was_free() -> None:
@@ -225,7 +225,7 @@ def test_other_pickles_are_an_error_that_names_the_file(made: Any, tmp_path: Pat
     path = tmp_path / "x.pickle"
     path.write_bytes(pickled(made))
     with pytest.raises(InputError) as caught:
-        read_snapshot(path)
+        read_file(path)
     assert str(path) in caught.value.message
     assert caught.value.hint
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memlens.errors import UsageError
-from memlens.inputs.registry import BUILT_IN, InputFormat
+from memlens.inputs.input_format import InputFormat
+from memlens.scanner.formats import LineFormat
 
 if TYPE_CHECKING:
-    from memlens.inputs.custom.lines import LineOf
+    from memlens.inputs.custom.lines import UserLine
 
 __all__ = ["formats_file", "user_formats"]
 
@@ -28,13 +29,15 @@ _KEYS = frozenset(
     | {"samples", "traps"}
 )
 _MOST_BYTES = 1 << 22
+_MOST_KINDS = 50
 
 
-def user_formats(path: str | Path | None = None) -> tuple[InputFormat, ...]:
+def user_formats(path: str | Path | None = None, taken: Collection[str] = ()) -> tuple[InputFormat, ...]:
     """The formats of users, in the order of their file.
 
     Args:
         path: A TOML file; ``None``: the nearest ``pyproject.toml`` upward from the working directory.
+        taken: Names that they may not have.
 
     Raises:
         UsageError: The file cannot be read, or a format in it is not sound; the message names the file, the format and the sample.
@@ -46,7 +49,11 @@ def user_formats(path: str | Path | None = None) -> tuple[InputFormat, ...]:
         status = os.stat(where)
     except OSError as error:
         raise UsageError(f"{where}: cannot be read: {error.strerror}", "--formats takes a TOML file.") from None
-    return _load(where, status.st_mtime_ns, status.st_size, own=path is not None)
+    found = _load(where, status.st_mtime_ns, status.st_size, own=path is not None)
+    for form in found:
+        if form.name in taken:
+            raise _no_name(where, form.name)
+    return found
 
 
 def formats_file(path: str | Path | None = None) -> str | None:
@@ -114,10 +121,11 @@ def _tables(where: str, text: bytes, *, own: bool) -> Sequence[Any]:
 def _format(where: str, name: str, tables: Sequence[Mapping[str, Any]]) -> InputFormat:
     from memlens.inputs.custom.reader import read_user_format
 
-    if not _NAME.match(name) or any(form.name == name for form in BUILT_IN):
+    if not _NAME.match(name):
+        raise _no_name(where, name)
+    if len(tables) > _MOST_KINDS:
         raise UsageError(
-            f"{where}: {name!r} cannot be the name of a format",
-            "Use lower-case letters, digits, ., - and _, and no name of a built-in format.",
+            f"{where}: format {name!r} has more than {_MOST_KINDS} kinds of lines", "Join some in one regex."
         )
     lines = tuple(_line(_Table(where, name, table)) for table in tables)
     _check(where, name, lines)
@@ -133,12 +141,19 @@ def _format(where: str, name: str, tables: Sequence[Mapping[str, Any]]) -> Input
     )
 
 
-def _recognise(lines: Sequence[LineOf], head: bytes) -> str:
+def _no_name(where: str, name: str) -> UsageError:
+    return UsageError(
+        f"{where}: {name!r} cannot be the name of a format",
+        "Use lower-case letters, digits, ., - and _, and no name of a built-in format.",
+    )
+
+
+def _recognise(lines: Sequence[UserLine], head: bytes) -> str:
     """The first line among the first bytes that is one of the format's, in words."""
     from memlens.inputs.custom.lines import TextError
 
     whole = head[: head.rfind(b"\n") + 1] or head
-    if not any(line.literal in whole for line in lines):
+    if not any(line.format.literal in whole for line in lines):
         return ""
     for number, text in enumerate(whole.split(b"\n"), 1):
         for line in lines:
@@ -192,11 +207,11 @@ class _Table:
             raise self.wrong(f"{key} is no regular expression: {error}", "Python's re syntax is expected.") from None
 
 
-def _line(table: _Table) -> LineOf:
-    from memlens.inputs.custom.lines import GROUPS, TIME_UNITS, LineOf, TextError, bytes_in
+def _line(table: _Table) -> UserLine:
+    from memlens.inputs.custom.lines import GROUPS, TIME_UNITS, TextError, UserLine, bytes_in
 
-    regex = table.regex("regex")
-    if unknown := sorted(set(regex.groupindex) - set(GROUPS)):
+    groups = table.regex("regex").groupindex
+    if unknown := sorted(set(groups) - set(GROUPS)):
         raise table.wrong(f"no meaning is known of the group {', '.join(unknown)}", f"There are: {', '.join(GROUPS)}.")
     try:
         unit = bytes_in(table.text("size_unit", "B"))
@@ -205,27 +220,27 @@ def _line(table: _Table) -> LineOf:
     literal = table.text("literal")
     if "\n" in literal:
         raise table.wrong("literal spans lines", "A format is looked for in one line.")
-    return LineOf(
-        literal.encode(),
-        regex,
-        dict(_kinds(table, regex)),
+    means = {group: GROUPS[group] for group in groups}
+    name, traps = table.text("name"), table.texts("traps")
+    return UserLine(
+        LineFormat(name, f"format:{name}", literal.encode(), table.text("regex"), means, traps=traps),
+        dict(_kinds(table, "kind" in groups)),
         unit,
         table.choice("size_base", 10, (10, 16)),
         table.choice("addr_base", 16, (10, 16)),
         table.choice("time", "s", tuple(TIME_UNITS)),
         table.regex("ignore") if "ignore" in table.values else None,
         tuple(_samples(table)),
-        table.texts("traps"),
     )
 
 
-def _kinds(table: _Table, regex: re.Pattern[bytes]) -> Iterator[tuple[str, Any]]:
+def _kinds(table: _Table, grouped: bool) -> Iterator[tuple[str, Any]]:
     """What events there are, by the word that tells them."""
     from memlens.facts import Kind
 
     words = {key: table.texts(key) for key in _KINDS}
     given = [(word, Kind[key.upper()]) for key, listed in words.items() for word in listed]
-    if "kind" not in regex.groupindex:
+    if not grouped:
         if given:
             raise table.wrong("there are words for kinds but no group (?P<kind>…)", "Write the group, or kind alone.")
         yield "", Kind[table.choice("kind", None, tuple(kind.name for kind in Kind))]
@@ -251,7 +266,7 @@ def _samples(table: _Table) -> Iterator[Any]:
         yield UserSample(given["line"], {key: value for key, value in given.items() if key != "line"})
 
 
-def _check(where: str, name: str, lines: Sequence[LineOf]) -> None:
+def _check(where: str, name: str, lines: Sequence[UserLine]) -> None:
     """Read the samples and the traps of a format.
 
     Raises:
@@ -269,7 +284,7 @@ def _check(where: str, name: str, lines: Sequence[LineOf]) -> None:
             if found is None:
                 what = (
                     "is not matched by the regex"
-                    if line.literal in sample.line.encode()
+                    if line.format.literal in sample.line.encode()
                     else "does not hold the literal"
                 )
                 raise UsageError(f"{at} {what}", "Correct the sample or the format.")
@@ -281,7 +296,7 @@ def _check(where: str, name: str, lines: Sequence[LineOf]) -> None:
                     raise UsageError(
                         f"{at}: {key} is {value!r} and not {wanted!r}", "Correct the sample or the format."
                     )
-        for trap in line.traps:
+        for trap in line.format.traps:
             try:
                 found = line.find(trap.encode())
             except TextError:

@@ -1,17 +1,35 @@
-"""One kind of line of a user's own format: which lines it is, and what the groups of its regular expression mean."""
+"""One kind of line of a user's own format: which lines it is, and what the groups of its regular expression mean.
+
+This is the definition, a line at a time; :mod:`memlens.inputs.custom.reader` gives the same of a whole block.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memlens.facts import Kind
 from memlens.windows.patterns import clean_line
 
-__all__ = ["GROUPS", "LONGEST", "MOST_BYTES", "TIME_UNITS", "Found", "LineOf", "TextError", "UserSample", "bytes_in"]
+if TYPE_CHECKING:
+    from memlens.scanner.formats import LineFormat
+
+__all__ = [
+    "GROUPS",
+    "LONGEST",
+    "MOST_BYTES",
+    "MOST_DEVICES",
+    "MOST_TIME_US",
+    "TIME_UNITS",
+    "Found",
+    "TextError",
+    "UserLine",
+    "UserSample",
+    "bytes_in",
+    "bytes_of",
+]
 
 #: What named groups may be called, and what each is.
 GROUPS: dict[str, str] = {
@@ -37,8 +55,11 @@ _UNITS = {"": 1, "b": 1, "byte": 1, "bytes": 1}
 for _power, _letter in enumerate("kmgt", 1):
     _UNITS |= {_letter: 1024**_power, f"{_letter}ib": 1024**_power, f"{_letter}b": 1000**_power}
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2}):(\d{2}(?:[.,]\d{1,9})?)\Z")
-_MOST_TIME_US = float(1 << 53)
+MOST_TIME_US = float(1 << 53)
 _MOST_DIGITS = 32
+#: The largest number of a device.
+MOST_DEVICES = 1 << 15
+_MOST = {"addr": (1 << 64) - 1, "device": MOST_DEVICES, "stream": (1 << 63) - 1}
 
 
 class TextError(ValueError):
@@ -67,12 +88,11 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LineOf:
+class UserLine:
     """One kind of line.
 
     Attributes:
-        literal: Text that stands in every such line.
-        regex: What such a line is: searched for, as bytes, with groups of :data:`GROUPS`.
+        format: What such a line is: a text that stands in it and an expression, with groups of :data:`GROUPS`.
         kinds: The event that it is, by the text of the group ``kind``; by ``""`` where there is no such group.
         unit: Bytes in one of what the group ``size`` counts, where no group ``unit`` says so.
         size_base: 10, or 16 for hexadecimal sizes without 0x.
@@ -80,11 +100,9 @@ class LineOf:
         time: What the group ``time`` is, one of :data:`TIME_UNITS`.
         ignore: Lines with the literal that are no event and not to be wondered at.
         samples: Lines that must be read, with what must be read from them.
-        traps: Lines that look alike and must not be read.
     """
 
-    literal: bytes
-    regex: re.Pattern[bytes]
+    format: LineFormat
     kinds: Mapping[str, Kind]
     unit: int = 1
     size_base: int = 10
@@ -92,12 +110,6 @@ class LineOf:
     time: str = "s"
     ignore: re.Pattern[bytes] | None = None
     samples: tuple[UserSample, ...] = ()
-    traps: tuple[str, ...] = ()
-
-    @cached_property
-    def groups(self) -> frozenset[str]:
-        """The named groups of the expression."""
-        return frozenset(self.regex.groupindex)
 
     def find(self, line: bytes) -> Found | None:
         """What a line says, or ``None`` where it is not of this kind.
@@ -105,45 +117,57 @@ class LineOf:
         Raises:
             TextError: It matches, but a group holds what it cannot mean.
         """
-        if self.literal not in line:
+        if self.format.literal not in line:
             return None
-        match = self.regex.search(clean_line(line[:LONGEST]))
+        match = self.format.pattern.search(clean_line(line[:LONGEST]))
         if match is None:
             return None
         texts = {name: text.decode("utf-8", "replace") for name, text in match.groupdict().items() if text is not None}
-        kind = self.kinds.get(texts.get("kind", ""))
+        said = {name: self.number(name, text) for name, text in texts.items() if name not in ("thread", "owner")}
+        kind = Kind(int(said["kind"])) if "kind" in said else self.kinds.get("")
         if kind is None:
-            raise TextError(f"no kind of event is called {texts.get('kind', '')!r}")
-        size = self._size(texts, "size")
+            raise TextError("the group kind is empty")
+        factor = said.get("unit", self.unit)
+        size, requested = (bytes_of(said[name], factor) if name in said else -1 for name in ("size", "requested"))
         if size < 0 and kind in (Kind.ALLOC, Kind.RESERVE):
             raise TextError(f"a line of {kind.name} without a size")
         return Found(
             kind,
             size,
-            _number("addr", texts.get("addr", "0"), self.addr_base, (1 << 64) - 1),
-            self._size(texts, "requested"),
+            int(said.get("addr", 0)),
+            requested,
             texts.get("thread"),
-            _time_us(texts.get("time", ""), self.time),
-            _number("device", texts["device"], 10, 1 << 15) if "device" in texts else None,
-            _number("stream", texts["stream"], 10, (1 << 63) - 1) if "stream" in texts else -1,
+            int(said.get("time", -1)),
+            int(said["device"]) if "device" in said else None,
+            int(said.get("stream", -1)),
             texts.get("owner"),
         )
+
+    def number(self, name: str, text: str) -> int | float:
+        """What the text of a group says: the kind, the bytes of a unit, a count of units, an address, a time.
+
+        Raises:
+            TextError: It is not what the group means.
+        """
+        if name == "kind":
+            if text not in self.kinds:
+                raise TextError(f"no kind of event is called {text!r}")
+            return self.kinds[text]
+        if name == "unit":
+            return bytes_in(text)
+        if name == "time":
+            return _time_us(text, self.time)
+        if name in ("size", "requested"):
+            return (
+                _amount(name, text)
+                if "." in text and self.size_base == 10
+                else _number(name, text, self.size_base, MOST_BYTES)
+            )
+        return _number(name, text, self.addr_base if name == "addr" else 10, _MOST[name])
 
     def ignored(self, line: bytes) -> bool:
         """Whether a line with the literal is known to be no event."""
         return self.ignore is not None and self.ignore.search(clean_line(line[:LONGEST])) is not None
-
-    def _size(self, texts: Mapping[str, str], name: str) -> int:
-        text = texts.get(name)
-        if text is None:
-            return -1
-        factor = bytes_in(texts["unit"]) if "unit" in texts else self.unit
-        if "." in text and self.size_base == 10:
-            return _rounded(name, text, factor)
-        size = _number(name, text, self.size_base, MOST_BYTES) * factor
-        if size > MOST_BYTES:
-            raise TextError(f"{name} {text!r} is more than {MOST_BYTES:,} bytes")
-        return size
 
 
 def bytes_in(unit: str) -> int:
@@ -158,15 +182,23 @@ def bytes_in(unit: str) -> int:
         raise TextError(f"{unit!r} is no unit of bytes") from None
 
 
-def _rounded(name: str, text: str, factor: int) -> int:
-    """A size with a decimal point, to the nearest byte."""
-    try:
-        size = round(float(text.replace(",", "")) * factor)
-    except (ValueError, OverflowError):
-        raise TextError(f"{name} {text!r} is no number") from None
+def bytes_of(amount: float, factor: float) -> int:
+    """So many of some unit in bytes, to the nearest one.
+
+    Raises:
+        TextError: No block is so large.
+    """
+    size = amount * factor
     if not 0 <= size <= MOST_BYTES:
-        raise TextError(f"{name} {text!r} is no size")
-    return size
+        raise TextError(f"a size of {size:,} bytes is none")
+    return round(size)
+
+
+def _amount(name: str, text: str) -> float:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        raise TextError(f"{name} {text!r} is no number") from None
 
 
 def _number(name: str, text: str, base: int, most: int) -> int:
@@ -196,7 +228,7 @@ def _time_us(text: str, unit: str) -> int:
         time = float(text) * TIME_UNITS[unit]
     except (ValueError, OverflowError):
         return -1
-    return round(time) if 0 <= time < _MOST_TIME_US else -1
+    return round(time) if 0 <= time < MOST_TIME_US else -1
 
 
 def _iso_us(text: str) -> int:

@@ -1,40 +1,47 @@
-"""Reads an input of a user's own format: lines are found by their literal, and only these meet a regular expression."""
+"""Reads an input of a user's own format: the scanner finds its lines, and most of them are read together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.errors import InputError, NoEventsError
-from memlens.events import EventLog, Kind
-from memlens.facts import Facts, LineSample
-from memlens.inputs.blocks import Blocks
-from memlens.inputs.custom.lines import LONGEST, Found, LineOf, TextError
-from memlens.scanner.bytesearch import Plan, pieces
-from memlens.windows.patterns import Anchor, Matcher, anchors_in_block
+from memlens.columns import SET, TAKE, USE, last_by_key
+from memlens.errors import MemlensError, NoEventsError
+from memlens.inputs.builder import SAMPLES, Builder, Part, Text
+from memlens.inputs.custom.columns import LineReader, name_number, thread_number
+from memlens.inputs.custom.lines import LONGEST, Found, TextError, UserLine
+from memlens.scanner.formats import LineFormat
+from memlens.scanner.scan import Scan, Scanner
+from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.events import EventLog
+    from memlens.facts import Facts
+    from memlens.inputs.blocks import Block
     from memlens.inputs.file_source import FileSource
-    from memlens.inputs.registry import Request
+    from memlens.inputs.input_format import Request
 
-__all__ = ["lines_with", "read_user_format"]
+    Ints = NDArray[np.int64]
 
-#: What an event is kept as: kind, size, addr, offset, time_us, thread, requested, stream, line, device, owner.
-_Row: TypeAlias = "tuple[int, int, int, int, int, int, int, int, int, int | None, int]"
+__all__ = ["UserScanner", "read_user_format"]
 
-_SAMPLES = 5
 _SHOWN = 200
-_MOST_BYTES = 1 << 62
 _MOST_OWNERS = 1 << 20
+_OPTIONAL = ("time_us", "thread", "requested", "stream", "owner")
+#: What is read of a line, in the order of :func:`_numbers`.
+_READ = ("row", "kind", "size", "addr", "requested", "time_us", "device", "stream", "thread", "owner")
+_TYPES = {"kind": np.int8, "size": np.int64, "addr": np.uint64, "owner": np.int32}
 
 
-def read_user_format(source: FileSource, request: Request, *, name: str, lines: Sequence[LineOf]) -> Sequence[EventLog]:
+def read_user_format(
+    source: FileSource, request: Request, *, name: str, lines: Sequence[UserLine]
+) -> Sequence[EventLog]:
     """Read an input.
 
     Args:
@@ -51,213 +58,277 @@ def read_user_format(source: FileSource, request: Request, *, name: str, lines: 
         NoEventsError: No line is an event.
         UsageError: A pattern is no regular expression.
     """
-    collector = _Collector(lines)
-    matchers = [Matcher(pattern) for pattern in request.patterns]
-    found: list[tuple[list[int], list[int], list[str]]] = [([], [], []) for _ in matchers]
-    index: list[tuple[int, int]] = []
-    count = size = 0
-    mid_line = False
-    with closing(source.open()) as stream:
-        blocks = Blocks(stream)
-        for block in blocks:
-            index.append((block.offset, count))
-            ends = np.flatnonzero(block.text == 0x0A)
-            collector.add(block.text, ends, block.offset, count + 1)
-            for matcher, (offsets, numbers, names) in zip(matchers, found, strict=True):
-                more = anchors_in_block(matcher, block.text, block.offset, count + 1)
-                offsets.extend(more[0])
-                numbers.extend(more[1])
-                names.extend(more[2])
-            count += len(ends)
-            size = block.offset + block.end - block.begin
-            mid_line = block.data[block.end - 1] != 0x0A and not block.cut
-            blocks.pool.give_back(block)
-            if request.progress is not None:
-                request.progress(stream.consumed)
-        problem, compressed = stream.problem, bool(stream.compression)
-    if problem and request.strict:
-        raise InputError(f"{source.name}: {problem}", "Leave out --strict to analyze what can be read.")
-    total = count + mid_line
-    if not collector.rows:
-        early = f" ({problem})" if problem else ""
-        wrong = f"; {collector.malformed:,} of them look like one but cannot be read" if collector.malformed else ""
-        raise NoEventsError(
-            f"{source.name}: no event of the format {name!r} in {total:,} lines{early}{wrong}",
-            f"Looked for {' and '.join(sorted({repr(line.literal.decode('utf-8', 'replace')) for line in lines}))}.",
+    scanner, matchers = UserScanner(lines), [Matcher(pattern) for pattern in request.patterns]
+    inputs, numbered = _Input(lines), source.numbered
+    builder = Builder(source, request, {name: _TYPES.get(name, np.int64) for name in inputs.columns}, size=source.size)
+    for read in source.read_blocks(lambda block: scanner.read(block, matchers), request.progress):
+        part = inputs.completed(read)
+        builder.add(part if numbered else replace(part, line=None))
+
+    def nothing(facts: Facts) -> MemlensError:
+        early = f" ({facts.cut_short})" if facts.cut_short else ""
+        wrong = f"; {facts.malformed:,} of them look like one but cannot be read" if facts.malformed else ""
+        literals = sorted({repr(line.format.literal.decode("utf-8", "replace")) for line in lines})
+        return NoEventsError(
+            f"{source.name}: no event of the format {name!r} in {facts.lines:,} lines{early}{wrong}",
+            f"Looked for {' and '.join(literals)}.",
         )
-    places = np.array(index, np.int64)
-    source.index(places[:, 0], places[:, 1])
-    facts = Facts(
-        bytes=size,
-        lines=int(total),
-        malformed=collector.malformed,
-        malformed_samples=tuple(collector.samples),
-        ends_mid_line=bool(mid_line),
-        cut_short=problem,
-        layer=f"format:{name}",
-        addresses=any("addr" in line.groups for line in lines),
-    )
-    anchors = tuple(
-        Anchor(matcher.pattern, tuple(offsets), tuple(numbers), tuple(names))
-        for matcher, (offsets, numbers, names) in zip(matchers, found, strict=True)
-    )
-    return collector.logs(source, facts, anchors, numbered=compressed or source.path is None)
+
+    device = builder.drop("device")
+    numbers = [] if device is None else [number for number in np.unique(device).tolist() if number >= 0]
+    logs = []
+    for number in numbers or [None]:
+        # What names no device is the first one's: programs leave it out where there was only one.
+        of_device = [number, -1] if [number] == numbers[:1] else [number]
+        rows = None if device is None or len(numbers) < 2 else np.isin(device, of_device)
+        some = {column: builder.column(column) for column in inputs.columns if column in _OPTIONAL}
+        some = {column: entries if rows is None else entries[rows] for column, entries in some.items()}
+        missing = [column for column, entries in some.items() if entries.max(initial=-1) < 0]
+        threads = np.unique(some["thread"]).tolist() if "thread" in some else ()
+        logs.append(
+            builder.finish(
+                cut_short=source.problem,
+                facts={
+                    "layer": f"format:{name}",
+                    "addresses": any("addr" in line.format.means for line in lines),
+                    "threads": tuple(thread for thread in threads if thread != -1),
+                },
+                columns={
+                    "device": number,
+                    "owner_names": () if "owner" in missing else tuple(inputs.owners),
+                    **dict.fromkeys(missing),
+                },
+                rows=rows,
+                keep=rows is not None,
+                nothing=nothing,
+            )
+        )
+    return logs
 
 
-def lines_with(
-    text: NDArray[np.uint8], ends: NDArray[np.int64], literals: Sequence[bytes]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The lines of a block that hold one of some texts.
+class Read(NamedTuple):
+    """What the lines of one block say.
+
+    Attributes:
+        part: Their events; sizes and devices of FREEs may be missing, and names are -2 - their number here.
+        line: The line of each event in the block, int64.
+        threads: Names of threads.
+        owners: Names of owners.
+        text: The block, where a size is missing.
+    """
+
+    part: Part
+    line: Ints
+    threads: Sequence[str] = ()
+    owners: Sequence[str] = ()
+    text: bytes = b""
+
+
+class UserScanner:
+    """Reads blocks of text by kinds of lines.
 
     Args:
-        text: The block, uint8; begins at a line start.
-        ends: Positions of its line ends, int64, rising.
-        literals: The texts; none is empty.
-
-    Returns:
-        Their numbers, counted from 0, where they start, and where they end, int64, rising.
+        lines: The kinds; of several that match a line the first counts.
     """
-    if not len(text):
-        return (np.zeros(0, np.int64),) * 3
-    plan = Plan.of(literals, text)
-    parts = [np.unique(plan.positions(text[begin:end])) + begin for begin, end in pieces(text)]
-    number = np.unique(ends.searchsorted(np.concatenate(parts)))
-    starts, stops = np.append(0, ends + 1), np.append(ends, len(text))
-    return number, starts[number], stops[number]
+
+    def __init__(self, lines: Sequence[UserLine]) -> None:
+        self._lines = lines
+        try:
+            self._readers = [LineReader.of(line) for line in lines]
+        except ValueError:  # an expression that matches the empty text: every line with a literal is read by itself
+            self._readers = []
+        self._literals = {line.format.literal.decode() for line in lines}
+        others = [*((literal, re.escape(literal)) for literal in self._literals), ("\x1b", r"\x1b"), ("\r", r"\r+$")]
+        scans = [Scan(LineFormat("", "", literal.encode(), regex, {}), once=True) for literal, regex in others]
+        self._scanner = Scanner([*(reader.scan for reader in self._readers), *scans])
+
+    def read(self, block: Block, matchers: Sequence[Matcher] = ()) -> Read:
+        """What the lines of a block say."""
+        data = block.data
+        rows = self._scanner.scan(data, block.begin, block.end)
+        with_literal = rows.format >= len(self._readers)
+        unclean = rows.format >= len(self._readers) + len(self._literals)
+        found = np.flatnonzero(~with_literal)
+        if len(self._readers) > 1:
+            found = _first_of_each(rows.line, found[np.lexsort((rows.format[found], rows.line[found]))])
+        # Of lines with colours, a carriage return or no end in sight the expression is to see something else.
+        found = found[:0] if _has_long_line(block) else found[~np.isin(rows.line[found], rows.line[unclean])]
+        threads: dict[str, int] = {}
+        owners: dict[str, int] = {}
+        parts: list[dict[str, NDArray[Any]]] = []
+        for index, reader in enumerate(self._readers):
+            mine = found[rows.format[found] == index]
+            columns, fine = reader.columns(data, rows.values[mine], threads, owners)
+            parts.append({name: column[fine] for name, column in {**columns, "row": mine}.items()})
+        done = np.concatenate([found[:0], *(rows.line[part["row"]] for part in parts)])
+        left = _first_of_each(rows.line, np.flatnonzero(with_literal & ~unclean & ~np.isin(rows.line, done)))
+        malformed: list[Text] = []
+        odd: list[tuple[int, ...]] = []
+        for row in left.tolist():
+            start = int(rows.line_start[row])
+            line = data[start : min(start + LONGEST, block.end)].tobytes().partition(b"\n")[0]
+            try:
+                said = self._look(line)
+            except TextError:
+                malformed.append(Text.of(block, start, int(rows.line[row])))
+                continue
+            if said is not None:
+                odd.append(_numbers(row, said, threads, owners))
+        parts.append(
+            {name: np.array([values[k] for values in odd], _TYPES.get(name, np.int64)) for k, name in enumerate(_READ)}
+        )
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in _READ}
+        order = columns["row"].argsort(kind="stable")
+        columns = {name: column[order] for name, column in columns.items()}
+        row = columns.pop("row")
+        columns["offset"] = rows.line_start[row] + (block.offset - block.begin)
+        seen = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
+        part = Part.of(block, columns, matchers, **seen)
+        return Read(
+            part,
+            rows.line[row],
+            tuple(threads),
+            tuple(owners),
+            block.text.tobytes() if (columns["size"] < 0).any() else b"",
+        )
+
+    def _look(self, line: bytes) -> Found | None:
+        """What a line says that holds a literal; ``None`` where it is known to say nothing.
+
+        Raises:
+            TextError: It cannot be read.
+        """
+        for form in self._lines:
+            if (found := form.find(line)) is not None:
+                return found
+        if any(form.ignored(line) for form in self._lines):
+            return None
+        raise TextError("it is no line of the format")
 
 
-@dataclass
-class _Collector:
-    """Takes the blocks of one input in order, and keeps a row an event."""
+def _numbers(row: int, said: Found, threads: dict[str, int], owners: dict[str, int]) -> tuple[int, ...]:
+    """One line in numbers, in the order of :data:`_READ`."""
+    owner = -1 if said.owner is None else name_number(said.owner, owners)
+    thread = -1 if said.thread is None else thread_number(said.thread, threads)
+    device = -1 if said.device is None else said.device
+    return row, said.kind, said.size, said.addr, said.requested, said.time_us, device, said.stream, thread, owner
 
-    lines: Sequence[LineOf]
-    rows: list[_Row] = field(default_factory=list)
-    malformed: int = 0
-    samples: list[LineSample] = field(default_factory=list)
-    #: What the latest ALLOC or RESERVE of an address says of it: its size and its device.
-    _live: dict[tuple[bool, int, int | None], int] = field(default_factory=dict)
-    _device: dict[tuple[bool, int], int | None] = field(default_factory=dict)
-    _threads: dict[str, int] = field(default_factory=dict)
-    _owners: dict[str, int] = field(default_factory=dict)
-    _total: int = 0
 
-    def add(self, text: NDArray[np.uint8], ends: NDArray[np.int64], offset: int, first: int) -> None:
-        """Take the next block.
+def _first_of_each(line: Ints, rows: Ints) -> Ints:
+    """Of rows, the first one of each line."""
+    first: Ints = rows[np.unique(line[rows], return_index=True)[1]]
+    return first
+
+
+def _has_long_line(block: Block) -> bool:
+    """Whether a line may be longer than what an expression is given."""
+    half = LONGEST // 2
+    whole = range(block.begin, block.end - half, half)
+    return any(b"\n" not in block.data[start : start + half].tobytes() for start in whole)
+
+
+class _Input:
+    """What lines say by what stands before them in the input: sizes and devices of addresses, and numbers for names.
+
+    Attributes:
+        columns: The columns that the lines have groups for.
+        owners: Numbers of owners.
+    """
+
+    def __init__(self, lines: Sequence[UserLine]) -> None:
+        groups = {"time_us" if group == "time" else group for line in lines for group in line.format.means}
+        self.columns = ("kind", "size", "addr", "offset", *(name for name in ("device", *_OPTIONAL) if name in groups))
+        self._threads: dict[str, int] = {}
+        self.owners: dict[str, int] = {}
+        self._sizes, self._devices = _Latest(TAKE), _Latest(USE)
+        self._has_devices = False
+
+    def completed(self, read: Read) -> Part:
+        """The part with all that it lacks; a FREE whose size nobody says is malformed."""
+        part, columns = read.part, dict(read.part.columns)
+        kind, size, addr, device = (columns[name] for name in ("kind", "size", "addr", "device"))
+        gives, chunk = kind % 2 == 0, (kind // 2).astype(np.int64)
+        self._has_devices |= bool((device >= 0).any())
+        if self._has_devices:
+            latest = self._devices.before(addr, chunk, device, gives)
+            device = columns["device"] = np.where(gives | (device >= 0), device, latest)
+        known = self._sizes.before(addr, chunk | (device + 1) << 1, size, gives)
+        size = columns["size"] = np.where(size < 0, known, size)
+        lost = np.flatnonzero(size < 0)
+        samples = list(part.samples)
+        for row in lost[:SAMPLES].tolist():
+            offset = int(columns["offset"][row])
+            start = offset - part.offset
+            line = read.text[start : start + _SHOWN].partition(b"\n")[0].rstrip(b"\r")
+            samples.append(Text(offset, int(read.line[row]), line))
+        kept = np.flatnonzero(size >= 0) if len(lost) else slice(None)
+        columns = {name: columns[name][kept] for name in self.columns}
+        for name, names, number in (("thread", read.threads, self._thread), ("owner", read.owners, self._owner)):
+            if names:
+                columns[name] = _renumbered(columns[name], names, number)
+        return replace(
+            part,
+            columns=columns,
+            line=read.line[kept],
+            malformed=part.malformed + len(lost),
+            samples=sorted(samples)[:SAMPLES],
+        )
+
+    def _thread(self, name: str) -> int:
+        return self._threads.setdefault(name, len(self._threads) + 1)
+
+    def _owner(self, name: str) -> int:
+        if name not in self.owners and len(self.owners) >= _MOST_OWNERS:
+            return -1
+        return self.owners.setdefault(name, len(self.owners))
+
+
+class _Latest:
+    """What the latest row that sets an address says of it.
+
+    Args:
+        role: What other rows do: ask (``USE``), or ask and clear the address (``TAKE``).
+    """
+
+    def __init__(self, role: int) -> None:
+        self._role = role
+        self._addr, self._tag, self._value = np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+    def before(self, addr: NDArray[np.uint64], tag: Ints, value: Ints, sets: NDArray[np.bool_]) -> Ints:
+        """Take the next rows, in order.
 
         Args:
-            text: Whole lines, uint8.
-            ends: Positions of the line ends, int64.
-            offset: Byte offset of the block.
-            first: 1-based number of its first line.
+            addr: Addresses, uint64.
+            tag: What else tells them apart, less than 2**17.
+            value: What rows that set it say.
+            sets: Which ones do.
+
+        Returns:
+            For the other rows the value of the latest row before with the same address and tag, else -1, int64.
         """
-        number, starts, stops = lines_with(text, ends, [line.literal for line in self.lines])
-        whole = text.tobytes() if len(number) else b""
-        for line, start, stop in zip(number.tolist(), starts.tolist(), stops.tolist(), strict=True):
-            self._add_line(whole[start : min(stop, start + LONGEST)], offset + start, first + line)
+        kept = len(self._addr)
+        addr, tag = np.concatenate([self._addr, addr]), np.concatenate([self._tag, tag])
+        value = np.concatenate([self._value, value])
+        sets = np.concatenate([np.ones(kept, np.bool_), sets])
+        low = addr.astype(np.int64) if int(addr.max(initial=0)) < 1 << 46 else np.unique(addr, return_inverse=True)[1]
+        key = low << 17 | tag
+        setters = key[sets]
+        # What is asked for at the end is what is carried on.
+        role = np.concatenate([np.where(sets, SET, self._role), np.full(len(setters), USE)]).astype(np.int8)
+        found = last_by_key(np.concatenate([key, setters]), role)
+        carried = np.zeros(len(addr), np.bool_)
+        carried[found[len(addr) :][found[len(addr) :] >= 0]] = True
+        self._addr, self._tag, self._value = addr[carried], tag[carried], value[carried]
+        latest = found[kept : len(addr)]
+        return np.where(latest >= 0, value[latest], -1)
 
-    def _add_line(self, line: bytes, offset: int, number: int) -> None:
-        for form in self.lines:
-            try:
-                found = form.find(line)
-            except TextError:
-                break
-            if found is not None:
-                if (row := self._row(found, offset, number)) is None:
-                    break
-                self.rows.append(row)
-                return
-        else:
-            if any(form.ignored(line) for form in self.lines):
-                return
-        self.malformed += 1
-        if len(self.samples) < _SAMPLES:
-            self.samples.append(LineSample(offset, number, line[:_SHOWN].rstrip(b"\r").decode("utf-8", "replace")))
 
-    def _row(self, found: Found, offset: int, number: int) -> _Row | None:
-        """The row of an event; ``None`` where its size is not to be had."""
-        kind, size, device = found.kind, found.size, found.device
-        chunk = kind in (Kind.RESERVE, Kind.RELEASE)
-        if kind in (Kind.ALLOC, Kind.RESERVE):
-            self._live[chunk, found.addr, device] = size
-            self._device[chunk, found.addr] = device
-        else:
-            if device is None:
-                device = self._device.get((chunk, found.addr))
-            known = self._live.pop((chunk, found.addr, device), -1)
-            if size < 0:
-                size = known
-            if size < 0:
-                return None
-        self._total += size
-        if self._total > _MOST_BYTES:
-            raise InputError(
-                f"the sizes add up to more than 4 EiB by line {number:,}",
-                "No run allocates that much: the log is damaged.",
-            )
-        thread = -1 if found.thread is None else self._thread(found.thread)
-        owner = -1
-        if found.owner is not None and (found.owner in self._owners or len(self._owners) < _MOST_OWNERS):
-            owner = self._owners.setdefault(found.owner, len(self._owners))
-        return (
-            *(int(kind), size, found.addr, offset, found.time_us, thread, found.requested),
-            *(found.stream, number, device, owner),
-        )
-
-    def _thread(self, text: str) -> int:
-        """The number of a thread; threads with names are numbered in order of first use."""
-        if text.isascii() and text.isdigit() and len(text) < 19:
-            return int(text)
-        return self._threads.setdefault(text, len(self._threads) + 1)
-
-    def logs(self, source: FileSource, facts: Facts, anchors: tuple[Anchor, ...], *, numbered: bool) -> list[EventLog]:
-        """A log for each device."""
-        devices: list[int | None] = [row[9] for row in self.rows]
-        names = sorted({device for device in devices if device is not None})
-        if len(names) < 2:
-            return [self._log(self.rows, names[0] if names else None, source, facts, anchors, numbered=numbered)]
-        # What names no device is the first one's: programs leave it out where there was only one.
-        return [
-            self._log(
-                [row for row in self.rows if row[9] == name or (row[9] is None and name == names[0])],
-                name,
-                source,
-                facts,
-                anchors,
-                numbered=numbered,
-            )
-            for name in names
-        ]
-
-    def _log(
-        self,
-        rows: Sequence[_Row],
-        device: int | None,
-        source: FileSource,
-        facts: Facts,
-        anchors: tuple[Anchor, ...],
-        *,
-        numbered: bool,
-    ) -> EventLog:
-        kind, size, addr, offset, time_us, thread, requested, stream, number, _, owner = zip(*rows, strict=True)
-        columns: dict[str, Any] = {
-            "kind": np.array(kind, np.int8),
-            "size": np.array(size, np.int64),
-            "addr": np.array(addr, np.uint64),
-            "offset": np.array(offset, np.int64),
-        }
-        optional = (("time_us", time_us), ("thread", thread), ("requested", requested), ("stream", stream))
-        for name, values in optional:
-            if max(values) >= 0:
-                columns[name] = np.array(values, np.int64)
-        if max(owner) >= 0:
-            columns |= {"owner": np.array(owner, np.int32), "owner_names": tuple(self._owners)}
-        if numbered:
-            columns["line"] = np.array(number, np.int64)
-        threads = tuple(sorted(set(thread) - {-1}))
-        return EventLog(
-            **columns,
-            device=device,
-            source=source,
-            facts=replace(facts, threads=threads, unstamped=0),
-            anchors=anchors,
-        )
+def _renumbered(column: NDArray[Any], names: Sequence[str], number: Callable[[str], int]) -> NDArray[Any]:
+    """A column with the numbers that names have in the input, which are given in order of first use."""
+    rows = np.flatnonzero(column < -1)
+    which, first, index = np.unique(-2 - column[rows], return_index=True, return_inverse=True)
+    numbers = np.zeros(len(which), column.dtype)
+    for k in np.argsort(first).tolist():
+        numbers[k] = number(names[which[k]])
+    column[rows] = numbers[index]
+    return column

@@ -1,205 +1,384 @@
-"""The events of a Kineto trace that matter here, read from the text of many of them at once.
+"""The events of a Kineto trace that matter here, as columns: changes of memory, and the operators, frames and annotations around them.
 
-These are changes of memory, and the operators, Python frames and annotations around them.  What is spelled in an unusual way
-(:mod:`memlens.inputs.kineto.json_fields`) is read one by one, to the same result (:mod:`memlens.inputs.kineto.odd`).
+Events are decoded many at once, typed.  Where one of them is not of the usual kind (a string where a number is expected, say), the JSON
+parser of the standard library reads all of these one by one: :meth:`Events.add_singly` is what both mean.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import re
+from decimal import Decimal
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 
-from memlens.inputs.kineto.json_fields import KeySet, Values, string_ends, text_stands_at, thousandths_at, wholes_at
-from memlens.inputs.kineto.odd import ChangeRow, Malformed, SpanRow, read_odd
-from memlens.inputs.kineto.records import (
-    ARGS,
-    CATEGORIES,
-    INSTANT,
-    MEMORY,
-    MOST_THREAD,
-    NO_TEXT,
-    OUT_OF_MEMORY,
-    STACK,
-    UNKNOWN,
-    Changes,
-    Failure,
-    Names,
-    SpanKind,
-    Spans,
-    is_change,
-)
+from memlens.facts import LineSample
+from memlens.inputs.paddle.events import MAX_SIZE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+
     from numpy.typing import NDArray
 
-    from memlens.inputs.kineto.json_objects import Objects
+    Integers = NDArray[np.int64]
 
-    Positions = NDArray[np.int64]
+__all__ = ["UNKNOWN", "Changes", "Events", "Failure", "SpanKind", "Spans"]
 
-__all__ = ["EventReader"]
+#: Stands for a number that an event does not have.
+UNKNOWN = -(1 << 63)
+_ARGS = ("Device Type", "Device Id", "Bytes", "Addr", "Total Allocated", "Total Reserved")
+#: What operators have until 2022.
+_STACK = "Call stack"
+_MEMORY, _OUT_OF_MEMORY = "[memory]", "[OutOfMemory]"
+#: The phases of an event without a duration.
+_INSTANT = ("i", "I")
+_MOST_THREAD = 10**15
+#: Microseconds: no time is later.
+_MOST_TIME = 4 * 10**15
+#: Characters of a time that fits int64 without its point.
+_LONGEST_NUMBER = 20
+#: No device has more bytes.
+_MOST_TOTAL = 1 << 60
+#: Characters of a name that are kept.
+_LONGEST_NAME = 4096
+_MOST_SAMPLES = 5
+_THREAD = re.compile(r"-?[0-9]{1,15}")
 
-_KEYS = KeySet(("ph", "cat", "name", "pid", "tid", "ts", "dur", "args", *ARGS, STACK))
+
+class SpanKind(IntEnum):
+    """What an interval of a trace is."""
+
+    OP = 0
+    FRAME = 1
+    ANNOTATION = 2
 
 
-class EventReader:
-    """Reads the events of one trace, part by part.
+#: The categories of intervals that are read.  2021 called operators ``Operator``.
+_CATEGORIES = {
+    "cpu_op": SpanKind.OP,
+    "Operator": SpanKind.OP,
+    "python_function": SpanKind.FRAME,
+    "user_annotation": SpanKind.ANNOTATION,
+}
+
+
+class Changes(NamedTuple):
+    """``[memory]`` events in the order of the file, int64, one entry an event; :data:`UNKNOWN` where an event does not say.
+
+    ``time`` is in nanoseconds on the trace's clock, ``track`` an index of :attr:`Events.tracks`, ``kind`` PyTorch's number for the type
+    of device (0 is the CPU, 1 CUDA), ``device`` its number (-1 for the CPU).  ``size`` is in bytes, negative for memory given
+    back, ``addr`` has the bits of an uint64.  ``allocated`` and ``reserved`` are the device's totals after the event, in bytes.
+    """
+
+    time: Integers
+    track: Integers
+    kind: Integers
+    device: Integers
+    size: Integers
+    addr: Integers
+    allocated: Integers
+    reserved: Integers
+
+
+class Spans(NamedTuple):
+    """Intervals in the order of the file, int64, one entry an interval.
+
+    ``kind`` is a :class:`SpanKind`; ``start`` and ``end`` are in nanoseconds on the trace's clock, the end of an annotation is its start.
+    ``track`` is an index of :attr:`Events.tracks`, ``name`` and ``stack`` of :attr:`Events.texts`, -1 for no call stack.
+    """
+
+    start: Integers
+    end: Integers
+    track: Integers
+    kind: Integers
+    name: Integers
+    stack: Integers
+
+
+class Failure(NamedTuple):
+    """An ``[OutOfMemory]`` event: when, on which device, and the bytes asked for."""
+
+    time: int
+    kind: int
+    device: int
+    size: int | None
+
+
+class _Args(msgspec.Struct, gc=False):
+    kind: int = msgspec.field(name=_ARGS[0], default=UNKNOWN)
+    device: int = msgspec.field(name=_ARGS[1], default=UNKNOWN)
+    size: int = msgspec.field(name=_ARGS[2], default=UNKNOWN)
+    addr: int = msgspec.field(name=_ARGS[3], default=UNKNOWN)
+    allocated: int = msgspec.field(name=_ARGS[4], default=UNKNOWN)
+    reserved: int = msgspec.field(name=_ARGS[5], default=UNKNOWN)
+    stack: str | None = msgspec.field(name=_STACK, default=None)
+
+
+class _Event(msgspec.Struct, gc=False):
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    pid: int | str = -1
+    tid: int | str = -1
+    ts: msgspec.Raw = msgspec.Raw(b"?")
+    dur: msgspec.Raw = msgspec.Raw(b"?")
+    args: _Args | None = None
+
+
+_DECODER = msgspec.json.Decoder(list[_Event])
+_NO_TIME = msgspec.Raw(b"0")
+_NO_ARGS = _Args()
+_Key = TypeVar("_Key", bound="Hashable")
+
+
+class _Numbers(dict[_Key, int], Generic[_Key]):
+    """Values as numbers from 0 on, those alike that are equal once they are cleaned; ``known`` has the clean ones, in order."""
+
+    def __init__(self, clean: Callable[[_Key], _Key]) -> None:
+        self._clean = clean
+        self.known: dict[_Key, int] = {}
+
+    def __missing__(self, value: _Key) -> int:
+        number = self[value] = self.known.setdefault(self._clean(value), len(self.known))
+        return number
+
+
+class Events:
+    """The events of a trace, read part by part.
 
     Attributes:
-        names: The names of intervals, and call stacks.
-        changes: What was read of memory.
-        spans: What was read of intervals.
-        failures: What was read of failures.
-        malformed: Byte offsets of the events that look like one of these but cannot be read, or that are no JSON.
+        count: How many events there were, of any kind.
+        failures: The failures.
+        malformed: How many events look like one of those read here but cannot be read, or are no JSON.
+        samples: The first few of these; ``line`` is the event's number, from 1.
     """
 
     def __init__(self) -> None:
-        self.names = Names()
+        self._names: _Numbers[str] = _Numbers(_clean_name)
+        self._tracks: _Numbers[tuple[Any, Any]] = _Numbers(lambda track: (_thread(track[0]), _thread(track[1])))
         self.clear()
 
     def clear(self) -> None:
         """Forget all events."""
-        self.changes: list[Changes] = []
-        self.spans: list[Spans] = []
+        self.count = self.malformed = 0
         self.failures: list[Failure] = []
-        self.malformed: list[int] = []
+        self.samples: list[LineSample] = []
+        # Each part int64, (columns, events).
+        self._changes: list[Integers] = []
+        self._spans: list[Integers] = []
 
-    def add(self, objects: Objects) -> None:
-        """Read the next events."""
-        text = objects.text
-        if not len(objects):
-            return
-        values = Values(objects, _KEYS)
-        phase, name = values.of("ph"), values.of("name")
-        instant = np.zeros(len(objects), np.bool_)
-        for letter in INSTANT:
-            instant |= text_stands_at(text, phase, f'"{letter}"'.encode())
-        memory = instant & text_stands_at(text, name, f'"{MEMORY}"'.encode())
-        odd = values.with_escapes() | (instant & text_stands_at(text, name, f'"{OUT_OF_MEMORY}"'.encode()))
-        kind = self._span_kinds(objects, values.of("cat"), text_stands_at(text, phase, b'"X"'))
-        times, timed = thousandths_at(text, values.of("ts"))
-        pid, has_pid = wholes_at(text, values.of("pid"), quoted=True)
-        tid, has_tid = wholes_at(text, values.of("tid"), quoted=True)
-        fine = timed & has_pid & has_tid & (np.abs(pid) <= MOST_THREAD) & (np.abs(tid) <= MOST_THREAD)
-        odd |= (memory | (kind >= 0)) & ~fine
-        args = values.of("args")
-        odd |= self._add_changes(objects, np.flatnonzero(memory & ~odd), values, args, times, pid, tid)
-        odd |= self._add_spans(objects, np.flatnonzero((kind >= 0) & ~odd), kind, values, args, times, pid, tid)
-        self._add_odd(objects, np.flatnonzero(odd))
+    @property
+    def has_changes(self) -> bool:
+        """Whether there was a change of memory."""
+        return any(part.size for part in self._changes)
 
-    @staticmethod
-    def _span_kinds(objects: Objects, category: Positions, lasting: NDArray[np.bool_]) -> NDArray[np.int64]:
-        kind = np.full(len(objects), -1, np.int64)
-        for text, number in CATEGORIES.items():
-            kind[lasting & text_stands_at(objects.text, category, f'"{text}"'.encode())] = number
-        return kind
+    @property
+    def changes(self) -> Changes:
+        """All changes of memory."""
+        return Changes(*np.concatenate([np.zeros((len(Changes._fields), 0), np.int64), *self._changes], axis=1))
 
-    def _add_changes(
-        self,
-        objects: Objects,
-        chosen: Positions,
-        values: Values,
-        args: Positions,
-        times: NDArray[np.int64],
-        pid: NDArray[np.int64],
-        tid: NDArray[np.int64],
-    ) -> NDArray[np.bool_]:
-        """Read the chosen ``[memory]`` events; gives those of all events that are odd."""
-        odd = np.zeros(len(objects), np.bool_)
-        if not len(chosen):
-            return odd
-        fields, fine = {}, np.ones(len(chosen), np.bool_)
-        for key, places in values.inside(args, ARGS).items():
-            at = places[chosen]
-            fields[key], read = wholes_at(objects.text, at)
-            fields[key][at < 0] = UNKNOWN
-            needed = key in {"Device Type", "Device Id", "Bytes"}
-            fine &= read if needed else (read | (at < 0))
-        fine &= is_change(*(fields[key] for key in ARGS))
-        odd[chosen[~fine]] = True
-        rows = chosen[fine]
-        kind, device, size, addr, allocated, reserved = (fields[key][fine] for key in ARGS)
-        has_addr = (addr != UNKNOWN).astype(np.int64)
-        self.changes.append(
-            Changes(
-                objects.begin[rows] + objects.offset,
-                times[rows],
-                pid[rows],
-                tid[rows],
-                kind,
-                device,
-                size,
-                np.where(has_addr == 1, addr, 0),
-                has_addr,
-                allocated,
-                reserved,
-            )
-        )
-        return odd
+    @property
+    def spans(self) -> Spans:
+        """All intervals."""
+        spans = Spans(*np.concatenate([np.zeros((len(Spans._fields), 0), np.int64), *self._spans], axis=1))
+        # Until 2022 operators and annotations had one category, but only annotations have a # in their name.
+        marks = np.array(["#" in text for text in self.texts], np.bool_)[spans.name]
+        return spans._replace(kind=np.where(marks & (spans.kind == SpanKind.OP), SpanKind.ANNOTATION, spans.kind))
 
-    def _add_spans(
-        self,
-        objects: Objects,
-        chosen: Positions,
-        kind: NDArray[np.int64],
-        values: Values,
-        args: Positions,
-        times: NDArray[np.int64],
-        pid: NDArray[np.int64],
-        tid: NDArray[np.int64],
-    ) -> NDArray[np.bool_]:
-        """Read the chosen intervals; gives those of all events that are odd."""
-        odd = np.zeros(len(objects), np.bool_)
-        if not len(chosen):
-            return odd
-        lasts, fine = thousandths_at(objects.text, values.of("dur")[chosen])
-        annotation = kind[chosen] == SpanKind.ANNOTATION
-        lasts[annotation] = 0
-        begin = values.of("name")[chosen]
-        end = string_ends(objects, begin)
-        fine = (fine | annotation) & (end >= 0)
-        odd[chosen[~fine]] = True
-        rows, begin, end = chosen[fine], begin[fine] + 1, end[fine]
-        raw = objects.text.tobytes()
-        name = self.names.numbers(raw, begin, end)
-        stack = np.full(len(rows), -1, np.int64)
-        ops = np.flatnonzero(kind[rows] == SpanKind.OP)
-        at = values.inside(args, (STACK,))[STACK][rows[ops]]
-        ends = string_ends(objects, at)
-        with_stack = np.flatnonzero(ends >= 0)
-        stack[ops[with_stack]] = self.names.numbers(raw, at[with_stack] + 1, ends[with_stack])
-        bad = (name == NO_TEXT) | (stack == NO_TEXT)
-        odd[rows[bad]] = True
-        self.spans.append(
-            Spans(
-                objects.begin[rows][~bad] + objects.offset,
-                kind[rows][~bad],
-                times[rows][~bad],
-                (times[rows] + lasts[fine])[~bad],
-                pid[rows][~bad],
-                tid[rows][~bad],
-                name[~bad],
-                stack[~bad],
-            )
-        )
-        return odd
+    @property
+    def texts(self) -> Sequence[str]:
+        """The names of intervals, and call stacks."""
+        return list(self._names.known)
 
-    def _add_odd(self, objects: Objects, chosen: Positions) -> None:
-        """Read the chosen events one by one."""
+    @property
+    def tracks(self) -> Sequence[tuple[int, int]]:
+        """Process and thread of each track; -1 where an event's is no number."""
+        return list(self._tracks.known)
+
+    def add(self, text: memoryview) -> bool:
+        """Read whole events with commas between them; where one of them is unusual none is read, and the result is false."""
+        try:
+            events = _DECODER.decode(b"".join((b"[", text, b"]")))
+            spans = self._spans_of([event for event in events if event.ph == "X" and event.cat in _CATEGORIES])
+            changes = self._changes_of([event for event in events if event.ph in _INSTANT and event.name[:1] == "["])
+        except (ValueError, OverflowError, RecursionError):
+            return False
+        self._spans.append(spans)
+        self._changes.append(changes)
+        self.count += len(events)
+        return True
+
+    def _spans_of(self, events: list[_Event]) -> Integers:
+        start = _thousandths([event.ts for event in events])
+        kind = np.array([_CATEGORIES[event.cat] for event in events], np.int64)
+        lasts = _thousandths([event.dur if event.cat != "user_annotation" else _NO_TIME for event in events])
+        stack = np.full(len(events), -1, np.int64)
+        for k, event in enumerate(events):
+            if event.args is not None and event.args.stack is not None and kind[k] == SpanKind.OP:
+                stack[k] = self._names[event.args.stack]
+        track = [self._tracks[event.pid, event.tid] for event in events]
+        return _rows(start, start + lasts, track, kind, [self._names[event.name] for event in events], stack)
+
+    def _changes_of(self, events: list[_Event]) -> Integers:
+        if any(event.name == _OUT_OF_MEMORY for event in events):
+            raise ValueError
+        events = [event for event in events if event.name == _MEMORY]
+        args = [event.args or _NO_ARGS for event in events]
+        time = _thousandths([event.ts for event in events])
+        track = [self._tracks[event.pid, event.tid] for event in events]
+        kind, device = [one.kind for one in args], [one.device for one in args]
+        size, addr = [one.size for one in args], [one.addr for one in args]
+        allocated, reserved = [one.allocated for one in args], [one.reserved for one in args]
+        rows = _rows(time, track, kind, device, size, addr, allocated, reserved)
+        if not np.all(_is_change(*rows[2:])):
+            raise ValueError
+        return rows
+
+    def add_singly(self, texts: Iterable[tuple[int, bytes | bytearray]]) -> None:
+        """Read events one by one, with the JSON parser of the standard library.
+
+        Args:
+            texts: Their byte offsets in the input, and their texts from brace to brace.
+        """
         changes: list[tuple[int, ...]] = []
         spans: list[tuple[int, ...]] = []
-        for begin, end in zip(objects.begin[chosen].tolist(), objects.end[chosen].tolist(), strict=True):
-            place = objects.offset + begin
-            found = read_odd(objects.text[begin:end].tobytes(), place, self.names)
-            if isinstance(found, ChangeRow):
-                changes.append(found.values)
-            elif isinstance(found, SpanRow):
-                spans.append(found.values)
-            elif isinstance(found, Failure):
-                self.failures.append(found)
-            elif isinstance(found, Malformed):
-                self.malformed.append(place)
-        if changes:
-            self.changes.append(Changes(*np.array(changes, np.int64).T))
-        if spans:
-            self.spans.append(Spans(*np.array(spans, np.int64).T))
+        for offset, text in texts:
+            self.count += 1
+            try:
+                event = json.loads(
+                    text.decode("utf-8", "replace"), strict=False, parse_float=Decimal, parse_constant=lambda _: None
+                )
+                fine = self._add_one(event, changes, spans)
+            except (ValueError, ArithmeticError, RecursionError):
+                fine = False
+            if not fine:
+                self.malformed += 1
+                if len(self.samples) < _MOST_SAMPLES:
+                    shown = " ".join(text[:200].decode("utf-8", "replace").split())
+                    self.samples.append(LineSample(offset, self.count, shown))
+        self._changes.append(np.array(changes, np.int64).reshape(-1, len(Changes._fields)).T)
+        self._spans.append(np.array(spans, np.int64).reshape(-1, len(Spans._fields)).T)
+
+    def _add_one(self, event: dict[str, Any], changes: list[tuple[int, ...]], spans: list[tuple[int, ...]]) -> bool:
+        """Append the row of an event to the changes or to the spans; false where it should have one but cannot be read."""
+        name, phase, category = (event.get(key) for key in ("name", "ph", "cat"))
+        is_instant = phase in _INSTANT and name in (_MEMORY, _OUT_OF_MEMORY)
+        kind = (
+            _CATEGORIES.get(category) if phase == "X" and isinstance(name, str) and isinstance(category, str) else None
+        )
+        if not is_instant and kind is None:
+            return True
+        time, args = _one_in_thousandths(event.get("ts")), event.get("args")
+        args = args if isinstance(args, dict) else {}
+        if time is None:
+            return False
+        if kind is not None:
+            lasts = 0 if kind == SpanKind.ANNOTATION else _one_in_thousandths(event.get("dur"))
+            if lasts is None:
+                return False
+            stack = args.get(_STACK) if kind == SpanKind.OP else None
+            number = self._names[stack] if isinstance(stack, str) else -1
+            spans.append((time, time + lasts, self._tracks[_track(event)], kind, self._names[str(name)], number))
+            return True
+        numbers = [_whole(args[key]) if key in args else UNKNOWN for key in _ARGS]
+        if name == _OUT_OF_MEMORY:
+            return self._add_failure(time, *numbers[:3])
+        known = [number for number in numbers if number is not None]
+        if len(known) < len(numbers) or not _is_change(*known):
+            return False
+        known[3] -= (known[3] >= 1 << 63) << 64  # the same bits
+        changes.append((time, self._tracks[_track(event)], *known))
+        return True
+
+    def _add_failure(self, time: int, kind: int | None, device: int | None, size: int | None) -> bool:
+        if kind is None or device is None or not _is_device(kind, device):
+            return False
+        self.failures.append(
+            Failure(time, kind, device, size if size is not None and 0 < size <= _MOST_TOTAL else None)
+        )
+        return True
+
+
+def _rows(*columns: Integers | list[int]) -> Integers:
+    """Columns as one array, int64, ``(columns, events)``."""
+    return np.stack([np.asarray(column, np.int64) for column in columns])
+
+
+def _is_change(kind: Any, device: Any, size: Any, addr: Any, allocated: Any, reserved: Any) -> Any:
+    """Whether numbers, or arrays of them, can be those of a change of memory."""
+    fine = _is_device(kind, device) & (size != 0) & (size >= -MAX_SIZE) & (size <= MAX_SIZE)
+    fine &= (addr == UNKNOWN) | (addr >= 0)
+    for total in (allocated, reserved):
+        fine &= (total == UNKNOWN) | ((total >= -_MOST_TOTAL) & (total <= _MOST_TOTAL))
+    return fine
+
+
+def _is_device(kind: Any, device: Any) -> Any:
+    return (kind >= 0) & (kind < 1 << 8) & (device >= -1) & (device < 1 << 15)
+
+
+def _thousandths(numbers: Sequence[msgspec.Raw]) -> Integers:
+    """Numbers as they are written, not negative and without exponents, in thousandths, rounded down.
+
+    Raises:
+        ValueError: One of them is something else, too large, or very long.
+    """
+    text = b" ".join([*numbers, b""])
+    if text.translate(None, b"0123456789. "):
+        raise ValueError
+    characters = np.frombuffer(text, np.uint8)
+    ends, points = np.flatnonzero(characters == ord(" ")), np.flatnonzero(characters == ord("."))
+    decimals = np.zeros(len(ends), np.int64)
+    holder = ends.searchsorted(points)
+    decimals[holder] = ends[holder] - points - 1
+    if np.diff(ends, prepend=-1).max(initial=0) > _LONGEST_NUMBER + 1:
+        raise ValueError
+    values = np.fromstring(text.replace(b".", b""), np.int64, sep=" ")
+    if np.any(values // 10**decimals > _MOST_TIME):  # so that what follows stays within int64
+        raise ValueError
+    thousandths: Integers = values * 10 ** np.maximum(3 - decimals, 0) // 10 ** np.maximum(decimals - 3, 0)
+    if np.any(thousandths > _MOST_TIME * 1000):
+        raise ValueError
+    return thousandths
+
+
+def _clean_name(text: str) -> str:
+    """A text as far as anybody would read it; what is no character becomes a question mark."""
+    return text[:_LONGEST_NAME].encode("utf-8", "replace").decode()
+
+
+def _thread(value: Any) -> int:
+    """A process or thread as a number; -1 where it is none."""
+    if isinstance(value, str):
+        value = int(value) if _THREAD.fullmatch(value) else None
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MOST_THREAD:
+        return -1
+    return value
+
+
+def _track(event: dict[str, Any]) -> tuple[int, int]:
+    return _thread(event.get("pid")), _thread(event.get("tid"))
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number of not too many digits."""
+    if isinstance(value, Decimal):
+        return value.is_finite() and value.adjusted() <= 20
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _whole(value: Any) -> int | None:
+    """A value as a whole number that fits 64 bits with room to spare, or as an address; ``None`` where it is none."""
+    if not _is_number(value) or value != int(value):
+        return None
+    return int(value) if -(1 << 62) <= value < 1 << 64 else None
+
+
+def _one_in_thousandths(value: Any) -> int | None:
+    """As :func:`_thousandths`; ``None`` where it is no such number."""
+    if not _is_number(value) or not 0 <= value <= _MOST_TIME:
+        return None
+    return int(value.scaleb(3)) if isinstance(value, Decimal) else int(value) * 1000

@@ -14,95 +14,99 @@ What is decided here, and why:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.errors import InputError
-from memlens.events import EventLog, Kind
-from memlens.facts import Facts, LineSample, Mark, OutOfMemory, StatLines
-from memlens.inputs.kineto.records import UNKNOWN, Changes, SpanKind
-from memlens.inputs.numbered_source import NumberedSource
+from memlens.facts import Kind, Mark, OutOfMemory, StatLines
+from memlens.inputs.builder import Builder
+from memlens.inputs.kineto.events import UNKNOWN, Changes, SpanKind
+from memlens.inputs.kineto.owners import owners_of
+from memlens.source import NumberedSource
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from memlens.inputs.kineto.records import Failure, Spans
+    from memlens.events import EventLog
+    from memlens.inputs.input_format import Request
+    from memlens.inputs.kineto.events import Events, Failure
+    from memlens.inputs.kineto.owners import OwnerNames
 
     Integers = NDArray[np.int64]
 
-__all__ = ["CPU", "Trace", "device_name", "make_logs"]
+__all__ = ["CPU", "device_name", "make_logs"]
 
 #: The number of the CPU among devices, as in the traces.
 CPU = -1
 _CPU_TYPE = 0
-_NO_ADDRESS = np.uint64((1 << 64) - 1)
-_MOST_BYTES = float(1 << 62)
+_NO_ADDRESS = (1 << 64) - 1
 _KINDS = {0: "CPU", 1: "GPU", 6: "GPU", 9: "XLA", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}
 
 
-@dataclass(frozen=True)
-class Trace:
-    """Everything that was read of one trace.
-
-    Attributes:
-        name: The input, as the user named it.
-        size: Its bytes, uncompressed.
-        changes: The changes of memory on all devices.
-        owner: For each its owner, int32.
-        owner_names: Names of owners.
-        spans: Operators, frames and annotations.
-        texts: Their names by number.
-        failures: The failures.
-        base: Nanoseconds since 1970 at the zero of the trace's clock.
-        malformed: How many events could not be read.
-        samples: The first few.
-        cut_short: Why the trace ended early, or ``""``.
-    """
-
-    name: str
-    size: int
-    changes: Changes
-    owner: NDArray[np.int32]
-    owner_names: tuple[str, ...]
-    spans: Spans
-    texts: Sequence[str]
-    failures: Sequence[Failure]
-    base: int
-    malformed: int
-    samples: tuple[LineSample, ...]
-    cut_short: str
-
-
-def make_logs(trace: Trace) -> list[EventLog]:
+def make_logs(events: Events, name: str, request: Request, *, base: int, size: int, cut_short: str) -> list[EventLog]:
     """The logs of a trace, by rising device number, the CPU's (:data:`CPU`) first.
 
     Two kinds of accelerators may have the same number: 1000 times PyTorch's number of the kind is then added to all but the first.
+
+    Args:
+        events: What was read of it, with at least one change of memory.
+        name: The input, as the user named it.
+        request: What is wanted of it.
+        base: Nanoseconds since 1970 at the zero of the trace's clock.
+        size: Bytes of the input, uncompressed.
+        cut_short: Why the trace ended early, or ``""``.
     """
-    changes = trace.changes
-    kinds_and_devices = sorted(set(zip(changes.kind.tolist(), changes.device.tolist(), strict=True)))
-    if float(np.abs(changes.size).sum(dtype=np.float64)) > _MOST_BYTES:
-        raise InputError(
-            f"{trace.name}: the sizes add up to more than 4 EiB", "No run allocates that much: the trace is damaged."
-        )
-    taken: set[int] = set()
-    numbered = []
-    for kind, device in kinds_and_devices:
+    changes, spans = events.changes, events.spans
+    annotations = np.flatnonzero(spans.kind == SpanKind.ANNOTATION)
+    annotations = annotations[np.argsort(spans.start[annotations], kind="stable")]
+    texts = events.texts
+    trace = _Trace(
+        changes,
+        owners_of(changes, spans, texts),
+        np.array([thread for _, thread in events.tracks], np.int64)[changes.track],
+        (changes.time + base)
+        // 1000,  # the clock's zero is a time itself: nothing is lost by rounding down after both are added
+        spans.start[annotations],
+        [texts[number] for number in spans.name[annotations].tolist()],
+        sorted(events.failures, key=lambda failure: failure.time),
+        {"bytes": size, "malformed": events.malformed, "malformed_samples": tuple(events.samples), "layer": "kineto"},
+    )
+    logs: dict[int, EventLog] = {}
+    for kind, device in sorted(set(zip(changes.kind.tolist(), changes.device.tolist(), strict=True))):
         number = CPU if kind == _CPU_TYPE else device
-        while number in taken:
+        while number in logs:
             number = max(number, 0) + 1000 * max(kind, 1)
-        taken.add(number)
-        rows = np.flatnonzero((changes.kind == kind) & (changes.device == device))
-        numbered.append((number, kind, device, rows))
-    annotations = _annotations(trace)
-    return [
-        _make_log(trace, number, kind, device, rows, annotations)
-        for number, kind, device, rows in sorted(numbered, key=lambda found: found[0])
-    ]
+        facts, columns = _columns_of(trace, number, kind, device)
+        builder = Builder(NumberedSource(name), request, {})
+        logs[number] = builder.finish(cut_short=cut_short, facts=facts, columns=columns)
+    return [logs[number] for number in sorted(logs)]
+
+
+class _Trace(NamedTuple):
+    """What was read of one trace.
+
+    Attributes:
+        changes: The changes of memory on all devices.
+        owners: Their owners.
+        thread: Their threads, int64.
+        time_us: When they happened, microseconds since 1970, int64.
+        marked: When each annotation began, nanoseconds on the trace's clock, int64, rising.
+        marks: The annotations.
+        failures: The failures, by their time.
+        facts: What is the same for all devices.
+    """
+
+    changes: Changes
+    owners: OwnerNames
+    thread: Integers
+    time_us: Integers
+    marked: Integers
+    marks: Sequence[str]
+    failures: Sequence[Failure]
+    facts: Mapping[str, Any]
 
 
 def device_name(kind: int, device: int) -> str:
@@ -111,171 +115,93 @@ def device_name(kind: int, device: int) -> str:
     return name if kind == _CPU_TYPE else f"{name} {device}"
 
 
-def _annotations(trace: Trace) -> Integers:
-    """The annotations of a trace, in order of time, as indices of its spans."""
-    spans = trace.spans
-    rows = np.flatnonzero(spans.kind == SpanKind.ANNOTATION)
-    return rows[np.lexsort((spans.place[rows], spans.start[rows]))]
-
-
-def _make_log(trace: Trace, number: int, kind: int, device: int, rows: Integers, annotations: Integers) -> EventLog:
-    changes, spans = trace.changes, trace.spans
-    rows = rows[np.lexsort((changes.place[rows], changes.time[rows]))]
-    failures = sorted(
-        (one for one in trace.failures if (one.kind, one.device) == (kind, device)),
-        key=lambda one: (one.time, one.place),
-    )
-    times = (
-        spans.start[annotations],
-        changes.time[rows],
-        np.array([failure.time for failure in failures], np.int64),
-    )
-    mark_place, offset, failure_place = _number_places(times)
-    size = changes.size[rows]
+def _columns_of(trace: _Trace, number: int, kind: int, device: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The facts of one device, and the columns and other fields of its log."""
+    changes = trace.changes
+    rows = np.flatnonzero((changes.kind == kind) & (changes.device == device))
+    rows = rows[np.argsort(changes.time[rows], kind="stable")]
+    failures = [failure for failure in trace.failures if (failure.kind, failure.device) == (kind, device)]
+    failed = np.array([failure.time for failure in failures], np.int64)
+    mark_offset, offset, failure_offset = _numbered_by_time(trace.marked, changes.time[rows], failed)
+    change = changes.size[rows]
+    size, is_free = np.abs(change), change < 0
     addr, has_addresses = _addresses(changes, rows)
-    columns = _Columns(
-        kind=(size < 0).astype(np.int8),  # Kind.ALLOC is 0 and Kind.FREE is 1
-        size=np.abs(size),
-        addr=addr,
-        offset=offset,
-        row=rows,
-    )
-    opening = columns.opening()
-    before = _level_before(changes.allocated[rows], size)
-    rest = before - int(opening.size.sum()) if before is not None else 0
-    shift = 0
-    if kind == _CPU_TYPE:
-        shift = rest
-    elif rest > 0:
-        opening = opening.followed_by(_Columns.of_opening([Kind.ALLOC], [rest], _NO_ADDRESS))
-    stat_lines = _stat_lines(columns, changes, number, shift)
-    columns, reserved_before = columns.with_segments(changes.reserved[rows])
+    # What was there before: the first event of its address is a FREE.
+    _, first = np.unique(addr, return_index=True)
+    before = np.sort(first[is_free[first]])
+    opening = [(Kind.ALLOC, *pair) for pair in zip(size[before].tolist(), addr[before].tolist(), strict=True)]
+    allocated = changes.allocated[rows]
+    rest = int(allocated[0] - change[0] - size[before].sum()) if allocated[0] != UNKNOWN else 0
+    if kind != _CPU_TYPE and rest > 0:
+        opening.append((Kind.ALLOC, rest, _NO_ADDRESS))
+    at, reserved, reserved_before = _segments(changes.reserved[rows])
     if reserved_before:
-        opening = _Columns.of_opening([Kind.RESERVE], [reserved_before], np.uint64(0)).followed_by(opening)
-    columns = opening.followed_by(columns)
-    there = columns.row >= 0
-    thread = _of_rows(changes.tid, columns.row)
-    # The clock's zero is a time itself: nothing is lost by rounding down after both are added.
-    moment = (changes.time[rows] + trace.base) // 1000
-    time_us = np.full(len(there), -1, np.int64)
-    time_us[there] = moment[np.searchsorted(offset, columns.offset[there])]
-    owner = np.where(there & (columns.kind <= Kind.FREE), _of_rows(trace.owner, columns.row), -1).astype(np.int32)
-    facts = Facts(
-        bytes=trace.size,
-        lines=len(annotations) + len(rows) + len(failures),
-        malformed=trace.malformed,
-        malformed_samples=trace.samples,
-        cut_short=trace.cut_short,
-        threads=tuple(sorted({int(one) for one in np.unique(thread[there])} - {-1})),
-        layer="kineto",
-        opening=len(opening.kind),
-        hints={} if has_addresses else {"no_addresses": int(offset[0]) + 1},
-        ooms=tuple(
-            _out_of_memory(failure, place) for failure, place in zip(failures, failure_place.tolist(), strict=True)
+        opening.insert(0, (Kind.RESERVE, reserved_before, 0))
+
+    def joined(column: NDArray[Any], of_segments: Any, of_opening: Any = -1) -> NDArray[Any]:
+        """A column of changes with that of segments in between, and that of what was there before in front."""
+        woven = np.insert(column, at, of_segments)
+        return np.concatenate((np.full(len(opening), of_opening, woven.dtype), woven))
+
+    kinds, sizes, addresses = ([row[k] for row in opening] for k in range(3))
+    offsets = joined(offset, offset[at])
+    thread = trace.thread[rows]
+    owner = joined(trace.owners.owner[rows], -1)
+    has_owners = bool((owner >= 0).any())
+    facts = {
+        **trace.facts,
+        "lines": len(trace.marks) + len(rows) + len(failures),
+        "threads": tuple(sorted(set(np.unique(thread).tolist()) - {-1})),
+        "opening": len(opening),
+        "hints": {} if has_addresses else {"no_addresses": int(offset[0]) + 1},
+        "ooms": tuple(map(_out_of_memory, failures, failure_offset.tolist())),
+        "stat_lines": _stat_lines(
+            offset, change, allocated - (rest if kind == _CPU_TYPE else 0), allocated != UNKNOWN, number
         ),
-        stat_lines=stat_lines,
-    )
-    return EventLog(
-        kind=columns.kind,
-        size=columns.size,
-        addr=columns.addr,
-        offset=columns.offset,
-        time_us=time_us,
-        thread=thread,
-        owner=owner if (owner >= 0).any() else None,
-        owner_names=trace.owner_names if (owner >= 0).any() else (),
-        device=number,
-        marks=tuple(
-            Mark(place, place + 1, trace.texts[name])
-            for place, name in zip(mark_place.tolist(), spans.name[annotations].tolist(), strict=True)
-        ),
-        line=columns.offset + 1,
-        source=NumberedSource(trace.name),
-        facts=facts,
-    )
+    }
+    marks = zip(mark_offset.tolist(), trace.marks, strict=True)
+    return facts, {
+        "kind": joined(is_free.astype(np.int8), np.where(reserved > 0, Kind.RESERVE, Kind.RELEASE), kinds),
+        "size": joined(size, np.abs(reserved), sizes),
+        "addr": joined(addr, 0, np.array(addresses, np.uint64)),
+        "offset": offsets,
+        "line": offsets + 1,
+        "time_us": joined(trace.time_us[rows], trace.time_us[rows[at]]),
+        "thread": joined(thread, thread[at]),
+        "owner": owner if has_owners else None,
+        "owner_names": trace.owners.names if has_owners else (),
+        "device": number,
+        "marks": tuple(Mark(offset, offset + 1, text) for offset, text in marks),
+    }
 
 
-def _number_places(times: Sequence[Integers]) -> list[Integers]:
+def _numbered_by_time(*times: Integers) -> list[Integers]:
     """Number things of several kinds by time, from 0; of those of one time the earlier kind comes first."""
-    kind = np.repeat(np.arange(len(times)), [len(part) for part in times])
-    order = np.lexsort((kind, np.concatenate(times)))
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return np.split(place, np.cumsum([len(part) for part in times])[:-1])
+    order = np.argsort(np.concatenate(times), kind="stable")
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    return np.split(number, np.cumsum([len(part) for part in times])[:-1])
 
 
-def _of_rows(values: NDArray[np.int64] | NDArray[np.int32], rows: Integers) -> Integers:
-    """The values of some rows, int64; -1 for row -1."""
-    if not len(values):
-        return np.full(len(rows), -1, np.int64)
-    return np.where(rows >= 0, values[np.maximum(rows, 0)], -1).astype(np.int64)
+def _segments(reserved: Integers) -> tuple[Integers, Integers, int]:
+    """Before which changes the reserved bytes change, by how much, and how many were reserved before the first.
 
-
-@dataclass(frozen=True)
-class _Columns:
-    """Events in order; ``row`` is that of the change that each comes from, int64, -1 for none."""
-
-    kind: NDArray[np.int8]
-    size: Integers
-    addr: NDArray[np.uint64]
-    offset: Integers
-    row: Integers
-
-    @classmethod
-    def of_opening(cls, kinds: Sequence[Kind], sizes: Sequence[int], addr: np.uint64) -> _Columns:
-        """Events from before the trace begins: they come before place 0."""
-        count = len(kinds)
-        nowhere = np.full(count, -1, np.int64)
-        return cls(
-            np.array(kinds, np.int8), np.array(sizes, np.int64), np.full(count, addr, np.uint64), nowhere, nowhere
-        )
-
-    def followed_by(self, other: _Columns) -> _Columns:
-        return _Columns(
-            np.concatenate((self.kind, other.kind)),
-            np.concatenate((self.size, other.size)),
-            np.concatenate((self.addr, other.addr)),
-            np.concatenate((self.offset, other.offset)),
-            np.concatenate((self.row, other.row)),
-        )
-
-    def opening(self) -> _Columns:
-        """An ALLOC for each FREE that is the first event of its address."""
-        _, first = np.unique(self.addr, return_index=True)
-        frees = np.sort(first[self.kind[first] == Kind.FREE])
-        nowhere = np.full(len(frees), -1, np.int64)
-        return _Columns(np.zeros(len(frees), np.int8), self.size[frees], self.addr[frees], nowhere, nowhere)
-
-    def with_segments(self, reserved: Integers) -> tuple[_Columns, int]:
-        """The events with a RESERVE or RELEASE before each at which the reserved bytes change, and those reserved before the first.
-
-        Args:
-            reserved: Bytes reserved after each event, int64; :data:`UNKNOWN` where it does not say.
-        """
-        known = np.flatnonzero(reserved != UNKNOWN)
-        if not len(known) or not reserved[known].any() or (reserved[known] < 0).any():
-            return self, 0
-        change = np.diff(reserved[known], prepend=reserved[known[0]])
-        at, change = known[change != 0], change[change != 0]
-        kind = np.where(change > 0, Kind.RESERVE, Kind.RELEASE).astype(np.int8)
-        return _Columns(
-            np.insert(self.kind, at, kind),
-            np.insert(self.size, at, np.abs(change)),
-            np.insert(self.addr, at, np.uint64(0)),
-            np.insert(self.offset, at, self.offset[at]),
-            np.insert(self.row, at, self.row[at]),
-        ), int(reserved[known[0]])
-
-
-def _level_before(allocated: Integers, size: Integers) -> int | None:
-    """What the device says was allocated before the first event; ``None`` where that event does not say."""
-    return None if allocated[0] == UNKNOWN else int(allocated[0] - size[0])
+    Args:
+        reserved: Bytes reserved after each change, int64; :data:`UNKNOWN` where it does not say.
+    """
+    known = np.flatnonzero(reserved != UNKNOWN)
+    levels = reserved[known]
+    if not levels.any() or (levels < 0).any():
+        return known[:0], known[:0], 0
+    change = np.diff(levels, prepend=levels[0])
+    return known[change != 0], change[change != 0], int(levels[0])
 
 
 def _addresses(changes: Changes, rows: Integers) -> tuple[NDArray[np.uint64], bool]:
     """The address of each event, and whether they are real ones."""
-    if changes.has_addr.any():
-        return changes.addr[rows].view(np.uint64), True
+    if (changes.addr != UNKNOWN).any():
+        given = changes.addr[rows]
+        return np.where(given == UNKNOWN, np.int64(0), given).view(np.uint64), True
     # Blocks of one size as a stack: an ALLOC is at the height that it reaches, a FREE at the one that it leaves.
     size = changes.size[rows]
     order = np.argsort(np.abs(size), kind="stable")
@@ -291,31 +217,29 @@ def _addresses(changes: Changes, rows: Integers) -> tuple[NDArray[np.uint64], bo
     return addr, False
 
 
-def _stat_lines(columns: _Columns, changes: Changes, number: int, shift: int) -> StatLines | None:
-    """The device's totals, as figures to compare the running sums with.
+def _stat_lines(
+    offset: Integers, change: Integers, total: Integers, known: NDArray[np.bool_], number: int
+) -> StatLines | None:
+    """The device's totals after changes, where they are known, as figures to compare the running sums with.
 
     Figures are compared as those of a Paddle log are: the total of an ALLOC stands after it, that of a FREE before it.
     """
-    allocated = changes.allocated[columns.row]
-    said = np.flatnonzero(allocated != UNKNOWN)
-    if not len(said):
+    if not known.any():
         return None
-    change = changes.size[columns.row][said]
+    offset, change, total = offset[known], change[known], total[known]
+    device = min(max(number, 0), (1 << 15) - 1)  # the CPU is a device like any other here
     return StatLines(
-        offset=columns.offset[said] + (change > 0),
-        device=np.full(
-            len(said), min(max(number, 0), (1 << 15) - 1), np.int16
-        ),  # the CPU is a device like any other here
-        reserved=np.zeros(len(said), np.bool_),
+        offset=offset + (change > 0),
+        device=np.full(len(change), device, np.int16),
+        reserved=np.zeros(len(change), np.bool_),
         change=change,
-        current=allocated[said] - shift,
-        peak=np.full(len(said), -1, np.int64),
+        current=total,
+        peak=np.full(len(change), -1, np.int64),
     )
 
 
-def _out_of_memory(failure: Failure, place: int) -> OutOfMemory:
+def _out_of_memory(failure: Failure, offset: int) -> OutOfMemory:
     device = device_name(failure.kind, failure.device)
     asked = "an unknown size" if failure.size is None else f"{failure.size:,} bytes ({format_bytes(failure.size)})"
-    return OutOfMemory(
-        place, place + 1, device, failure.size, None, f"[OutOfMemory] {device}: {asked} could not be given"
-    )
+    text = f"[OutOfMemory] {device}: {asked} could not be given"
+    return OutOfMemory(offset, offset + 1, device, failure.size, None, text)

@@ -18,19 +18,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.inputs.generated_code import GENERATED, is_generated
-from memlens.inputs.kineto.intervals import innermost
-from memlens.inputs.kineto.records import SpanKind
+from memlens.inputs.kineto.events import SpanKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from memlens.inputs.kineto.records import Changes, Spans
+    from memlens.inputs.kineto.events import Changes, Spans
 
     Integers = NDArray[np.int64]
 
-__all__ = ["OwnerNames", "owners_of"]
+__all__ = ["OwnerNames", "innermost", "owners_of"]
 
 _JOINED = " < "
 _FILE_FRAME = re.compile(r"(?P<path>(?!<built-in |nn\.Module: ).+?)\(\d+\): ")
@@ -40,6 +39,7 @@ _FOREIGN = re.compile(
     r"|<(?!stdin|ipython|string)|(?:.*[/\\])?(?:contextlib|functools|threading|runpy|queue)\.py\Z"
 )
 _NO_FRAME, _FRAME, _OWN_FRAME = 0, 1, 2
+_RANK_BITS = np.int64(32)
 
 
 class OwnerNames(NamedTuple):
@@ -57,26 +57,23 @@ def owners_of(changes: Changes, spans: Spans, texts: Sequence[str]) -> OwnerName
         spans: The operators and frames of the whole trace.
         texts: The names of the spans, and their call stacks, by number.
     """
-    track, of_track = _tracks(spans, changes)
-    level = np.array([_frame_level(text) for text in texts], np.int64)[spans.name] if len(spans.name) else spans.name
+    level = np.array([_frame_level(text) for text in texts], np.int64)[spans.name]
     is_frame = spans.kind == SpanKind.FRAME
-    op = _enclosing(spans, track, spans.kind == SpanKind.OP, of_track, changes.time)
-    frame = _enclosing(spans, track, is_frame & (level >= _FRAME), of_track, changes.time)
-    own = _enclosing(spans, track, is_frame & (level >= _OWN_FRAME), of_track, changes.time)
+    op = _enclosing(spans, spans.kind == SpanKind.OP, changes)
+    frame = _enclosing(spans, is_frame & (level >= _FRAME), changes)
+    own = _enclosing(spans, is_frame & (level >= _OWN_FRAME), changes)
     name, stack = np.append(spans.name, -1), np.append(spans.stack, -1)
     # int64 (changes, 4): the texts that a name is made of; -1 for none.
     parts = np.stack((name[op], stack[op], name[frame], name[own]), axis=1)
-    made, which = _distinct_rows(parts)
     names: dict[str, int] = {}
-    number = np.full(len(made), -1, np.int32)
-    _, first = np.unique(which, return_index=True)
-    for k in which[np.sort(first)].tolist():  # owners are numbered in the order in which they come
-        number[k] = _number(names, _joined(made[k].tolist(), texts))
-    return OwnerNames(number[which], tuple(names))
-
-
-def _number(names: dict[str, int], name: str) -> int:
-    return names.setdefault(name, len(names)) if name else -1
+    numbers: dict[tuple[int, ...], int] = {}
+    owner = np.zeros(len(parts), np.int32)
+    for k, row in enumerate(map(tuple, parts.tolist())):  # owners are numbered in the order in which they come
+        if row not in numbers:
+            made = _joined(row, texts)
+            numbers[row] = names.setdefault(made, len(names)) if made else -1
+        owner[k] = numbers[row]
+    return OwnerNames(owner, tuple(names))
 
 
 def _joined(row: Sequence[int], texts: Sequence[str]) -> str:
@@ -107,30 +104,70 @@ def _shown(name: str) -> str:
     return GENERATED if found is not None and is_generated(found["path"]) else name
 
 
-def _tracks(spans: Spans, changes: Changes) -> tuple[Integers, Integers]:
-    """Threads, numbered over all processes: of each span and of each change, int64."""
-    rows = np.stack((np.concatenate((spans.pid, changes.pid)), np.concatenate((spans.tid, changes.tid))), axis=1)
-    _, number = _distinct_rows(rows)
-    return number[: len(spans.pid)], number[len(spans.pid) :]
-
-
-def _distinct_rows(rows: Integers) -> tuple[Integers, Integers]:
-    """The distinct rows, sorted, and for each row which of them it is."""
-    if not len(rows):
-        return rows, np.zeros(0, np.int64)
-    number = np.zeros(len(rows), np.int64)
-    for column in rows.T:  # one number for the columns so far, renumbered so that it stays small
-        _, rank = np.unique(column, return_inverse=True)
-        _, number = np.unique(number * (int(rank.max()) + 1) + rank.reshape(-1), return_inverse=True)
-        number = number.reshape(-1)
-    _, first = np.unique(number, return_index=True)
-    return rows[first], number.astype(np.int64)
-
-
-def _enclosing(
-    spans: Spans, track: Integers, chosen: NDArray[np.bool_], of_track: Integers, moment: Integers
-) -> Integers:
-    """The innermost of the chosen spans around each moment, as an index of all spans; -1 for none."""
+def _enclosing(spans: Spans, chosen: NDArray[np.bool_], changes: Changes) -> Integers:
+    """The innermost of the chosen spans around each change, as an index of all spans; -1 for none."""
     rows = np.flatnonzero(chosen)
-    found = innermost(track[rows], spans.start[rows], spans.end[rows], of_track, moment)
+    found = innermost(spans.track[rows], spans.start[rows], spans.end[rows], changes.track, changes.time)
     return np.where(found >= 0, np.append(rows, -1)[found], -1)
+
+
+def innermost(track: Integers, start: Integers, end: Integers, of_track: Integers, time: Integers) -> Integers:
+    """The interval of the same track that holds a time and started last; of those that started together, the one that ends first.
+
+    Intervals may overlap in any way.  Both ends belong to an interval.
+
+    Args:
+        track: Whose each interval is, numbered from 0, below 2**31; int64, ``(n,)``.
+        start: When it starts, int64.
+        end: When it ends, int64.
+        of_track: Whose each time is, int64, ``(m,)``.
+        time: The times, int64.
+
+    Returns:
+        For each time the index of an interval, or -1; int64, ``(m,)``.
+    """
+    if not len(track) or not len(time):
+        return np.full(len(time), -1, np.int64)
+    # Times as ranks, so that a track and a time make one number.
+    _, rank = np.unique(np.concatenate((start, time)), return_inverse=True)
+    rank = rank.astype(np.int64).reshape(-1)
+    key = (track << _RANK_BITS) | rank[: len(start)]
+    order = np.lexsort((np.arange(len(end)), -end, key))
+    key = key[order]
+    last = key.searchsorted((of_track << _RANK_BITS) | rank[len(start) :], "right") - 1
+    first = key.searchsorted(of_track << _RANK_BITS, "left")
+    found = _last_reaching(end[order], last, time)
+    found[found < first] = -1  # what was found is another track's
+    return np.where(found >= 0, order[found], -1)
+
+
+def _last_reaching(values: Integers, last: Integers, least: Integers) -> Integers:
+    """The last index up to ``last`` whose value is at least ``least``, or -1, for each pair of the two.
+
+    The values are the leaves of a binary tree whose inner nodes hold the larger of their two children: from the leaf the way goes
+    up until a sibling on the left is large enough, and from there down again to its rightmost such leaf.
+    """
+    leaves = 1 << max(int(len(values) - 1).bit_length(), 0)
+    lowest = np.iinfo(np.int64).min
+    tree = np.full(2 * leaves, lowest, np.int64)
+    tree[leaves : leaves + len(values)] = values
+    level = leaves
+    while level > 1:
+        level //= 2
+        np.maximum(tree[2 * level : 4 * level : 2], tree[2 * level + 1 : 4 * level : 2], out=tree[level : 2 * level])
+    node = np.where(last >= 0, last + leaves, 0)
+    left = np.flatnonzero((last >= 0) & (tree[node] < least))  # those still on the way up
+    node[last < 0] = 0
+    while len(left):
+        here = node[left]
+        beside = (here & 1 == 1) & (here > 1) & (tree[here - 1] >= least[left])
+        node[left] = np.where(beside, here - 1, here >> 1)
+        left = left[~beside & (node[left] > 1)]
+    if leaves > 1:
+        node[node == 1] = 0  # at the root nothing is left to try
+    down = np.flatnonzero((node > 0) & (node < leaves))
+    while len(down):
+        right = 2 * node[down] + 1
+        node[down] = np.where(tree[right] >= least[down], right, right - 1)
+        down = down[node[down] < leaves]
+    return np.where(node > 0, node - leaves, -1)

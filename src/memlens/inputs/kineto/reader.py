@@ -1,141 +1,203 @@
 """Kineto traces: the JSON files that ``torch.profiler`` writes, read for their ``[memory]`` events.
 
-The file is never parsed as a whole: :mod:`memlens.inputs.kineto.json_objects` finds the events in it, :mod:`memlens.inputs.kineto.events`
-reads those that matter, :mod:`memlens.inputs.kineto.owners` says who is to blame, :mod:`memlens.inputs.kineto.logs` makes the logs.
+The file is never parsed as a whole.  Its list of events is cut where one event ends and the next one begins: what is decoded as a list
+of events was cut at the right position (:mod:`memlens.inputs.kineto.events`).  What cannot be decoded so is walked through bracket by
+bracket instead, as is all that stands around the list; the brackets are trusted there, so that a damaged file gives the events before the damage.
 """
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from memlens.errors import InputError, NoEventsError
-from memlens.facts import LineSample
-from memlens.inputs.kineto.events import EventReader
-from memlens.inputs.kineto.json_objects import ListReader
-from memlens.inputs.kineto.logs import Trace, make_logs
-from memlens.inputs.kineto.owners import owners_of
-from memlens.inputs.kineto.records import Changes, SpanKind, Spans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from memlens.events import EventLog
     from memlens.inputs.file_source import FileSource
-    from memlens.windows.patterns import Pattern
+    from memlens.inputs.input_format import Request
+    from memlens.inputs.kineto.events import Events
+    from memlens.inputs.streams import ByteStream
 
-__all__ = ["looks_like", "read_kineto"]
+__all__ = ["read_kineto"]
 
-_BASE = "baseTimeNanoseconds"
+#: Bytes read at once.
+BLOCK_BYTES = 1 << 18
+#: An event longer than this is taken for damage: a string or a bracket without its end.
+LONGEST_EVENT = 1 << 24
+#: Brackets within brackets, which no trace has so many of.
+_DEEPEST = 1000
 _MOST_BASE = 4 * 10**18
-_MARKS = (b'"traceEvents"', b'"schemaVersion"', b'"deviceProperties"', b'"displayTimeUnit"', b'"baseTimeNanoseconds"')
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SPACE = b" \t\r\n"
+#: All up to the last position where one object ends and another one of the same list begins.
+_WHOLE_EVENTS = re.compile(rb"(?P<before>[ \t\r\n,]*+)(?s:.*)\}(?=[ \t\r\n]*+,[ \t\r\n]*+\{)")
+#: A string, up to the end of the text where it has no end of its own; and what stands before a bracket that is in no string.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+[{}\[\]]', re.DOTALL)
+# Keys are not looked for in strings: there a quote has a backslash before it.
+_TO_LIST = re.compile(rb'(?<!\\)"traceEvents"\s*:\s*\Z')
+_BASE = re.compile(rb'(?<!\\)"baseTimeNanoseconds"\s*:\s*(-?[0-9]{1,19})(?![0-9.eE])')
 _HINT = (
     "Record with torch.profiler.profile(profile_memory=True), export_chrome_trace(), and without profile_all_threads:"
     " with it PyTorch writes no [memory] events."
 )
-_Rows = TypeVar("_Rows", Changes, Spans)
 
 
-def looks_like(head: bytes) -> bool:
-    """Whether an input that begins so is a trace: a JSON object with a list of trace events, or that list alone."""
-    start = head.removeprefix(_BYTE_ORDER_MARK).lstrip()
-    if start.startswith(b"["):
-        return start[1:].lstrip().startswith(b"{") and b'"ph"' in start
-    return start.startswith(b"{") and any(mark in start for mark in _MARKS)
-
-
-def read_kineto(
-    source: FileSource,
-    *,
-    patterns: Sequence[Pattern] = (),
-    strict: bool = False,
-    progress: Callable[[int], None] | None = None,
-) -> list[EventLog]:
+def read_kineto(source: FileSource, request: Request) -> list[EventLog]:
     """Read a trace.
 
     Args:
         source: The input; compressed or not.
-        patterns: Anchors that will be looked for among the annotations; checked here, found when they are asked for.
-        strict: Raise where the trace is cut short or damaged, instead of reading what there is.
-        progress: Called now and then with the bytes consumed of the input as it lies on disk.
+        request: What is wanted of it.  Anchors are looked for among the annotations when they are asked for; here they are checked only.
 
     Returns:
         A log for each device with ``[memory]`` events, by rising :attr:`~memlens.EventLog.device`; the CPU is number -1.
 
     Raises:
-        InputError: It cannot be read, or is no trace.
+        InputError: It cannot be read, or is no trace; or it is cut short or damaged, and was to be read whole.
         NoEventsError: It has no ``[memory]`` event.
         UsageError: A pattern is no regular expression.
     """
-    for pattern in patterns:
-        pattern.compiled  # noqa: B018 - a wrong pattern is said before any trace is read
-    reader = EventReader()
-    count = 0
-    samples: list[LineSample] = []
+    from memlens.inputs.kineto.events import Events
+    from memlens.inputs.kineto.logs import make_logs
+
+    for pattern in request.patterns:
+        pattern.compiled  # noqa: B018 - a wrong pattern is an error before any trace is read
+    events = Events()
+    walk = _Walk(events)
     with closing(source.open()) as stream:
-        listed = ListReader(stream, "traceEvents", (_BASE,))
-        for objects in listed:
-            if objects.again:  # JSON's rule for a key that comes twice: the last one counts
-                reader.clear()
-                count, samples = 0, []
-            known = len(reader.malformed)
-            reader.add(objects)
-            for place in reader.malformed[known : known + 5 - len(samples)]:
-                k = int(objects.begin.searchsorted(place - objects.offset))
-                text = objects.text[objects.begin[k] : objects.end[k]][:200].tobytes().decode("utf-8", "replace")
-                samples.append(LineSample(place, count + k + 1, " ".join(text.split())))
-            count += len(objects)
-            if progress is not None:
-                progress(stream.consumed)
-    problem = listed.problem
-    if not listed.listed:
+        problem = walk.through(stream, request.progress)
+    if not walk.listed:
         raise InputError(
             f"{source.name}: {problem or 'there is no list of trace events in this JSON file'}",
             "A trace has the key traceEvents; write one with torch.profiler's export_chrome_trace().",
         )
-    if problem and strict:
-        raise InputError(f"{source.name}: {problem}", "Leave out --strict to analyze what can be read.")
-    changes = _join(Changes, reader.changes)
-    if not len(changes.time):
+    if not events.has_changes:
         early = f" ({problem})" if problem else ""
-        events = f"{count:,} event{'' if count == 1 else 's'}"
-        odd = f"; {len(reader.malformed):,} of them cannot be read, first event {samples[0].line:,}" if samples else ""
-        raise NoEventsError(f"{source.name}: no [memory] event among {events} of a Kineto trace{early}{odd}", _HINT)
-    spans = _settle(_join(Spans, reader.spans), reader.names.texts)
-    owner, owner_names = owners_of(changes, spans, reader.names.texts)
-    base = listed.found.get(_BASE, 0)
-    return make_logs(
-        Trace(
-            name=source.name,
-            size=listed.size,
-            changes=changes,
-            owner=owner,
-            owner_names=owner_names,
-            spans=spans,
-            texts=reader.names.texts,
-            failures=reader.failures,
-            base=base if abs(base) <= _MOST_BASE else 0,
-            malformed=len(reader.malformed),
-            samples=tuple(samples),
-            cut_short=problem,
+        among = f"{events.count:,} event{'' if events.count == 1 else 's'}"
+        odd = (
+            f"; {events.malformed:,} of them cannot be read, first event {events.samples[0].line:,}"
+            if events.malformed
+            else ""
         )
-    )
+        raise NoEventsError(f"{source.name}: no [memory] event among {among} of a Kineto trace{early}{odd}", _HINT)
+    base = walk.base if abs(walk.base) <= _MOST_BASE else 0
+    return make_logs(events, source.name, request, base=base, size=walk.size, cut_short=problem)
 
 
-def _join(of: type[_Rows], parts: Sequence[_Rows]) -> _Rows:
-    """The rows of all parts together, in the order of the file."""
-    empty = [np.zeros(0, np.int64)]
-    columns = [np.concatenate([getattr(part, item.name) for part in parts] or empty) for item in fields(of)]
-    order = np.argsort(columns[0], kind="stable")  # the first column is the place
-    return of(*(column[order] for column in columns))
+class _Walk:
+    """Finds the events of a trace.
 
+    Args:
+        events: Where they are read; of several lists of events the last one counts.
 
-def _settle(spans: Spans, texts: Sequence[str]) -> Spans:
-    """Annotations told from operators: until 2022 both had one category, but only annotations have a ``#`` in their name."""
-    hashed = np.array(["#" in text for text in texts], np.bool_)
-    marked = (spans.kind == SpanKind.OP) & (hashed[spans.name] if len(texts) else False)
-    return replace(spans, kind=np.where(marked, SpanKind.ANNOTATION, spans.kind).astype(np.int64))
+    Attributes:
+        size: Bytes of the uncompressed input.
+        base: Nanoseconds since 1970 at the zero of the trace's clock.
+        listed: There is a list of events.
+    """
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self.size, self.base, self.listed = 0, 0, False
+        # What is not used up yet, and room behind it, which is used again: fresh memory is dear.
+        self._text = bytearray()
+        self._left = 0  # bytes of it
+        self._depth = 0  # of brackets, before that text
+        self._list = 0  # the depth inside the list of events; 0 outside it
+        self._ended = False
+        self._problem = ""
+
+    def through(self, stream: ByteStream, progress: Callable[[int], None] | None) -> str:
+        """Read a trace to its end; why that could not be reached, or ``""``."""
+        tried, last = 0, False
+        while not last:
+            last = not self._append(stream)
+            if not last and self._left < 2 * tried:  # the more is left over, the more is read before it is tried again
+                continue
+            self._read(last=last)
+            if self._problem:
+                return self._problem
+            if self._ended:
+                if after := self._text[: self._left].lstrip(_SPACE):
+                    return f"there is more text after the end of the JSON, at byte {self.size - len(after):,}"
+                self._left = 0
+            tried = self._left
+            if tried > LONGEST_EVENT:
+                return self._damage(f"one value is longer than {LONGEST_EVENT >> 20} MiB")
+            if progress is not None:
+                progress(stream.consumed)
+        return "" if self._ended else stream.problem or self._damage("closing brackets are missing")
+
+    def _append(self, stream: ByteStream) -> int:
+        """Read on; how much was read, nothing at the end of the stream."""
+        end, before = self._left + BLOCK_BYTES, self._left
+        if end > len(self._text):
+            self._text.extend(bytes(end + BLOCK_BYTES - len(self._text)))
+        with memoryview(self._text) as text:
+            while self._left < end and (count := stream.readinto(text[self._left : end])):
+                self._left += count
+        self.size += self._left - before
+        return self._left - before
+
+    def _read(self, *, last: bool) -> None:
+        """Read what can be read of the text; ``last`` says that no more follows."""
+        used, done = 0, self._ended
+        while not done:
+            whole = _WHOLE_EVENTS.match(self._text, used, self._left) if self._list else None
+            if whole and self._events.add(memoryview(self._text)[whole.end("before") : whole.end()]):
+                used, done = whole.end(), not last
+            else:
+                outside = not self._list
+                used = self._walk(used)
+                done = not (outside and self._list)
+        self._text[: self._left - used] = self._text[used : self._left]
+        self._left -= used
+
+    def _walk(self, used: int) -> int:
+        """Read bracket by bracket from some position on, up to the beginning of the list; gives how far the text is used up then."""
+        text, offset = self._text, self.size - self._left
+        found: list[tuple[int, bytearray]] = []
+        begin = after = used
+        while bracket := _TO_BRACKET.match(text, after, self._left):
+            before, at, outside, level = after, bracket.end() - 1, not self._list, self._depth
+            after, opens = at + 1, text[at] in b"[{"
+            self._depth += 1 if opens else -1
+            if outside and level == 1:
+                for base in _BASE.finditer(text, before, at):
+                    self.base = int(base[1])
+            if outside and text[at] == ord("["):
+                if level == 0 or (level == 1 and _TO_LIST.search(text, before, at)):
+                    if self.listed:  # JSON's rule for a key that comes twice: the last one counts
+                        self._events.clear()
+                    self._list, self.listed = self._depth, True
+                    return after
+            elif not outside and self._depth == self._list + opens:
+                if opens:
+                    begin = at
+                elif text[begin] == ord("{") and text[at] == ord("}"):
+                    found.append((offset + begin, text[begin:after]))
+            elif self._depth < self._list:
+                self._events.add_singly(found)
+                found, self._list = [], 0
+            if self._depth == self._list or not self._list:
+                used = after
+            if self._depth > _DEEPEST:
+                self._problem = f"the JSON is damaged: at byte {offset + at:,} are more than {_DEEPEST:,} open brackets"
+            self._ended = self._depth <= 0
+            if self._ended or self._problem:
+                break
+        self._events.add_singly(found)
+        self._depth = self._list or self._depth
+        return used
+
+    def _damage(self, otherwise: str) -> str:
+        """What is wrong with text that does not come to an end."""
+        for string in _STRING.finditer(self._text, 0, self._left):
+            if (end := self._text.find(b"\n", *string.span())) >= 0:  # JSON has no line end inside a string
+                end += self.size - self._left
+                return f"the JSON is damaged: the line that ends at byte {end:,} has a text without its end"
+        return f"the JSON ends in the middle, at byte {self.size:,}: {otherwise}"

@@ -20,7 +20,7 @@ from memlens.inputs.paddle.layers import Layer
 from memlens.inputs.paddle.lines import ALIKE, ALIKE_OTHERS, CONTEXTS, EVENTS, number_of, scanner
 from memlens.inputs.paddle.rows import BlockRows
 from memlens.inputs.paddle.times import column_of_times
-from memlens.scanner.bytesearch import count_lines
+from memlens.scanner.lines import count_lines
 from memlens.windows.patterns import Matcher, anchors_in_block
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class BlockReader:
         """Where the lines end that the user's patterns name, and the names that they give."""
         marked: dict[int, str] = {}
         for matcher in reversed(self._marks):
-            marked.update(matcher.find(block.text))
+            marked.update((match.start, match.name) for match in matcher.find(block.text))
         starts = np.array(sorted(marked), np.int64)
         ends = np.append(np.flatnonzero(block.text == 0x0A), len(block.text))
         return ends[ends.searchsorted(starts)] + block.begin, [marked[start] for start in starts.tolist()]

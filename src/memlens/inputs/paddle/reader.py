@@ -20,12 +20,12 @@ from memlens.facts import Facts, Figure, Kind, OutOfMemory, StatLines
 from memlens.inputs.blocks import in_order
 from memlens.inputs.builder import SAMPLES, Builder
 from memlens.inputs.file_source import FileSource, open_source
+from memlens.inputs.input_format import Request
 from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams
 from memlens.inputs.paddle.joins import ByThread, Said, join_streams, size_frees
 from memlens.inputs.paddle.layers import SIZELESS, WITHOUT_ADDRESSES, Chosen, Layer, Layers, layer_named
 from memlens.inputs.paddle.messages import read_message
 from memlens.inputs.paddle.other_events import HOST_PLACES
-from memlens.inputs.registry import Request
 from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def read(
     strict: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> EventLog:
-    """Read a log of Paddle; see :func:`memlens.inputs.reading.read` for any input.
+    """Read a log of Paddle; see :func:`memlens.inputs.read` for any input.
 
     Args:
         where: A path, ``-`` for standard input, a URL, an open binary file, or any of these as a source.  Compressed input is known
@@ -243,6 +243,7 @@ class _Assembler:
             "layer": (Layer.AUTO_GROWTH if layer is None else layer).label,
             "chunk_layer": "" if chosen.chunks is None else chosen.chunks.label,
             "addresses": chosen.blocks not in WITHOUT_ADDRESSES,
+            "sized_frees": layer not in SIZELESS,
             "other_layers": chosen.passed_over,
             "ooms": tuple(self._ooms),
             "figures": tuple(self._figures),

@@ -1,1 +1,43 @@
 """Memory snapshots of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from memlens.inputs.input_format import InputFormat, Request
+
+if TYPE_CHECKING:
+    from memlens.events import EventLog
+    from memlens.inputs.file_source import FileSource
+
+__all__ = ["FORMAT", "looks_like"]
+
+
+#: What may follow the protocol: FRAME, a dict, a list, or, of other pickles, what is refused with a reason.
+_FIRST = frozenset(b"\x95}](c\x8c\x8d\x93")
+
+
+def looks_like(head: bytes) -> bool:
+    """Whether an input that begins so is a pickle of protocol 2 or later; no log of text begins so."""
+    return len(head) >= 3 and head[0] == 0x80 and 2 <= head[1] <= 5 and head[2] in _FIRST
+
+
+def _read(source: FileSource, request: Request) -> Sequence[EventLog]:
+    from memlens.inputs.torch_snapshot.reader import read_snapshot
+
+    return read_snapshot(source, request)
+
+
+FORMAT = InputFormat(
+    "torch-snapshot",
+    "a PyTorch memory snapshot",
+    "PyTorch's CUDA memory snapshot: what torch.cuda.memory._dump_snapshot('run.pickle') writes; never executed",
+    "{'segments': [...], 'device_traces': [[{'action': 'alloc', 'addr': 140737488355328, 'size': 512, ...}]]}",
+    lambda head: f"it begins like a pickle of protocol {head[1]}" if looks_like(head) else "",
+    _read,
+    "those that tensors asked for",
+    "entries of a device's trace",
+    ("torch_snapshot",),
+    is_text=False,
+)

@@ -1,4 +1,4 @@
-"""Named places of a memory snapshot: the user's annotations and metadata, earlier snapshots, out-of-memory entries.
+"""Marks of a memory snapshot: the user's annotations and metadata, earlier snapshots, out-of-memory entries.
 
 Every mark reads ``START name`` or ``END name``, ``SNAPSHOT`` or ``OUT OF MEMORY``; only a ``user_defined`` entry may have another text.
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from memlens.facts import Mark
 from memlens.inputs.torch_snapshot.entries import Action, Entries
-from memlens.inputs.torch_snapshot.texts import LONGEST_TEXT
+from memlens.inputs.torch_snapshot.values import LONGEST_TEXT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,9 +62,9 @@ def marks_of(
     """
     own = [annotation for annotation in annotations if annotation[3] in (-1, device)]
     timed = bool(len(entries)) and bool((entries.time_us >= 0).any())
-    places = [*_from_entries(entries, texts), *(_from_annotations(entries.time_us, own) if timed else ())]
-    places.sort(key=lambda place: place[0])
-    return tuple(Mark(offset, offset + 1, text) for offset, text in places), timed or not own
+    found = [*_from_entries(entries, texts), *(_from_annotations(entries.time_us, own) if timed else ())]
+    found.sort(key=lambda mark: mark[0])
+    return tuple(Mark(offset, offset + 1, text) for offset, text in found), timed or not own
 
 
 def _from_entries(entries: Entries, texts: Sequence[str]) -> list[tuple[int, str]]:

@@ -2,24 +2,26 @@
 
 A pickle is a program for a small stack machine, and some of its instructions import modules and call functions.  This machine
 knows none of those: it makes dicts, lists, tuples, strings, numbers, booleans and None, reads the few calls that mean such a value by hand
-(:mod:`memlens.inputs.torch_snapshot.pickle_objects`), and refuses everything else before it has any effect.  Python's own unpickler, even with its hooks forbidden, asks for whatever memory a length or a memo index in the file names; here a length
+(:mod:`memlens.inputs.torch_snapshot.instructions`), and refuses everything else before it has any effect.  Python's own unpickler, even with its hooks forbidden, asks for whatever memory a length or a memo index in the file names; here a length
 counts for nothing until the bytes are there, and the number of containers is bounded by the bytes read.
 
 The input is read in windows, so a file of gigabytes needs memory for what is made of it only.  :class:`Runs` may take over where
-the input repeats one shape again and again (:mod:`memlens.inputs.torch_snapshot.pickle_runs`).
+the input repeats one shape again and again (:mod:`memlens.inputs.torch_snapshot.entry_runs`).
 """
 
 from __future__ import annotations
 
 import gc
+import io
 import struct
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from memlens.inputs.torch_snapshot.pickle_codes import OTHERS, UINT4, UINT8, BadPickle
-from memlens.inputs.torch_snapshot.pickle_objects import CALLS, refused
+import numpy as np
 
-__all__ = ["BadPickle", "Gone", "Machine", "Runs", "load"]
+from memlens.inputs.torch_snapshot.instructions import INSTRUCTIONS, BadPickle, refused
+
+__all__ = ["Gone", "Machine", "Runs", "load"]
 
 #: Bytes read at once.  No instruction but a long string reaches over the margin.
 WINDOW = 1 << 22
@@ -36,12 +38,13 @@ _BYTES_A_VALUE = 2
 _MOST_MARKS = 100
 _LOWEST, _HIGHEST = 2, 5
 _FRAME, _FRAME_SIZE = 0x95, 9
-
-#: What the rarer instructions do, by code.
-_OTHERS = OTHERS | CALLS
+#: References in a row that are read together, at most.
+_GETS = 256
 
 _INT4 = struct.Struct("<i").unpack_from
 _UINT2 = struct.Struct("<H").unpack_from
+_UINT4 = struct.Struct("<I").unpack_from
+_UINT8 = struct.Struct("<Q").unpack_from
 
 
 class Gone:
@@ -76,6 +79,7 @@ class Machine:
         marks: Lengths of the stack where a container's items begin.
         memo: Values by memo index.
         protocol: The pickle's protocol.
+        next_frame: Where in the window the next FRAME is due.
     """
 
     def __init__(self, read: Callable[[int], bytes], runs: Runs | None = None) -> None:
@@ -84,11 +88,11 @@ class Machine:
         self._at_end = False
         self._limit = -1  # the position after which to look around
         self._reached = 0  # no further than here until then
-        self._frame = 2  # where in the window the next FRAME is due
+        self.next_frame = 2
         self.containers = 0
         self.encoded = 0
         self._shapes: set[tuple[str, ...]] = set()
-        self.window = b""
+        self.window: bytes = b""
         self.base = 0
         self.stack: list[Any] = []
         self.marks: list[int] = []
@@ -121,9 +125,19 @@ class Machine:
             if collecting:
                 gc.enable()
 
+    def value(self, instructions: bytes) -> Any:
+        """The value that some instructions make, which are not of the input and put nothing into the memo.
+
+        Raises:
+            BadPickle: They make none.
+        """
+        apart = Machine(io.BytesIO(b"\x80\x04%b." % instructions).read)
+        apart.memo, apart.base = self.memo, self.base + len(self.window)
+        return apart.run()
+
     def _loop(self, pos: int) -> Any:
         """Do instruction after instruction from ``pos`` on.  The frequent ones stand here, the others are methods."""
-        stack, marks, memo, runs, others = self.stack, self.marks, self.memo, self._runs, _OTHERS
+        stack, marks, memo, runs, others = self.stack, self.marks, self.memo, self._runs, INSTRUCTIONS
         push, remember, from_bytes = stack.append, memo.append, int.from_bytes
         window, limit = self.window, -1
         while True:
@@ -138,10 +152,10 @@ class Machine:
                 if window[pos + 5 : pos + 6] == b"j":
                     ahead = window[pos : pos + 5 * _GETS : 5]
                     count = min(len(ahead) - len(ahead.lstrip(b"j")), (len(window) - pos) // 5)
-                    stack.extend([memo[index] for index in _gets(count).unpack_from(window, pos)])
+                    stack.extend([memo[index] for index in np.ndarray(count, "<u4", window, pos + 1, (5,)).tolist()])
                     pos += 5 * count
                 else:
-                    push(memo[UINT4(window, pos + 1)[0]])
+                    push(memo[_UINT4(window, pos + 1)[0]])
                     pos += 5
             elif code == 0x4A:  # BININT
                 push(_INT4(window, pos + 1)[0])
@@ -218,22 +232,22 @@ class Machine:
             parts.append(more)
             missing -= len(more)
         self.base += pos
-        self._frame -= pos
+        self.next_frame -= pos
         self.window = self._without_frames(b"".join(parts))
         self._limit = -1
         return 0
 
     def _without_frames(self, window: bytes) -> bytes:
         """Cut the FRAME instructions out: they say how the writer cut its output into pieces, each where the one before ends."""
-        parts, start, at = [], 0, self._frame
+        parts, start, at = [], 0, self.next_frame
         while 0 <= at <= len(window) - _FRAME_SIZE and window[at] == _FRAME:
             parts.append(window[start:at])
             start = at + _FRAME_SIZE
-            at = start + UINT8(window, at + 1)[0]
+            at = start + _UINT8(window, at + 1)[0]
         if not start:
             return window
         parts.append(window[start:])
-        self._frame = at - _FRAME_SIZE * (len(parts) - 1)
+        self.next_frame = at - _FRAME_SIZE * (len(parts) - 1)
         self.base += _FRAME_SIZE * (len(parts) - 1)
         return b"".join(parts)
 
@@ -326,22 +340,6 @@ class Machine:
             raise BadPickle("it is damaged: a tuple without its items")
         self.stack[start:] = [tuple(self.stack[start:])]
         self.containers += 1
-
-    def frame(self, pos: int, size: int) -> None:
-        """Know that the next FRAME is due ``size`` bytes after ``pos``."""
-        self._frame = pos + size
-
-
-_GETS = 256
-_GET_FORMATS: dict[int, struct.Struct] = {}
-
-
-def _gets(count: int) -> struct.Struct:
-    """So many LONG_BINGETs in a row: their indices."""
-    known = _GET_FORMATS.get(count)
-    if known is None:
-        known = _GET_FORMATS[count] = struct.Struct("<" + "xI" * count)
-    return known
 
 
 def _check_keys(keys: tuple[Any, ...], items: int) -> None:

@@ -7,38 +7,39 @@ Sizes are what tensors asked for; torch's own ``memory_allocated()`` rounds each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memlens.errors import InputError, NoEventsError
-from memlens.events import EventLog
-from memlens.facts import Facts, Figure, OutOfMemory
-from memlens.inputs.streams import ByteStream, open_bytes
+from memlens.facts import Figure, OutOfMemory
+from memlens.inputs.builder import Builder
 from memlens.inputs.torch_snapshot.entries import Action, Entries, read_entries
+from memlens.inputs.torch_snapshot.entry_runs import EntryRuns
+from memlens.inputs.torch_snapshot.instructions import BadPickle
 from memlens.inputs.torch_snapshot.marks import Annotation, marks_of, read_annotations
-from memlens.inputs.torch_snapshot.pickle_runs import EntryRuns
-from memlens.inputs.torch_snapshot.pickles import BadPickle, load
-from memlens.inputs.torch_snapshot.pools import pools_of
-from memlens.inputs.torch_snapshot.replay import DeviceEvents, events_of
-from memlens.inputs.torch_snapshot.segments import MOST_DEVICES, Final, read_segments
-from memlens.inputs.torch_snapshot.stacks import Stacks
-from memlens.inputs.torch_snapshot.texts import LONGEST_TEXT
-from memlens.windows.patterns import Matcher
+from memlens.inputs.torch_snapshot.pickles import load
+from memlens.inputs.torch_snapshot.replay import DeviceEvents, events_of, pool_name, pools_of
+from memlens.inputs.torch_snapshot.segments import MOST_DEVICES, NOTHING, Final, read_segments
+from memlens.inputs.torch_snapshot.stacks import Tables
+from memlens.inputs.torch_snapshot.values import LONGEST_TEXT
+from memlens.source import NumberedSource
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.windows.patterns import Pattern
+    from memlens.events import EventLog
+    from memlens.inputs.file_source import FileSource
+    from memlens.inputs.input_format import Request
+    from memlens.inputs.streams import ByteStream
+    from memlens.inputs.torch_snapshot.stacks import Stacks
 
-__all__ = ["LAYER", "SnapshotSource", "looks_like", "read_snapshot", "read_stream"]
+__all__ = ["SnapshotSource", "read_snapshot"]
 
-#: What :attr:`Facts.layer` says.
-LAYER = "torch_snapshot"
+_LAYER = "torch_snapshot"
 #: Bytes of which every block of torch's allocator occupies a multiple.
-BLOCK_GRANULARITY = 512
+_BLOCK_GRANULARITY = 512
 
 _RECORD = (
     "Record with torch.cuda.memory._record_memory_history() before the first tensor is made, and write with"
@@ -50,7 +51,7 @@ _HOSTILE = (
 )
 
 
-class SnapshotSource:
+class SnapshotSource(NumberedSource):
     """A snapshot as a source: it has no lines of text, but knows the whole call stack of each entry.
 
     Args:
@@ -60,31 +61,12 @@ class SnapshotSource:
     """
 
     def __init__(self, name: str, stacks: Stacks, stack: NDArray[np.int32]) -> None:
-        self._name = name
+        super().__init__(name)
         self._stacks = stacks
         self._stack = stack
 
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def rereadable(self) -> bool:
-        return False
-
-    def blocks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:  # noqa: ARG002 - there are none
-        raise InputError(
-            f"{self._name}: a memory snapshot has no lines of text", "Anchors are looked for among its marks."
-        )
-
     def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
         return [offset + 1 if 0 <= offset < len(self._stack) else None for offset in offsets]
-
-    def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
-        return [None] * len(offsets)
-
-    def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        return [b""] * len(spans)
 
     def stack(self, offset: int) -> tuple[str, ...]:
         """The whole call stack of an entry, innermost first, as ``file:line function``; empty where it has none.
@@ -97,29 +79,12 @@ class SnapshotSource:
         return self._stacks.whole(int(self._stack[offset]))
 
 
-def looks_like(head: bytes) -> bool:
-    """Whether an input that begins so is a pickle of protocol 2 or later; no log of text begins so."""
-    return len(head) >= 3 and head[0] == 0x80 and 2 <= head[1] <= 5 and head[2] in _FIRST
-
-
-#: What may follow the protocol: FRAME, a dict, a list, or, of other pickles, what is refused with a reason.
-_FIRST = frozenset(b"\x95}](c\x8c\x8d\x93")
-
-
-def read_snapshot(
-    where: str | Path | BinaryIO,
-    *,
-    patterns: Sequence[Pattern] = (),
-    strict: bool = False,
-    progress: Callable[[int], None] | None = None,
-) -> list[EventLog]:
+def read_snapshot(source: FileSource, request: Request) -> list[EventLog]:
     """Read a memory snapshot.
 
     Args:
-        where: A path, ``-`` for standard input, or an open binary file.  Compressed input is known by its content.
-        patterns: Anchors; looked for among the marks whenever they are asked for, here only seen to be right.
-        strict: Of no effect: a snapshot that is cut short cannot be read at all.
-        progress: Called now and then with the bytes consumed of the input as it lies on disk.
+        source: The input; compressed or not.
+        request: What is wanted of it.  Anchors are looked for among the marks when they are asked for; here they are checked only.
 
     Returns:
         A log for each device that has an event or a segment, by device number.
@@ -127,47 +92,35 @@ def read_snapshot(
     Raises:
         InputError: It cannot be read, is no snapshot, or is more than data.
         NoEventsError: It holds neither an event nor a segment.
-        UsageError: A pattern that is no regular expression.
+        UsageError: A pattern is no regular expression.
     """
-    name = "<stdin>" if str(where) == "-" else str(where if isinstance(where, (str, Path)) else _name_of(where))
-    with open_bytes(where) as stream:
-        return read_stream(stream, name, patterns=patterns, strict=strict, progress=progress)
+    for pattern in request.patterns:
+        pattern.compiled  # noqa: B018 - a wrong pattern is an error before any snapshot is read
+    with source.open() as stream:
+        try:
+            return _logs(*_unpickled(stream, request), source.name, request)
+        except BadPickle as bad:
+            if bad.hostile:
+                raise InputError(f"{source.name}: not read: {bad.reason}", _HOSTILE) from None
+            why = f"{bad.reason} ({stream.problem})" if stream.problem else bad.reason
+            reason = f"{source.name}: is no memory snapshot that can be read: {why}"
+            raise InputError(reason, bad.hint or _DAMAGED) from None
 
 
-def _name_of(stream: BinaryIO) -> str:
-    return str(getattr(stream, "name", "<stream>"))
-
-
-def read_stream(
-    stream: ByteStream,
-    name: str,
-    *,
-    patterns: Sequence[Pattern] = (),
-    strict: bool = False,  # noqa: ARG001 - every reader takes it
-    progress: Callable[[int], None] | None = None,
-) -> list[EventLog]:
-    """The same for an input that is open: from its first byte on, called ``name`` in reports."""
-    for pattern in patterns:
-        Matcher(pattern)
-    stacks = Stacks()
-    runs = EntryRuns(stacks)
+def _unpickled(stream: ByteStream, request: Request) -> tuple[Any, list[Any]]:
+    """The snapshot, and the objects that its runs of entries speak of."""
+    runs = EntryRuns()
 
     def read(size: int) -> bytes:
         data = stream.read(size) or b""
-        if progress is not None:
-            progress(stream.consumed)
+        if request.progress is not None:
+            request.progress(stream.consumed)
         return data
 
-    try:
-        return _logs(load(read, runs), name, runs, stacks)
-    except BadPickle as bad:
-        if bad.hostile:
-            raise InputError(f"{name}: not read: {bad.reason}", _HOSTILE) from None
-        why = f"{bad.reason} ({stream.problem})" if stream.problem else bad.reason
-        raise InputError(f"{name}: is no memory snapshot that can be read: {why}", bad.hint or _DAMAGED) from None
+    return load(read, runs), runs.objects
 
 
-def _logs(snapshot: Any, name: str, runs: EntryRuns, stacks: Stacks) -> list[EventLog]:
+def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> list[EventLog]:
     """The logs of a snapshot as it was unpickled.
 
     Raises:
@@ -178,128 +131,111 @@ def _logs(snapshot: Any, name: str, runs: EntryRuns, stacks: Stacks) -> list[Eve
         snapshot = {"segments": snapshot}  # torch's own tools take the list of segments alone, too
     if type(snapshot) is not dict or not {"segments", "device_traces"} & snapshot.keys():
         raise BadPickle("it is a pickle of something else, without segments and device_traces", hint=_RECORD)
-    finals = read_segments(snapshot.get("segments", []), stacks, runs.pools)
+    tables = Tables()
+    tables.add(objects)  # owners, pools and metadata are numbered in the order in which they are met
+    finals = read_segments(snapshot.get("segments", []), tables)
     traces = snapshot.get("device_traces", [])
     if type(traces) is not list or len(traces) > MOST_DEVICES or any(type(trace) is not list for trace in traces):
         raise BadPickle("its device_traces are no list of a list for each device")
     if len({id(trace) for trace in traces if trace}) < sum(map(bool, traces)):
         raise BadPickle("a trace stands in it more than once", hostile=True)
     annotations, unread = read_annotations(snapshot.get("external_annotations"))
-    nothing = read_segments([{"device": 0, "address": 0, "total_size": 0}], stacks, runs.pools)[0]
-    entries = {device: read_entries(trace, runs, stacks) for device, trace in enumerate(traces)}
+    entries = {device: read_entries(trace, objects, tables) for device, trace in enumerate(traces)}
+    no_entries = read_entries([], objects, tables)
     snapshot.clear()
-    stacks.forget_objects()
-    devices = sorted({*finals, *(device for device, own in entries.items() if len(own))})
-    devices = [device for device in devices if len(entries.get(device, ())) or _holds(finals[device])]
-    if not devices:
-        raise NoEventsError(f"{name}: the snapshot is empty: no trace entries and no segments", _RECORD)
-    no_entries = read_entries([], runs, stacks)
-    logs = [
-        _log(
-            name,
-            device,
-            entries.get(device, no_entries),
-            finals.get(device, nothing),
-            (annotations, unread),
-            runs,
-            stacks,
-        )
-        for device in devices
-    ]
-    if not any(map(len, logs)):
+    objects.clear()
+    tables.forget_objects()
+    logs = []
+    for device in sorted({*finals, *entries}):
+        own, final = entries.get(device, no_entries), finals.get(device, NOTHING)
+        log = _log(device, own, final, (annotations, unread), tables, name, request)
+        logs += [] if log is None else [log]
+    if not logs:
         counted = sum(map(len, entries.values()))
+        if not counted and not any(map(_holds, finals.values())):
+            raise NoEventsError(f"{name}: the snapshot is empty: no trace entries and no segments", _RECORD)
         among = "1 entry" if counted == 1 else f"{counted:,} entries"
         raise NoEventsError(f"{name}: no event among {among}, and no segments", _RECORD)
     return logs
 
 
 def _holds(final: Final) -> bool:
-    return bool(len(final.segment_size) or len(final.size) or final.malformed)
+    return bool(len(final.segments.size) or len(final.blocks.size) or final.malformed)
 
 
 def _log(
-    name: str,
     device: int,
     entries: Entries,
     final: Final,
     annotations: tuple[list[Annotation], int],
-    runs: EntryRuns,
-    stacks: Stacks,
-) -> EventLog:
+    tables: Tables,
+    name: str,
+    request: Request,
+) -> EventLog | None:
+    """The log of one device; ``None`` where it has no event."""
     events = events_of(entries, final)
-    owner, owner_names = _owners(events, stacks)
-    marks, placed = marks_of(entries, annotations[0], device, runs.texts.values)
-    pool, pool_names = pools_of(events, entries, final, runs.pools.values)
-    metadata, metadata_names = _metadata(entries, events, runs.texts.values)
-    opening = np.full(events.opening, -1, np.int64)
-    return EventLog(
-        kind=events.kind,
-        size=events.size,
-        addr=events.addr,
-        offset=events.entry,
-        time_us=_times(entries, events, opening),
-        owner=owner,
-        owner_names=owner_names,
-        device=device,
-        stream=events.stream,
-        pool=pool,
-        pool_names=pool_names,
-        user_metadata=metadata,
-        user_metadata_names=metadata_names,
-        marks=marks,
-        line=events.entry + 1,
-        source=SnapshotSource(name, stacks, entries.stack),
-        facts=Facts(
-            bytes=len(entries),
-            lines=len(entries),
-            malformed=entries.malformed + final.malformed,
-            malformed_samples=entries.samples,
-            layer=LAYER,
-            block_granularity=BLOCK_GRANULARITY,
-            chunks_join=bool(np.isin(entries.action, (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP)).any()),
-            opening=events.opening,
-            hints=_hints(entries, events, placed=placed, unread=annotations[1]),
-            ooms=_ooms(entries, device),
-            figures=_figures(entries, events, device),
-            uneven_segments=final.uneven,
-        ),
+    columns = events.columns
+    if not len(columns.kind):
+        return None
+    marks, placed = marks_of(entries, annotations[0], device, tables.texts.values)
+    owner, owner_names = _named(columns.stack, tables.stacks.name)
+    pool, pool_names = _named(
+        pools_of(columns, entries, final, tables.pools.values), lambda number: pool_name(tables.pools.values[number])
+    )
+    before, at = np.full(events.opening, -1, np.int64), columns.entry[events.opening :]
+    metadata, metadata_names = _named(
+        np.concatenate((before, entries.metadata[at])), lambda number: tables.texts.values[number][:LONGEST_TEXT]
+    )
+    return Builder(SnapshotSource(name, tables.stacks, entries.stack), request, {}).finish(
+        columns={
+            "kind": columns.kind,
+            "size": columns.size,
+            "addr": columns.addr,
+            "offset": columns.entry,
+            "line": columns.entry + 1,
+            # In 2023 no entry had a time.
+            "time_us": np.concatenate((before, entries.time_us[at])) if (entries.time_us >= 0).any() else None,
+            "owner": owner,
+            "owner_names": owner_names,
+            "device": device,
+            "stream": columns.stream,
+            "pool": pool,
+            "pool_names": pool_names,
+            "user_metadata": metadata,
+            "user_metadata_names": metadata_names,
+            "marks": marks,
+        },
+        facts={
+            "bytes": len(entries),
+            "lines": len(entries),
+            "malformed": entries.malformed + final.malformed,
+            "malformed_samples": entries.samples,
+            "layer": _LAYER,
+            "block_granularity": _BLOCK_GRANULARITY,
+            "chunks_join": bool(np.isin(entries.action, (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP)).any()),
+            "opening": events.opening,
+            "hints": _hints(entries, events, placed=placed, unread=annotations[1]),
+            "ooms": _ooms(entries, device),
+            # What the segments say is held at the end: the events must add up to that.
+            "figures": tuple(
+                Figure(len(entries), metric, value, value, _LAYER, device)
+                for metric, value in (("allocated", events.allocated), ("reserved", events.reserved))
+            ),
+            "uneven_segments": final.uneven,
+        },
     )
 
 
-def _times(entries: Entries, events: DeviceEvents, opening: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Times of the events; ``None`` where no entry has one (2023)."""
-    if not (entries.time_us >= 0).any():
-        return None
-    return np.concatenate((opening, entries.time_us[events.entry[events.opening :]]))
-
-
-def _owners(events: DeviceEvents, stacks: Stacks) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:
-    """The owner column and its names: one for all stacks that are called the same."""
-    used = np.unique(events.stack)
-    used = used[used >= 0]
+def _named(numbers: NDArray[Any], name_of: Callable[[int], str]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:
+    """A column of numbers, -1 for none, as one of names, and the names; ``None`` where all are -1."""
+    used = np.unique(numbers[numbers >= 0])
     if not len(used):
         return None, ()
-    numbers: dict[str, int] = {}
-    of_stack = np.full(int(used[-1]) + 2, -1, np.int32)  # the last one, too, is asked for: by -1
-    for stack in used.tolist():
-        of_stack[stack] = numbers.setdefault(stacks.name(stack), len(numbers))
-    return of_stack[events.stack], tuple(numbers)
-
-
-def _metadata(
-    entries: Entries, events: DeviceEvents, texts: Sequence[str]
-) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:
-    """The column of the users' metadata and its texts; ``None`` where no event has any."""
-    column = np.full(len(events.entry), -1, np.int32)
-    column[events.opening :] = entries.metadata[events.entry[events.opening :]]
-    used = np.unique(column[column >= 0])
-    if not len(used):
-        return None, ()
-    numbers: dict[str, int] = {}
-    of_text = np.full(int(used[-1]) + 2, -1, np.int32)  # the last one, too, is asked for: by -1
-    for text in used.tolist():
-        of_text[text] = numbers.setdefault(texts[text][:LONGEST_TEXT], len(numbers))
-    return of_text[column], tuple(numbers)
+    names: dict[str, int] = {}
+    of_number = np.full(int(used[-1]) + 2, -1, np.int32)  # the last one, too, is asked for: by -1
+    for number in used.tolist():
+        of_number[number] = names.setdefault(name_of(number), len(names))
+    return of_number[numbers], tuple(names)
 
 
 def _hints(entries: Entries, events: DeviceEvents, *, placed: bool, unread: int) -> dict[str, int]:
@@ -322,12 +258,4 @@ def _ooms(entries: Entries, device: int) -> tuple[OutOfMemory, ...]:
             index, index + 1, f"GPU {device}", int(entries.size[index]), entries.device_free.get(index), "oom entry"
         )
         for index in np.flatnonzero(entries.action == Action.OOM).tolist()
-    )
-
-
-def _figures(entries: Entries, events: DeviceEvents, device: int) -> tuple[Figure, ...]:
-    """What the segments say is held at the end: the events must add up to that."""
-    return tuple(
-        Figure(len(entries), metric, value, value, LAYER, device)
-        for metric, value in (("allocated", events.allocated), ("reserved", events.reserved))
     )

@@ -5,83 +5,109 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.facts import UnevenSegment
-from memlens.inputs.torch_snapshot.entries import MOST_BYTES
-from memlens.inputs.torch_snapshot.pickle_runs import as_pool
-from memlens.inputs.torch_snapshot.pickles import BadPickle
+from memlens.facts import Kind, UnevenSegment
+from memlens.inputs.torch_snapshot.instructions import BadPickle
+from memlens.inputs.torch_snapshot.values import ADDRESSES, MOST_BYTES, is_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.inputs.torch_snapshot.stacks import Stacks
-    from memlens.inputs.torch_snapshot.texts import Numbering
+    Ints = NDArray[np.int64]
 
-__all__ = ["MOST_DEVICES", "Final", "read_segments"]
+    from memlens.inputs.torch_snapshot.stacks import Tables
+
+__all__ = ["MOST_DEVICES", "NOTHING", "Columns", "Final", "read_segments"]
 
 #: A device number beyond is none.
 MOST_DEVICES = 1 << 10
-_ADDRESSES = 1 << 64
+
+
+class Columns(NamedTuple):
+    """Events as columns.
+
+    Attributes:
+        kind: :class:`~memlens.events.Kind`, int8.
+        size: Bytes, int64: what the tensor asked for, and whole segments.
+        addr: Address, uint64.
+        entry: Index of the event's entry in the trace, int64, -1 for opening events.
+        stack: Number of the call stack, int32, -1 where there is none.
+        stream: Stream, int64, -1 where unknown.
+        pool: Number of the memory pool that the trace or the segments name, int32, -1 where neither does.
+    """
+
+    kind: NDArray[np.int8]
+    size: Ints
+    addr: NDArray[np.uint64]
+    entry: Ints
+    stack: NDArray[np.int32]
+    stream: Ints
+    pool: NDArray[np.int32]
+
+    def then(self, *others: Columns) -> Columns:
+        """These events, and then others."""
+        return Columns(*map(np.concatenate, zip(self, *others, strict=True)))
+
+    def at(self, rows: Any) -> Columns:
+        """Some of the events."""
+        return Columns(*(column[rows] for column in self))
 
 
 @dataclass(frozen=True, eq=False)
 class Final:
-    """What a device holds when the snapshot is taken, as columns.
+    """What a device holds when the snapshot is taken.
 
     Attributes:
-        segment_addr: Where each segment begins, uint64.
-        segment_size: Its bytes, int64.
-        segment_stream: Its stream, int64, -1 where unknown.
-        segment_pool: Number of its memory pool, int32, -1 where it names none.
-        addr: Where each block begins that is allocated or waits, uint64.
-        size: The bytes that were asked for, int64.
-        stack: Number of the stack that asked, int32, -1 where unknown.
-        stream: Stream of the block's segment, int64, -1 where unknown.
+        segments: Its segments, as RESERVE events.
+        blocks: Its blocks that are allocated or wait, as ALLOC events; their pool is that of their segment, and left out.
         waiting: The block was given back, and waits for a stream before it can be used again, bool.
         malformed: Segments and blocks that cannot be read.
         uneven: Segments whose blocks do not add up.
     """
 
-    segment_addr: NDArray[np.uint64]
-    segment_size: NDArray[np.int64]
-    segment_stream: NDArray[np.int64]
-    segment_pool: NDArray[np.int32]
-    addr: NDArray[np.uint64]
-    size: NDArray[np.int64]
-    stack: NDArray[np.int32]
-    stream: NDArray[np.int64]
+    segments: Columns
+    blocks: Columns
     waiting: NDArray[np.bool_]
-    malformed: int = 0
-    uneven: tuple[UnevenSegment, ...] = ()
+    malformed: int
+    uneven: tuple[UnevenSegment, ...]
 
 
 class _Device:
     def __init__(self) -> None:
-        self.segments: list[tuple[int, int, int, int]] = []
-        self.blocks: list[tuple[int, int, int, int, bool]] = []
+        # Size, address, stack, stream, pool of each; of a block, last, whether it waits.
+        self.segments: list[tuple[int, ...]] = []
+        self.blocks: list[tuple[int, ...]] = []
         self.malformed = 0
         self.uneven: list[UnevenSegment] = []
 
     def finish(self) -> Final:
-        where, length, home, pool = _columns(self.segments, (np.uint64, np.int64, np.int64, np.int32))
-        addr, size, stack, stream, waiting = _columns(self.blocks, (np.uint64, np.int64, np.int32, np.int64, np.bool_))
-        return Final(where, length, home, pool, addr, size, stack, stream, waiting, self.malformed, tuple(self.uneven))
+        waiting = np.array([block[-1] for block in self.blocks], np.bool_)
+        segments, blocks = _columns(Kind.RESERVE, self.segments), _columns(Kind.ALLOC, self.blocks)
+        return Final(segments, blocks, waiting, self.malformed, tuple(self.uneven))
 
 
-def _columns(rows: list[Any], kinds: tuple[type, ...]) -> list[NDArray[Any]]:
-    return [np.array([row[k] for row in rows], kind) for k, kind in enumerate(kinds)]
+def _columns(kind: Kind, rows: list[tuple[int, ...]]) -> Columns:
+    unknown = np.full(len(rows), -1, np.int64)
+    size, addr, stack, stream, pool = (
+        np.array([row[k] for row in rows], dtype)
+        for k, dtype in enumerate((np.int64, np.uint64, np.int32, np.int64, np.int32))
+    )
+    return Columns(np.full(len(rows), kind, np.int8), size, addr, unknown, stack, stream, pool)
 
 
-def read_segments(segments: Any, stacks: Stacks, pools: Numbering[tuple[int, int]]) -> dict[int, Final]:
+#: What is known of a device that has no segment.
+NOTHING = _Device().finish()
+
+
+def read_segments(segments: Any, tables: Tables) -> dict[int, Final]:
     """The state of each device that has a segment.
 
     Args:
         segments: The snapshot's list of segments, of any age: blocks without an address (2023) follow each other from the start of their segment.
-        stacks: Numbers the lists of frames.
-        pools: Numbers the memory pools.
+        tables: Numbers stacks and pools.
 
     Raises:
         BadPickle: There is no such list, or it holds a segment twice.
@@ -102,22 +128,21 @@ def read_segments(segments: Any, stacks: Stacks, pools: Numbering[tuple[int, int
         if type(number) is not int or not 0 <= number < MOST_DEVICES:
             devices.setdefault(0, _Device()).malformed += 1
             continue
-        _read_segment(segment, devices.setdefault(number, _Device()), stacks, pools)
+        _read_segment(segment, devices.setdefault(number, _Device()), tables)
     return {number: device.finish() for number, device in sorted(devices.items())}
 
 
-def _read_segment(segment: dict[str, Any], device: _Device, stacks: Stacks, pools: Numbering[tuple[int, int]]) -> None:
+def _read_segment(segment: dict[str, Any], device: _Device, tables: Tables) -> None:
     addr, size, blocks = segment.get("address"), segment.get("total_size"), segment.get("blocks", [])
     if addr is None:
         addr = 0  # torch.profiler's converter: a device that nothing was allocated on
-    if not _is_count(addr, _ADDRESSES) or not _is_count(size, MOST_BYTES + 1) or type(blocks) is not list:
+    if not is_count(addr, ADDRESSES) or not is_count(size, MOST_BYTES + 1) or type(blocks) is not list:
         device.malformed += 1
         return
     named = segment.get("stream")
-    stream = named if _is_count(named, 1 << 63) else -1
+    stream = named if is_count(named, 1 << 63) else -1
     if size:
-        pool = as_pool(segment.get("segment_pool_id"))
-        device.segments.append((addr, size, stream, -1 if pool is None else pools.number(pool)))
+        device.segments.append((size, addr, -1, stream, tables.pool(segment.get("segment_pool_id"))))
     spans: list[tuple[int, int]] = []
     sums = dict.fromkeys(_SUMS, 0)
     for block, at in _placed(blocks, addr, device):
@@ -127,7 +152,7 @@ def _read_segment(segment: dict[str, Any], device: _Device, stacks: Stacks, pool
             if type(state) is not str:
                 device.malformed += 1
             continue
-        if not _is_count(requested, MOST_BYTES + 1):
+        if not is_count(requested, MOST_BYTES + 1):
             device.malformed += 1
         else:
             waits = state != "active_allocated"
@@ -135,8 +160,7 @@ def _read_segment(segment: dict[str, Any], device: _Device, stacks: Stacks, pool
             sums["allocated_size"] += 0 if waits else taken
             sums["active_size"] += taken
             sums["requested_size"] += requested
-            device.blocks.append((at, requested, _stack(block, stacks), stream, waits))
-
+            device.blocks.append((requested, at, tables.stack(_frames(block)), stream, -1, waits))
     stated = {what: segment[what] for what in _SUMS if type(segment.get(what)) is int}
     if uneven := _uneven(addr, size, spans, {what: (stated[what], sums[what]) for what in stated}):
         device.uneven.append(uneven)
@@ -183,21 +207,16 @@ def _placed(blocks: list[Any], addr: int, device: _Device) -> Iterator[tuple[dic
             continue
         seen.add(id(block))
         size, own = block.get("size", 0), block.get("address", addr)
-        if not _is_count(size, MOST_BYTES + 1) or not _is_count(own, _ADDRESSES) or own + size > _ADDRESSES:
+        if not is_count(size, MOST_BYTES + 1) or not is_count(own, ADDRESSES) or own + size > ADDRESSES:
             device.malformed += 1
             continue
         yield block, own
-        addr = min(own + size, _ADDRESSES - 1)
+        addr = min(own + size, ADDRESSES - 1)
 
 
-def _stack(block: dict[str, Any], stacks: Stacks) -> int:
+def _frames(block: dict[str, Any]) -> Any:
     """The stack that asked for a block; in 2023 it stands in a history, the newest entry first."""
-    frames = block.get("frames")
-    history = block.get("history")
+    frames, history = block.get("frames"), block.get("history")
     if frames is None and type(history) is list and history and type(history[0]) is dict:
         frames = history[0].get("frames")
-    return stacks.number(frames) if isinstance(frames, (list, tuple)) else -1
-
-
-def _is_count(value: Any, below: int) -> TypeGuard[int]:
-    return type(value) is int and 0 <= value < below
+    return frames

@@ -1,14 +1,15 @@
-"""Call stacks of a memory snapshot: numbered once each, and named by what says most of them."""
+"""Call stacks of a memory snapshot: numbered once each, and named by what says most of them; and the other things that its columns number."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from memlens.inputs.generated_code import GENERATED, is_compiler, is_generated
+from memlens.inputs.torch_snapshot.values import Numbering, as_pool, as_text
 
-__all__ = ["FRAMES_IN_NAME", "LONGEST_NAME", "Stacks"]
+__all__ = ["FRAMES_IN_NAME", "LONGEST_NAME", "Stacks", "Tables"]
 
 #: Frames in the name of an owner, and characters of a name and of each frame in it, at most.
 FRAMES_IN_NAME = 6
@@ -59,18 +60,11 @@ class _Labels(NamedTuple):
 
 
 class Stacks:
-    """The distinct call stacks of a snapshot.
-
-    Attributes:
-        stacks: Each as numbers of :attr:`frames`, innermost first; at most 512 of them.
-        frames: The distinct frames: file name, line, function.
-    """
+    """The distinct call stacks of a snapshot: each at most 512 distinct frames, innermost first; a frame is file name, line, function."""
 
     def __init__(self) -> None:
-        self.stacks: list[tuple[int, ...]] = []
-        self.frames: list[Frame] = []
-        self._stack_numbers: dict[tuple[int, ...], int] = {}
-        self._frame_numbers: dict[Frame, int] = {}
+        self._stacks: Numbering[tuple[int, ...]] = Numbering()
+        self._frames: Numbering[Frame] = Numbering()
         # Kept with their objects, so that no other object gets the same id.
         self._known_lists: dict[int, tuple[int, Sequence[Any]]] = {}
         self._known_frames: dict[int, tuple[int, Any]] = {}
@@ -90,11 +84,7 @@ class Stacks:
         stack = tuple(
             [new(frame) if (found := seen(id(frame))) is None else found[0] for frame in frames[:_MOST_FRAMES]]
         )
-        number = -1
-        if stack:
-            number = self._stack_numbers.setdefault(stack, len(self.stacks))
-            if number == len(self.stacks):
-                self.stacks.append(stack)
+        number = self._stacks.number(stack) if stack else -1
         self._known_lists[id(frames)] = number, frames
         return number
 
@@ -114,14 +104,14 @@ class Stacks:
         Python frames as ``file.py:line function``, without those that only pass a call on; generated code by one name.  A stack without Python frames (the backward
         pass runs on a thread of its own) is named by its operators and autograd nodes, or else by its functions.
         """
-        frames = self.stacks[number]
-        python = [frame for frame in frames if self._labels(frame).python is not None]
+        frames = self._frames_of(number)
+        labels = [self._labels(frame) for frame in self._stacks.values[number]]
         names = (
-            [label for frame in python if (label := self._labels(frame).python)]
-            or [_cut(self.frames[frame][2]) for frame in python]
-            or [label for frame in frames if (label := self._labels(frame).operator)]
-            or [label for frame in frames if (label := self._labels(frame).function)]
-            or [_plain(self.frames[frame][2]) for frame in frames]
+            [label.python for label in labels if label.python]
+            or [_cut(frame[2]) for frame, label in zip(frames, labels, strict=True) if label.python is not None]
+            or [label.operator for label in labels if label.operator]
+            or [label.function for label in labels if label.function]
+            or [_plain(frame[2]) for frame in frames]
         )
         name, count = "", 0
         for label in dict.fromkeys(names):
@@ -134,18 +124,19 @@ class Stacks:
     def _labels(self, frame: int) -> _Labels:
         known = self._known_labels.get(frame)
         if known is None:
-            known = self._known_labels[frame] = _labels_of(self.frames[frame])
+            known = self._known_labels[frame] = _labels_of(self._frames.values[frame])
         return known
 
     def _frames_of(self, number: int) -> list[Frame]:
-        return [self.frames[frame] for frame in self.stacks[number]]
+        return [self._frames.values[frame] for frame in self._stacks.values[number]]
+
+    def innermost(self, number: int) -> Frame:
+        """The innermost frame of a stack; one without a name where there is none."""
+        return self._frames_of(number)[0] if number >= 0 else ("", 0, "")
 
     def _frame(self, frame: Any) -> int:
         """The number of a frame that was not seen yet."""
-        content = self._content(frame)
-        number = self._frame_numbers.setdefault(content, len(self.frames))
-        if number == len(self.frames):
-            self.frames.append(content)
+        number = self._frames.number(self._content(frame))
         self._known_frames[id(frame)] = number, frame
         return number
 
@@ -166,6 +157,50 @@ class Stacks:
             return text
         # One long text may be that of many frames: it is cut once.
         return self._texts.setdefault(text, f"{text[: _LONGEST_TEXT // 2]}…{text[-_LONGEST_TEXT // 2 :]}")
+
+
+class Tables:
+    """What the columns of a snapshot number: call stacks, texts that users write, memory pools."""
+
+    def __init__(self) -> None:
+        self.stacks = Stacks()
+        self.texts: Numbering[str] = Numbering()
+        self.pools: Numbering[tuple[int, int]] = Numbering()
+        self._known: dict[int, tuple[int, Any]] = {}  # kept with their objects, as those of the stacks
+
+    def add(self, values: Iterable[Any]) -> None:
+        """Number stacks, pools and texts that stand among other values, in their order."""
+        for value in values:
+            if type(value) is list:
+                self.stack(value)
+            elif type(value) is tuple:
+                self.pool(value)
+            elif type(value) in (str, dict):
+                self.metadata(value)
+
+    def stack(self, frames: Any) -> int:
+        """The number of a stack; -1 for none."""
+        return self.stacks.number(frames) if type(frames) in (list, tuple) else -1
+
+    def pool(self, value: Any) -> int:
+        """The number of a pool; -1 for none."""
+        pool = as_pool(value)
+        return -1 if pool is None else self.pools.number(pool)
+
+    def metadata(self, value: Any) -> int:
+        """The number of metadata among the texts, shortened unless they are a text; -1 for none."""
+        if not value or type(value) is str:
+            return self.texts.number(value) if value and type(value) is str else -1
+        known = self._known.get(id(value))
+        if known is None:
+            text = as_text(value)
+            known = self._known[id(value)] = (self.texts.number(text) if text else -1), value
+        return known[0]
+
+    def forget_objects(self) -> None:
+        """Let go of the objects that were numbered; none may be numbered again."""
+        self._known.clear()
+        self.stacks.forget_objects()
 
 
 def _labels_of(frame: Frame) -> _Labels:

@@ -1,0 +1,191 @@
+"""What verbs do alike around their work: refuse files that clash, show progress, write the result, say what could not be read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memlens.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from memlens.cli.options import Output, Show
+    from memlens.comparing.result import Run
+    from memlens.errors import Failure
+    from memlens.reports.blocks import Block
+    from memlens.reports.machine import Result
+
+__all__ = ["progress_bar", "read_stdin_once", "refuse_outputs", "report_failures", "write", "write_result"]
+
+_PATIENCE_SECONDS = 1.0
+_REFRESH_SECONDS = 0.1
+
+
+def read_stdin_once(logs: Sequence[str | None], hint: str = "Give - once.") -> None:
+    """Refuse to read standard input twice.
+
+    Raises:
+        UsageError: More than one log is ``-``.
+    """
+    if logs.count("-") > 1:
+        raise UsageError("stdin (-) can be read only once", hint)
+
+
+def refuse_outputs(
+    to: Output,
+    logs: Iterable[str],
+    *,
+    formats: object = None,
+    others: Iterable[str | None] = (),
+    appended: Iterable[str | None] = (),
+) -> None:
+    """Say early, before any work, that an output cannot be written: it exists, or it is something that is read.
+
+    Args:
+        to: What ``-o`` names, and whether it is written over if it exists.
+        logs: What is read.
+        formats: The file of formats that was named; without one the nearest ``pyproject.toml`` is read.
+        others: Further outputs, all of them files.
+        appended: Files that may exist, for they are written to at their end.
+
+    Raises:
+        OutputError: See :func:`memlens.output.refuse_overwrite`.
+        UsageError: It is an input; see :func:`memlens.output.refuse_inputs`.
+    """
+    from memlens.inputs.custom.formats import formats_file
+    from memlens.output import refuse_inputs, refuse_overwrite
+
+    outputs = [None if to.output == "-" else to.output, *others]
+    refuse_inputs([*outputs, *appended], [*logs, formats_file(formats)])  # type: ignore[arg-type]
+    for path in outputs:
+        refuse_overwrite(path, to.force)
+
+
+def write_result(
+    result: Result, show: Show, blocks: Callable[[], Sequence[Block]], fence: Callable[[str], str] = str
+) -> None:
+    """Write a result in the form and to the place that were asked for.
+
+    Args:
+        result: What a verb gives.
+        show: The form and the place; a terminal is asked for its width and its colours, a file has neither.
+        blocks: Makes what people see; called for the forms for people only.
+        fence: What is done with the text before it is written.
+    """
+    from memlens.reports import render
+
+    on_stdout = show.output in (None, "-")
+    screen = {"width": _width(), "colour": _colour(), "ascii_only": not _shows_unicode()} if on_stdout else {}
+    write(fence(render(show.form, result, blocks, **screen)), show)
+
+
+def write(text: str, to: Output) -> None:
+    """Write a text to where the result goes."""
+    from memlens.output import open_output
+
+    with open_output(to.output, to.force) as out:
+        out.write(text.encode())
+
+
+def _width() -> int | None:
+    """Columns of the terminal.  A pipe has none: only a COLUMNS set on purpose gives it some."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _colour() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _shows_unicode() -> bool:
+    return (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") in ("utf8", "utf8sig")
+
+
+def report_failures(failures: Iterable[Failure | Run]) -> None:
+    """Write on stderr which of several inputs could not be read, and why."""
+    from memlens.cli import report_error
+    from memlens.errors import MemlensError
+
+    for failure in failures:
+        report_error(MemlensError(failure.message, failure.hint))
+
+
+@contextmanager
+def progress_bar(paths: Iterable[str], off: bool = False) -> Iterator[Callable[[int], None] | None]:
+    """Show how far the reading of some inputs is, by bytes on stderr, while the block runs: only for people, only for long work.
+
+    Args:
+        paths: The inputs, read one after another; ``-`` is standard input, whose size nobody knows; of URLs the server is asked for it.
+        off: Show none.
+
+    Yields:
+        A function to call with the bytes read so far, as they lie on disk; ``None`` where nobody would see it: stderr is no
+        terminal, or this is a CI run.
+    """
+    if off or not sys.stderr.isatty() or os.environ.get("CI") or os.environ.get("TERM") == "dumb":
+        yield None
+        return
+    bar = _Bar(_total(paths))
+    try:
+        yield bar.update
+    finally:
+        bar.close()
+
+
+def _total(paths: Iterable[str]) -> int | None:
+    try:
+        return sum(map(_size, paths)) or None
+    except (OSError, ValueError):
+        return None
+
+
+def _size(path: str) -> int:
+    from memlens.inputs.remote import is_url, local_path, remote_size
+
+    if is_url(given := local_path(path)):
+        size = remote_size(path)
+        if size is None:
+            raise ValueError(path)
+        return size
+    return Path(given).stat().st_size
+
+
+class _Bar:
+    """Comes up after a second and goes away when done; rich is imported when it comes up."""
+
+    def __init__(self, total: int | None) -> None:
+        self._total = total
+        self._next_look = time.monotonic() + _PATIENCE_SECONDS
+        self._shown: tuple[Progress, TaskID] | None = None
+
+    def update(self, done: int) -> None:
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + _REFRESH_SECONDS
+        progress, task = self._shown or self._show()
+        progress.update(task, completed=done, refresh=True)
+
+    def _show(self) -> tuple[Progress, TaskID]:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("reading"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
+        # No refresh thread: the clock is looked at between blocks anyway.
+        progress = Progress(*columns, console=Console(file=sys.stderr), transient=True, auto_refresh=False)
+        progress.start()
+        self._shown = (progress, progress.add_task("", total=self._total))
+        return self._shown
+
+    def close(self) -> None:
+        if self._shown is not None:
+            self._shown[0].stop()

@@ -1,0 +1,235 @@
+"""What the groups of a user's expression mean, for many lines at once.
+
+:meth:`memlens.inputs.custom.lines.UserLine.find` is the definition.  Here numbers come from the scanner, other texts are read once each,
+and what is not sure to be read alike is marked, and left to it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlens.columns import mix
+from memlens.facts import Kind
+from memlens.inputs.custom.lines import MOST_BYTES, MOST_DEVICES, MOST_TIME_US, TIME_UNITS, TextError, UserLine
+from memlens.scanner.expressions import groups_of
+from memlens.scanner.scan import Conversion, Group, Scan
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Bytes = NDArray[np.uint8]
+    Ints = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+
+__all__ = ["LineReader", "name_number", "thread_number"]
+
+_PLACE, _LENGTH_AT = (1 << 40) - 1, 40
+#: A number of the scanner below this is what the text says, and exact as a float.
+_SURE = 1 << 53
+_LONGEST_TIME = 32
+_IN_TIME = np.isin(np.arange(256), list(b"0123456789.,:- T"))
+_DATE = b"1970-01-01T"
+_STAMP = np.frombuffer(b"0000-00-00T00:00:00.000000", np.uint8)
+_POINT = 19
+_MASKS = np.array([(1 << 8 * count) - 1 for count in range(8)], np.uint64)
+#: Which names share a word of 64 bits is chance, so that no log can be made up in which they do.
+_SEED = np.uint64(int.from_bytes(os.urandom(8), "little"))
+_TYPES: dict[str, type[np.generic]] = {
+    "size": np.float64,
+    "requested": np.float64,
+    "unit": np.float64,
+    "addr": np.uint64,
+}
+
+
+@dataclass(frozen=True)
+class LineReader:
+    """Reads the rows that a scanner finds of one kind of line.
+
+    Attributes:
+        line: The kind.
+        scan: What the scanner is to look for.
+        groups: The groups, in the order of the value columns.
+    """
+
+    line: UserLine
+    scan: Scan
+    groups: tuple[Group, ...]
+
+    @classmethod
+    def of(cls, line: UserLine) -> LineReader:
+        """The reader of a kind of line.
+
+        Raises:
+            ValueError: The expression may match the empty text, which no scanner looks for.
+        """
+        regex = line.format.pattern.pattern
+        bases = dict.fromkeys(
+            ("device", "stream", "thread", *(("time",) if line.time not in ("clock", "iso") else ())), 10
+        )
+        bases |= {"size": line.size_base, "requested": line.size_base, "addr": line.addr_base}
+        # Between letters it is a range of them; any other may be a sign, and -1 is what the scanner says where there is no text.
+        signed = b"-" in re.sub(rb"\w-\w", b"", regex)
+
+        def is_plain(group: Group) -> bool:
+            if group.conversion is Conversion.DECIMAL:
+                return bases.get(group.name) == 10 and not signed
+            if group.conversion is Conversion.HEXADECIMAL:
+                return group.name == "addr" and line.addr_base == 16
+            return group.conversion in (Conversion.WORD, Conversion.TEXT)
+
+        texts = frozenset(group.name for group in groups_of(regex) if not is_plain(group))
+        scan = Scan(line.format, once=True, texts=texts)
+        return cls(line, scan, scan.groups())
+
+    def columns(
+        self, data: Bytes, values: Ints, threads: dict[str, int], owners: dict[str, int]
+    ) -> tuple[dict[str, NDArray[Any]], Flags]:
+        """What rows say.
+
+        Args:
+            data: The block.
+            values: The values of the rows, int64 (rows, groups).
+            threads: Names of threads by number; new ones are added.
+            owners: Names of owners, likewise.
+
+        Returns:
+            Columns, one entry a row, with -1 for nothing and -2 - n for the n-th name; and which rows they are right for: the others are to
+            be read by themselves.
+        """
+        found: dict[str, NDArray[Any]] = {
+            name: np.full(len(values), nothing, _TYPES.get(name, np.int64))
+            for name, nothing in {
+                **dict.fromkeys(("size", "requested", "time_us", "device", "stream", "thread", "owner"), -1),
+                "kind": self.line.kinds.get("", -1),
+                "unit": self.line.unit,
+                "addr": 0,
+            }.items()
+        }
+        fine = np.ones(len(values), np.bool_)
+        for group, value in zip(self.groups, values.T, strict=False):
+            there = value != -1
+            if group.name == "time" and (times := self._times(data, value, group.conversion)) is not None:
+                found["time_us"] = times
+            elif group.conversion is Conversion.HEXADECIMAL:  # of an address, and all bits may be set
+                found[group.name], fine = value.view(np.uint64), fine & there
+            elif group.conversion is Conversion.DECIMAL:
+                found[group.name][there] = value[there]
+                fine &= value < _SURE
+            else:
+                column = found["time_us" if group.name == "time" else group.name]
+                texts, index = (
+                    _distinct(data, value[there])
+                    if group.conversion is Conversion.TEXT
+                    else (group.words, value[there])
+                )
+                numbers = [self._number(group.name, text.decode("utf-8", "replace"), threads, owners) for text in texts]
+                read = np.array([number is not None for number in numbers], np.bool_)
+                column[there] = np.array([number or 0 for number in numbers], column.dtype)[index]
+                fine[there] &= read[index]
+        unit = found.pop("unit")
+        for name in ("size", "requested"):
+            size = np.where(found[name] < 0, -1, np.rint(found[name] * unit))
+            fine &= size <= MOST_BYTES
+            found[name] = np.where(fine, size, 0).astype(np.int64)
+        fine &= (found["kind"] >= 0) & (found["device"] <= MOST_DEVICES)
+        fine &= (found["size"] >= 0) | (found["kind"] == Kind.FREE) | (found["kind"] == Kind.RELEASE)
+        return found, fine
+
+    def _number(self, name: str, text: str, threads: dict[str, int], owners: dict[str, int]) -> int | float | None:
+        """What a text says, ``None`` where it is not what the group means."""
+        if name == "owner":
+            return name_number(text, owners)
+        if name == "thread":
+            return thread_number(text, threads)
+        try:
+            return self.line.number(name, text)
+        except TextError:
+            return None
+
+    def _times(self, data: Bytes, value: Ints, conversion: Conversion) -> Ints | None:
+        """Times in microseconds; ``None`` where they are not as plain as all these."""
+        unit, there = self.line.time, value != -1
+        found = np.full(len(value), -1, np.int64)
+        if conversion is Conversion.DECIMAL:
+            seconds = value[there].astype(np.float64)
+        else:
+            start, length = value[there] & _PLACE, value[there] >> _LENGTH_AT
+            width = int(length.max(initial=1))
+            if conversion is not Conversion.TEXT or width > _LONGEST_TIME:
+                return None
+            column = np.arange(width)
+            text = data[start[:, None] + column]
+            behind = column >= length[:, None]
+            if not (behind | _IN_TIME[text]).all():
+                return None
+            text[behind] = 0
+            if unit in ("clock", "iso"):
+                moments = _moments(text, clock=unit == "clock")
+                if moments is not None:
+                    found[there] = moments
+                return None if moments is None else found
+            try:
+                seconds = text.view(f"S{width}").ravel().astype(np.float64)
+            except ValueError:
+                return None
+        time = seconds * TIME_UNITS[unit]
+        found[there] = np.where((time >= 0) & (time < MOST_TIME_US), np.rint(time), -1)
+        return found
+
+
+def name_number(name: str, names: dict[str, int]) -> int:
+    """What stands for a name in a column: -2 - its number."""
+    return -2 - names.setdefault(name, len(names))
+
+
+def thread_number(text: str, names: dict[str, int]) -> int:
+    """The number of a thread, or what stands for its name."""
+    digits = text.isascii() and text.isdigit() and len(text.lstrip("0")) < 19
+    return int(text) if digits else name_number(text, names)
+
+
+def _moments(text: Bytes, *, clock: bool) -> Ints | None:
+    """Microseconds since midnight or since 1970 of texts like 10:22:32.856307 or 2026-01-02T10:22:32, NUL behind them."""
+    begin = len(_DATE) if clock else 0
+    stamp = np.zeros((len(text), len(_STAMP)), np.uint8)
+    if text.shape[1] > len(_STAMP) - begin:
+        return None
+    stamp[:, :begin] = np.frombuffer(_DATE, np.uint8)[:begin]
+    stamp[:, begin : begin + text.shape[1]] = text
+    stamp[stamp == ord(",")] = ord(".")
+    stamp[stamp == ord(" ")] = ord("T")
+    wanted = _STAMP
+    fits = np.where(wanted == ord("0"), stamp - np.uint8(ord("0")) < 10, stamp == wanted)
+    fits[:, _POINT:] |= stamp[:, _POINT:] == 0
+    fits[:, _POINT + 1] &= (stamp[:, _POINT] == 0) | (stamp[:, _POINT + 1] != 0)
+    if not fits.all():
+        return None
+    try:
+        moments = stamp.view(f"S{len(_STAMP)}").ravel().astype("datetime64[us]").astype(np.int64)
+    except ValueError:
+        return None
+    return np.maximum(moments, -1)
+
+
+def _distinct(data: Bytes, value: Ints) -> tuple[list[bytes], Ints]:
+    """The different texts that stand at some places, and which of them each is, int64."""
+    start, length = value & _PLACE, value >> _LENGTH_AT
+    windows = np.ndarray((len(data) - 7,), "<u8", data, 0, (1,))
+    keys = length.view(np.uint64) ^ _SEED
+    rows = np.arange(len(value))
+    done = 0
+    while len(rows):
+        left = length[rows] - done
+        word = windows[start[rows] + done]
+        keys[rows] = mix(keys[rows] ^ np.where(left < 8, word & _MASKS[np.minimum(left, 7)], word))
+        rows, done = rows[left > 8], done + 8
+    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+    return [
+        data[at : at + size].tobytes() for at, size in zip(start[first].tolist(), length[first].tolist(), strict=True)
+    ], index

@@ -1,0 +1,233 @@
+"""What a comparison of many runs shows to people: what was compared, then the tables, then what they come to.
+
+They come to how figures grow with a field, and which ranks stand out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from memlens.reports.blocks import Block, Column, Line, Table, Value, apart, labelled, take
+from memlens.reports.compare_tables import (
+    DOUBTFUL,
+    column_values,
+    field_columns,
+    list_blocks,
+    matrix_blocks,
+    scale_of,
+    value_title,
+)
+from memlens.reports.text import format_change, format_count, name_list, plural, short_name
+from memlens.units import format_signed
+
+if TYPE_CHECKING:
+    from memlens.comparing.result import Comparison, Run
+    from memlens.comparing.statistics import Metric, Outlier, Slope
+
+__all__ = ["compare_blocks"]
+
+_TOP_OF_SLOPES = 20
+_TOP_OF_OUTLIERS = 5
+
+
+def compare_blocks(comparison: Comparison, *, top: int | None = None) -> list[Block]:
+    """Everything a comparison shows.
+
+    Args:
+        comparison: What to show.
+        top: Windows of a series, and rows of the lists below the tables; ``None`` for as many as make a page.
+    """
+    tables = list_blocks if comparison.layout.cols is None else matrix_blocks
+    below = (*tables(comparison, top), *_scaling(comparison, top), *_outliers(comparison, top))
+    return [*_head(comparison), *(block for one in below for block in apart(one))]
+
+
+def _head(comparison: Comparison) -> Iterator[Block]:
+    yield _runs(comparison)
+    yield from _base(comparison)
+    yield from _windows(comparison)
+    yield from _trust(comparison.runs)
+    for problem in comparison.problems:
+        yield Line(problem, "doubt", label="Folder")
+    yield from _without_figures(comparison.runs)
+    yield from _survivors(comparison.runs)
+    yield from _remarks(comparison.runs)
+
+
+def _runs(comparison: Comparison) -> Line:
+    runs = comparison.runs
+    if comparison.template is None:
+        return Line(plural(len(runs), "run"), "quiet", label="Runs")
+    varying = {name: values for name, values in comparison.values.items() if len(values) > 1}
+    product = " × ".join(f"{len(values)} {name}" for name, values in varying.items())
+    fixed = [f"{name} is {short_name(values[0])}" for name, values in comparison.values.items() if len(values) == 1]
+    counted = f"{plural(len(runs), 'run')}{f': {product}' if len(varying) > 1 else ''}"
+    return Line("; ".join([counted, *fixed]), "quiet", comparison.template, label="Runs")
+
+
+def _base(comparison: Comparison) -> Iterator[Line]:
+    layout = comparison.layout
+    if layout.base_run is not None:
+        if len(comparison.runs) > 1:
+            base, *further = (comparison.runs[index] for index in (layout.base_run, *layout.base_devices))
+            without = "" if base.windows else "no changes can be told: it has no figures"
+            paths = ", ".join(run.path for run in (base, *further))
+            yield Line(without, "doubt", paths, label="Base")
+    elif layout.base_field is not None:
+        yield Line(f"{layout.base_field}={short_name(layout.base_value or '')}, all other fields alike", label="Base")
+
+
+def _windows(comparison: Comparison) -> Iterator[Line]:
+    if comparison.by is not None:
+        names = comparison.windows
+        common = [name for name in names if not any(name in comparison.missing_windows(run) for run in comparison.runs)]
+        shared = "in all runs" if len(common) == len(names) else f"{format_count(len(common))} of them in all runs"
+        yield Line(f"{plural(len(names), 'window')} by {comparison.by}, {shared}", label="Windows")
+        lacking = [run for run in comparison.runs if comparison.missing_windows(run)]
+        lines = [Line(f"has no {name_list(comparison.missing_windows(run))}", "doubt", run.path) for run in lacking]
+        yield from labelled(" ", lines, "more run lacks windows", "more runs lack windows")
+    elif comparison.cut:
+        names = tuple(dict.fromkeys(window.name for run in comparison.runs for window in run.windows))
+        yield Line("", name=name_list(names), label="Window")
+
+
+def _trust(runs: Sequence[Run]) -> Iterator[Line]:
+    read = [run for run in runs if run.status not in ("missing", "unreadable")]
+    doubtful = [run for run in read if run.doubts or run.notes]
+    if read and not doubtful:
+        yield Line(f"ok: nothing to doubt in {_any(len(read))}", "good", label="Trust")
+    lines = [
+        Line("; ".join([*(code.replace("_", " ") for code in run.doubts), *run.notes]), "doubt", run.path)
+        for run in doubtful
+    ]
+    yield from labelled(f"Doubt {DOUBTFUL}", lines, "more doubtful run")
+    if doubtful:
+        yield Line("memlens analyze tells what that means for its figures.", "hint", label=" ")
+
+
+def _without_figures(runs: Sequence[Run]) -> Iterator[Line]:
+    for status, label in (("missing", "Missing"), ("unreadable", "Unreadable"), ("no_window", "No window")):
+        lines = [
+            Line(run.message.partition("\n")[0].removeprefix(f"{run.path}: "), "doubt", run.path)
+            for run in runs
+            if run.status == status
+        ]
+        yield from labelled(label, lines, "more run")
+
+
+def _survivors(runs: Sequence[Run]) -> Iterator[Line]:
+    lines = [
+        Line(f"went on after {plural(run.ooms, 'out-of-memory failure')}", name=run.path)
+        for run in runs
+        if run.ooms and run.oom is None
+    ]
+    yield from labelled("Note", lines, "more run that met one", "more runs that met one")
+
+
+def _remarks(runs: Sequence[Run]) -> Iterator[Line]:
+    """What to know of the windows; what is alike in several runs is shown once."""
+    alike: dict[str, list[Run]] = {}
+    for run in runs:
+        for remark in run.remarks:
+            alike.setdefault(remark, []).append(run)
+    lines = []
+    for remark, found in alike.items():
+        share = "all" if len(found) == len(runs) else f"{format_count(len(found))} of {format_count(len(runs))}"
+        one = len(found) == 1
+        lines.append(Line(remark if one else f"In {share} runs: {remark}", name=found[0].path if one else ""))
+    label = " " if any(run.ooms and run.oom is None for run in runs) else "Note"
+    yield from labelled(label, lines, "more such note")
+
+
+def _any(count: int) -> str:
+    return {1: "the log", 2: "either log"}.get(count) or f"any of the {format_count(count)} logs"
+
+
+def _scaling(comparison: Comparison, top: int | None) -> Iterator[Block]:
+    """For each metric shown and each field that is a number: the slope for one more of it, laid out as the runs are."""
+    for field in dict.fromkeys(slope.field for slope in comparison.scaling):
+        for metric in comparison.metrics:
+            found = [slope for slope in comparison.scaling if (slope.field, slope.metric) == (field, metric.key)]
+            if found and all(slope.verdict == "flat" for slope in found):
+                others = "" if len(found) == 1 else f", in all {len(found)} combinations of the other fields"
+                yield Line(f"{metric.words} is flat over {field}{others}{_left_out(found)}", label="Scaling")
+            elif found:
+                yield _slopes(comparison, metric, field, found, _TOP_OF_SLOPES if top is None else top)
+
+
+def _slopes(comparison: Comparison, metric: Metric, field: str, found: Sequence[Slope], top: int) -> Table:
+    cols = comparison.layout.cols if comparison.layout.cols != field else None
+    rows = [name for name in found[0].fields if name != cols and len(comparison.values[name]) > 1]
+    heads: Sequence[str | None] = (None,) if cols is None else column_values(comparison)
+    known = {
+        (tuple(slope.fields[name] for name in rows), None if cols is None else slope.fields[cols]): slope
+        for slope in found
+    }
+    columns = field_columns(comparison, rows)
+    columns += [Column(head or "slope", value_title(head) if head else "Slope", "count", strong=True) for head in heads]
+    keys = list(dict.fromkeys(key for key, _ in known))
+    cells = ([*key, *(_slope(known.get((key, head)), metric) for head in heads)] for key in keys)
+    table = take(f"{metric.words}: slope for one more of {field}", columns, cells, len(keys), top, "row")
+    notes = [note for note in (table.more, _left_out(found).removeprefix("; ")) if note]
+    return Table(table.title, table.columns, table.rows, "; ".join(notes))
+
+
+def _left_out(found: Sequence[Slope]) -> str:
+    counts = {"OOM": sum(slope.ooms for slope in found), "without a figure": sum(slope.left_out for slope in found)}
+    parts = [f"{count} {what}" for what, count in counts.items() if count]
+    return f"; left out: {', '.join(parts)}" if parts else ""
+
+
+def _slope(slope: Slope | None, metric: Metric) -> str:
+    """A slope in a cell: for one more of its field, or its verdict where that says more."""
+    if slope is None:
+        return ""
+    if slope.verdict in ("flat", "unsteady"):
+        return slope.verdict
+    if metric.kind == "time":
+        return f"{slope.slope / 1000:+.3g} ms"
+    if metric.kind == "bytes":
+        return format_signed(round(slope.slope)) if abs(slope.slope) >= 10 else f"{slope.slope:+.2g} B"
+    return f"{slope.slope:+.3g}"
+
+
+def _outliers(comparison: Comparison, top: int | None) -> Iterator[Table]:
+    """The ranks that stand out in the metrics shown: each once a metric, where it is farthest off."""
+    shown = {metric.key: metric for metric in comparison.metrics}
+    by_rank: dict[tuple[str, str, str], list[Outlier]] = {}
+    for outlier in comparison.outliers:
+        if outlier.metric in shown:
+            by_rank.setdefault((outlier.field, outlier.fields[outlier.field], outlier.metric), []).append(outlier)
+    for field in dict.fromkeys(field for field, _, _ in by_rank):
+        ranks = {key: found for key, found in by_rank.items() if key[0] == field}
+        others = [name for name, values in comparison.values.items() if name != field and len(values) > 1]
+        columns = [
+            *field_columns(comparison, [field]),
+            Column("metric", "Metric", "word"),
+            Column("off", "Off median", "count", strong=True),
+            Column("percent", "%", "count", drop=1),
+            Column("z", "z", "count", drop=2),
+            Column("groups", "Groups", "count", drop=3),
+            *(Column(name, name, "name", drop=4) for name in others),
+        ]
+        rows = (_outlier(found, shown[key[2]], others) for key, found in ranks.items())
+        most = _TOP_OF_OUTLIERS if top is None else top
+        ones = plural(len(comparison.values[field]), field)
+        title = f"Stand out among {ones}, each where it is farthest from the median"
+        yield take(title, columns, rows, len(ranks), most, "row")
+
+
+def _outlier(found: Sequence[Outlier], metric: Metric, others: Sequence[str]) -> list[Value]:
+    worst = found[0]
+    scale = scale_of(metric, [worst.figure])
+    unit = f" {scale.unit}" if scale.unit else ""
+    return [
+        worst.fields[worst.field],
+        metric.title,
+        f"{scale.signed(round(worst.off))}{unit}",
+        format_change(round(worst.median), worst.figure),
+        "" if worst.z is None else f"{worst.z:+.1f}",
+        str(len(found)),
+        *(worst.fields[name] for name in others),
+    ]

@@ -1,0 +1,319 @@
+"""One finding of a comparison in words: what it is called, where each run allocates and frees it, the log lines around that place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from memlens.reports.blocks import Asked, Block, Column, Excerpt, Line, Quoted, Table, Value, apart, cells, take
+from memlens.reports.text import MOST_NAMES, Terms, format_count, format_exact, format_explained, plural
+from memlens.units import format_bytes, format_signed
+
+if TYPE_CHECKING:
+    from memlens.diffing.finding import Finding, Side
+    from memlens.diffing.result import Repeated, WindowDiff
+
+__all__ = ["UNTIMELY", "account_blocks", "effects_of", "finding_blocks", "other_findings", "repeated_table"]
+
+
+class Words(NamedTuple):
+    """What a finding is called.
+
+    Attributes:
+        title: As a heading: ``Missing free``.
+        short: In a cell of a table.
+        meaning: In a sentence.
+    """
+
+    title: str
+    short: str
+    meaning: str
+
+
+_LATE = "both runs free it, base before its peak and head only after its own"
+_EARLY = "both runs free it, head before its peak and base only after its own"
+_MUCH_LATER = "both runs free it, head much later than base"
+_MUCH_SOONER = "both runs free it, base much later than head"
+_TO_END = "only when the work of the window is done"
+_BEFORE = "born before the window"
+#: By kind, or by kind and fate where that says more.
+_WORDS = {
+    "missing_free": Words("Missing free", "kept by head", "base frees it in the window, head does not"),
+    "extra_free": Words("Extra free", "kept by base", "head frees it in the window, base does not"),
+    "released base": Words("Older block", "older, freed by base", f"{_BEFORE}; base frees it in the window, head does not"),
+    "released head": Words("Older block", "older, freed by head", f"{_BEFORE}; head frees it in the window, base does not"),
+    "late_free": Words("Late free", "freed late", _LATE),
+    "early_free": Words("Early free", "freed early", _EARLY),
+    "late_free to_end": Words("Late free", "kept to the end by head", f"both runs free it, head {_TO_END}"),
+    "early_free to_end": Words("Early free", "kept to the end by base", f"both runs free it, base {_TO_END}"),
+    "only_head to_end": Words("Only in head", "kept to the end, only in head", f"head allocates it and frees it {_TO_END}; base has none like it"),
+    "only_base to_end": Words("Only in base", "kept to the end, only in base", f"base allocates it and frees it {_TO_END}; head has none like it"),
+    "late_free carried_in": Words("Late free", "older, freed late", f"{_BEFORE}; {_LATE}"),
+    "early_free carried_in": Words("Early free", "older, freed early", f"{_BEFORE}; {_EARLY}"),
+    "elsewhere": Words(
+        "At one peak only", "at one peak only", "both runs treat it alike, but one reaches its peak before it allocates it"
+    ),
+    "opening_only_head": Words("From before the input", "from before, in head", "live in head before its input begins; base has none like it"),
+    "opening_only_base": Words("From before the input", "from before, in base", "live in base before its input begins; head has none like it"),
+    "only_head held": Words("Only in head", "held, only in head", "head allocates and holds it, base does not"),
+    "only_base held": Words("Only in base", "held, only in base", "base allocates and holds it, head does not"),
+    "only_head temporary": Words("Only in head", "temporary in head", "head allocates and frees it, base does not"),
+    "only_base temporary": Words("Only in base", "temporary in base", "base allocates and frees it, head does not"),
+}  # fmt: skip
+#: Much later, though it is at no peak.
+_NO_EFFECT = {
+    "late_free": Words("Late free", "freed late", _MUCH_LATER),
+    "early_free": Words("Early free", "freed early", _MUCH_SOONER),
+}
+
+
+def words_of(finding: Finding) -> Words:
+    """What a finding is called; of a kind that nobody has words for yet, its name."""
+    if finding.fate is None and not finding.d_peak_bytes and finding.kind in _NO_EFFECT:
+        return _NO_EFFECT[finding.kind]
+    name = finding.kind.replace("_", " ")
+    known = _WORDS.get(f"{finding.kind} {finding.fate}") or _WORDS.get(finding.kind)
+    return known or Words(name.capitalize(), name, name)
+
+
+#: Findings that say something of the peak only.
+UNTIMELY = ("late_free", "early_free")
+
+_TERM = Column("term", "Adding up", "word")
+_REMAINING = Column("d_remaining_bytes", "Δremaining", "signed")
+_PEAK = Column("d_peak_bytes", "Δpeak", "signed")
+_SIZE = Column("size_bytes", "Size", "bytes", strong=True)
+_COUNT = Column("count", "Count", "count")
+_TOTAL = Column("total_bytes", "Total", "bytes", strong=True)
+_SIDE = Column("side", "In", "word")
+_D_REMAINING = Column("d_remaining_bytes", "Δremaining", "signed", strong=True)
+_D_PEAK = Column("d_peak_bytes", "Δpeak", "signed", drop=1)
+_ALLOC = Column("alloc_line", "ALLOC line", "count", drop=3)
+_FREE = Column("free_line", "FREE line", "count", drop=4)
+_LATER_BY = Column("late_by_allocs", "Later by ALLOCs", "count", drop=2)
+_BASE_FREE = Column("base_free_line", "Base FREE", "count", drop=3)
+_HEAD_FREE = Column("head_free_line", "Head FREE", "count", drop=4)
+_OWNER = Column("owner", "Owner", "name")
+_WHAT = Column("what", "What", "word")
+_WINDOWS = Column("windows", "In windows", "count")
+_BLOCKS = Column("count", "Count", "count", drop=2)
+_FIRST = Column("first_window", "First in", "name", drop=3)
+_LARGEST = Column("largest_d_peak_bytes", "Largest Δpeak", "signed", drop=1)
+_LARGEST_IN = Column("largest_window", "in", "name", drop=4)
+
+
+def finding_blocks(finding: Finding, window: WindowDiff, terms: Terms) -> Iterator[Block]:
+    """Everything about one finding, the log lines around its place included."""
+    words = words_of(finding)
+    yield Line(f"{words.title}: {_amount(finding)}", "heading")
+    yield Line(f"{words.meaning}{_requested(finding)}", "quiet")
+    if finding.owner:
+        yield Line("", name=finding.owner, label="Owner")
+    if finding.freed_by:
+        yield Line("", name=finding.freed_by, label="Freed after")
+    first = f" (the first of {format_count(finding.count)})" if finding.count > 1 else ""
+    for label, side in (("Base", finding.base), ("Head", finding.head)):
+        none = "frees none like it in the window" if finding.kind == "released" else "has none like it"
+        yield Line(none if side is None else f"{_fate(side, terms)}{first}", label=label)
+    if finding.count > 1 and (others := _others(finding, terms)):
+        yield Line(others, label="Also")
+    if finding.late_by_allocs:
+        meanwhile = f"{plural(finding.late_by_allocs, 'ALLOC')} ({format_bytes(finding.late_by_bytes or 0)})"
+        yield Line(f"both runs make up to {meanwhile} between the one FREE and the other", label="Later by")
+    yield Line(_effect(finding, window), label="Effect")
+    if excerpt := _excerpt(finding):
+        yield excerpt
+
+
+def _amount(finding: Finding) -> str:
+    size = format_exact(finding.size_bytes)
+    if finding.count == 1:
+        return size
+    return f"{format_count(finding.count)} × {size} = {format_bytes(finding.total_bytes)}"
+
+
+def _requested(finding: Finding) -> str:
+    asked = finding.requested_bytes
+    return "" if asked is None or asked == finding.size_bytes else f"; the tensor asked for {asked} B"
+
+
+def _fate(side: Side, terms: Terms) -> str:
+    parts = [] if side.alloc_line is None else [f"ALLOC {terms.at(side.alloc_line)}"]
+    at = "" if side.free_line is None else f" {terms.at(side.free_line)}"
+    if side.freed == "in_window":
+        parts.append(f"FREE{at}" if at else "freed in the window")
+    elif side.freed == "later":
+        parts.append(f"freed later, FREE{at}" if at else "freed later")
+    else:
+        parts.append("never freed")
+    return ", ".join(parts)
+
+
+def _others(finding: Finding, terms: Terms) -> str:
+    """Where the other blocks of the finding are told apart."""
+    lines, what = [], ""
+    for member in finding.members[1:]:
+        side = member.base if finding.context_of == "base" else member.head
+        if side is None:
+            continue
+        freed = side.freed == "in_window" and side.free_line is not None
+        line = side.free_line if freed else side.alloc_line
+        if line is not None:
+            what = what or ("FREE" if freed else "ALLOC")
+            lines.append(line)
+    if not lines:
+        return ""
+    shown = ", ".join(map(format_count, lines[:MOST_NAMES]))
+    left = len(lines) - MOST_NAMES
+    more = f" and {format_count(left)} more" if left > 0 else ""
+    return f"{finding.context_of}'s {what} {terms.line if len(lines) == 1 else terms.lines} {shown}{more}"
+
+
+def _effect(finding: Finding, window: WindowDiff) -> str:
+    parts = []
+    for (name, whole), part in zip(effects_of(window), (finding.d_remaining_bytes, finding.d_peak_bytes), strict=True):
+        if part:
+            share = format_explained(part, whole)
+            parts.append(f"{format_signed(part)} of {name}{f' ({share})' if share else ''}")
+    return ", ".join(parts) or "none on Δremaining and Δpeak"
+
+
+def effects_of(window: WindowDiff) -> tuple[tuple[str, int], tuple[str, int]]:
+    """What findings explain, by name and in bytes: of what the runs leave, and of how high they go.
+
+    How high is Δrise where blocks carried in from earlier in the log are no findings.  A factor between the sizes is taken out.
+    """
+    by_factor = window.peak.factor_bytes
+    left = "Δremaining beside the factor" if window.remaining.factor_bytes else "Δremaining"
+    if window.peak.carried_in_bytes:
+        name, high = "Δrise", window.rise_left_bytes
+    else:
+        name, high = "Δpeak", window.d_peak_bytes - by_factor
+    return (left, window.remaining_left_bytes), (f"{name} beside the factor" if by_factor else name, high)
+
+
+def _excerpt(finding: Finding) -> Excerpt | None:
+    """The log lines around the place that tells the runs apart; ``None`` where there is no text to show."""
+    lines = finding.context
+    if not lines:
+        return None
+    marked = {line.line for line in lines if line.is_event}
+    frees = {side.free_line for side in (finding.base, finding.head) if side is not None}
+    what = "FREE" if marked & frees else "ALLOC"
+    title = f"{finding.context_of}'s log around this {what}:"
+    return Excerpt(title, tuple(Quoted(line.line, line.text, line.is_event) for line in lines))
+
+
+def _one_sided(title: str, findings: Sequence[Finding], asked: Asked) -> Table:
+    """Blocks that only one of the runs allocates, or has at its peak, a row for those alike."""
+
+    def line(name: str, finding: Finding) -> int | None:
+        side = finding.head if _which(finding) == "head" else finding.base
+        return None if side is None else getattr(side, name)
+
+    columns = _owned((_SIDE, _SIZE, _COUNT, _TOTAL, _D_PEAK, _ALLOC, _FREE), findings, asked)
+    lines = {name: partial(line, name) for name in ("alloc_line", "free_line")}
+    return asked.table(title, columns, findings, "row", side=_which, **lines)
+
+
+def _owned(columns: Sequence[Column], findings: Sequence[Finding], asked: Asked) -> Sequence[Column]:
+    """The columns of findings, with their owners where one that is shown has one."""
+    return (*columns, _OWNER) if any(finding.owner for finding in asked.large(findings)[: asked.top]) else columns
+
+
+def _which(finding: Finding) -> str:
+    """The run that has the blocks, or has them at its peak; of several blocks some may be the one's and some the other's."""
+    if finding.kind != "elsewhere":
+        return finding.kind.removeprefix("opening_").removeprefix("only_")
+    return {finding.total_bytes: "head", -finding.total_bytes: "base"}.get(finding.d_peak_bytes, "either")
+
+
+def _untimely(findings: Sequence[Finding], asked: Asked) -> Table:
+    """Blocks that both runs free, one of them before its peak and the other after its own, or much later, a row for those alike."""
+    columns = (_WHAT, _SIZE, _COUNT, _TOTAL, _D_PEAK, _LATER_BY, _BASE_FREE, _HEAD_FREE)
+    return asked.table(
+        "Freed sooner in one run than in the other",
+        _owned(columns, findings, asked),
+        findings,
+        "row",
+        what=lambda one: words_of(one).short,
+        base_free_line=lambda one: one.base and one.base.free_line,
+        head_free_line=lambda one: one.head and one.head.free_line,
+    )
+
+
+def repeated_table(rows: Sequence[Repeated], windows: int, top: int, asked: Asked) -> Table:
+    """Findings of all windows, those alike in one row: ``3.38 MiB, kept by head, in 412 of 430 windows``."""
+    listed = [row for row in rows if row.finding.size_bytes >= asked.min_size]
+    # Peaks of several windows are of several moments: the largest one is shown, and never a sum.
+    high = (_LARGEST, _LARGEST_IN) if any(row.largest_d_peak_bytes for row in listed[:top]) else ()
+    owner = (_OWNER,) if any(row.finding.owner for row in listed[:top]) else ()
+    columns = (_SIZE, _WHAT, _WINDOWS, _BLOCKS, _D_REMAINING, *high, _FIRST, *owner)
+    made = cells(
+        columns,
+        listed,
+        size_bytes=lambda row: row.finding.size_bytes,
+        what=lambda row: words_of(row.finding).short,
+        windows=lambda row: f"{format_count(row.windows)} of {format_count(windows)}",
+        owner=lambda row: row.finding.owner,
+    )
+    return take("Findings over all windows", columns, made, len(rows), top, "finding", asked.terms)
+
+
+def other_findings(findings: Sequence[Finding], asked: Asked, *, example: bool) -> Iterator[Block]:
+    """What is not described in full.
+
+    Args:
+        findings: Of any kind that has a table.
+        asked: What was asked of lists.
+        example: Nothing is described in full: show where the largest block that only one run holds comes from.
+    """
+    for title, kinds, fate in (
+        ("Held, and only one run allocates it", ("only_head", "only_base"), "held"),
+        ("Temporary, and only one run allocates it", ("only_head", "only_base"), "temporary"),
+        ("Live at one of the two peaks only", ("elsewhere",), None),
+        ("From before the input, and only one run has it", ("opening_only_head", "opening_only_base"), None),
+    ):
+        found = [finding for finding in findings if finding.kind in kinds and finding.fate == fate]
+        if not found:
+            continue
+        yield from apart(_one_sided(title, found, asked))
+        if example and fate == "held":
+            yield from (excerpt for one in asked.large(found)[: min(asked.top, 1)] if (excerpt := _excerpt(one)))
+    if untimely := [finding for finding in findings if finding.kind in UNTIMELY]:
+        yield from apart(_untimely(untimely, asked))
+
+
+def account_blocks(window: WindowDiff) -> Iterator[Block]:
+    """How the differences of a pair of windows add up, to the last byte."""
+    remaining, peak = window.remaining, window.peak
+    terms = (
+        ("From before, only in head", None, peak.opening_only_head_bytes),
+        ("From before, only in base", None, peak.opening_only_base_bytes),
+        ("Carried in", None, peak.carried_in_bytes),
+        ("Missing frees", remaining.missing_free_bytes, peak.missing_free_bytes),
+        ("Extra frees", -remaining.extra_free_bytes, peak.extra_free_bytes),
+        ("Only head allocates", remaining.only_head_held_bytes, peak.only_head_bytes),
+        ("Only base allocates", -remaining.only_base_held_bytes, peak.only_base_bytes),
+        ("Late frees", None, peak.late_free_bytes),
+        ("Early frees", None, peak.early_free_bytes),
+        ("Live at one peak only", None, peak.elsewhere_bytes),
+        ("Older blocks freed", -remaining.d_released_bytes, peak.released_bytes),
+        ("Frees without an ALLOC", -remaining.d_unknown_free_bytes, peak.unknown_free_bytes),
+        ("Sizes that disagree", remaining.d_mismatch_bytes, peak.mismatch_bytes),
+        ("Factor between the sizes", remaining.factor_bytes, peak.factor_bytes),
+    )
+    used: list[tuple[Value, ...]] = [term for term in terms if term[1] or term[2]]
+    if not used:
+        return
+    rows = (
+        *used,
+        ("Sum", window.d_remaining_bytes, window.d_peak_bytes),
+        ("Unexplained", remaining.unexplained_bytes, peak.unexplained_bytes),
+    )
+    yield None
+    if any(term[2] for term in used):
+        yield Table("", (_TERM, _REMAINING, _PEAK), rows)
+    else:
+        yield Table("", (_TERM, _REMAINING), tuple(row[:2] for row in rows))

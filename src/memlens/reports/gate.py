@@ -1,0 +1,318 @@
+"""What a verdict of the gate shows to people: sentences for all of it and for each figure, and blocks that any form can show.
+
+As Markdown it is the comment of a pull request, which is never longer than GitHub takes, whatever the log holds.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memlens.gating.judging import WHOLE
+from memlens.reports.blocks import Block, Column, Fold, Line, Table, apart, cells, labelled, take
+from memlens.reports.findings import finding_blocks
+from memlens.reports.markdown import plain, render
+from memlens.reports.text import (
+    clipped,
+    format_change,
+    format_count,
+    format_exact,
+    name_list,
+    plural,
+    short_name,
+    terms_of,
+    visible,
+)
+from memlens.units import format_bytes, format_signed
+
+if TYPE_CHECKING:
+    from memlens.diffing.result import Finding
+    from memlens.gating.judging import Judged
+    from memlens.gating.limits import Limit, Metric
+    from memlens.gating.verdict import Blame, Verdict
+
+__all__ = [
+    "LARGEST",
+    "Room",
+    "accept_command",
+    "comment",
+    "gate_blocks",
+    "growth_words",
+    "row_words",
+    "telling",
+    "verdict_words",
+]
+
+#: Bytes of the longest comment.  GitHub takes 65,536 characters.
+LARGEST = 60_000
+
+_NAME = Column("name", "Window", "name")
+_METRIC = Column("metric", "Metric", "word")
+_BASE = Column("base_bytes", "Base", "bytes", drop=2)
+_HEAD = Column("head_bytes", "Head", "bytes")
+_CHANGE = Column("d_bytes", "Δ", "signed", strong=True)
+_PERCENT = Column("change", "Change", "count", drop=3)
+_LIMIT = Column("limit_bytes", "Limit", "bytes", drop=1)
+_WHY = Column("unjudged", "Why", "word", drop=3)
+_PILES = (
+    Column("size_bytes", "Size", "bytes"),
+    Column("owner", "Owner", "name", drop=1),
+    Column("count", "Blocks", "count"),
+    Column("total_bytes", "Total", "bytes", strong=True),
+)
+
+
+@dataclass(frozen=True)
+class Room:
+    """How much is shown.
+
+    Attributes:
+        rows: Rows of the table of what fails.
+        others: Rows of each other table.
+        windows: Failing windows whose differences are described.
+        findings: Findings of each of them.
+    """
+
+    rows: int = 10
+    others: int = 5
+    windows: int = 2
+    findings: int = 2
+
+
+#: How much a comment shows, from much to little: the first that fits is taken.
+_ROOMS = (
+    Room(100, 20, 10, 5),
+    Room(50, 10, 5, 3),
+    Room(30, 5, 3, 2),
+    Room(20, 3, 1, 2),
+    Room(10, 3, 1, 1),
+    Room(10, 1, 0, 0),
+    Room(1, 0, 0, 0),
+)
+
+
+def comment(verdict: Verdict) -> str:
+    """The verdict as Markdown, below :data:`LARGEST` bytes of UTF-8; what was left out is counted in it."""
+    for room in _ROOMS:
+        text = render(gate_blocks(verdict, room))
+        if len(text.encode()) < LARGEST:
+            return text
+    return f"### memlens gate: {verdict.verdict}\n\n{plain(verdict_words(verdict))}\n\nEverything else was too long for a comment.\n"
+
+
+def _limit_words(limits: Mapping[Metric, Limit]) -> str:
+    """The limits, metrics of one limit together: ``peak, rise 2%, 1.00 MiB; reserved 5%``."""
+    metrics: dict[Limit, list[str]] = {}
+    for metric, limit in limits.items():
+        metrics.setdefault(limit, []).append(metric)
+    return "; ".join(f"{', '.join(names)} {limit}" for limit, names in metrics.items())
+
+
+def verdict_words(verdict: Verdict) -> str:
+    """All of it in one sentence."""
+    if verdict.verdict == "unjudged":
+        return "not judged"
+    figures = verdict.judged
+    over = [row for row in figures if not row.ok]
+    parts = []
+    if over:
+        count = f"{format_count(len(over))} of {plural(len(figures), 'figure')} {'is' if len(over) == 1 else 'are'} over the limit"
+        of_run = [row.metric for row in over if row.name == WHOLE]
+        windows = len({row.name for row in over if row.name != WHOLE})
+        where = [f"the {' and the '.join(of_run)} of the run"] if of_run else []
+        where += [f"{plural(windows, 'window')}"] if windows else []
+        parts.append(f"{count}: {' and '.join(where)}")
+    elif verdict.ok:
+        few = {1: "the one figure", 2: "both figures"}
+        all_of = few.get(len(figures), f"all {plural(len(figures), 'figure')}")
+        parts.append(f"{all_of} judged {'is' if len(figures) == 1 else 'are'} within limits")
+    if verdict.missing:
+        gone = plural(len(verdict.missing), "window is", "windows are")
+        parts.append(f"{gone} missing{', which is let go' if verdict.allow_missing else ''}")
+    if verdict.not_reached:
+        parts.append(
+            f"{format_count(verdict.judged_windows)} of the base's {plural(verdict.base_windows, 'window')} judged, for the run ends earlier"
+        )
+    if words := growth_words(verdict):
+        parts.append(words)
+    return "; ".join(parts)
+
+
+def growth_words(verdict: Verdict) -> str:
+    """By how much the series of windows grows; ``""`` where it does not."""
+    found = verdict.growth
+    if found is None or found.verdict != "growing":
+        return ""
+    since = "" if found.since is None else f" from window {short_name(found.since)} on"
+    within = next((", within the limit" for row in verdict.judged if row.metric == "growth" and row.ok), "")
+    return (
+        f"memory grows by {format_bytes(round(found.per_window))} a window{since}, {format_bytes(found.gained_bytes)} over"
+        f" {plural(found.windows, 'window')}{within}"
+    )
+
+
+def row_words(row: Judged) -> str:
+    """One figure that fails or improved, in a sentence without the window's name."""
+    metric = row.metric
+    if row.missing or row.head_bytes is None:
+        return f"{metric}: the log has no such window; it was {format_bytes(row.base_bytes or 0)}"
+    if row.base_bytes is None:
+        text = f"{metric} is {format_bytes(row.head_bytes)}"
+    else:
+        change = format_change(row.base_bytes, row.head_bytes)
+        text = (
+            f"{metric} went from {format_bytes(row.base_bytes)} to {format_bytes(row.head_bytes)},"
+            f" {format_signed(row.head_bytes - row.base_bytes)}{f' ({change})' if change else ''}"
+        )
+    if row.limit_bytes is None or row.ok:
+        return text
+    what = {"budget": "the budget", "spread": "the limit, the spread of the accepted runs,"}.get(
+        row.limit_from or "", "the limit"
+    )
+    return f"{text}; over {what} of {format_bytes(row.limit_bytes)} by {format_exact(row.over_bytes)}"
+
+
+def accept_command(verdict: Verdict) -> str:
+    """The command that makes this log the baseline; ``""`` where there is no baseline file."""
+    if not verdict.is_baseline:
+        return ""
+    log = "LOG" if verdict.path.startswith("<") else shlex.quote(verdict.path)
+    if verdict.runs > 1:  # one run has no spread
+        log += " LOG..."
+    return f"memlens gate {log} --baseline {shlex.quote(verdict.base)} --accept"
+
+
+def gate_blocks(verdict: Verdict, room: Room = Room()) -> list[Block]:
+    """Everything a verdict shows, or as much of it as there is room for; what is left out is counted."""
+    return [*_head(verdict), *_tables(verdict, room)]
+
+
+def _head(verdict: Verdict) -> Iterator[Line]:
+    against = f" against {visible(clipped(verdict.base))}" if verdict.base else ""
+    yield Line(f"{verdict.verdict}{against}", "heading", clipped(verdict.path))
+    yield Line(verdict_words(verdict), "good" if verdict.ok else "doubt", label="Verdict")
+    yield from _remarks("Reason", verdict.reasons)
+    if limits := _limit_words(verdict.limits):
+        yield Line(f"{limits} over the base (fails beyond both parts)", "quiet", label="Limits")
+    if verdict.runs > 1:
+        text = f"the highest of {format_count(verdict.runs)} accepted runs; no limit is narrower than their spread"
+        yield Line(text, "quiet", label="Base")
+    if budgets := "; ".join(f"{name} {format_bytes(most)}" for name, most in verdict.budgets.items()):
+        yield Line(budgets, "quiet", label="Budgets")
+    if verdict.anchors.by is not None:
+        yield Line(f"by {clipped(verdict.anchors.by)}", "quiet", label="Windows")
+    yield from _remarks("Note", verdict.notes)
+    if verdict.missing:
+        advice = "let go" if verdict.allow_missing else "--allow-missing lets that go"
+        text = f"the log lacks {name_list(verdict.missing)}, which the base has ({advice})"
+        yield Line(text, "doubt", label="Missing")
+    if verdict.new:
+        take_in = "; --accept takes them in" if verdict.is_baseline else ""
+        yield Line(f"the base lacks {name_list(verdict.new)}{take_in}", "plain", label="New")
+    if verdict.doubtful:
+        yield Line("--no-trust judges it all the same.", "hint")
+
+
+def _tables(verdict: Verdict, room: Room) -> Iterator[Block]:
+    over = [row for row in verdict.failing if not row.missing]
+    if over:
+        yield from apart(_table("Over the limit, the worst first", over, room.rows, "failing figure"))
+    if improved := verdict.improved:
+        yield from apart(_table("Lower by more than the limit", improved, room.others, "figure"))
+        if verdict.ok and (command := accept_command(verdict)):
+            yield Line(f"To keep what was won: {command}", "good")
+    yield from _blame(verdict, room)
+    if verdict.piling and room.others and verdict.growth is not None:
+        title, rows = "What piles up in the log", cells(_PILES, verdict.piling)
+        yield from apart(take(title, _PILES, rows, len(verdict.piling), room.others, "kind of blocks"))
+    if unjudged := [row for row in verdict.windows if row.unjudged is not None]:
+        columns = (_NAME, _METRIC, _BASE, _HEAD, _WHY)
+        rows = cells(columns, unjudged, name=lambda row: clipped(row.name))
+        yield from apart(take("Not judged", columns, rows, len(unjudged), max(room.others, 1), "figure"))
+    within = [row for row in verdict.windows if row.ok and not (row.missing or row.improved or row.unjudged)]
+    if within and room.others:
+        table = _table("Within limits, the largest growth first", within, room.others, "figure")
+        yield from apart(Fold("What is within limits", (table,)) if over else table)
+
+
+def _remarks(label: str, texts: Sequence[str]) -> Iterator[Line]:
+    lines = [Line(text if len(text) < 1000 else f"{text[:1000]}…", "doubt") for text in texts]
+    yield from labelled(label, lines, "more", "more", " (--format json has all)")
+
+
+def _table(title: str, rows: Sequence[Judged], top: int, what: str) -> Table:
+    compared = any(row.base_bytes is not None for row in rows[:top])
+    base, change = ((_BASE,), (_CHANGE, _PERCENT)) if compared else ((), ())
+    columns = (_NAME, _METRIC, *base, _HEAD, *change, _LIMIT)
+
+    def percent(row: Judged) -> str:
+        known = row.base_bytes is not None and row.head_bytes is not None
+        return format_change(row.base_bytes or 0, row.head_bytes or 0) if known else ""
+
+    made = cells(
+        columns,
+        rows,
+        name=lambda row: clipped(row.name),
+        change=percent,
+        limit_bytes=lambda row: "not gated" if row.limit_bytes is None else row.limit_bytes,
+    )
+    return take(title, columns, made, len(rows), top, what)
+
+
+def _blame(verdict: Verdict, room: Room) -> Iterator[Block]:
+    if not verdict.blame or not room.windows:
+        return
+    first, *others = verdict.blame[: room.windows]
+    yield from apart(*_window(verdict, first, room))
+    if others:
+        blocks = tuple(block for blame in others for block in apart(*_window(verdict, blame, room)))
+        yield Fold(f"{plural(len(others), 'more window')} over the limit", blocks)
+    if left := len(verdict.blame) - 1 - len(others) + verdict.unblamed:
+        text = f"… and {plural(left, 'more failing window')} whose differences are not told here"
+        yield from apart(Line(text, "quiet"))
+
+
+def _window(verdict: Verdict, blame: Blame, room: Room) -> Iterator[Block]:
+    where = "" if blame.diff.name in (WHOLE, blame.name) else f" in window {visible(clipped(blame.diff.name))}"
+    what = f"is over the limit; what the two runs do differently{where or ' in it'}:"
+    if blame.name == WHOLE:
+        yield Line(f"The {' and the '.join(blame.metrics)} of the run {what}", "heading")
+    else:
+        yield Line(what, "heading", clipped(blame.name))
+    for row in verdict.failing:
+        if row.name == blame.name and row.metric in blame.metrics and not row.missing:
+            yield Line(row_words(row), "quiet")
+    findings = telling(blame)
+    for finding in findings[: room.findings]:
+        yield from apart(*finding_blocks(finding, blame.diff, terms_of(verdict.trust.layer)))
+    if not findings:
+        yield Line("No allocation is kept longer, and none is new: what grew is what was there before the window.")
+    elif (left := len(findings) - room.findings) > 0:
+        text = f"… and {plural(left, 'more finding')} (memlens diff and --format json have all)"
+        yield from apart(Line(text, "quiet"))
+
+
+def telling(blame: Blame) -> list[Finding]:
+    """The findings that raise what failed, the largest effect first.
+
+    Blocks of one size may well be found under several kinds whose effects cancel (freed early here, allocated anew there).  What a finding
+    adds counts only as far as all findings of its size together add something; what cancels comes last.
+    """
+    measures: list[Callable[[Finding], int]] = []
+    if {"remaining", "growth"} & set(blame.metrics):
+        measures.append(lambda finding: finding.d_remaining_bytes)
+    if {"peak", "rise"} & set(blame.metrics):
+        measures.append(lambda finding: finding.d_peak_bytes)
+    together: Counter[tuple[int, int]] = Counter()
+    for finding in blame.diff.findings:
+        for which, measure in enumerate(measures):
+            together[which, finding.size_bytes] += measure(finding)
+
+    def effects(finding: Finding) -> tuple[int, int]:
+        added = [(measure(finding), together[which, finding.size_bytes]) for which, measure in enumerate(measures)]
+        return max(max(min(alone, all_alike), 0) for alone, all_alike in added), max(alone for alone, _ in added)
+
+    return sorted((one for one in blame.diff.findings if effects(one)[1] > 0), key=effects, reverse=True)

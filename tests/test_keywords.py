@@ -1,0 +1,82 @@
+"""Options are declared once: Python's keyword arguments, their documentation and the command line come from the same fields."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+
+import memlens
+from memlens import options
+from memlens.cli import VERBS
+from memlens.keywords import options_of
+
+if TYPE_CHECKING:  # a type checker knows the keyword arguments: these are errors, and their ignores are needed
+    memlens.analyze("run.log", by="STEP", end="EXIT", top=None)
+    memlens.analyze("run.log", nth="2")  # type: ignore[arg-type]
+    memlens.diff("a.log", "b.log", colour="red")  # type: ignore[call-arg]
+    memlens.slice("run.log", "part.log", True)  # type: ignore[arg-type, call-arg]
+    memlens.gate(memlens.read("run.log"), budgets=["peak=1GiB"]).verdict.strip()
+
+OWNERS: dict[str, type] = {
+    "accept": options.Accept,
+    "analyze": options.Analyze,
+    "compare": options.Compare,
+    "diff": options.Diff,
+    "gate": options.Gate,
+    "read": options.Read,
+    "slice": options.Slice,
+}
+
+
+@pytest.mark.parametrize("name", OWNERS)
+def test_a_function_takes_the_fields_of_its_options_and_documents_each(name: str) -> None:
+    function = getattr(memlens, name)
+    keywords = {
+        key: one.default for key, one in inspect.signature(function).parameters.items() if one.default is not one.empty
+    }
+    assert keywords == {spec.name: spec.default for spec in fields(OWNERS[name])}
+    assert function.__name__ == name
+    for key, one in options_of(OWNERS[name]).items():
+        assert f"\n    {key}: " in function.__doc__
+        assert len(one.meaning) > 15
+    assert "\n    options: " not in function.__doc__
+    assert "--" not in function.__doc__
+
+
+def test_the_text_of_a_meaning_stands_in_one_class_only() -> None:
+    found: dict[str, set[str]] = {}
+    for owner in OWNERS.values():
+        for name, one in options_of(owner).items():
+            found.setdefault(one.meaning, set()).add(name)
+    assert all(len(names) == 1 for names in found.values())
+
+
+@pytest.mark.parametrize("name", OWNERS)
+def test_what_is_no_option_is_a_type_error_that_names_it(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"{name}\(\) .*'colour'"):
+        getattr(memlens, name)(*["x"] * (1 + (name in ("accept", "diff"))), colour="red")
+
+
+def test_inputs_may_be_named_and_options_may_not_be_given_by_position() -> None:
+    with pytest.raises(memlens.UsageError, match="no log to analyze"):
+        memlens.analyze(logs=[])  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="too many positional"):
+        memlens.analyze([], "STEP")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("verb", sorted(set(VERBS) & set(OWNERS)))
+def test_a_command_has_every_option_that_python_has_and_the_same_defaults(verb: str) -> None:
+    command: click.Command = importlib.import_module(f"memlens.cli.{verb}").command
+    typed: dict[str, Any] = {one.name or "": one for one in command.params}
+    for name, one in options_of(OWNERS[verb]).items():
+        if one.kind == "python":
+            continue
+        assert set(typed[name].opts) == set(one.flags)
+        assert typed[name].help == one.help
+        if one.shown:
+            assert typed[name].default == one.default
