@@ -1,8 +1,7 @@
 """A line format as data: what a log line looks like, what its parts mean, and lines that prove it.
 
-The regular expression is the definition.  Where a format is hot a vectorised decoder may do its work; a test holds the two
-equal.  A new kind of line is one more :class:`LineFormat` in the ``FORMATS`` of a module of this package, and its samples
-and traps are its tests.
+The regular expression is the definition, and what runs is made from it.  A new kind of line is one more :class:`LineFormat` in the
+``FORMATS`` of a reader, and its samples and traps are its tests.
 """
 
 from __future__ import annotations
