@@ -15,9 +15,9 @@ typedef const uint8_t *Text;
 /* What programs.py says of them. */
 enum {
     MATCH, FIXED, BYTE, RUN, GREEDY, LAZY, SPLIT, CHOOSE, JUMP, SAVE, KEEP, AHEAD, NOT_AHEAD, BEHIND, NOT_BEHIND,
-    LINE_START, LINE_END, EDGE, NO_EDGE, NOT_NEXT
+    LINE_START, LINE_END, EDGE, NO_EDGE, NOT_NEXT, SAME
 };
-enum { DEPTH = 256, STEPS = 1 << 16, SLOTS = 64 };
+enum { DEPTH = 256, STEPS = 1 << 16, SLOTS = 64, KNOWN = 16 };
 
 /* A way not yet taken: go on at `pc` with the text from `p`.  Of a repeat: give back bytes down to `q`, or take more
  * up to `q`.  Of a slot: what it held before. */
@@ -31,6 +31,8 @@ typedef struct {
     Text slots[SLOTS];
     Choice stack[DEPTH];
     int depth, steps, odd;
+    Text from, known[KNOWN]; /* where SAME was met last; ends of texts that matched from there on, and their lengths */
+    int64_t lengths[KNOWN];
 } Machine;
 
 typedef uint8_t Bytes16 __attribute__((vector_size(16)));
@@ -70,6 +72,14 @@ static int push(Machine *m, int32_t what, int32_t pc, Text p, Text q) {
     if (m->depth == DEPTH) return !(m->odd = 1);
     m->stack[m->depth++] = (Choice){p, q, pc, what};
     return 1;
+}
+
+/* Which of the known texts may be the one that ends at m->high: by its last bytes. */
+static inline int known_at(const Machine *m) {
+    uint64_t word = 0;
+    if (m->high - m->low < 8) return 0;
+    memcpy(&word, m->high - 8, 8);
+    return (int)(word * 0x9e3779b97f4a7c15 >> 60);
 }
 
 /* Where the match that starts at p ends, or NULL; NULL with m->odd where that was not decided. */
@@ -137,6 +147,12 @@ static Text run(Machine *m, int32_t pc, Text p) {
             if (p != m->high && m->sets[op[1]][*p]) goto fail;
             op += 2;
             continue;
+        case SAME: {
+            const int i = known_at(m);
+            if (m->high - p == m->lengths[i] && !memcmp(p, m->known[i], (size_t)m->lengths[i])) { m->depth = base; return m->high; }
+            m->from = p, op++;
+            continue;
+        }
         default: __builtin_unreachable();
         }
     fail:

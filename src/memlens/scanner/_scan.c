@@ -89,14 +89,19 @@ static int header_before(Scan *s, Text line_start, Text p, int64_t *values, int6
     Machine *m = &s->m;
     uint8_t plain[WINDOW];
     Text low = p - line_start > WINDOW ? p - WINDOW : line_start, end;
-    if (memchr(low, 0x1b, (size_t)(p - low))) p = without_colours(low, p, plain), low = plain;
-    m->low = low, m->high = p, m->odd = 0, m->steps = STEPS;
+    const int coloured = memchr(low, 0x1b, (size_t)(p - low)) != NULL;
+    if (coloured) p = without_colours(low, p, plain), low = plain;
+    m->low = low, m->high = p, m->odd = 0, m->steps = STEPS, m->from = NULL;
     for (end = NULL; low < p && !end && !m->odd; low++) {
         if (!first[*low]) continue;
         memset(m->slots, 0, sizeof *m->slots * 2 * (size_t)head[HEADERS]);
         end = run(m, head[HEADER_PC], low);
     }
     if (m->odd) return -1;
+    if (end && m->from && !coloured) { /* its place in the block is where it is kept */
+        const int i = known_at(m);
+        m->known[i] = m->from, m->lengths[i] = p - m->from;
+    }
     for (int i = 0; end && i < head[HEADERS]; i++)
         values[i * stride] = value_of(s, &s->t.columns[i], i);
     return end != NULL;
@@ -301,6 +306,7 @@ static int open_scan(Scan *s, Py_buffer *buffers, Py_ssize_t begin, Py_ssize_t e
     s->rows = buffers[ROWS_OF].buf;
     s->capacity = buffers[ROWS_OF].len / (Py_ssize_t)sizeof(int64_t) / (ROW + head[VALUES] + head[HEADERS]);
     s->m.code = s->t.code, s->m.sets = s->t.sets, s->m.depth = 0;
+    for (int i = 0; i < KNOWN; i++) s->m.lengths[i] = -1;
     if (begin < 0 || begin > end || end > buffers[BLOCK].len ||
         buffers[STATE_OF].len < (Py_ssize_t)sizeof(int64_t) * (STATE + head[HEADERS] + 2 * head[FORMATS]) ||
         s->state[POSITION] < begin || s->state[POSITION] > end || s->state[ROWS] > s->capacity) {

@@ -52,6 +52,7 @@ class Op(IntEnum):
     EDGE = 17
     NO_EDGE = 18
     NOT_NEXT = 19  # set: the next byte is not of it
+    SAME = 20  # if the rest of the text is one that matched the rest of the program before, it matches
 
 
 _AT = {
@@ -115,6 +116,24 @@ def _first_of(item: Item, rest: Follow) -> Follow:
     return Follow(ALL_BYTES, empty=True) if rest.empty else rest
 
 
+def looks_ahead(items: Iterable[Item]) -> bool:
+    """Whether a sequence never looks at what stands before it."""
+    for item in items:
+        operation, argument = str(item[0]), item[1]
+        inner: Sequence[Any] = ()
+        if operation == "BRANCH":
+            inner = argument[1]
+        elif operation == "SUBPATTERN":
+            inner = (argument[3],)
+        elif operation.endswith("_REPEAT"):
+            inner = (argument[2],)
+        elif (operation == "AT" and str(argument) not in ("AT_END", "AT_END_STRING")) or operation.startswith("ASSERT"):
+            return False
+        if not all(looks_ahead(part) for part in inner):
+            return False
+    return True
+
+
 def _one_byte(items: Sequence[Item]) -> int | None:
     """The set of bytes of which a sequence is one; ``None`` where it is something else."""
     return byte_set(items[0]) if len(items) == 1 else None
@@ -143,12 +162,13 @@ class Compiler:
         self._saves: list[tuple[int, int]] = []  # slots to be set after it, and at which of its bytes
         self._items = self._depth = 0
 
-    def program(self, items: Sequence[Item], slots: Mapping[int, int]) -> int:
+    def program(self, items: Sequence[Item], slots: Mapping[int, int], *, recurring: bool = False) -> int:
         """Make one program.
 
         Args:
             items: The tree of the expression.
             slots: Of the groups wanted the slot of their start; that of their end is the next one.
+            recurring: It must match to the end of the text, and the end is often the same: the machine remembers it.
 
         Returns:
             Where it begins.
@@ -158,13 +178,27 @@ class Compiler:
         """
         begin, self._slots, self._items, self._depth = len(self.code), slots, 0, 0
         try:
-            self._sequence(items, _END)
+            if recurring:
+                items, rest = self._recurring(items)
+                self._sequence(items, first_bytes(rest) if rest else _END)
+                if rest:
+                    self._op(Op.SAME)
+                    self._sequence(rest, _END)
+            else:
+                self._sequence(items, _END)
             self._op(Op.MATCH)
         except Unsupported:
             del self.code[begin:]
             self._ranges, self._saves = [], []
             raise
         return begin
+
+    def _recurring(self, items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:
+        """A sequence in two: the second part sets no slot, and whether it matches depends on no byte before it."""
+        begin = len(items)
+        while begin and not self._slots_in(items[begin - 1 :]) and looks_ahead(items[begin - 1 :]):
+            begin -= 1
+        return items[:begin], items[begin:]
 
     def set_of(self, members: int) -> int:
         """The number of a set of bytes."""

@@ -77,7 +77,7 @@ def make_tables(scans: Sequence[Scan], groups: Sequence[Sequence[Group]], header
     try:
         if header is not None:
             items, _ = parse(header.regex)
-            header_program = compiler.program(items, _slots(header.groups))
+            header_program = compiler.program(items, _slots(header.groups), recurring=True)
             header_first = _first(items, compiler)
     except (Unsupported, NotImplementedError):
         return None
