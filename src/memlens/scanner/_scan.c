@@ -63,6 +63,13 @@ typedef struct {
     Machine m;
 } Scan;
 
+/* How many bits are set: few, and not every machine counts them at once. */
+static inline int64_t ones(uint64_t word) {
+    int64_t count = 0;
+    for (; word; word &= word - 1) count++;
+    return count;
+}
+
 /* The value of a group that the machine has found. */
 static inline int64_t value_of(const Scan *s, const Column *column, int i) {
     return convert(column, s->t.pool, s->block, s->m.slots[2 * i], s->m.slots[2 * i + 1], s->m.high);
@@ -113,7 +120,8 @@ static int header_nearest(Scan *s, Text low, Text p, int64_t *values) {
     for (; p > low; p--) {
         if (p[-1] != last) continue;
         Text start = p - s->begin > WINDOW ? p - WINDOW : s->begin, from = p;
-        while (from > start && from[-1] != '\n') from--;
+        if (p > s->line_start) from = start > s->line_start ? start : s->line_start;
+        else while (from > start && from[-1] != '\n') from--;
         int found = header_before(s, from, p, values, 1);
         if (found) return found;
     }
@@ -152,7 +160,7 @@ static void add_row(Scan *s, int32_t number, Text p, Text end) {
     row[ROW_START * capacity] = p - s->block;
     row[ROW_END * capacity] = end ? end - s->block : -1;
     row[ROW_LINE_START * capacity] = s->line_start - s->block;
-    row[ROW_LINE * capacity] = s->line + __builtin_popcountll(s->line_ends);
+    row[ROW_LINE * capacity] = s->line + ones(s->line_ends);
     const int64_t after = n ? p - s->block - row[ROW_START * capacity - 1] : 1;
     if (after < 0 || (after == 0 && row[-1] > number)) s->state[ODD] |= ODD_ORDER;
     if (!end) s->state[ODD] |= ODD_LINE;
@@ -280,10 +288,10 @@ static int scan_block(Scan *s, Search *search) {
                 s->line_start = s->line_ends ? p + 64 - __builtin_clzll(s->line_ends) : line_start;
                 if (at_end ? s->line_start == s->end || line_begins(s) : look(s, p + bit)) continue;
                 s->state[POSITION] = p + bit + at_end - s->block, s->state[START] = s->line_start - s->block;
-                s->state[NUMBER] = s->line + __builtin_popcountll(s->line_ends);
+                s->state[NUMBER] = s->line + ones(s->line_ends);
                 return 0;
             }
-            s->line += __builtin_popcountll(ends);
+            s->line += ones(ends);
             s->line_start = ends ? p + 64 - __builtin_clzll(ends) : line_start;
         }
     }
@@ -300,7 +308,7 @@ static int open_scan(Scan *s, Py_buffer *buffers, Py_ssize_t begin, Py_ssize_t e
     const Py_buffer *tables = &buffers[TABLES];
     s->t = tables_at(tables->buf);
     const int32_t *head = s->t.head;
-    s->block = buffers[BLOCK].buf, s->begin = s->block + begin, s->end = s->block + end;
+    s->block = buffers[BLOCK].buf, s->begin = s->block + begin, s->end = s->line_start = s->block + end;
     s->state = buffers[STATE_OF].buf;
     s->last_header = s->state + STATE, s->next = s->last_header + head[HEADERS], s->done = s->next + head[FORMATS];
     s->rows = buffers[ROWS_OF].buf;
