@@ -19,7 +19,6 @@ import memlens.inputs
 from memlens import native
 from memlens.inputs.paddle.context import CALL
 from memlens.inputs.paddle.events import BLOCK, HEADER
-from memlens.scanner import scan as scan_module
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.scan import Rows, Scan, Scanner
 from memlens.scanner.tables import Mode
@@ -140,7 +139,7 @@ def test_all_formats_together_find_what_re_finds_in_damaged_text(
 def test_a_full_buffer_of_rows_changes_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = damaged(random.Random(1000 + seed), 40)
     for room in (1, 100, 700, 1500):
-        monkeypatch.setattr(scan_module._scratch, "rows", np.empty(room, np.int64))
+        monkeypatch.setattr(WHOLE, "_room", room)
         assert_same(WHOLE, text)
 
 

@@ -15,7 +15,7 @@ typedef const uint8_t *Text;
 /* What programs.py says of them. */
 enum {
     MATCH, FIXED, BYTE, RUN, GREEDY, LAZY, SPLIT, CHOOSE, JUMP, SAVE, KEEP, AHEAD, NOT_AHEAD, BEHIND, NOT_BEHIND,
-    LINE_START, LINE_END, EDGE, NO_EDGE, NOT_NEXT, SAME
+    LINE_START, LINE_END, EDGE, NO_EDGE, NOT_NEXT, RANGES, SAME
 };
 enum { DEPTH = 256, STEPS = 1 << 16, SLOTS = 64, KNOWN = 16 };
 
@@ -68,6 +68,17 @@ static inline Text run_of(const uint8_t *set, Text p, Text stop) {
     return p;
 }
 
+/* The same of a set that is two ranges: their lows and spans, 16 bytes of each. */
+static inline Text run_of_ranges(const uint8_t *set, const int32_t *ranges, Text p, Text stop, Text high) {
+    if (high - p < 16) return run_of(set, p, stop);
+    union { Bytes16 bytes; uint64_t words[2]; } x, r[4];
+    memcpy(&x, p, 16), memcpy(r, ranges, 64);
+    x.bytes = (Bytes16)((x.bytes - r[0].bytes) > r[1].bytes) & (Bytes16)((x.bytes - r[2].bytes) > r[3].bytes);
+    const int n = x.words[0] ? __builtin_ctzll(x.words[0]) / 8 : x.words[1] ? 8 + __builtin_ctzll(x.words[1]) / 8 : 16;
+    if (stop - p <= n) return stop;
+    return n < 16 ? p + n : run_of(set, p + n, stop);
+}
+
 static int push(Machine *m, int32_t what, int32_t pc, Text p, Text q) {
     if (m->depth == DEPTH) return !(m->odd = 1);
     m->stack[m->depth++] = (Choice){p, q, pc, what};
@@ -102,6 +113,12 @@ static Text run(Machine *m, int32_t pc, Text p) {
             if (q - p < op[2]) goto fail;
             if (*op == GREEDY && q - p > op[2] && !push(m, SHORTER, (int32_t)(op - m->code) + 4, q, p + op[2])) goto odd;
             p = q, op += 4;
+            continue;
+        }
+        case RANGES: {
+            Text stop = m->high - p > op[3] ? p + op[3] : m->high, q = run_of_ranges(m->sets[op[1]], op + 4, p, stop, m->high);
+            if (q - p < op[2]) goto fail;
+            p = q, op += 20;
             continue;
         }
         case LAZY: {

@@ -52,7 +52,8 @@ class Op(IntEnum):
     EDGE = 17
     NO_EDGE = 18
     NOT_NEXT = 19  # set: the next byte is not of it
-    SAME = 20  # if the rest of the text is one that matched the rest of the program before, it matches
+    RANGES = 20  # set, least, most, 4 words each of a low, a span, a low, a span: RUN, where the set is of at most two ranges
+    SAME = 21  # if the rest of the text is one that matched the rest of the program before, it matches
 
 
 _AT = {
@@ -132,6 +133,17 @@ def looks_ahead(items: Iterable[Item]) -> bool:
         if not all(looks_ahead(part) for part in inner):
             return False
     return True
+
+
+def _two_ranges(members: int) -> list[int]:
+    """A set as two ranges of bytes, of each the lowest and how many more; empty where it is of more ranges."""
+    found = []
+    while members and len(found) < 4:
+        low = (members & -members).bit_length() - 1
+        span = (~(members >> low) & (members >> low) + 1).bit_length() - 2
+        found += [low, span]
+        members &= ~((2 << span) - 1 << low)
+    return [] if members or not found else (found * 2)[:4]
 
 
 def _one_byte(items: Sequence[Item]) -> int | None:
@@ -262,7 +274,10 @@ class Compiler:
             else:
                 # Going back helps only if what comes next may begin with a byte of the set.
                 back = operation == "MAX_REPEAT" and members & rest.bytes
-                self._op(Op.GREEDY if back else Op.RUN, self.set_of(members), least, most)
+                ranges = [] if back or most == 1 else _two_ranges(members)
+                run = Op.RANGES if ranges else Op.GREEDY if back else Op.RUN
+                words = struct.unpack(f"<{4 * len(ranges)}i", bytes(byte for byte in ranges for _ in range(16)))
+                self._op(run, self.set_of(members), least, most, *words)
             return
         if operation == "POSSESSIVE_REPEAT" or not inner.getwidth()[0] or (most > 1 and self._slots_in(inner)):
             raise Unsupported

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -24,8 +23,8 @@ __all__ = ["Conversion", "Group", "Rows", "Scan", "Scanner"]
 _POSITION, _NUMBER, _START, _ROWS, _ODD, _LOOKED, _STATE = 0, 1, 2, 3, 4, 6, 8
 _ODD_ORDER, _ODD_LINE, _ODD_HEADER = 1, 2, 4
 _MOST_FORMATS = 127  # of a column of int8
-#: Room for rows that a thread keeps, at most: numbers of 8 bytes.
-_MOST_KEPT = 8 << 20
+#: Room for rows that is made at first, and at most before more is needed: numbers of 8 bytes.
+_ROOM, _MOST_ROOM = 1 << 16, 1 << 20
 
 
 class Scanner:
@@ -62,6 +61,7 @@ class Scanner:
             raise ValueError(f"a scanner looks for {_MOST_FORMATS} formats at most, not {len(self._scans)}")
         if any(scan.header == "nearest" for scan in self._scans):
             self._with_last_byte()
+        self._room = _ROOM
         self._plain = PlainScanner(self._scans, self.groups, self._header)
         self._compiled = native.load("memlens.scanner._scan")
         self._tables = None
@@ -79,14 +79,13 @@ class Scanner:
         if self._compiled is None or self._tables is None:
             return self._plain.scan(block, begin, end)
         columns = ROW + self._plain.width + self._plain.header_width
-        state, buffer = self._state(begin), _scratch.rows
+        state, buffer = self._state(begin), np.empty(self._room, np.int64)
         while not self._compiled.scan(block, self._tables.data, state, buffer, begin, end, self._search):
             full, buffer = buffer, np.empty(2 * len(buffer), np.int64)
             count = int(state[_ROWS])
             _in_columns(buffer, columns)[:, :count] = _in_columns(full, columns)[:, :count]
-            if len(buffer) <= _MOST_KEPT:
-                _scratch.rows = buffer
-        rows = _in_columns(buffer, columns)[:, : state[_ROWS]].copy()
+            self._room = min(len(buffer), _MOST_ROOM)
+        rows = _in_columns(buffer, columns)[:, : state[_ROWS]]
         odd = int(state[_ODD])
         if odd & (_ODD_LINE | _ODD_HEADER) or (self._to_finish and rows.shape[1]):
             return self._finish(rows, block, begin, end)
@@ -99,7 +98,7 @@ class Scanner:
         self._with_last_byte()
         if self._compiled is not None and self._tables is not None:
             state = self._state(begin)
-            found = self._compiled.last_header(block, self._tables.data, state, _scratch.rows, begin, end)
+            found = self._compiled.last_header(block, self._tables.data, state, np.empty(0, np.int64), begin, end)
             if found >= 0:
                 return state[_STATE : _STATE + self._plain.header_width] if found else None
         return self._plain.last_header(block, begin, end)
@@ -131,13 +130,3 @@ def _in_columns(buffer: NDArray[np.int64], columns: int) -> NDArray[np.int64]:
     """The rows in a buffer, a view of shape (columns, rows)."""
     capacity = len(buffer) // columns
     return buffer[: columns * capacity].reshape(columns, capacity)
-
-
-class _Scratch(threading.local):
-    """Room for rows, kept a thread: fresh memory costs a page fault every 4 KiB."""
-
-    def __init__(self) -> None:
-        self.rows = np.empty(1 << 16, np.int64)
-
-
-_scratch = _Scratch()
