@@ -82,7 +82,7 @@ def _tree(regex: bytes) -> Any:
 
 def byte_set(item: Item) -> int | None:
     """The bytes that an item matches one of, as a set of 256 bits; ``None`` where the item is not of one byte."""
-    operation, argument = str(item[0]), item[1]
+    operation, argument = item[0].name, item[1]
     if operation == "LITERAL":
         return 1 << int(argument)
     if operation == "NOT_LITERAL":
@@ -93,12 +93,12 @@ def byte_set(item: Item) -> int | None:
         return None
     found, negated = 0, False
     for kind, value in argument:
-        if str(kind) == "NEGATE":
+        if kind.name == "NEGATE":
             negated = True
-        elif str(kind) == "RANGE":
+        elif kind.name == "RANGE":
             found |= (1 << (value[1] + 1)) - (1 << value[0])
-        elif str(kind) == "CATEGORY":
-            found |= _category(str(value))
+        elif kind.name == "CATEGORY":
+            found |= _category(value.name)
         else:
             found |= 1 << value
     return ALL_BYTES & ~found if negated else found
@@ -239,11 +239,11 @@ def _joined(path: _Path, after: _Path) -> _Path:
 
 
 def _item_paths(item: Item) -> list[_Path] | None:
-    operation, argument = str(item[0]), item[1]
+    operation, argument = item[0].name, item[1]
     if operation == "LITERAL":
         return [(bytes([argument]),)]
     if operation == "IN":
-        if all(str(kind) == "LITERAL" for kind, _ in argument):
+        if all(kind.name == "LITERAL" for kind, _ in argument):
             return [(bytes([value]),) for _, value in argument]
         members = byte_set(item)
         return None if members is None else [(_Run(members, 1, 1),)]
@@ -276,7 +276,7 @@ def looks_within_lines(regex: bytes, literal: bytes) -> bool:
 def _within_lines(items: Iterable[Item]) -> bool:
     """Whether a line end can neither be matched nor be told from the end of a text."""
     for item in items:
-        operation, argument, members = str(item[0]), item[1], byte_set(item)
+        operation, argument, members = item[0].name, item[1], byte_set(item)
         if members is not None:
             inner: list[Item] = []
             if members >> ord("\n") & 1:

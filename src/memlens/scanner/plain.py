@@ -163,9 +163,9 @@ def _last_byte(regex: bytes) -> bytes | None:
         items, _ = parse(regex)
     except NotImplementedError:
         return None
-    while items and str(items[-1][0]) == "MAX_REPEAT" and items[-1][1][0] == 0:
+    while items and items[-1][0].name == "MAX_REPEAT" and items[-1][1][0] == 0:
         items.pop()
-    return bytes([items[-1][1]]) if items and str(items[-1][0]) == "LITERAL" else None
+    return bytes([items[-1][1]]) if items and items[-1][0].name == "LITERAL" else None
 
 
 def numbers(texts: Sequence[bytes | None], group: Group) -> NDArray[np.int64]:

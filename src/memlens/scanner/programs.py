@@ -95,7 +95,7 @@ def _first_of(item: Item, rest: Follow) -> Follow:
     members = byte_set(item)
     if members is not None:
         return Follow(members & ~NEWLINE, empty=False)
-    operation, argument = str(item[0]), item[1]
+    operation, argument = item[0].name, item[1]
     if operation.endswith("_REPEAT"):
         least, most, inner = argument
         first = first_bytes(list(inner), rest) if most else rest
@@ -105,7 +105,7 @@ def _first_of(item: Item, rest: Follow) -> Follow:
         return Follow(_union(firsts), any(first.empty for first in firsts))
     if operation == "SUBPATTERN":
         return first_bytes(list(argument[3]), rest)
-    if operation == "AT" and str(argument) in ("AT_END", "AT_END_STRING"):
+    if operation == "AT" and argument.name in ("AT_END", "AT_END_STRING"):
         return Follow(0, empty=True)
     if operation == "ASSERT" and argument[0] > 0:
         ahead = first_bytes(list(argument[1]))
@@ -120,7 +120,7 @@ def _first_of(item: Item, rest: Follow) -> Follow:
 def looks_ahead(items: Iterable[Item]) -> bool:
     """Whether a sequence never looks at what stands before it."""
     for item in items:
-        operation, argument = str(item[0]), item[1]
+        operation, argument = item[0].name, item[1]
         inner: Sequence[Any] = ()
         if operation == "BRANCH":
             inner = argument[1]
@@ -128,7 +128,7 @@ def looks_ahead(items: Iterable[Item]) -> bool:
             inner = (argument[3],)
         elif operation.endswith("_REPEAT"):
             inner = (argument[2],)
-        elif (operation == "AT" and str(argument) not in ("AT_END", "AT_END_STRING")) or operation.startswith("ASSERT"):
+        elif (operation == "AT" and argument.name not in ("AT_END", "AT_END_STRING")) or operation.startswith("ASSERT"):
             return False
         if not all(looks_ahead(part) for part in inner):
             return False
@@ -228,7 +228,7 @@ class Compiler:
         if self._items > _MOST_ITEMS:
             raise Unsupported
         members = byte_set(item)
-        operation, argument = str(item[0]), item[1]
+        operation, argument = item[0].name, item[1]
         if members is not None:
             self._bytes(members & ~NEWLINE, 1)
         elif operation.endswith("_REPEAT"):
@@ -242,8 +242,8 @@ class Compiler:
             self._save(None if slot is None else slot + 1)
         elif operation in ("ASSERT", "ASSERT_NOT"):
             self._condition(argument[0], argument[1], negative=operation == "ASSERT_NOT")
-        elif operation == "AT" and str(argument) in _AT:
-            self._op(_AT[str(argument)])
+        elif operation == "AT" and argument.name in _AT:
+            self._op(_AT[argument.name])
         else:
             raise Unsupported
 

@@ -175,7 +175,7 @@ def _sought(scan: Scan, groups: Sequence[Group], compiler: Compiler) -> _Sought:
     except (Unsupported, NotImplementedError):
         return _Sought(Mode.BY_RE, of_literal)
     first = _first(items, compiler)
-    if str(items[0][0]) == "AT" and str(items[0][1]) in ("AT_BEGINNING", "AT_BEGINNING_STRING"):
+    if items[0][0].name == "AT" and items[0][1].name in ("AT_BEGINNING", "AT_BEGINNING_STRING"):
         held = literal in b"\n".join(runs_of(items))
         return _Sought(Mode.LINE, () if held else of_literal, program, first, at_line_start=True)
     prefixes = _prefixes(items)
@@ -186,7 +186,7 @@ def _sought(scan: Scan, groups: Sequence[Group], compiler: Compiler) -> _Sought:
 
 def _apart(items: Sequence[Item]) -> bool:
     """Whether no match can begin inside another one: what it begins with stands nowhere later in it."""
-    rest = [item for item in items if str(item[0]) not in ("AT", "ASSERT", "ASSERT_NOT")]
+    rest = [item for item in items if item[0].name not in ("AT", "ASSERT", "ASSERT_NOT")]
     members = byte_set(rest[0])
     return members is not None and not members & _bytes_of(rest[1:])
 
@@ -195,7 +195,7 @@ def _bytes_of(items: Sequence[Item]) -> int:
     """The set of all bytes that a match of a sequence may hold."""
     found = 0
     for item in items:
-        operation, argument, members = str(item[0]), item[1], byte_set(item)
+        operation, argument, members = item[0].name, item[1], byte_set(item)
         if members is not None:
             found |= members
         elif operation == "BRANCH":
@@ -251,7 +251,7 @@ def _item_beginnings(item: Item) -> list[tuple[_Prefix, bool]]:
     members = byte_set(item)
     if members is not None:
         return [((members & ~NEWLINE,), True)]
-    operation, argument = str(item[0]), item[1]
+    operation, argument = item[0].name, item[1]
     if operation == "SUBPATTERN":
         return _beginnings(list(argument[3]))
     if operation == "BRANCH":
@@ -301,11 +301,13 @@ def _nibbles(prefixes: Sequence[_Prefix]) -> NDArray[np.uint8]:
 def _in_buckets(tables: Sequence[NDArray[np.uint8]]) -> NDArray[np.bool_]:
     """Of each bucket the low and the high halves that fit each byte: bool of shape (buckets, 2, 3, 16)."""
     halves = np.zeros((_BUCKETS, 2, _SEARCHED, 16), bool)
+    before = _let_through(halves)
     for table in tables:
         joined = halves | np.stack([table.any(1), table.any(2)])
         # It goes where it lets through the fewest texts that did not fit before.
-        bucket = np.argmin(_let_through(joined) - _let_through(halves))
-        halves[bucket] = joined[bucket]
+        after = _let_through(joined)
+        bucket = np.argmin(after - before)
+        halves[bucket], before[bucket] = joined[bucket], after[bucket]
     return halves
 
 
