@@ -252,6 +252,7 @@ def test_any_small_expression_finds_what_re_finds(regex: str, text: bytes, liter
 @settings(max_examples=300, deadline=None)
 @given(expressions().map(with_names), texts)
 @example("b?", b"00aa 0a 0b")
+@example(r"\w", b"a0a\n000a\n0b")
 def test_any_small_header_finds_what_re_finds(regex: str, text: bytes) -> None:
     regex = regex.replace("(?P<", "(?:(?#") if "(?P<" in regex else regex
     regex = re.sub(r"\(\?#(\w)>", "", regex)

@@ -166,8 +166,9 @@ static Text run(Machine *m, int32_t pc, Text p) {
             continue;
         case SAME: {
             const int i = known_at(m);
+            m->from = p;
             if (m->high - p == m->lengths[i] && !memcmp(p, m->known[i], (size_t)m->lengths[i])) { m->depth = base; return m->high; }
-            m->from = p, op++;
+            op++;
             continue;
         }
         default: __builtin_unreachable();

@@ -141,10 +141,8 @@ class Header:
 
     def values(self, matches: Sequence[re.Match[bytes] | None]) -> NDArray[np.int64]:
         """The values of headers, int64 of shape (groups, matches); -1 where there is none."""
-        none = (None,) * self.pattern.groups
-        texts: list[tuple[bytes | None, ...]] = [none if match is None else match.groups() for match in matches]
-        columns = [numbers([of_match[group.number - 1] for of_match in texts], group) for group in self.groups]
-        return np.stack(columns) if columns else np.empty((0, len(texts)), np.int64)
+        columns = [numbers([match and match[group.number] for match in matches], group) for group in self.groups]
+        return np.stack(columns) if columns else np.empty((0, len(matches)), np.int64)
 
     def nearest(self, text: bytes, low: int, high: int) -> re.Match[bytes] | None:
         """The last header that ends in ``text[low + 1 : high + 1]``, searched from the end."""
@@ -226,6 +224,8 @@ class PlainScanner:
         columns = [np.empty((ROW + self.width + self.header_width, 0), np.int64)]
         for index, scan in enumerate(self._scans):
             literal = scan.format.literal
+            if literal not in text:
+                continue
             if self._at_once[index] and text.count(literal) * _CROWDED > len(text):
                 columns.append(self._rows_at_once(index, text, begin))
             else:

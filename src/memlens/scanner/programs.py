@@ -137,7 +137,7 @@ def looks_ahead(items: Iterable[Item]) -> bool:
 
 def _two_ranges(members: int) -> list[int]:
     """A set as two ranges of bytes, of each the lowest and how many more; empty where it is of more ranges."""
-    found = []
+    found: list[int] = []
     while members and len(found) < 4:
         low = (members & -members).bit_length() - 1
         span = (~(members >> low) & (members >> low) + 1).bit_length() - 2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,7 +79,8 @@ class Scanner:
     def scan(self, block: NDArray[np.uint8], begin: int, end: int) -> Rows:
         """All rows of ``block[begin:end]``, which is whole lines; the last one may lack its line end."""
         if self._compiled is None or self._tables is None:
-            return self._plain.scan(block, begin, end)
+            with _no_collection():
+                return self._plain.scan(block, begin, end)
         columns = ROW + self._plain.width + self._plain.header_width
         state, buffer = self._state(begin), np.empty(self._room, np.int64)
         while not self._compiled.scan(block, self._tables.data, state, buffer, begin, end, self._search):
@@ -124,6 +127,18 @@ class Scanner:
             parts.append(self._plain.rows_of(index, text, begin, (lines - begin).tolist()))
         parts[0] = rows[:, ~left]
         return self._plain.finish(np.concatenate(parts, 1), text, begin)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without the search for cycles of objects: thousands of matches have none, and it would go over them again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _in_columns(buffer: NDArray[np.int64], columns: int) -> NDArray[np.int64]:
