@@ -256,10 +256,13 @@ def _events(rows: BlockRows, formats: Sequence[int], rare: Mapping[int, others.R
     """The events of some formats."""
     row = rows.of(*formats)
     form = rows.take(rows.found.format, row)
-    kind, layer = _KINDS[form], _LAYERS[form]
+    present = [number for number in formats if rows.counts[number]]
+    if len(present) == 1:
+        kind, layer = (np.full(len(row), of[present[0]], np.int8) for of in (_KINDS, _LAYERS))
+    else:
+        kind, layer = _KINDS[form], _LAYERS[form]
     size, addr = np.zeros(len(row), np.int64), np.zeros(len(row), np.int64)
     fine = np.ones(len(row), np.bool_)
-    present = [number for number in formats if rows.counts[number]]
     for number in present:
         mine = slice(None) if len(present) == 1 else np.flatnonzero(form == number)
         said = {name: rows.values(row[mine], column) for column, name in enumerate(EVENTS[number].values)}
@@ -288,9 +291,12 @@ def _events(rows: BlockRows, formats: Sequence[int], rare: Mapping[int, others.R
         k = int(row.searchsorted(at))
         kind[k], size[k], layer[k], fine[k] = event.kind, event.size, event.layer, True
         addr.view(np.uint64)[k] = event.addr
-    large = (size > paddle.MAX_SIZE) & (form != _STAT)
-    fine &= ~large
-    found = _Events(row, kind, size, addr.view(np.uint64), layer, row[large & (layer == Layer.AUTO_GROWTH)])
+    oversize, large = row[:0], size > paddle.MAX_SIZE
+    if large.any():
+        large &= form != _STAT
+        fine &= ~large
+        oversize = row[large & (layer == Layer.AUTO_GROWTH)]
+    found = _Events(row, kind, size, addr.view(np.uint64), layer, oversize)
     return found if fine.all() else found.where(fine)
 
 

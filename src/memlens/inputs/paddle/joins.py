@@ -54,6 +54,11 @@ class ByThread:
         self._role = TAKE if once else USE
         self._thread, self._values = np.empty(0, np.int64), np.empty((0, values), np.int64)
 
+    @property
+    def carries(self) -> bool:
+        """Whether lines of earlier blocks said something that waits for an event."""
+        return len(self._thread) > 0
+
     def join(self, said: Said | None, thread: Ints, chosen: NDArray[np.bool_] | None = None) -> tuple[Ints, Ints]:
         """Join the events of the next block.
 

@@ -158,20 +158,26 @@ class _Assembler:
 
     def _add_requested(self, reading: BlockReading) -> None:
         columns, layer = reading.columns, reading.layer
-        allocs, requested = columns["kind"] == Kind.ALLOC, None
+        requested: NDArray[np.int64] | None = None
         for of, joined, said in (
             (Layer.AUTO_GROWTH, self._requests, reading.requests),
             (Layer.STREAM_SAFE, self._asked, reading.asked),
         ):
             if of != Layer.AUTO_GROWTH and layer is None and said is None:
                 continue
-            mine = allocs & (of == Layer.AUTO_GROWTH if layer is None else layer == of)
+            if said is None and not joined.carries:
+                continue
+            mine = columns["kind"] == Kind.ALLOC
+            if layer is not None:
+                mine &= layer == of
+            elif of != Layer.AUTO_GROWTH:
+                mine[:] = False
             rows, values = joined.join(said, reading.thread, mine)
             if of == Layer.AUTO_GROWTH:  # a request names the size that its block will have
                 fits = values[:, 1] == columns["size"][rows]
                 rows, values = rows[fits], values[fits]
             if len(rows):
-                requested = np.full(len(allocs), -1, np.int64) if requested is None else requested
+                requested = np.full(len(mine), -1, np.int64) if requested is None else requested
                 requested[rows] = values[:, 0]
         if requested is not None:
             columns["requested"] = requested
