@@ -21,7 +21,7 @@ from memlens.inputs.paddle.lines import ALIKE, ALIKE_OTHERS, CONTEXTS, EVENTS, n
 from memlens.inputs.paddle.rows import BlockRows
 from memlens.inputs.paddle.times import column_of_times
 from memlens.scanner.lines import count_lines
-from memlens.windows.patterns import Matcher, anchors_in_block
+from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -150,17 +150,14 @@ class BlockReader:
         malformed = rows.lines_of(np.concatenate((rows.of(*ALIKE), found.oversize)))
         broken = {} if alone else _broken_others(rows)
         last = self._scanner.last_header(block.data, block.begin, block.end)
-        part = Part(
+        part = Part.of(
+            block,
             columns,
-            offset=block.offset,
-            size=block.end - block.begin,
+            self._matchers,
             lines=rows.found.lines,
-            ends_mid_line=block.end > block.begin and bool(block.data[block.end - 1] != 0x0A),
-            cut=block.cut,
             line=rows.take(rows.found.line, found.row) if self._lines else None,
             malformed=len(malformed),
             samples=rows.texts(malformed[:SAMPLES]),
-            anchors=tuple(anchors_in_block(matcher, block.text, block.offset, 0) for matcher in self._matchers),
             hints=dict(_hints(rows)),
         )
         return BlockReading(
@@ -257,14 +254,12 @@ def _events(rows: BlockRows, formats: Sequence[int], rare: Mapping[int, others.R
     row = rows.of(*formats)
     form = rows.take(rows.found.format, row)
     present = [number for number in formats if rows.counts[number]]
-    if len(present) == 1:
-        kind, layer = (np.full(len(row), of[present[0]], np.int8) for of in (_KINDS, _LAYERS))
-    else:
-        kind, layer = _KINDS[form], _LAYERS[form]
+    same = len(present) == 1
+    kind, layer = (np.full(len(row), of[present[0]]) if same else of[form] for of in (_KINDS, _LAYERS))
     size, addr = np.zeros(len(row), np.int64), np.zeros(len(row), np.int64)
     fine = np.ones(len(row), np.bool_)
     for number in present:
-        mine = slice(None) if len(present) == 1 else np.flatnonzero(form == number)
+        mine = slice(None) if same else np.flatnonzero(form == number)
         said = {name: rows.values(row[mine], column) for column, name in enumerate(EVENTS[number].values)}
         if "size" in said:
             size[mine] = said["size"]
