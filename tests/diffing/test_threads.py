@@ -13,8 +13,8 @@ from diff_judge import check
 from made_threads import found_sizes, lose_frees, programs_of, run, threaded_program
 
 import memlens
+from memlens.diffing.alignment.threads import _assign
 from memlens.diffing.run import diff_windows
-from memlens.diffing.threads import _assign
 from memlens.events import EventLog, Kind
 from memlens.inputs.paddle.reader import read
 from memlens.windows.windows import Window
@@ -111,7 +111,7 @@ def test_real_windows_miss_no_free_however_their_threads_interleave(shared: Path
 
 
 def test_two_long_runs_of_threads_are_paired_by_what_the_threads_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlens.diffing.threads._CELLS", 0)
+    monkeypatch.setattr("memlens.diffing.alignment.threads._CELLS", 0)
     chance = Random(9)
     # All threads allocate the same sizes equally often; only what follows what tells them apart.
     same = chance.choices((256, 512, 1024, 4096, 65536), k=400)

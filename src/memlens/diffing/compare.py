@@ -9,8 +9,8 @@ import numpy as np
 
 from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
-from memlens.diffing.blocks import gather_windows, owner_names, tell_threads_apart
-from memlens.diffing.costs import in_bytes
+from memlens.diffing.alignment.blocks import gather_windows, owner_names, tell_threads_apart
+from memlens.diffing.alignment.costs import in_bytes
 from memlens.diffing.differences import Items, Levels, PairsAtPeaks, collect, levels, peak_terms, remaining_terms
 from memlens.diffing.findings import Runs, findings_of
 from memlens.diffing.late_frees import Frees, judge_frees

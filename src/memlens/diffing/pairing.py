@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.analyzers.fates import opening_allocs
-from memlens.diffing.blocks import Blocks, Keys, nth_with_nth
-from memlens.diffing.threads import Ordered, align_windows
+from memlens.diffing.alignment.blocks import Blocks, Keys, nth_with_nth
+from memlens.diffing.alignment.threads import Ordered, align_windows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,7 +83,7 @@ def match(base: Blocks, head: Blocks, *, threads: bool = False) -> Match:
     Args:
         base: Base's blocks.
         head: Head's blocks.
-        threads: Both logs tell threads apart; see :func:`memlens.diffing.threads.align_windows`.
+        threads: Both logs tell threads apart; see :func:`memlens.diffing.alignment.threads.align_windows`.
     """
     keys = Keys.of(base, head)
     ordered = align_windows(base, head, keys, threads=threads)

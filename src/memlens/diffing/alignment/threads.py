@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.columns import Symbols, mix
-from memlens.diffing.align import Inexact, align
-from memlens.diffing.blocks import as_symbols, nth_with_nth, unordered_costs
-from memlens.diffing.costs import ALONE, PAIRED, savings
+from memlens.diffing.alignment.align import Inexact, align
+from memlens.diffing.alignment.blocks import as_symbols, nth_with_nth, unordered_costs
+from memlens.diffing.alignment.costs import ALONE, PAIRED, savings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.diffing.blocks import Blocks, Keys
+    from memlens.diffing.alignment.blocks import Blocks, Keys
 
     Flags = NDArray[np.bool_]
     Ints = NDArray[np.int64]

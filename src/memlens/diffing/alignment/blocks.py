@@ -11,7 +11,7 @@ import numpy as np
 
 from memlens.analyzers.fates import until
 from memlens.columns import Symbols, mix
-from memlens.diffing.costs import unordered_cost
+from memlens.diffing.alignment.costs import unordered_cost
 from memlens.facts import Kind
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ Three things are done before a table is filled, none of which can make the align
 * The two sequences of a pair are put in an order that does not depend on which is base, so that turning the comparison round
   gives the same pairs.
 
-Tables that would be too large are cut into pieces first (:mod:`memlens.diffing.seeds`), and the result says so.
+Tables that would be too large are cut into pieces first (:mod:`memlens.diffing.alignment.seeds`), and the result says so.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.columns import mix
-from memlens.diffing.costs import alone, in_bytes, savings
+from memlens.diffing.alignment.costs import alone, in_bytes, savings
+from memlens.diffing.alignment.seeds import Cutting, cut
+from memlens.diffing.alignment.tables import Corridor, Problem, least_cost, solve
 from memlens.diffing.result import Approximation
-from memlens.diffing.seeds import Cutting, cut
-from memlens.diffing.tables import Corridor, Problem, least_cost, solve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
