@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.diffing.alignment.blocks import nth_with_nth
-from memlens.diffing.pairing import unpaired
+from memlens.diffing.alignment.blocks import nth_with_nth, unpaired
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
