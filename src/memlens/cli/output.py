@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memlens import native
 from memlens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ __all__ = ["progress_bar", "read_stdin_once", "refuse_outputs", "report_failures
 
 _PATIENCE_SECONDS = 1.0
 _REFRESH_SECONDS = 0.1
+#: Bytes from which on it is worth a line that they are read without compiled code.
+_MUCH = 64 << 20
 
 
 def read_stdin_once(logs: Sequence[str | None], hint: str = "Give - once.") -> None:
@@ -134,6 +137,8 @@ def progress_bar(paths: Iterable[str], off: bool = False) -> Iterator[Callable[[
         A function to call with the bytes read so far, as they lie on disk; ``None`` where nobody would see it: stderr is no
         terminal, or this is a CI run.
     """
+    paths = list(paths)
+    _say_what_is_slow(paths)
     if off or not sys.stderr.isatty() or os.environ.get("CI") or os.environ.get("TERM") == "dumb":
         yield None
         return
@@ -142,6 +147,18 @@ def progress_bar(paths: Iterable[str], off: bool = False) -> Iterator[Callable[[
         yield bar.update
     finally:
         bar.close()
+
+
+def _say_what_is_slow(paths: Sequence[str]) -> None:
+    """One line on stderr where much is to be read and the compiled scanner was not built."""
+    if native.missing() and sum(os.path.getsize(path) for path in paths if os.path.isfile(path)) > _MUCH:
+        import click
+
+        click.echo(
+            "memlens: reading without the compiled scanner takes many times as long: install a C compiler, then"
+            " pip install --force-reinstall --no-cache-dir memlens",
+            err=True,
+        )
 
 
 def _total(paths: Iterable[str]) -> int | None:
