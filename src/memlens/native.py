@@ -6,7 +6,7 @@ import importlib
 import os
 from types import ModuleType
 
-__all__ = ["load"]
+__all__ = ["load", "missing"]
 
 
 def load(name: str) -> ModuleType | None:
@@ -16,9 +16,18 @@ def load(name: str) -> ModuleType | None:
         The module; ``None`` where it was not built, or where ``MEMLENS_PURE`` is set to anything but ``0``: then the caller's
         reference implementation does the work, with the same results.
     """
-    if os.environ.get("MEMLENS_PURE", "0") not in ("", "0"):
+    if _switched_off():
         return None
     try:
         return importlib.import_module(name)
     except ImportError:
         return None
+
+
+def missing() -> bool:
+    """Whether reading is slow for want of the compiled scanner, and not because it was switched off."""
+    return not _switched_off() and load("memlens.scanner._scan") is None
+
+
+def _switched_off() -> bool:
+    return os.environ.get("MEMLENS_PURE", "0") not in ("", "0")

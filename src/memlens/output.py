@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
-import shutil
 import stat
 import sys
 from collections.abc import Iterable, Iterator
@@ -208,7 +206,7 @@ def _new_part(target: Path) -> tuple[Path, BinaryIO, int | None]:
     The lock goes with the process: a part that nobody holds was left by a writer that was killed.
     """
     while True:
-        part = target.with_name(f"{_stem(target)}.{secrets.token_hex(4)}.part")
+        part = target.with_name(f"{_stem(target)}.{os.urandom(4).hex()}.part")
         # 0o666 less the umask, as for any new file; O_EXCL so that nobody's file is taken for ours.
         number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         if fcntl is None or not _lock(number, wait=True):
@@ -260,6 +258,8 @@ def _put(part: Path, target: Path, force: bool) -> None:
     """Rename, keeping the mode of a file that is written over, and not replacing one that has come meanwhile."""
     if force:
         with suppress(FileNotFoundError):
+            import shutil
+
             shutil.copymode(target, part)
         part.replace(target)
         return

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from memlens import native
 from memlens.cli import output
 from memlens.cli.output import progress_bar
 
@@ -106,3 +107,37 @@ def test_a_pipe_gets_no_bar(monkeypatch: pytest.MonkeyPatch, log: str) -> None:
     monkeypatch.setattr(output, "sys", SimpleNamespace(stderr=io.StringIO()))
     with progress_bar([log]) as report:
         assert report is None
+
+
+@pytest.mark.parametrize(
+    ("compiled", "switched_off", "size", "said"),
+    [
+        (False, False, 65 << 20, True),
+        (False, False, 63 << 20, False),  # soon done all the same
+        (False, True, 65 << 20, False),  # whoever switched it off knows
+        (True, False, 65 << 20, False),
+    ],
+)
+def test_who_has_no_compiled_scanner_is_told_how_to_get_it_where_much_is_to_be_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    compiled: bool,
+    switched_off: bool,
+    size: int,
+    said: bool,
+) -> None:
+    log = tmp_path / "run.log"
+    with log.open("wb") as file:
+        file.truncate(size)  # a hole: it takes no room
+    monkeypatch.setattr("memlens.native.importlib.import_module", lambda name: native if compiled else missing(name))
+    monkeypatch.setenv("MEMLENS_PURE", "1" if switched_off else "0")
+    with progress_bar([str(log), str(tmp_path / "no such file"), "-"]):
+        pass
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == said
+    assert all("without the compiled scanner" in line and "pip install" in line for line in lines)
+
+
+def missing(name: str) -> ModuleType:
+    raise ModuleNotFoundError(name)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from memlens.diffing.blocks import gather_windows
+from memlens.diffing.alignment.blocks import gather_windows
 from memlens.events import EventLog, Kind
 from memlens.windows.windows import Window
 

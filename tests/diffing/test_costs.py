@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memlens.columns import Symbols
-from memlens.diffing.costs import alone, in_bytes, savings, scale_of, unordered_cost
+from memlens.diffing.alignment.costs import alone, in_bytes, savings, scale_of, unordered_cost
 
 #: What a pair costs in halves of a block, by fate: nothing where it is equal.
 PAIR = {(False, False): 0, (True, True): 0, (True, False): 2, (False, True): 2}

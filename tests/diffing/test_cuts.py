@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from memlens.columns import Symbols
-from memlens.diffing import align as alignment
-from memlens.diffing import seeds, tables
-from memlens.diffing.align import align, around_cuts
-from memlens.diffing.seeds import cut
-from memlens.diffing.tables import Corridor, Problem
+from memlens.diffing.alignment import align as alignment
+from memlens.diffing.alignment import seeds, tables
+from memlens.diffing.alignment.align import align, around_cuts
+from memlens.diffing.alignment.seeds import cut
+from memlens.diffing.alignment.tables import Corridor, Problem
 
 SIZES = np.random.default_rng(7).integers(1, 4000, 60) * 256
 

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from long_logs import SIZES, cheapest_cost, cut, edited, half_freed, random_fates, repeated
 from real_windows import RELATIONS, real_windows
 
-from memlens.diffing import align as alignment
-from memlens.diffing import threads
-from memlens.diffing.align import align
+from memlens.diffing.alignment import align as alignment
+from memlens.diffing.alignment import threads
+from memlens.diffing.alignment.align import align
 from memlens.diffing.run import diff, diff_windows
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts

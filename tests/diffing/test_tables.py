@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memlens.columns import Symbols, mix
-from memlens.diffing import tables
-from memlens.diffing.align import align
-from memlens.diffing.tables import Problem, solve
+from memlens.diffing.alignment import tables
+from memlens.diffing.alignment.align import align
+from memlens.diffing.alignment.tables import Problem, solve
 
 #: Key, held, and the four marks: owner, what stands before, what stands after, how long it lives.
 Entry = tuple[int, bool, int, int, int, int]

@@ -11,13 +11,19 @@ import numpy as np
 import pytest
 from diff_judge import check
 from made_threads import found_sizes, lose_frees, programs_of, run, threaded_program
+from numpy.typing import NDArray
 
 import memlens
+from memlens.columns import Symbols
+from memlens.diffing.alignment import tables, threads
+from memlens.diffing.alignment.align import Alignment, align
+from memlens.diffing.alignment.threads import _assign
 from memlens.diffing.run import diff_windows
-from memlens.diffing.threads import _assign
 from memlens.events import EventLog, Kind
 from memlens.inputs.paddle.reader import read
 from memlens.windows.windows import Window
+
+Ints = NDArray[np.int64]
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -110,31 +116,54 @@ def test_real_windows_miss_no_free_however_their_threads_interleave(shared: Path
         assert not found_sizes(damaged, "extra_free", "only_base", "only_head")
 
 
-def test_two_long_runs_of_threads_are_paired_by_what_the_threads_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlens.diffing.threads._CELLS", 0)
-    chance = Random(9)
-    # All threads allocate the same sizes equally often; only what follows what tells them apart.
+def unlike_threads(chance: Random, count: int) -> tuple[Window, Window]:
+    """Two runs of threads that allocate the same 400 sizes equally often, each in an order of its own; one in a hundred is new in head."""
     same = chance.choices((256, 512, 1024, 4096, 65536), k=400)
-    sizes = [chance.sample(same, len(same)) for _ in range(4)]
+    sizes = [chance.sample(same, len(same)) for _ in range(count)]
     windows = []
     for side in range(2):
-        rows, threads = [], []
-        order = [thread for thread in range(4) for _ in range(400)]
+        rows, thread_ids = [], []
+        order = [thread for thread in range(count) for _ in same]
         chance.shuffle(order)
         left = [iter(own) for own in sizes]
         for at, thread in enumerate(order):
-            # One block in a hundred is new in head.
             size = next(left[thread]) if side == 0 or chance.random() > 0.01 else 1 << 20
             rows.append((Kind.ALLOC, size, 4096 * (at + 1)))
-            threads.append(thread if side == 0 else (thread + 1) % 4)
-        log = EventLog.from_rows(rows, thread=np.array(threads, np.int64), line=np.arange(1, len(rows) + 1))
+            thread_ids.append(thread if side == 0 else (thread + 1) % count)
+        log = EventLog.from_rows(rows, thread=np.array(thread_ids, np.int64), line=np.arange(1, len(rows) + 1))
         windows.append(Window(log, "all", 0, len(log), 0, len(log), 1, len(log)))
-    (found,) = diff_windows([(windows[0], windows[1])])
+    return windows[0], windows[1]
+
+
+def test_two_long_runs_of_threads_are_paired_by_what_the_threads_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memlens.diffing.alignment.threads._CELLS", 0)
+    # Only what follows what tells the threads apart.
+    (found,) = diff_windows([unlike_threads(Random(9), 4)])
     # At most the blocks that are new, and those that they push to the end of their thread.
     assert found.pairs >= 1600 * 0.98
     # Whether other pairs of threads were cheaper was not looked at, and that is reported.
     assert found.approximation is not None
     assert found.cost_bytes >= found.approximation.excess_bytes >= 0
+
+
+def test_what_is_not_exact_about_any_thread_counts_for_its_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = unlike_threads(Random(9), 2)
+    (exact,) = diff_windows([pair])
+    assert (exact.threads, exact.approximation) == (2, None)
+
+    def cut(base: Symbols, head: Symbols, base_starts: Ints, head_starts: Ints) -> Alignment:
+        # What each thread saves with each is known exactly; the two pairs of threads are too long all the same, as beside many windows.
+        cells = {"cells": 1 << 10} if len(base_starts) == 3 else {}
+        return align(base, head, base_starts, head_starts, **cells)
+
+    monkeypatch.setattr(threads, "align", cut)
+    monkeypatch.setattr(tables, "_CELLS", 0)  # no corridor is solved as a whole
+    (found,) = diff_windows([pair])
+    assert found.threads == 2
+    assert found.approximation is not None
+    # Neither thread alone has so many.
+    assert 800 < found.approximation.allocs <= 1600
+    assert found.cost_bytes - found.approximation.excess_bytes <= exact.cost_bytes <= found.cost_bytes
 
 
 def test_the_pairs_that_save_most_are_the_best_of_all_ways_to_pair() -> None:

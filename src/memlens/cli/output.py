@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memlens import native
 from memlens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ __all__ = ["progress_bar", "read_stdin_once", "refuse_outputs", "report_failures
 
 _PATIENCE_SECONDS = 1.0
 _REFRESH_SECONDS = 0.1
+#: Bytes from which on it is worth a line that they are read without compiled code.
+_MUCH = 64 << 20
 
 
 def read_stdin_once(logs: Sequence[str | None], hint: str = "Give - once.") -> None:
@@ -99,7 +101,11 @@ def _width() -> int | None:
     columns = os.environ.get("COLUMNS", "")
     if columns.isascii() and columns.isdigit() and int(columns) > 0:
         return int(columns)
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def _colour() -> bool:
@@ -131,6 +137,8 @@ def progress_bar(paths: Iterable[str], off: bool = False) -> Iterator[Callable[[
         A function to call with the bytes read so far, as they lie on disk; ``None`` where nobody would see it: stderr is no
         terminal, or this is a CI run.
     """
+    paths = list(paths)
+    _say_what_is_slow(paths)
     if off or not sys.stderr.isatty() or os.environ.get("CI") or os.environ.get("TERM") == "dumb":
         yield None
         return
@@ -139,6 +147,18 @@ def progress_bar(paths: Iterable[str], off: bool = False) -> Iterator[Callable[[
         yield bar.update
     finally:
         bar.close()
+
+
+def _say_what_is_slow(paths: Sequence[str]) -> None:
+    """One line on stderr where much is to be read and the compiled scanner was not built."""
+    if native.missing() and sum(os.path.getsize(path) for path in paths if os.path.isfile(path)) > _MUCH:
+        import click
+
+        click.echo(
+            "memlens: reading without the compiled scanner takes many times as long: install a C compiler, then"
+            " pip install --force-reinstall --no-cache-dir memlens",
+            err=True,
+        )
 
 
 def _total(paths: Iterable[str]) -> int | None:

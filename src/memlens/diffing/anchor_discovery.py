@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -43,33 +42,26 @@ _MOST_TRIED = 6
 _MOST_DIGITS = 9
 #: Lines that a family without a word like START or STEP has at least; it counts on by one, from 0 or 1.
 _FEWEST_UNNAMED = 3
-_EXAMPLE = 160
 
 Numbers = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """Anchor lines that two logs share.
 
     Attributes:
         by: A regular expression to cut both logs by (:meth:`EventLog.windows`), whose first group names the window.
-        example: One such line of base; text from the log.
-        lines: How many lines base and head have.
         anchors: The lines themselves, of base and of head; put into :attr:`EventLog.anchors` they spare a pass over the text.
     """
 
     by: str
-    example: str
-    lines: tuple[int, int]
-    anchors: tuple[Anchor, Anchor] = field(repr=False, compare=False)
+    anchors: tuple[Anchor, Anchor]
 
 
 class _Seen(NamedTuple):
     """The lines of one log that fit a template: where they begin, and their numbers."""
 
     template: Template
-    example: str
     offsets: list[int]
     numbers: list[Numbers]
 
@@ -134,7 +126,7 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
             tried.add(expression)
             found = _found(expression, template, base, head)
             if found is not None:
-                return Family(expression, ours[by].example, (len(found[0]), len(found[1])), found)
+                return Family(expression, found)
     return None
 
 
@@ -173,7 +165,7 @@ def _candidates(log: EventLog) -> tuple[dict[str, _Seen], int]:
                 continue
             for template in known[kind]:
                 if template.by not in seen:
-                    seen[template.by] = _Seen(template, _shown(line), [], [])
+                    seen[template.by] = _Seen(template, [], [])
                 entry = seen[template.by]
                 entry.offsets.append(offset)
                 entry.numbers.append(tuple(int(digits[n]) for n in template.numbers))
@@ -305,7 +297,3 @@ def _times(numbers: Sequence[Numbers]) -> list[tuple[Numbers, int]]:
         times[name] += 1
         named.append((name, times[name]))
     return named
-
-
-def _shown(line: bytes) -> str:
-    return line.decode("utf-8", "replace").strip()[:_EXAMPLE]

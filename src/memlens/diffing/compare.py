@@ -9,13 +9,13 @@ import numpy as np
 
 from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
-from memlens.diffing.blocks import gather_windows, owner_names, tell_threads_apart
-from memlens.diffing.costs import in_bytes
+from memlens.diffing.alignment.blocks import gather_windows, owner_names, tell_threads_apart
+from memlens.diffing.alignment.costs import in_bytes
 from memlens.diffing.differences import Items, Levels, PairsAtPeaks, collect, levels, peak_terms, remaining_terms
 from memlens.diffing.findings import Runs, findings_of
 from memlens.diffing.late_frees import Frees, judge_frees
 from memlens.diffing.pairing import Match, match, match_opening
-from memlens.diffing.result import PeakAccount, RemainingAccount, WindowDiff, WindowSide
+from memlens.diffing.result import Approximation, PeakAccount, RemainingAccount, WindowDiff, WindowSide
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,7 +76,7 @@ def compare(
         for number, (figures, account) in enumerate(zip(_by_window(_figures(allocs, frees)), accounts, strict=True)):
             inexact = allocs.ordered.inexact.get(number)
             figures["cost_bytes"] = in_bytes(figures["cost_bytes"])
-            figures["approximation"] = inexact and inexact.approximation()
+            figures["approximation"] = inexact and Approximation(*inexact[:3], in_bytes(inexact.excess))
             rows.append({**figures, "remaining": RemainingAccount(**account[0]), "peak": PeakAccount(**account[1])})
     runs = Runs(
         base[0].log,

@@ -18,13 +18,13 @@ import numpy as np
 
 from memlens.analyzers.fates import pairing
 from memlens.analyzers.levels import profile
-from memlens.diffing.blocks import owner_numbers
+from memlens.diffing.alignment.blocks import owner_numbers
 from memlens.diffing.finding import KINDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.diffing.blocks import Blocks
+    from memlens.diffing.alignment.blocks import Blocks
     from memlens.diffing.late_frees import Frees
     from memlens.diffing.pairing import Match
     from memlens.windows.windows import Window

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.diffing.blocks import nth_with_nth
-from memlens.diffing.pairing import unpaired
+from memlens.diffing.alignment.blocks import nth_with_nth, unpaired
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.diffing.blocks import Blocks
+    from memlens.diffing.alignment.blocks import Blocks
     from memlens.diffing.pairing import Match
 
     Ints = NDArray[np.int64]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.analyzers.fates import opening_allocs
-from memlens.diffing.blocks import Blocks, Keys, nth_with_nth
-from memlens.diffing.threads import Ordered, align_windows
+from memlens.diffing.alignment.blocks import Blocks, Keys, nth_with_nth, unpaired
+from memlens.diffing.alignment.threads import Ordered, align_windows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Match", "match", "match_opening", "unpaired"]
+__all__ = ["Match", "match", "match_opening"]
 
 #: Blocks of unequal fate pair out of order across so many pairs at most, as neighbours do that changed places.  Farther away, a
 #: held block that is new and a temporary that is gone would be taken for one block (``benchmarks/injection.py`` measures both) …
@@ -83,7 +83,7 @@ def match(base: Blocks, head: Blocks, *, threads: bool = False) -> Match:
     Args:
         base: Base's blocks.
         head: Head's blocks.
-        threads: Both logs tell threads apart; see :func:`memlens.diffing.threads.align_windows`.
+        threads: Both logs tell threads apart; see :func:`memlens.diffing.alignment.threads.align_windows`.
     """
     keys = Keys.of(base, head)
     ordered = align_windows(base, head, keys, threads=threads)
@@ -145,13 +145,6 @@ def _opening(windows: Sequence[Window], begin: NDArray[np.bool_]) -> Blocks:
         nothing,
         nothing,
     )
-
-
-def unpaired(partner: Ints, heads: int) -> Ints:
-    """Indices of head's blocks, of so many, that are nobody's partner, rising, int64."""
-    free = np.ones(heads, np.bool_)
-    free[partner[partner >= 0]] = False
-    return np.flatnonzero(free)
 
 
 def _numbers(base: Blocks, head: Blocks, keys: Keys) -> list[tuple[Ints, Ints]]:

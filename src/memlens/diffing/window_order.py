@@ -158,9 +158,6 @@ class Work:
         shares = table / np.maximum(total, 1)[:, None]
         return cls(np.sqrt(shares).astype(np.float32), total.astype(np.float32), counts.reshape(-1, 2))
 
-    def __len__(self) -> int:
-        return len(self.total)
-
     def take(self, places: Ints | slice) -> Work:
         """Some of the windows, in the order given."""
         return Work(self.roots[places], self.total[places], self.counts[places])
@@ -214,12 +211,10 @@ def in_order(base: Series, head: Series, named: Ints) -> list[tuple[int, int]]:
     that are left at the end cost nothing: the other run is shorter.
 
     Args:
-        base: Windows of one run; best the shorter one, a step in Python each.
-        head: Windows of the other run.
+        base: Windows of one run; not empty, best the shorter one, a step in Python each.
+        head: Windows of the other run; not empty.
         named: For each window of base the one of head that has its name, -1 for none, int64.
     """
-    if not len(base) or not len(head):
-        return []
     low, width = _band(len(base), len(head))
     ways, end = _table(base, head, named, low, width)
     pairs = []

@@ -7,12 +7,14 @@ source line in the header changes with every release and is never looked at.
 from __future__ import annotations
 
 from memlens.facts import Kind
+from memlens.inputs.paddle.layers import Event, Layer
 from memlens.scanner.formats import LineFormat, Sample
 
 __all__ = [
     "BLOCK",
     "CHUNK_BACK",
     "CHUNK_NEW",
+    "EVENTS",
     "FORMATS",
     "HEADER",
     "LOOK_ALIKES",
@@ -188,4 +190,11 @@ PREALLOC = LineFormat(
     means={},
     samples=(Sample("PreAlloc small_pool_pre_alloc_in_mb = 2", {}),),
     traps=("PreAlloc large_pool",),
+)
+
+#: The lines of events.
+EVENTS = (
+    Event(BLOCK, Layer.AUTO_GROWTH, Kind.ALLOC, ("size", "addr", "kind")),
+    Event(CHUNK_NEW, Layer.AUTO_GROWTH, Kind.RESERVE, ("size", "addr", "bare")),
+    Event(CHUNK_BACK, Layer.AUTO_GROWTH, Kind.RELEASE, ("size",)),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.facts import LineSample
+    from memlens.scanner.formats import LineFormat
 
-__all__ = ["ROUNDED", "SIZELESS", "WITHOUT_ADDRESSES", "Chosen", "Layer", "Layers", "choose", "layer_named"]
+__all__ = ["ROUNDED", "SIZELESS", "WITHOUT_ADDRESSES", "Chosen", "Event", "Layer", "Layers", "choose", "layer_named"]
 
 
 class Layer(IntEnum):
@@ -47,6 +48,22 @@ class Layer(IntEnum):
     def family(self) -> str:
         """The name of the part of the framework that writes it, for the host and for devices."""
         return self.label.removeprefix("host_")
+
+
+class Event(NamedTuple):
+    """What a line of an event is.
+
+    Attributes:
+        format: Its format.
+        layer: The layer that writes it.
+        kind: Its kind; that of some formats stands in the line, and is added.
+        values: The groups that are read.
+    """
+
+    format: LineFormat
+    layer: Layer
+    kind: Kind
+    values: tuple[str, ...] = ()
 
 
 #: Whose free lines have no size: it is that of their ALLOC.

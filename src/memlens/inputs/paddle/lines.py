@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from memlens.facts import Kind
 from memlens.inputs.paddle import context, events, messages
 from memlens.inputs.paddle import other_events as others
 from memlens.inputs.paddle.layers import Layer
@@ -23,7 +22,6 @@ __all__ = [
     "EVENTS",
     "HEADER_VALUES",
     "MESSAGES",
-    "Event",
     "events_scanner",
     "number_of",
     "scanner",
@@ -33,39 +31,8 @@ __all__ = [
 HEADER_VALUES = ("thread", "year", "date", "time")
 
 
-class Event(NamedTuple):
-    """What a line of an event is.
-
-    Attributes:
-        format: Its format.
-        layer: The layer that writes it.
-        kind: Its kind; that of some formats stands in the line, and is added.
-        values: The groups that are read.
-    """
-
-    format: LineFormat
-    layer: Layer
-    kind: Kind
-    values: tuple[str, ...] = ()
-
-
 #: The formats of events; the number of a format is its index here.
-EVENTS = (
-    Event(events.BLOCK, Layer.AUTO_GROWTH, Kind.ALLOC, ("size", "addr", "kind")),
-    Event(events.CHUNK_NEW, Layer.AUTO_GROWTH, Kind.RESERVE, ("size", "addr", "bare")),
-    Event(events.CHUNK_BACK, Layer.AUTO_GROWTH, Kind.RELEASE, ("size",)),
-    Event(others.STREAM_ALLOC, Layer.STREAM_SAFE, Kind.ALLOC, ("size", "addr", "stream")),
-    Event(others.STREAM_FREE, Layer.STREAM_SAFE, Kind.FREE, ("addr",)),
-    Event(others.NAIVE_POINTER, Layer.NAIVE_BEST_FIT, Kind.ALLOC, ("addr",)),
-    Event(others.NAIVE_FREE, Layer.NAIVE_BEST_FIT, Kind.FREE, ("addr", "host")),
-    Event(
-        others.STAT_LINE,
-        Layer.STATS,
-        Kind.ALLOC,
-        ("change", "what", "where", "device", "after", "peak", "current"),
-    ),
-    *(Event(form, Layer.CUDA_MALLOC, Kind.RESERVE) for form in others.RARE),
-)
+EVENTS = (*events.EVENTS, *others.EVENTS)
 _SPEECH = (
     (events.REQUEST, ("requested", "aligned")),
     (others.STREAM_REQUEST, ("requested",)),

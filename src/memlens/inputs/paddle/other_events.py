@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memlens.facts import Kind
 from memlens.inputs.paddle.events import MAX_SIZE
-from memlens.inputs.paddle.layers import Layer, layer_named
+from memlens.inputs.paddle.layers import Event, Layer, layer_named
 from memlens.scanner.formats import LineFormat, Sample
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = [
     "CUDA_ASYNC",
     "CUDA_FREE",
     "CUDA_MALLOC",
+    "EVENTS",
     "FORMATS",
     "HOST_PLACES",
     "LOOK_ALIKES",
@@ -314,6 +315,16 @@ LOOK_ALIKES = (
     _alike("like_stream_safe_free", "stream_safe", "Try free allocation ", "Try free allocation 0", "Try free"),
     _alike("like_naive_best_fit_pointer", "naive_best_fit", "  pointer=", "  pointer=0", " pointer=0"),
     _alike("like_naive_best_fit_free", "naive_best_fit", "Free pointer=", "Free pointer=0", "Free pointer"),
+)
+
+#: The lines of events.
+EVENTS = (
+    Event(STREAM_ALLOC, Layer.STREAM_SAFE, Kind.ALLOC, ("size", "addr", "stream")),
+    Event(STREAM_FREE, Layer.STREAM_SAFE, Kind.FREE, ("addr",)),
+    Event(NAIVE_POINTER, Layer.NAIVE_BEST_FIT, Kind.ALLOC, ("addr",)),
+    Event(NAIVE_FREE, Layer.NAIVE_BEST_FIT, Kind.FREE, ("addr", "host")),
+    Event(STAT_LINE, Layer.STATS, Kind.ALLOC, ("change", "what", "where", "device", "after", "peak", "current")),
+    *(Event(form, Layer.CUDA_MALLOC, Kind.RESERVE) for form in RARE),
 )
 
 

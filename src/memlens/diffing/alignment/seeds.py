@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.columns import chain, mix
-from memlens.diffing.tables import Problem
+from memlens.diffing.alignment.tables import Problem
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.columns import align
-from memlens.diffing.costs import WORTH, alone, scale_of, unordered_cost
+from memlens.diffing.alignment.costs import WORTH, alone, scale_of, unordered_cost
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,20 +8,20 @@ inequality), the others by a table of what each two of them save.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from memlens.columns import Symbols, mix
-from memlens.diffing.align import Inexact, align
-from memlens.diffing.blocks import as_symbols, nth_with_nth, unordered_costs
-from memlens.diffing.costs import ALONE, PAIRED, savings
+from memlens.diffing.alignment.align import Inexact, align
+from memlens.diffing.alignment.blocks import as_symbols, nth_with_nth, spans, unordered_costs, unpaired
+from memlens.diffing.alignment.costs import ALONE, PAIRED, savings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.diffing.blocks import Blocks, Keys
+    from memlens.diffing.alignment.blocks import Blocks, Keys
 
     Flags = NDArray[np.bool_]
     Ints = NDArray[np.int64]
@@ -70,7 +70,7 @@ def align_windows(base: Blocks, head: Blocks, keys: Keys, *, threads: bool) -> O
     whole = Ordered(
         found.partner,
         _half_costs(base, head, found.partner),
-        {window: part.times(keys.unit) for window, part in found.inexact.items()},
+        {window: part._replace(excess=part.excess * keys.unit) for window, part in found.inexact.items()},
         np.zeros(len(base.starts) - 1, np.int64),
         (base.window, head.window),
     )
@@ -107,7 +107,7 @@ def _by_thread(
     inexact: dict[int, Inexact] = {}
     for number, part in found.inexact.items():
         window = int(programs.window[number])
-        inexact[window] = part.times(keys.unit).plus(inexact.get(window))
+        inexact[window] = part._replace(excess=part.excess * keys.unit).plus(inexact.get(window))
     for window in programs.guessed:
         # Other pairs of threads may be cheaper.
         entries = int(np.diff(base.starts)[window] + np.diff(head.starts)[window])
@@ -143,7 +143,7 @@ def _joined(
         excess = int(half_costs[window]) - lowest
         part = own or other
         if part and (own or excess):
-            found[window] = replace(part, excess=excess)
+            found[window] = part._replace(excess=excess)
     return found
 
 
@@ -211,7 +211,7 @@ class _Threads:
         """The blocks of some threads (-1 has none), thread by thread, and where each one's begin and the last one's end."""
         lengths = np.where(threads >= 0, np.diff(self.starts)[threads], 0)
         starts = np.concatenate(([0], np.cumsum(lengths)))
-        return self.blocks[np.arange(starts[-1]) + np.repeat(self.starts[threads] - starts[:-1], lengths)], starts
+        return self.blocks[spans(self.starts[threads], lengths)], starts
 
     def in_window(self, window: int, among: Ints) -> Ints:
         """The threads of a window among some, in an order that depends on nothing but what they do."""
@@ -232,7 +232,7 @@ def _pair_threads(base: Blocks, head: Blocks, symbols: tuple[Symbols, Symbols], 
     # The window is mixed into the word, so that only threads of one window meet.
     looks = [(side.look ^ mix(side.window.astype(np.uint64))).view(np.int64) for side in sides]
     pairs = [nth_with_nth(looks[0], looks[1])]
-    left, right = (_without(side, taken) for side, taken in zip(sides, pairs[0], strict=True))
+    left, right = (unpaired(taken, len(side.window)) for side, taken in zip(sides, pairs[0], strict=True))
     both = np.intersect1d(sides[0].window[left], sides[1].window[right])
     tables = [(sides[0].in_window(window, left), sides[1].in_window(window, right)) for window in both.tolist()]
     guessed = []
@@ -247,17 +247,12 @@ def _pair_threads(base: Blocks, head: Blocks, symbols: tuple[Symbols, Symbols], 
             pairs.append((of_base[_assign(saved.T)], of_head))
     left, right = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
     # After the pairs the threads that are in none.
-    alone, alone_too = _without(sides[0], left), _without(sides[1], right)
+    alone, alone_too = (unpaired(own, len(side.window)) for side, own in zip(sides, (left, right), strict=True))
     left = np.concatenate((left, alone, np.full(len(alone_too), -1)))
     right = np.concatenate((right, np.full(len(alone), -1), alone_too))
     (base_blocks, base_starts), (head_blocks, head_starts) = sides[0].blocks_of(left), sides[1].blocks_of(right)
     window = np.where(left >= 0, sides[0].window[left], sides[1].window[right])
     return _Programs((base_blocks, head_blocks), (base_starts, head_starts), window, guessed)
-
-
-def _without(side: _Threads, taken: Ints) -> Ints:
-    """The threads that are not taken."""
-    return np.setdiff1d(np.arange(len(side.window)), taken, assume_unique=True)
 
 
 def _tables(sides: tuple[_Threads, _Threads], tables: Sequence[IntsOfBoth]) -> Iterator[tuple[IntsOfBoth, Ints, bool]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from memlens.analyzers.fates import until
 from memlens.columns import Symbols, mix
-from memlens.diffing.costs import unordered_cost
+from memlens.diffing.alignment.costs import unordered_cost
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -30,8 +30,10 @@ __all__ = [
     "nth_with_nth",
     "owner_names",
     "owner_numbers",
+    "spans",
     "tell_threads_apart",
     "unordered_costs",
+    "unpaired",
 ]
 
 #: Events before and after one that count as its surroundings.
@@ -158,7 +160,7 @@ def gather_windows(windows: Sequence[Window], *, threads: bool = False) -> tuple
 
 
 def _events(log: EventLog, lo: Ints, hi: Ints, threads: bool) -> _Events:
-    event = np.arange(int((hi - lo).sum())) + np.repeat(lo - (np.cumsum(hi - lo) - (hi - lo)), hi - lo)
+    event = spans(lo, hi - lo)
     block = log.kind[event] <= Kind.FREE
     begins = np.concatenate(([0], np.cumsum(hi - lo)))
     if not block.all():
@@ -338,3 +340,17 @@ def nth_with_nth(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     codes = [np.searchsorted(numbers, column) * longest + rank for _, column, rank in ranked]
     _, at_left, at_right = np.intersect1d(codes[0], codes[1], assume_unique=True, return_indices=True)
     return ranked[0][0][at_left], ranked[1][0][at_right]
+
+
+def unpaired(partner: Ints, heads: int) -> Ints:
+    """Indices of head's entries, of so many, that are nobody's partner, rising, int64."""
+    free = np.ones(heads, np.bool_)
+    free[partner[partner >= 0]] = False
+    return np.flatnonzero(free)
+
+
+def spans(begins: Ints, lengths: Ints) -> Ints:
+    """The indices of several stretches, one stretch after the other, int64."""
+    offsets = np.cumsum(lengths) - lengths
+    found: Ints = np.arange(lengths.sum()) + np.repeat(begins - offsets, lengths)
+    return found

@@ -8,22 +8,22 @@ Three things are done before a table is filled, none of which can make the align
 * The two sequences of a pair are put in an order that does not depend on which is base, so that turning the comparison round
   gives the same pairs.
 
-Tables that would be too large are cut into pieces first (:mod:`memlens.diffing.seeds`), and the result says so.
+Tables that would be too large are cut into pieces first (:mod:`memlens.diffing.alignment.seeds`), and the result says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from memlens.columns import mix
-from memlens.diffing.costs import alone, in_bytes, savings
-from memlens.diffing.result import Approximation
-from memlens.diffing.seeds import Cutting, cut
-from memlens.diffing.tables import Corridor, Problem, least_cost, solve
+from memlens.diffing.alignment.blocks import spans
+from memlens.diffing.alignment.costs import alone, savings
+from memlens.diffing.alignment.seeds import Cutting, cut
+from memlens.diffing.alignment.tables import Corridor, Problem, least_cost, solve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,8 +45,7 @@ _REACH = 256
 _TURNS = 4
 
 
-@dataclass(frozen=True)
-class Inexact:
+class Inexact(NamedTuple):
     """What was not aligned as a whole.
 
     Attributes:
@@ -61,17 +60,9 @@ class Inexact:
     blind: int
     excess: int
 
-    def times(self, unit: int) -> Inexact:
-        """The same with the excess in a smaller unit."""
-        return replace(self, excess=self.excess * unit)
-
-    def approximation(self) -> Approximation:
-        """The same as a result; the excess is in half bytes."""
-        return Approximation(self.entries, self.pieces, self.blind, in_bytes(self.excess))
-
     def plus(self, other: Inexact | None) -> Inexact:
         """Two parts of one window together."""
-        return self if other is None else Inexact(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return self if other is None else Inexact(*map(sum, zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +97,12 @@ def align(
     looks_base, looks_head = _looks(base), _looks(head)
     for _ in range(_TURNS):
         before = len(left) + len(right)
-        ends = _common_ends(looks_base[left], looks_head[right], left_starts, right_starts)
-        for of_left, of_right in ends.pairs:
-            partner[left[of_left]] = right[of_right]
-        left, left_starts = _kept(left, left_starts, ends.left)
-        right, right_starts = _kept(right, right_starts, ends.right)
+        of_left, of_right = _common_ends(looks_base[left], looks_head[right], left_starts, right_starts)
+        partner[left[of_left]] = right[of_right]
+        left, left_starts = _kept(left, left_starts, partner[left] < 0)
+        unlike = np.ones(len(right), np.bool_)
+        unlike[of_right] = False
+        right, right_starts = _kept(right, right_starts, unlike)
         mutual_left, mutual_right = _mutual(base.key[left], head.key[right], left_starts, right_starts)
         left, left_starts = _kept(left, left_starts, mutual_left)
         right, right_starts = _kept(right, right_starts, mutual_right)
@@ -219,32 +211,18 @@ def _looks(symbols: Symbols) -> NDArray[np.uint64]:
     return mix(mix(word) ^ symbols.marks)
 
 
-@dataclass(frozen=True, eq=False)
-class _Ends:
-    """Pairs of places at the common ends, and what lies between these ends: a mask a side."""
-
-    pairs: tuple[tuple[Ints, Ints], tuple[Ints, Ints]]
-    left: NDArray[np.bool_]
-    right: NDArray[np.bool_]
-
-
-def _common_ends(left: NDArray[np.uint64], right: NDArray[np.uint64], left_starts: Ints, right_starts: Ints) -> _Ends:
-    """Pair what is alike at the start, and then at the end, of each two sequences."""
-    heights, widths = np.diff(left_starts), np.diff(right_starts)
-    shorter = np.minimum(heights, widths)
+def _common_ends(
+    left: NDArray[np.uint64], right: NDArray[np.uint64], left_starts: Ints, right_starts: Ints
+) -> tuple[Ints, Ints]:
+    """Pair what is alike at the start, and then at the end, of each two sequences: the places of the pairs, int64."""
+    shorter = np.minimum(np.diff(left_starts), np.diff(right_starts))
     head = _run_of_equals(left, right, left_starts[:-1], right_starts[:-1], shorter, 1)
     tail = _run_of_equals(left, right, left_starts[1:] - 1, right_starts[1:] - 1, shorter - head, -1)
-    pairs = (
-        (_stretches(left_starts[:-1], head), _stretches(right_starts[:-1], head)),
-        (_stretches(left_starts[1:] - tail, tail), _stretches(right_starts[1:] - tail, tail)),
+    lengths = np.concatenate((head, tail))
+    of_left, of_right = (
+        spans(np.concatenate((starts[:-1], starts[1:] - tail)), lengths) for starts in (left_starts, right_starts)
     )
-    masks = []
-    for places, length in zip(zip(*pairs, strict=True), (len(left), len(right)), strict=True):
-        mask = np.ones(length, np.bool_)
-        for taken in places:
-            mask[taken] = False
-        masks.append(mask)
-    return _Ends(pairs, masks[0], masks[1])
+    return of_left, of_right
 
 
 def _run_of_equals(
@@ -259,14 +237,6 @@ def _run_of_equals(
     first = np.append(unlike, begins[-1])[np.searchsorted(unlike, begins[:-1])]
     run: Ints = np.minimum(first - begins[:-1], most)
     return run
-
-
-def _stretches(begins: Ints, lengths: Ints) -> Ints:
-    """The places of several stretches, one stretch after the other."""
-    total = int(lengths.sum())
-    offsets = np.cumsum(lengths) - lengths
-    places: Ints = np.arange(total) + np.repeat(begins - offsets, lengths)
-    return places
 
 
 def _mutual(
