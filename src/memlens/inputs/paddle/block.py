@@ -21,13 +21,13 @@ from memlens.inputs.paddle.lines import ALIKE, ALIKE_OTHERS, CONTEXTS, EVENTS, n
 from memlens.inputs.paddle.rows import BlockRows
 from memlens.inputs.paddle.times import column_of_times
 from memlens.scanner.lines import count_lines
-from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.inputs.blocks import Block
     from memlens.scanner.formats import LineFormat
+    from memlens.windows.patterns import Matcher
 
     Ints = NDArray[np.int64]
 
@@ -129,8 +129,7 @@ class BlockReader:
         """Read one block."""
         rows = BlockRows(block, self._scanner.scan(block.data, block.begin, block.end))
         blocks = int(np.count_nonzero(rows.values(rows.of(_BLOCK), 0) <= paddle.MAX_SIZE))
-        self._alone |= self._layer is None and blocks > 0
-        alone = self._alone
+        alone = self._alone = self._alone or (self._layer is None and blocks > 0)
         rare = {} if alone else dict(_rare(rows))
         found = _events(rows, _OF_AUTO_GROWTH if alone else range(len(EVENTS)), rare)
         if not alone and self._layer is not None:
