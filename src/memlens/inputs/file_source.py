@@ -6,6 +6,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["FileSource", "open_source"]
 
 Result = TypeVar("Result")
+#: Bytes between the places up to which line ends are counted, where single lines are numbered later.
+_PIECE = 1 << 14
 
 
 class FileSource:
@@ -47,6 +50,7 @@ class FileSource:
         self._opened: ByteStream | None = None
         self._offsets = np.zeros(1, np.int64)
         self._lines = np.zeros(1, np.int64)
+        self._pieces: dict[int, list[int]] = {}  # of a stretch of the index, the line ends before each of its pieces
 
     def __repr__(self) -> str:
         return f"<FileSource {self._name!r}>"
@@ -142,7 +146,7 @@ class FileSource:
     def index(self, offsets: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
         """Keep where some lines begin (``offsets``, rising) and how many lines stand before each, to count from there."""
         if len(offsets):
-            self._offsets, self._lines = offsets, lines
+            self._offsets, self._lines, self._pieces = offsets, lines, {}
 
     def blocks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         """The text as ``(offset, bytes)`` pieces of whole lines, from the indexed line start at or before ``start``.
@@ -165,17 +169,36 @@ class FileSource:
         """The 1-based number of the line that holds each offset; ``None`` where the input cannot be read again."""
         numbers: dict[int, int] = {}
         for group in self._groups(offsets):
-            indexed = self._offsets.searchsorted(group[0], "right") - 1
-            before = int(self._lines[indexed])
+            if self._seekable:
+                numbers.update(self._counted(group))
+                continue
+            before = 0  # it is read from its start
             for offset, text in self.blocks(group[0], group[-1] + 1):
-                if offset < self._offsets[indexed]:  # a compressed input is read from its start
-                    continue
                 at = 0
                 for wanted in _within(group, offset, text):
                     before += text.count(b"\n", at, wanted - offset)
                     at, numbers[wanted] = wanted - offset, before + 1
                 before += text.count(b"\n", at)
         return [numbers.get(offset) for offset in offsets]
+
+    def _counted(self, group: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Some rising offsets of one indexed stretch with their line numbers; the stretch is counted once, piece by piece."""
+        stretch = int(self._offsets.searchsorted(group[0], "right")) - 1
+        start, number = int(self._offsets[stretch]), int(self._lines[stretch]) + 1
+        with self.open() as stream:
+
+            def line_ends(begin: int, end: int) -> int:
+                return stream.part(begin, end).readall().count(b"\n")
+
+            if stretch not in self._pieces:
+                end = self.size if stretch + 1 == len(self._offsets) else int(self._offsets[stretch + 1])
+                counts = (line_ends(at, min(at + _PIECE, end)) for at in range(start, end, _PIECE))
+                self._pieces[stretch] = [*accumulate(counts, initial=0)]
+            pieces = self._pieces[stretch]
+            for wanted in group:
+                piece = (wanted - start) // _PIECE
+                if piece < len(pieces) - 1:
+                    yield wanted, number + pieces[piece] + line_ends(start + piece * _PIECE, wanted)
 
     def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
         """The text of the line that holds each offset, without its line end; ``None`` where it cannot be read again."""
@@ -201,6 +224,11 @@ class FileSource:
                 found[k] += text[max(begin - offset, 0) : max(end - offset, 0)]
         return [bytes(part) for part in found]
 
+    @property
+    def _seekable(self) -> bool:
+        """Whether its text can be read from any place on."""
+        return self.path is not None and not (self._opened is not None and self._opened.compression)
+
     def _groups(self, offsets: Sequence[int]) -> Iterator[list[int]]:
         """Sorted offsets, those of one indexed stretch together; all together where the input is read from its start.
 
@@ -209,7 +237,7 @@ class FileSource:
         ordered = np.unique(np.asarray([offset for offset in offsets if offset >= 0], np.int64))
         if not len(ordered) or not self._rereadable:
             return
-        if self._remote or (self._opened is not None and self._opened.compression):
+        if not self._seekable:
             yield ordered.tolist()
             return
         stretch = self._offsets.searchsorted(ordered, "right")

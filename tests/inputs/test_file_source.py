@@ -1,0 +1,31 @@
+"""Lines of a file looked up again by byte offset, as a source that holds the whole text does it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memlens.inputs import file_source
+from memlens.inputs.file_source import FileSource
+from memlens.source import MemorySource
+
+
+@given(st.binary(max_size=60).map(lambda text: text.replace(b"a", b"\n")), st.data())
+def test_lines_are_numbered_as_in_the_whole_text(text: bytes, data: st.DataObject) -> None:
+    """Any text, index and size of the pieces that are counted once; looked up in one go, and one after the other."""
+    offsets = data.draw(st.lists(st.integers(0, max(len(text) - 1, 0)), max_size=8)) if text else []
+    indexed = [0, *(at + 1 for at, byte in enumerate(text) if byte == ord("\n") and data.draw(st.booleans()))]
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file_source, "_PIECE", data.draw(st.integers(1, 9)))
+        path = Path(folder) / "run.log"
+        path.write_bytes(text)
+        source, whole = FileSource(path), MemorySource(text)
+        source.index(np.array(indexed, np.int64), np.array([text.count(b"\n", 0, at) for at in indexed], np.int64))
+        assert source.line_numbers(offsets) == whole.line_numbers(offsets)
+        assert [source.line_numbers([offset]) for offset in offsets] == [whole.line_numbers([at]) for at in offsets]
+        assert source.lines(offsets) == whole.lines(offsets)
