@@ -6,7 +6,7 @@ import gzip
 import io
 import random
 import re
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +27,7 @@ from memlens.windows.patterns import Pattern
 
 FOLDER = "data/rmm"
 LOGS = ("rmm_log.dev0.csv", "rmm_log_large.dev0.csv.gz")
-SECONDS = 2.0
+ROUNDS = 300
 HEADER = b"Thread,Time,Action,Pointer,Size,Stream\n"
 
 
@@ -319,12 +319,11 @@ def test_it_does_not_matter_where_blocks_end(shared: Path, monkeypatch: pytest.M
     assert_as_plain(text)
 
 
-def test_damaged_logs_give_figures_that_agree_or_words(shared: Path) -> None:
+def test_damaged_logs_give_figures_that_agree_or_words(shared: Path, rounds: Callable[[int], range]) -> None:
     text = (shared / FOLDER / LOGS[0]).read_bytes()
     chance = random.Random(5)
-    end = time.monotonic() + SECONDS
-    rounds = 0
-    while rounds < 3 or time.monotonic() < end:
+    checked = 0
+    for _ in (turns := rounds(ROUNDS)):
         damaged = mutate(text[: chance.randrange(1, len(text))], chance)
         try:
             log = read(damaged)
@@ -337,6 +336,7 @@ def test_damaged_logs_give_figures_that_agree_or_words(shared: Path) -> None:
             )
             assert remaining.remaining_bytes == held
             assert log.trust.allocs + log.trust.frees == len(log)
+            checked += 1
         except MemlensError as error:
             assert error.message
-        rounds += 1
+    assert checked > len(turns) / 2  # most pieces still hold events, or nothing was checked
