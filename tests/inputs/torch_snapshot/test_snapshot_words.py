@@ -144,6 +144,35 @@ def test_an_owner_is_named_by_what_says_most_of_its_stack(frames: list[Any], nam
     assert log.source.stack(2) == log.source.stack(-1) == log.source.stack(9) == ()
 
 
+@pytest.mark.parametrize(
+    ("file", "function"),
+    [
+        ("torch/nn/modules/module.py", "_call_impl"),
+        ("torch/nn/modules/module.py", "_wrapped_call_impl"),
+        ("torch/utils/_contextlib.py", "decorate_context"),
+        ("torch/optim/optimizer.py", "wrapper"),
+        ("torch/optim/optimizer.py", "_use_grad"),
+        ("torch/optim/lr_scheduler.py", "wrapper"),
+        ("torch/_tensor.py", "__torch_function__"),
+        ("torch/autograd/graph.py", "_engine_run_backward"),
+    ],
+)
+def test_a_frame_that_only_passes_a_call_on_is_no_part_of_a_name(file: str, function: str) -> None:
+    """Frames of PyTorch that stand in the stacks of real snapshots; a user's function of that name is one like any other."""
+    for path, name in (
+        (f"/site-packages/{file}", "model.py:7 forward < train.py:3 <module>"),
+        ("mine.py", f"model.py:7 forward < mine.py:9 {function} < train.py:3 <module>"),
+    ):
+        frames = [PYTHON[2], frame(path, 9, function), PYTHON[3]]
+        (log,) = read(
+            {
+                "segments": [segment(0, 512)],
+                "device_traces": [[entry("alloc", 0, 1, frames=frames), entry("alloc", 512, 1, frames=frames)]],
+            }
+        )
+        assert log.owner_names == (name,)
+
+
 #: What stands between the code that torch.compile makes and the line that called it, innermost first.
 COMPILER = [
     frame("/site-packages/torch/_inductor/output_code.py", 466, "__call__"),
