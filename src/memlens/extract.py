@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
+from memlens import glog
 from memlens.errors import InputError, UsageError
 from memlens.keywords import with_keywords
 from memlens.options import Slice
@@ -253,7 +254,9 @@ class Renumberer:
 
     # The look behind comes after the 0x, so that the search jumps from 0x to 0x.
     _ADDRESS = re.compile(rb"(0x(?<![0-9A-Za-z_]0x)[0-9a-f]+)")
-    _HEADER = re.compile(rb"([IWEF])\d{4}(?:\d{4})? \d\d:\d\d:\d\d\.\d{6}[ \t]+\d+[ \t]+(?=[^\s:\]]+:\d+\])")
+    _HEADER = re.compile(
+        rf"({glog.LEVEL})(?:{glog.YEAR})?{glog.DAY} {glog.CLOCK}[ \t]+[0-9]+[ \t]+(?={glog.FILE}:{glog.LINE})".encode()
+    )
     _THREAD = re.compile(rb"\bThread \d+ (?=Allocate )")
     _STAMP = re.compile(rb"^20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[ \t]", re.MULTILINE)
 

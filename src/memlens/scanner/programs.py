@@ -81,9 +81,6 @@ class Follow(NamedTuple):
 _END = Follow(0, empty=True)
 
 
-_END = Follow(0, empty=True)
-
-
 def first_bytes(items: Sequence[Item], rest: Follow = _END) -> Follow:
     """With what a sequence, and the rest after it, may begin."""
     for item in reversed(items):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from memlens import glog
 from memlens.facts import Kind
 from memlens.trust.case import RECORD_FROM_THE_START, WITHOUT_CHUNKS, Case, Doubt, Finding, counted, first_in
 from memlens.units import format_bytes
@@ -51,7 +52,7 @@ def _cut_short(case: Case) -> Finding | None:
     )
 
 
-_LIKE_AN_EVENT = re.compile(rb"[IWEF]\d{4}(?:\d{4})? ?[\d:.]*|Alloc|Free|Not found and")
+_LIKE_AN_EVENT = re.compile(f"{glog.LEVEL}{glog.DAY}(?:{glog.YEAR})? ?[0-9:.]*|Alloc|Free|Not found and".encode())
 
 
 def _half_line(case: Case) -> Finding | None:

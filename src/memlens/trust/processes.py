@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens import glog
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ MOST_LOOKED_UP = 1 << 16
 #: Figures held against the totals of each group.
 MOST_FIGURES = 8
 
-_HEADER = re.compile(rb"[IWEF](?:[0-9]{4})?[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6} +([0-9]{1,15}) ")
+_HEADER = re.compile(f"{glog.STAMP} +([0-9]{{1,15}}) ".encode())
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens import glog
 from memlens.errors import AnchorError, UsageError
 from memlens.scanner.lines import count_lines
 from memlens.windows.patterns import Matcher, Pattern, anchors_in_block, clean_line
@@ -27,7 +28,7 @@ _KEPT_BYTES = 32 << 20
 _MOST_LINES = 2000
 _SHOWN = 3
 _LONGEST_LINE = 160
-_GLOG = re.compile(rb"[IWEF]\d{4}(?:\d{4})? \d\d:\d\d:\d\d\.\d")
+_GLOG = re.compile(f"{glog.LEVEL}(?:{glog.YEAR})?{glog.DAY} {glog.SECONDS}[0-9]".encode())
 _EVENT = re.compile(rb"(?:Alloc|Free|Allocate) \d+ bytes|Not found and reallocate|Free chunk with size")
 #: Characters that a person writes in an expression and seldom in a literal.
 _META = re.compile(r"\\[dwsSDWbB.(\[]|[\[(^$|]|\.[*+?]")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from memlens import glog
 from memlens.inputs.input_format import HEAD, InputFormat, Request
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ __all__ = ["FORMAT"]
 
 #: Lines of the allocators, and the header of any message of the logging library.
 _TEXTS = (b" bytes, ptr = 0x", b"Not found and reallocate ", b"auto_growth_best_fit_allocator")
-_GLOG = re.compile(rb"[IWEF][0-9]{4}(?:[0-9]{4})? [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6} +[0-9]+ [^\s:\]]+:[0-9]+\]")
+_GLOG = re.compile(f"{glog.STAMP} +[0-9]+ {glog.FILE}:{glog.LINE}".encode())
 
 
 def _recognise(head: bytes) -> str:

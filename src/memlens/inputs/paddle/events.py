@@ -6,6 +6,7 @@ source line in the header changes with every release and is never looked at.
 
 from __future__ import annotations
 
+from memlens import glog
 from memlens.facts import Kind
 from memlens.inputs.paddle.layers import Event, Layer
 from memlens.scanner.formats import LineFormat, Sample
@@ -122,10 +123,10 @@ HEADER = LineFormat(
     name="glog_header",
     layer="glog",
     literal=b"] ",
-    # glog 0.4 stamps month and day, later ones the year too; the thread id is padded to a width of five.
+    # The thread id is padded to a width of five.
     regex=(
-        r"(?P<level>[IWEF])(?P<year>[0-9]{4})?(?P<date>[0-9]{4}) (?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}) +"
-        r"(?P<thread>[0-9]{1,15}) (?P<file>[^\s:\]]+):(?P<line>[0-9]+)\][ \t]*"
+        f"(?P<level>{glog.LEVEL})(?P<year>{glog.YEAR})?(?P<date>{glog.DAY}) (?P<time>{glog.CLOCK}) +"
+        rf"(?P<thread>[0-9]{{1,15}}) (?P<file>{glog.FILE}):(?P<line>[0-9]+)\][ \t]*"
     ),
     means={
         "level": "INFO, WARNING, ERROR or FATAL",
