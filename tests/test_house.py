@@ -22,7 +22,7 @@ ROOMS = (
     ("windows",),
     ("trust",),
     ("events",),
-    ("options",),
+    ("options", "text"),
     ("inputs", "output", "extract"),
     ("analyzers",),
     ("analyzing", "diffing", "comparing", "gating"),

@@ -16,7 +16,7 @@ from memlens.reports.compare import compare_blocks
 from memlens.reports.compare_tables import scale_of
 from memlens.reports.markdown import render as render_markdown
 from memlens.reports.terminal import render
-from memlens.reports.text import width_of
+from memlens.text import width_of
 
 SCREENS: dict[str, Callable[[], Comparison]] = {
     "case_2": made.case_2,

@@ -20,7 +20,7 @@ from memlens.reports.diff import diff_blocks
 from memlens.reports.findings import finding_blocks
 from memlens.reports.machine import render_csv, render_json
 from memlens.reports.markdown import render
-from memlens.reports.text import LINES
+from memlens.text import LINES
 
 
 def markdown(diff: Diff) -> str:

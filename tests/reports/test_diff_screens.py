@@ -18,7 +18,7 @@ from memlens.diffing.result import Approximation, Diff
 from memlens.reports.diff import diff_blocks
 from memlens.reports.markdown import render as render_markdown
 from memlens.reports.terminal import render
-from memlens.reports.text import format_change, format_exact, format_explained, visible, width_of
+from memlens.text import format_change, format_exact, format_explained, visible, width_of
 
 DIFFS: dict[str, Callable[[], Diff]] = {
     "case1": made.case1,

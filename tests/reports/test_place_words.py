@@ -15,7 +15,7 @@ from snapshots import Allocator, pickled, snapshot
 from memlens.cli import main
 from memlens.reports.diff import diff_blocks
 from memlens.reports.terminal import render
-from memlens.reports.text import LINES, plural, terms_of
+from memlens.text import LINES, plural, terms_of
 
 if TYPE_CHECKING:
     from memlens.trust.report import Trust

@@ -58,7 +58,7 @@ class _LazyGroup(click.Group):
         except click.NoSuchOption as error:
             if error.possibilities or ctx.resilient_parsing:
                 raise
-            from memlens.reports.text import visible
+            from memlens.text import visible
 
             verb = next((word for word in given if word in VERBS), "analyze")
             meant = shlex.join(["memlens", verb, *(word for word in given if word != verb)])
@@ -71,7 +71,7 @@ class _LazyGroup(click.Group):
         name = args[0]
         unknown = name == "-" or not (name.startswith("-") or self.get_command(ctx, name))
         if unknown and not ctx.resilient_parsing:  # as it is where a shell asks for completions
-            from memlens.reports.text import visible
+            from memlens.text import visible
 
             meant = _meant(args)
             ctx.fail(f"No such command {visible(repr(name))}." + (f" Did you mean: {visible(meant)}" if meant else ""))
@@ -185,7 +185,7 @@ def report_error(error: MemlensError) -> None:
 
     File names and log text in it are made harmless first.
     """
-    from memlens.reports.text import visible
+    from memlens.text import visible
 
     message, *rest = error.message.splitlines() or [""]
     with suppress(OSError):  # the exit code stands where stderr takes nothing

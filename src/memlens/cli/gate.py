@@ -131,7 +131,7 @@ def _accept(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerd
     from memlens.cli.output import progress_bar, read_stdin_once
     from memlens.gating.run import accept_with
     from memlens.gating.stored import events_path
-    from memlens.reports.text import plural, visible
+    from memlens.text import plural, visible
 
     baseline = options.baseline
     if baseline is None:

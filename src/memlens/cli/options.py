@@ -33,7 +33,20 @@ _ORDER = (
     ),
     *("whole", "open_windows", "owners", "input_format", "device", "layer", "formats"),
     *("base_log", "allow_missing", "trust", "analyzers", "jobs", "top", "min_size", "sort", "context"),
-    *("events_only", "renumber", "form", "output", "force", "junit", "markdown", "github", "strict", "no_progress"),
+    *(
+        "events_only",
+        "renumber",
+        "form",
+        "full",
+        "brief",
+        "output",
+        "force",
+        "junit",
+        "markdown",
+        "github",
+        "strict",
+        "no_progress",
+    ),
 )
 
 
@@ -56,11 +69,19 @@ class Show(Output):
 
     Attributes:
         form: How to write the result.
+        full: Show everything, and not one screen.
+        brief: Show the verdict alone.
         no_progress: Show no progress bar.
     """
 
     form: str = option("table", "", "--format", choices=tuple(FORMS), shown=True)
+    full: bool = flag(False)
+    brief: bool = flag(False)
     no_progress: bool = flag(False)
+
+    def __post_init__(self) -> None:
+        if self.full and self.brief:
+            raise UsageError("--full and --brief exclude each other", "Without either one screen is shown.")
 
 
 def verb(

@@ -82,10 +82,12 @@ def write_result(
         fence: What is done with the text before it is written.
     """
     from memlens.reports import render
+    from memlens.reports.blocks import brief
 
     on_stdout = show.output in (None, "-")
     screen = {"width": _width(), "colour": _colour(), "ascii_only": not _shows_unicode()} if on_stdout else {}
-    write(fence(render(show.form, result, blocks, **screen)), show)
+    shown = (lambda: brief(blocks())) if show.brief else blocks
+    write(fence(render(show.form, result, shown, **screen)), show)
 
 
 def write(text: str, to: Output) -> None:

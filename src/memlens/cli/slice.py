@@ -47,7 +47,7 @@ def command(log: str, options: Slice, to: Output) -> None:
 
 
 def _notes(piece: Piece, log: str, output: str | None) -> Iterator[str]:
-    from memlens.reports.text import visible
+    from memlens.text import visible
 
     if piece.cut_short:
         yield f"{visible(log)}: {visible(piece.cut_short)}; what was readable is cut"

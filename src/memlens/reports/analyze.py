@@ -16,7 +16,7 @@ from memlens.reports.tables import (
     sorted_logs,
     sorted_windows,
 )
-from memlens.reports.text import (
+from memlens.text import (
     MOST_NAMES,
     NO_BREAK,
     Terms,

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, takewhile
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from memlens.reports.text import LINES, MOST_NAMES, Terms, plural
+from memlens.text import LINES, MOST_NAMES, Terms, plural
 
-__all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Quoted", "Table", "Value", "apart", "cells", "labelled", "take"]  # fmt: skip
+if TYPE_CHECKING:
+    from memlens.text import Answer
+
+__all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Quoted", "Table", "Value", "answered", "apart", "brief", "cells", "labelled", "take"]  # fmt: skip
 
 Value: TypeAlias = "int | str | None"
 
@@ -75,13 +78,13 @@ class Line:
 
     Attributes:
         text: Words of memlens.
-        style: ``heading``, ``good``, ``doubt``, ``hint``, ``quiet`` or ``plain``.
+        style: ``heading``, ``strong``, ``good``, ``bad``, ``doubt``, ``hint``, ``quiet`` or ``plain``.
         name: Text from a log or a file name that stands in front of ``text``.
         label: A word in front of both, in the column of the labels of key figures.
     """
 
     text: str
-    style: Literal["heading", "good", "doubt", "hint", "quiet", "plain"] = "plain"
+    style: Literal["heading", "strong", "good", "bad", "doubt", "hint", "quiet", "plain"] = "plain"
     name: str = ""
     label: str = ""
 
@@ -124,6 +127,16 @@ class Fold:
 
 #: ``None`` is an empty line between two parts.
 Block: TypeAlias = "Line | Figures | Table | Excerpt | Fold | None"
+
+
+def answered(answer: Answer) -> tuple[Line]:
+    """The verdict, which a screen begins with: all that ``--brief`` shows of it."""
+    return (Line(str(answer), "strong" if answer.tone == "plain" else answer.tone),)
+
+
+def brief(blocks: Iterable[Block]) -> list[Block]:
+    """What stands above the first empty line of a screen: its verdict."""
+    return list(takewhile(lambda block: block is not None, blocks))
 
 
 def apart(*blocks: Block) -> tuple[Block, ...]:

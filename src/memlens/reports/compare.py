@@ -18,7 +18,7 @@ from memlens.reports.compare_tables import (
     scale_of,
     value_title,
 )
-from memlens.reports.text import format_change, format_count, name_list, plural, short_name
+from memlens.text import format_change, format_count, name_list, plural, short_name
 from memlens.units import format_signed
 
 if TYPE_CHECKING:

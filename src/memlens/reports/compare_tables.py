@@ -17,7 +17,7 @@ from memlens.comparing.layout import row_keys, run_key
 from memlens.comparing.templates import number
 from memlens.reports.blocks import Column, Table, Value
 from memlens.reports.tables import OPEN
-from memlens.reports.text import format_change, format_count, plural, shorten, visible
+from memlens.text import format_change, format_count, plural, shorten, visible
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from memlens.reports.findings import (
     other_findings,
     repeated_table,
 )
-from memlens.reports.text import (
+from memlens.text import (
     Terms,
     format_change,
     format_count,

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlens.reports.blocks import Asked, Block, Column, Excerpt, Line, Quoted, Table, Value, apart, cells, take
-from memlens.reports.text import MOST_NAMES, Terms, format_count, format_exact, format_explained, plural
+from memlens.text import MOST_NAMES, Terms, format_count, format_exact, format_explained, plural
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from memlens.gating.judging import WHOLE
 from memlens.reports.blocks import Block, Column, Fold, Line, Table, apart, cells, labelled, take
 from memlens.reports.findings import finding_blocks
 from memlens.reports.markdown import plain, render
-from memlens.reports.text import (
+from memlens.text import (
     clipped,
     format_change,
     format_count,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from memlens.analyzers.trend import MINIMUM
 from memlens.analyzing.result import plain
 from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Table, Value, apart, cells, take
-from memlens.reports.text import format_count, format_duration, format_share, plural
+from memlens.text import format_count, format_duration, format_share, plural
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, Table, Value
-from memlens.reports.text import format_value, shorten, visible
+from memlens.text import format_value, shorten, visible
 
 __all__ = ["render"]
 
@@ -69,6 +69,8 @@ def _line(line: Line) -> str:
     text = " ".join(part for part in (code(line.name) if line.name else "", plain(line.text)) if part)
     if line.style == "heading":
         return f"### {text}"
+    if line.style in ("strong", "bad"):
+        return _strong(text)
     label = line.label.strip()
     return f"**{label}:** {text}" if label else text
 

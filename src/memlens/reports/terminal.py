@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, Table
-from memlens.reports.text import NO_BREAK, format_value, plain_ascii, shorten, visible, width_of
+from memlens.text import NO_BREAK, format_value, plain_ascii, shorten, visible, width_of
 
 __all__ = ["render"]
 
@@ -24,7 +24,15 @@ _WIDEST_NAME = 120
 _NARROWEST_NAME = 20
 #: A quoted line of a log takes about so many rows of a terminal at most.
 _ROWS_OF_A_QUOTE = 3
-_STYLES = {"heading": "bold", "good": "green", "doubt": "yellow", "hint": "dim", "quiet": "dim", "plain": ""}
+_STYLES = {
+    "heading": "bold",
+    "good": "green",
+    "bad": "bold red",
+    "doubt": "yellow",
+    "hint": "dim",
+    "quiet": "dim",
+    "plain": "",
+}
 
 
 def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = False, ascii_only: bool = False) -> str:
@@ -210,7 +218,7 @@ def _row(
 def wrap(text: str, width: int | None) -> list[str]:
     """Break visible text at blanks into lines of at most ``width`` columns; a longer word is broken anywhere.
 
-    Words joined by :data:`~memlens.reports.text.NO_BREAK` stay together; it is written as a blank.
+    Words joined by :data:`~memlens.text.NO_BREAK` stay together; it is written as a blank.
     """
     if width is None or width_of(text) <= width:
         return [text.replace(NO_BREAK, " ")]

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from memlens.trust.case import OF_ENTRIES
 from memlens.units import format_bytes, format_signed
@@ -19,7 +19,9 @@ __all__ = [
     "LINES",
     "MOST_NAMES",
     "NO_BREAK",
+    "Answer",
     "Terms",
+    "Tone",
     "clipped",
     "format_change",
     "format_count",
@@ -54,6 +56,26 @@ _LONGEST = 200
 _IN_ASCII = str.maketrans({"…": "...", "·": "-", "×": "x", "Δ": "d", "\N{EN DASH}": "-"})
 _LINE = re.compile(r"(?i)\bline\b")
 _DAY_US = 86_400 * 1_000_000
+
+
+Tone: TypeAlias = Literal["good", "bad", "plain"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A verdict in plain words, with exact figures.
+
+    Attributes:
+        sentences: One to three, the most important first; names in them are text from logs.
+        tone: ``bad`` where memory ran out, grew, or costs more than before; ``good`` where a question was asked and nothing of that was
+            found; else ``plain``.
+    """
+
+    sentences: tuple[str, ...]
+    tone: Tone = "plain"
+
+    def __str__(self) -> str:
+        return " ".join(self.sentences)
 
 
 @dataclass(frozen=True)
