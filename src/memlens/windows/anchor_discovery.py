@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.diffing.anchor_templates import WORDS, Place, Template, may_mark, skeleton, templates
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.lines import pieces
 from memlens.scanner.scan import Scan, Scanner
+from memlens.windows.anchor_templates import WORDS, Place, Template, may_mark, skeleton, templates
 from memlens.windows.patterns import Anchor, Pattern, clean_line, find_anchors
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ r"""Which lines could be anchors: texts that stay the same but for a number that
 People who hunt memory print lines like ``START SOT_CALL_12``, ``STEP 3 START`` or ``== iteration 7 ==``; trainers print
 ``Epoch: [0] [ 110/3125] …``.  :func:`templates` tells these from the rest of a log (events, messages of the framework, JSON,
 warnings, progress bars) by the look of one line; whether the numbers really count is judged over the whole log, in
-:mod:`memlens.diffing.anchor_discovery`.
+:mod:`memlens.windows.anchor_discovery`.
 """
 
 from __future__ import annotations
