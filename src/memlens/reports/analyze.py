@@ -7,14 +7,13 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, apart, labelled, take
-from memlens.reports.lists import growth_blocks, lists_of
+from memlens.reports.lists import lists_of
+from memlens.reports.series import growth_word, series_blocks, steps_blocks
 from memlens.reports.tables import (
     CUT_LOG_COLUMNS,
     LOG_COLUMNS,
-    WINDOW_COLUMNS,
     measures_of,
     sorted_logs,
-    sorted_windows,
 )
 from memlens.text import (
     MOST_NAMES,
@@ -84,6 +83,8 @@ def _one_window(log: LogAnalysis, asked: Asked, full: bool) -> Iterator[Block]:
     paired = not {"no_lifetimes", "no_tensor_events"} & {doubt.code for doubt in log.trust.doubts}
     if figures := tuple(_key_figures(window, asked.terms)):
         yield from apart(Figures(figures))
+    if log.steps is not None:
+        yield from apart(*steps_blocks(log, asked, full=full))
     for name, result in window.results.items():
         for block in lists_of(name, result, window, asked, full=full, paired=paired):
             if not isinstance(block, Figures):  # they stand right below their heading
@@ -162,12 +163,7 @@ def _series(log: LogAnalysis, asked: Asked, top: int | None, sort: str | None) -
     yield Line(f"{plural(len(windows), 'window')} by {log.by}, {plural(events, 'event')}", "quiet", log.path)
     yield from _trust(log)
     yield None
-    measures = measures_of(WINDOW_COLUMNS, windows)
-    rows = ([measure.of(window) for measure in measures] for window in sorted_windows(windows, sort))
-    columns, most = [measure.column for measure in measures], _TOP_OF_SERIES if top is None else top
-    yield take("", columns, rows, len(windows), most, "window", asked.terms)
-    if log.growth is not None:
-        yield from apart(*growth_blocks(log.growth, asked))
+    yield from series_blocks(log, asked, _TOP_OF_SERIES if top is None else top, sort)
 
 
 def _several_logs(logs: Sequence[LogAnalysis], top: int | None, sort: str | None) -> Iterator[Block]:
@@ -175,10 +171,17 @@ def _several_logs(logs: Sequence[LogAnalysis], top: int | None, sort: str | None
     columns_of = LOG_COLUMNS if all(log.windows[0].whole for log in logs) else CUT_LOG_COLUMNS
     measures = measures_of(columns_of, [log.windows[0] for log in ordered])
     columns = [Column("path", "Log", "name"), *(measure.column for measure in measures[1:])]
+    if any(log.growth is not None for log in ordered):
+        columns.append(Column("growth", "Growth", "word", drop=2))
     columns.append(Column("doubts", "Doubts", "count", drop=3))
     short = _short_names([log.path for log in ordered])
     rows = (
-        [short[log.path], *(measure.of(log.windows[0]) for measure in measures[1:]), len(log.trust.doubts)]
+        [
+            short[log.path],
+            *(measure.of(log.windows[0]) for measure in measures[1:]),
+            *growth_word(log, ordered),
+            len(log.trust.doubts),
+        ]
         for log in ordered
     )
     yield take("", columns, rows, len(logs), len(logs) if top is None else top, "log")
