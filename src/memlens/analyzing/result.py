@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from memlens.analyzers import Growth
     from memlens.analyzers.registry import Analyzed
+    from memlens.text import Answer
     from memlens.trust import Trust
 
 __all__ = ["SCHEMA", "Analysis", "Failure", "LogAnalysis", "WindowAnalysis", "plain"]
@@ -92,10 +93,23 @@ class LogAnalysis:
         """Whether the log was cut into a series of windows."""
         return self.by is not None
 
+    @property
+    def answer(self) -> Answer:
+        """The verdict, in sentences."""
+        from memlens.analyzing.verdict import answer_of_log
+
+        return answer_of_log(self)
+
+    @property
+    def verdict(self) -> str:
+        """What the log says, in one to three sentences."""
+        return str(self.answer)
+
     def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
         """The log as it stands in the machine output; arguments as for :meth:`WindowAnalysis.to_dict`."""
         return {
             "path": self.path,
+            "verdict": self.verdict,
             "trust": self.trust.to_dict(),
             "windows": [window.to_dict(top, min_size) for window in self.windows],
             "growth": None if self.growth is None else plain(self.growth, top, min_size),
@@ -119,10 +133,23 @@ class Analysis:
     top: int | None = 10
     min_size: int = 0
 
+    @property
+    def answer(self) -> Answer:
+        """The verdict on all logs, in sentences."""
+        from memlens.analyzing.verdict import answer_of
+
+        return answer_of(self)
+
+    @property
+    def verdict(self) -> str:
+        """What the logs say, in one to three sentences."""
+        return str(self.answer)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, in plain JSON types, by the contract ``memlens.analyze/2``: exact bytes, 1-based lines."""
         return {
             "schema": SCHEMA,
+            "verdict": self.verdict,
             "logs": [log.to_dict(self.top, self.min_size) for log in self.logs],
             **({"failures": [failure.to_dict() for failure in self.failures]} if self.failures else {}),
         }

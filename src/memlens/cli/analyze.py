@@ -61,7 +61,7 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
     from memlens.reports.analyze import analysis_blocks
     from memlens.reports.tables import find_measure, sorted_analysis
 
-    top, sort, full = show.top, show.sort, bool(options.analyzers)
+    top, sort, full = show.top, show.sort, bool(options.analyzers) or show.full
     if sort is not None:
         find_measure(sort)
         if not options.series and len(logs) == 1:
@@ -74,7 +74,8 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
     with progress_bar(logs, show.no_progress) as progress:
         asked = replace(
             options,
-            analyzers=options.analyzers or (None if for_programs else _analyzers(options.series, len(logs))),
+            analyzers=options.analyzers
+            or (None if for_programs or show.full else _analyzers(options.series, len(logs))),
             # Of a series none: thousands of lists take longer to work out than the log takes to read.
             top=(0 if options.series else 10) if top is None else top,
             times=for_programs or sort == "duration" or full,
@@ -82,7 +83,7 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
         )
         analysis = analyze_with(logs, asked)
     result = sorted_analysis(analysis, sort) if for_programs else analysis
-    write_result(result, show, lambda: analysis_blocks(analysis, top=top, sort=sort, full=full))
+    write_result(result, show, lambda: analysis_blocks(analysis, top=top, sort=sort, detailed=full, full=show.full))
     report_failures(analysis.failures)
     return 1 if analysis.failures else 0
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, Table
 from memlens.text import NO_BREAK, format_value, plain_ascii, shorten, visible, width_of
 
-__all__ = ["render"]
+__all__ = ["fits", "render"]
 
 Span: TypeAlias = tuple[str, str]  # text that is safe to show, and a rich style
 Spans: TypeAlias = list[Span]
@@ -68,6 +68,11 @@ def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = 
     if colour:
         return _ansi(lines)
     return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
+
+
+def fits(blocks: Sequence[Block], *, lines: int = 40, width: int = 80) -> bool:
+    """Whether blocks are one screen of a small terminal."""
+    return render(blocks, width=width).count("\n") <= lines
 
 
 def _parts(blocks: Sequence[Block]) -> list[list[Block]]:
