@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Literal, TypeAlias
 
 from memlens.trust.case import OF_ENTRIES
@@ -23,6 +24,7 @@ __all__ = [
     "Terms",
     "Tone",
     "clipped",
+    "file_names",
     "format_change",
     "format_count",
     "format_duration",
@@ -171,6 +173,12 @@ def name_list(names: Sequence[str]) -> str:
     """The first few of some names, harmless and short, and how many more there are."""
     left = len(names) - MOST_NAMES
     return ", ".join(map(short_name, names[:MOST_NAMES])) + (f" and {format_count(left)} more" if left > 0 else "")
+
+
+def file_names(paths: Sequence[str]) -> dict[str, str]:
+    """What to call logs: their file names where these tell them apart, else their whole paths."""
+    names = {path: PurePath(path).name for path in paths}
+    return names if len(set(names.values())) == len(names) else {path: path for path in paths}
 
 
 def plain_ascii(text: str) -> str:

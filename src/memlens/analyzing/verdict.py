@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.groups import BEFORE_INPUT
 from memlens.analyzers.trend import MINIMUM
-from memlens.text import Answer, Terms, clipped, format_share, name_list, plural, terms_of
+from memlens.text import Answer, Terms, clipped, file_names, format_share, name_list, plural, terms_of
 from memlens.units import format_bytes
 from memlens.windows.windows import BEFORE
 
@@ -32,21 +32,21 @@ def answer_of(analysis: Analysis) -> Answer:
     logs = analysis.logs
     if len(logs) == 1 and not analysis.failures:
         return answer_of_log(logs[0])
+    names = file_names([log.path for log in logs])
     sentences = []
-    failed = [log for log in logs if log.trust.distinct_ooms]
+    failed = [names[log.path] for log in logs if log.trust.distinct_ooms]
     if failed:
-        sentences.append(f"{plural(len(failed), 'log')} ran out of memory: {name_list([log.path for log in failed])}.")
-    growing = [log for log in logs if log.growth is not None and log.growth.verdict == "growing"]
+        sentences.append(f"{plural(len(failed), 'log')} ran out of memory: {name_list(failed)}.")
+    growing = [names[log.path] for log in logs if log.growth is not None and log.growth.verdict == "growing"]
     if growing:
-        sentences.append(f"Memory grows in {name_list([log.path for log in growing])}.")
-    sentences.append(_spread(logs, len(analysis.failures)))
-    doubtful = [log for log in logs if not log.trust.ok]
-    if doubtful and len(sentences) < 3:
-        sentences.append(f"In doubt: {name_list([log.path for log in doubtful])}.")
+        sentences.append(f"Memory grows in {name_list(growing)}.")
+    sentences.append(_spread(logs, names, len(analysis.failures)))
+    if (doubtful := sum(not log.trust.ok for log in logs)) and len(sentences) < 3:
+        sentences.append(f"{plural(doubtful, 'log is', 'logs are')} in doubt.")
     return Answer(tuple(sentences), "bad" if failed or growing or analysis.failures else "plain")
 
 
-def _spread(logs: Sequence[LogAnalysis], unread: int) -> str:
+def _spread(logs: Sequence[LogAnalysis], names: Mapping[str, str], unread: int) -> str:
     """How high each of several logs comes, and how many could not be analyzed."""
     not_analyzed = f"{plural(unread, 'log')} could not be analyzed" if unread else ""
     peaks = [(max(_peaks(log), default=None), log) for log in logs]
@@ -54,17 +54,19 @@ def _spread(logs: Sequence[LogAnalysis], unread: int) -> str:
     if not known:
         return f"{not_analyzed or plural(len(logs), 'log') + ' analyzed'}."
     (most, first), (least, last) = known[0], known[-1]
-    words = f"Of {plural(len(known), 'log')} the highest peak is {format_bytes(most)} in {clipped(first.path)}"
+    words = f"Of {plural(len(logs), 'log')} the highest peak is {format_bytes(most)} in {clipped(names[first.path])}"
     if len(known) == 1:
-        words = f"Peak {format_bytes(most)} in {clipped(first.path)}"
+        words = f"Peak {format_bytes(most)} in {clipped(names[first.path])}"
     elif most > least:
-        words += f", the lowest {format_bytes(least)} in {clipped(last.path)}"
+        words += f", the lowest {format_bytes(least)} in {clipped(names[last.path])}"
     else:
         words = f"All of {plural(len(known), 'log')} have the same peak, {format_bytes(most)}"
     return f"{words}{'; ' if not_analyzed else ''}{not_analyzed}."
 
 
 def _peaks(log: LogAnalysis) -> Iterator[int]:
+    if any(doubt.code == "no_tensor_events" for doubt in log.trust.doubts):
+        return iter(())
     return (result.peak_bytes for window in log.windows if (result := window.results.get("peak")) is not None)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, answered, apart, labelled, take
@@ -21,6 +20,7 @@ from memlens.text import (
     MOST_NAMES,
     NO_BREAK,
     Terms,
+    file_names,
     format_count,
     format_duration,
     format_moment,
@@ -79,7 +79,7 @@ def _screen(analysis: Analysis, rows: int, top: int, sort: str | None, *, detail
             asked = Asked(top, analysis.min_size, terms_of(log.trust.layer))
             parts.append(list(_series(log, asked, rows, sort) if log.series else _one_window(log, asked, detailed)))
     elif logs:
-        parts.append(list(_several_logs(logs, rows, sort)))
+        parts.append(list(_several_logs(logs, rows, sort, detailed=detailed)))
     if analysis.failures:
         parts.append(list(_failures(analysis.failures)))
     return [block for number, part in enumerate(parts) for block in ((None, *part) if number else part)]
@@ -186,30 +186,33 @@ def _series(log: LogAnalysis, asked: Asked, rows: int, sort: str | None) -> Iter
         yield from apart(*growth_blocks(log.growth, asked))
 
 
-def _several_logs(logs: Sequence[LogAnalysis], most: int, sort: str | None) -> Iterator[Block]:
+def _several_logs(logs: Sequence[LogAnalysis], most: int, sort: str | None, *, detailed: bool) -> Iterator[Block]:
     ordered = sorted_logs(logs, sort)
     columns_of = LOG_COLUMNS if all(log.windows[0].whole for log in logs) else CUT_LOG_COLUMNS
     measures = measures_of(columns_of, [log.windows[0] for log in ordered])
     columns = [Column("path", "Log", "name"), *(measure.column for measure in measures[1:])]
     columns.append(Column("doubts", "Doubts", "count", drop=3))
-    short = _short_names([log.path for log in ordered])
+    short = file_names([log.path for log in ordered])
     rows = (
         [short[log.path], *(measure.of(log.windows[0]) for measure in measures[1:]), len(log.trust.doubts)]
         for log in ordered
     )
     yield take("", columns, rows, len(logs), most, "log")
     remarkable = [log for log in ordered if not log.trust.ok or log.trust.doubts or log.notes or log.remarks]
-    for log in remarkable[:most]:
-        yield from apart(Line("", name=log.path))
-        yield from _trust(log, most)
-    if (left := len(remarkable) - most) > 0:
-        yield from apart(Line(f"… and {plural(left, 'more log')} with doubts or notes", "hint"))
+    if detailed:
+        for log in remarkable:
+            yield from apart(Line("", name=log.path))
+            yield from _trust(log, most)
+    elif remarkable:
+        lines = [Line(_in_short(log), "plain" if log.trust.ok else "doubt", short[log.path]) for log in remarkable]
+        yield from apart(*labelled("Trust", lines, "more log", note=" (--full has all)"))
 
 
-def _short_names(paths: Sequence[str]) -> dict[str, str]:
-    """File names where they tell the logs apart, else whole paths."""
-    names = {path: PurePath(path).name for path in paths}
-    return names if len(set(names.values())) == len(names) else {path: path for path in paths}
+def _in_short(log: LogAnalysis) -> str:
+    """What is to be doubted or known of one of several logs, by the names of it."""
+    if not log.trust.ok:
+        return log.trust.summary().partition(";")[0]
+    return (*(doubt.message for doubt in log.trust.doubts), *log.notes, *log.remarks)[0]
 
 
 def _failures(failures: Sequence[Failure]) -> Iterator[Line]:
