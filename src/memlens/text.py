@@ -6,12 +6,13 @@ that a terminal, a browser or a spreadsheet may show.
 
 from __future__ import annotations
 
+import importlib
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from memlens.trust.case import OF_ENTRIES
 from memlens.units import format_bytes, format_signed
@@ -21,8 +22,10 @@ __all__ = [
     "MOST_NAMES",
     "NO_BREAK",
     "Answer",
+    "Shown",
     "Terms",
     "Tone",
+    "as_html",
     "clipped",
     "file_names",
     "format_change",
@@ -78,6 +81,26 @@ class Answer:
 
     def __str__(self) -> str:
         return " ".join(self.sentences)
+
+
+class Shown:
+    """A result that a notebook shows as its screen, and any other shell by its verdict."""
+
+    @property
+    def verdict(self) -> str:
+        """What it says, in one to three sentences."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
+
+
+def as_html(result: object) -> str:
+    """What a notebook shows of a result: the one thing for which a result looks up to the reports, late and by name."""
+    return cast("str", importlib.import_module("memlens.reports.html").of(result))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from memlens.facts import Kind
 from memlens.inputs import Reading
 from memlens.keywords import with_keywords
 from memlens.options import Block, as_list
-from memlens.text import Answer, clipped, format_duration, plural, terms_of
+from memlens.text import Answer, Shown, clipped, format_duration, plural, terms_of
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class Neighbour(Row):
     owner: str | None = None
 
 
-@dataclass(frozen=True)
-class BlockLife:
+@dataclass(frozen=True, repr=False)
+class BlockLife(Shown):
     """The life of one block.
 
     Attributes:
@@ -125,7 +125,6 @@ class BlockLife:
 
     @property
     def verdict(self) -> str:
-        """Its life in one to three sentences."""
         return str(self.answer)
 
     def to_dict(self) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Result
 from memlens.errors import Failure
+from memlens.text import Answer, Shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.analyzers import Growth
     from memlens.analyzers.registry import Analyzed
-    from memlens.text import Answer
     from memlens.trust import Trust
 
 __all__ = ["SCHEMA", "Analysis", "Failure", "LogAnalysis", "WindowAnalysis", "plain"]
@@ -22,7 +22,7 @@ __all__ = ["SCHEMA", "Analysis", "Failure", "LogAnalysis", "WindowAnalysis", "pl
 SCHEMA = "memlens.analyze/2"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WindowAnalysis:
     """What the analyzers say of one window.
 
@@ -53,6 +53,9 @@ class WindowAnalysis:
         """Whether nothing but opening blocks is carried in: it starts where the input starts."""
         return self.start_line <= 1
 
+    def __repr__(self) -> str:
+        return f"<WindowAnalysis {self.name!r}: {self.events:,} events>"
+
     def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
         """The window as it stands in the machine output.
 
@@ -66,8 +69,8 @@ class WindowAnalysis:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class LogAnalysis:
+@dataclass(frozen=True, eq=False, repr=False)
+class LogAnalysis(Shown):
     """What the analyzers say of one log.
 
     Attributes:
@@ -102,7 +105,6 @@ class LogAnalysis:
 
     @property
     def verdict(self) -> str:
-        """What the log says, in one to three sentences."""
         return str(self.answer)
 
     def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
@@ -117,8 +119,8 @@ class LogAnalysis:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Analysis:
+@dataclass(frozen=True, eq=False, repr=False)
+class Analysis(Shown):
     """What :func:`analyze` found.
 
     Attributes:
@@ -142,7 +144,6 @@ class Analysis:
 
     @property
     def verdict(self) -> str:
-        """What the logs say, in one to three sentences."""
         return str(self.answer)
 
     def to_dict(self) -> dict[str, Any]:
