@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from memlens.analyzers.registry import Analyzed
     from memlens.trust import Trust
 
-__all__ = ["SCHEMA", "Analysis", "Failure", "LogAnalysis", "WindowAnalysis", "plain"]
+__all__ = ["SCHEMA", "Analysis", "Failure", "LogAnalysis", "Steps", "WindowAnalysis", "plain"]
 
 SCHEMA = "memlens.analyze/2"
 
@@ -69,6 +69,33 @@ class WindowAnalysis:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The steps of a run, found by themselves: a series of windows.
+
+    Attributes:
+        by: The regular expression that cuts the log so (``by`` of :func:`analyze`).
+        windows: One from each line that counts a step to the next, with the results ``remaining`` and ``peak``; first what precedes them.
+        anchors: How many lines count them.
+        repeated: Each is the same work again (steps, iterations, epochs), so that growth is judged over them; else they are parts of
+            a larger unit of work (calls, blocks, layers), and what they leave behind may be used later.
+    """
+
+    by: str
+    windows: tuple[WindowAnalysis, ...]
+    anchors: int
+    repeated: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The steps as they stand in the machine output: figures only, no lists."""
+        return {
+            "by": self.by,
+            "anchors": self.anchors,
+            "repeated": self.repeated,
+            "windows": [window.to_dict(0) for window in self.windows],
+        }
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class LogAnalysis(Shown):
     """What the analyzers say of one log.
@@ -77,10 +104,11 @@ class LogAnalysis(Shown):
         path: The input as it was named.
         trust: What to believe of it.
         windows: Its windows, in file order; exactly one unless it was cut into a series.
-        growth: How memory develops over a series, or ``None``.
+        growth: How memory develops over the series, or over the steps of the run where it was not cut; ``None`` where there are none.
         by: The regular expression that cut the series, or ``None``.
         notes: What to doubt of the windows themselves (anchors that came late), in words.
         remarks: What to know of them (which one is open), in words.
+        steps: The steps of the run, where it was not cut and lines count them.
     """
 
     path: str
@@ -90,6 +118,7 @@ class LogAnalysis(Shown):
     by: str | None = None
     notes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    steps: Steps | None = None
 
     @property
     def series(self) -> bool:
@@ -115,6 +144,7 @@ class LogAnalysis(Shown):
             "trust": self.trust.to_dict(),
             "windows": [window.to_dict(top, min_size) for window in self.windows],
             "growth": None if self.growth is None else plain(self.growth, top, min_size),
+            "steps": None if self.steps is None else self.steps.to_dict(),
             "notes": [*self.notes, *self.remarks],
         }
 

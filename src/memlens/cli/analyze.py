@@ -74,8 +74,7 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
     with progress_bar(logs, show.no_progress) as progress:
         asked = replace(
             options,
-            analyzers=options.analyzers
-            or (None if for_programs or show.full else _analyzers(options.series, len(logs))),
+            analyzers=options.analyzers or (None if for_programs or show.full else _analyzers(options, len(logs))),
             # Of a series none: thousands of lists take longer to work out than the log takes to read.
             top=(0 if options.series else 10) if top is None else top,
             times=for_programs or sort == "duration" or full,
@@ -88,8 +87,8 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
     return 1 if analysis.failures else 0
 
 
-def _analyzers(series: bool, logs: int) -> tuple[str, ...]:
+def _analyzers(options: Analyze, logs: int) -> tuple[str, ...]:
     """The analyzers whose figures people are shown: what nobody sees is not computed."""
-    if series:
-        return (*_IN_TABLES, "growth")
-    return _ON_SCREEN if logs == 1 else _IN_TABLES
+    tables = _IN_TABLES if options.series or logs > 1 else _ON_SCREEN
+    # Of a series, or of steps that are looked for.
+    return (*tables, "growth") if options.series or not (options.given or options.whole) else tables

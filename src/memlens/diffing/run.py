@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlens.analyzers.result import Later
-from memlens.diffing.anchor_discovery import common_family
 from memlens.diffing.compare import compare
 from memlens.diffing.factor import common_factor
 from memlens.diffing.findings import repeated_in
@@ -20,6 +19,7 @@ from memlens.inputs import Reading, check_alike, device_label, without_cpu
 from memlens.keywords import with_keywords
 from memlens.options import Cut, as_list
 from memlens.options import Diff as Options
+from memlens.windows.anchor_discovery import common_family
 from memlens.windows.windows import Window, as_patterns, judged, suspect_anchors
 
 if TYPE_CHECKING:

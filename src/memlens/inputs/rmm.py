@@ -131,7 +131,7 @@ def _scanner() -> Scanner:
     )
 
 
-def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool) -> _Read:
+def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool, landmarks: bool) -> _Read:
     rows = _scanner().scan(block.data, block.begin, block.end)
     values = dict(zip(_MEANS, rows.values.T, strict=True))
     (thread, clock), size = rows.header.T, values["size"]
@@ -173,6 +173,7 @@ def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool) ->
         block,
         {name: column[events] for name, column in columns.items()},
         matchers,
+        landmarks=landmarks,
         lines=rows.lines,
         line=rows.line[events] if numbered else None,
         malformed=len(wrong),
@@ -190,7 +191,7 @@ def _read(source: FileSource, request: Request) -> list[EventLog]:
     failures: list[OutOfMemory] = []
     threads: set[int] = set()
     for part, failed in source.read_blocks(
-        lambda block: _read_block(block, matchers, numbered=numbered), request.progress
+        lambda block: _read_block(block, matchers, numbered=numbered, landmarks=request.landmarks), request.progress
     ):
         for text, size in failed[: _MOST_FAILURES - len(failures)]:
             sample = builder.sample(text, builder.lines + 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -61,7 +62,8 @@ def read_user_format(
     scanner, matchers = UserScanner(lines), [Matcher(pattern) for pattern in request.patterns]
     inputs, numbered = _Input(lines), source.numbered
     builder = Builder(source, request, {name: _TYPES.get(name, np.int64) for name in inputs.columns}, size=source.size)
-    for read in source.read_blocks(lambda block: scanner.read(block, matchers), request.progress):
+    work = partial(scanner.read, matchers=matchers, landmarks=request.landmarks)
+    for read in source.read_blocks(work, request.progress):
         part = inputs.completed(read)
         builder.add(part if numbered else replace(part, line=None))
 
@@ -142,7 +144,7 @@ class UserScanner:
         scans = [Scan(LineFormat("", "", literal.encode(), regex, {}), once=True) for literal, regex in others]
         self._scanner = Scanner([*(reader.scan for reader in self._readers), *scans])
 
-    def read(self, block: Block, matchers: Sequence[Matcher] = ()) -> Read:
+    def read(self, block: Block, matchers: Sequence[Matcher] = (), *, landmarks: bool = False) -> Read:
         """What the lines of a block say."""
         data = block.data
         rows = self._scanner.scan(data, block.begin, block.end)
@@ -183,7 +185,7 @@ class UserScanner:
         row = columns.pop("row")
         columns["offset"] = rows.line_start[row] + (block.offset - block.begin)
         seen = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
-        part = Part.of(block, columns, matchers, **seen)
+        part = Part.of(block, columns, matchers, landmarks=landmarks, **seen)
         return Read(
             part,
             rows.line[row],

@@ -114,12 +114,19 @@ class BlockReader:
         marks: Lines that name an owner, beside those of :mod:`memlens.inputs.paddle.context`; where several match one line the first counts.
         columns: The columns wanted: ``time_us``, ``line``.
         layer: The layer that the user asks for.
+        landmarks: Keep lines that may mark the work of the run.
     """
 
     def __init__(
-        self, matchers: Sequence[Matcher], marks: Sequence[Matcher], columns: Collection[str], layer: Layer | None
+        self,
+        matchers: Sequence[Matcher],
+        marks: Sequence[Matcher],
+        columns: Collection[str],
+        layer: Layer | None,
+        *,
+        landmarks: bool = False,
     ) -> None:
-        self._matchers, self._marks, self._layer = matchers, marks, layer
+        self._matchers, self._marks, self._layer, self._landmarks = matchers, marks, layer, landmarks
         self._times, self._lines = "time_us" in columns, "line" in columns
         self._scanner = scanner(times=self._times)
         # Once the auto-growth layer is there, or asked for, events of no other one are kept.
@@ -153,6 +160,7 @@ class BlockReader:
             block,
             columns,
             self._matchers,
+            landmarks=self._landmarks,
             lines=rows.found.lines,
             line=rows.take(rows.found.line, found.row) if self._lines else None,
             malformed=len(malformed),

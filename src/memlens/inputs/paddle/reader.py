@@ -50,6 +50,7 @@ def read(
     columns: Collection[str] = (),
     layer: str | None = None,
     strict: bool = False,
+    landmarks: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> EventLog:
     """Read a log of Paddle; see :func:`memlens.inputs.read` for any input.
@@ -63,6 +64,7 @@ def read(
         columns: Columns wanted beyond the usual ones: ``time_us``, ``thread``.
         layer: The allocator layer to take blocks from, a name of :class:`memlens.inputs.paddle.layers.Layer`; the most exact one by itself.
         strict: Raise when a compressed input is cut short, instead of reading what there is.
+        landmarks: Keep lines that may mark the work of the run.
         progress: Called now and then with the bytes consumed of the input as it lies on disk.
 
     Raises:
@@ -75,11 +77,12 @@ def read(
     asked = None if layer is None else layer_named(layer)
     source = where if isinstance(where, FileSource) else open_source(where)
     matchers, marks = ([Matcher(pattern) for pattern in wanted] for wanted in (patterns, owners))
-    request = Request(tuple(patterns), tuple(owners), tuple(columns), layer, strict, progress)
+    request = Request(tuple(patterns), tuple(owners), tuple(columns), layer, strict, landmarks, progress)
     with closing(source.open()) as stream:
         plain_file = source.path if not stream.compression else None
         # What cannot be looked up quickly later is numbered now.
-        reader = BlockReader(matchers, marks, (*columns, *(() if plain_file else ("line",))), asked)
+        lines = () if plain_file else ("line",)
+        reader = BlockReader(matchers, marks, (*columns, *lines), asked, landmarks=landmarks)
         # A log may be written faster than it is read: its end is where it was when the reading began.
         size = os.path.getsize(plain_file) if plain_file else 0
         assembler = _Assembler(source, request, size, asked)
