@@ -65,7 +65,7 @@ def _spread(logs: Sequence[LogAnalysis], names: Mapping[str, str], unread: int) 
 
 
 def _peaks(log: LogAnalysis) -> Iterator[int]:
-    if any(doubt.code == "no_tensor_events" for doubt in log.trust.doubts):
+    if "no_tensor_events" in _codes(log):
         return iter(())
     return (result.peak_bytes for window in log.windows if (result := window.results.get("peak")) is not None)
 
@@ -75,12 +75,12 @@ def answer_of_log(log: LogAnalysis) -> Answer:
     terms = terms_of(log.trust.layer)
     growth = log.growth
     grows = growth is not None and growth.verdict == "growing"
-    sentences = [*_out_of_memory(log), *([_growing(growth, log.by)] if grows else [])]
+    sentences = [*_out_of_memory(log), *([_growing(log)] if grows else [])]
     highest = max(log.windows, key=_height, default=None)
     if highest is not None and "peak" in highest.results:
         sentences.append(_peak(log, highest, terms))
     if not grows and len(sentences) < 3:
-        sentences += [_flat(growth)] if growth is not None and growth.judged >= MINIMUM else []
+        sentences += [_flat(log)] if growth is not None and growth.judged >= MINIMUM else []
     if not log.series and len(log.windows) == 1 and len(sentences) < 3:
         sentences += _left(log, log.windows[0])
     if not sentences:
@@ -95,6 +95,10 @@ def _height(window: WindowAnalysis) -> int:
     return -1 if result is None else result.peak_bytes
 
 
+def _codes(log: LogAnalysis) -> set[str]:
+    return {doubt.code for doubt in log.trust.doubts}
+
+
 def _doubts(log: LogAnalysis) -> str:
     """What is doubtful of a log, in the words of its trust report."""
     return log.trust.summary().partition(";")[0].removeprefix("doubtful: ")
@@ -104,10 +108,12 @@ def _out_of_memory(log: LogAnalysis) -> list[str]:
     return []
 
 
-def _growing(growth: Any, by: str | None) -> str:
+def _growing(log: LogAnalysis) -> str:
+    growth = log.growth
+    assert growth is not None
     words = (
-        f"Memory grows from {_label(by, growth.since)} on: {format_bytes(round(growth.gained_bytes_per_window))} a window,"
-        f" {format_bytes(growth.gained_bytes)} in all over {plural(growth.judged, 'window')}"
+        f"Memory grows from {_label(log.by, growth.since or '')} on: {format_bytes(round(growth.gained_bytes_per_window))} a"
+        f" {_unit(log)}, {format_bytes(growth.gained_bytes)} in all over {_judged(log)}"
     )
     if growth.piling:
         pile = growth.piling[0]
@@ -116,19 +122,32 @@ def _growing(growth: Any, by: str | None) -> str:
     return words + "."
 
 
+def _unit(log: LogAnalysis) -> str:
+    """What one of a series is: a step, where steps were found, else a window."""
+    return "window" if log.steps is None else "step"
+
+
+def _judged(log: LogAnalysis) -> str:
+    """Over how many of a series growth is judged; what precedes the first of them is none."""
+    windows = log.windows if log.steps is None else log.steps.windows
+    before = bool(windows) and windows[0].name == BEFORE
+    return plural(0 if log.growth is None else log.growth.judged - before, _unit(log))
+
+
 def _label(by: str | None, name: str) -> str:
     """What to call a window of a series: what marks it with its name filled in, ``STEP 3 START``, where that is plain text."""
     around = _GROUP.fullmatch(by or "")
     return clipped(name if around is None or name == BEFORE else f"{around[1]}{name}{around[2]}")
 
 
-def _flat(growth: Any) -> str:
-    over = f"over {plural(growth.judged, 'window')}"
+def _flat(log: LogAnalysis) -> str:
+    growth = log.growth
+    assert growth is not None
     if growth.verdict == "shrinking":
-        return f"Memory shrinks {over}."
+        return f"Memory shrinks over {_judged(log)}."
     if growth.verdict == "swinging":
-        return f"Memory does not grow {over}: it swings within ±{format_bytes(growth.swing_bytes)}."
-    return f"Memory does not grow {over}."
+        return f"Memory does not grow over {_judged(log)}: it swings within ±{format_bytes(growth.swing_bytes)}."
+    return f"Memory does not grow over {_judged(log)}."
 
 
 def _peak(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> str:
@@ -141,16 +160,16 @@ def _peak(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> str:
         words += " since recording began"
     if not window.whole:
         words += f" in {_label(log.by, window.name)}"
-    words += f": {format_bytes(peak.peak_bytes)} allocated"
-    if peak.reserved_peak_bytes:
-        words += f", {format_bytes(peak.reserved_peak_bytes)} reserved"
+    figures = [f"{format_bytes(peak.peak_bytes)} allocated"] if "no_tensor_events" not in _codes(log) else []
+    figures += [f"{format_bytes(peak.reserved_peak_bytes)} reserved"] if peak.reserved_peak_bytes else []
+    words += f": {', '.join(figures)}"
     if peak.at_start:
         words += "" if state_only else ", all of it there from the start"
     elif peak.line is not None:
         words += f", at {terms.at(peak.line)}"
     if not window.whole and peak.carried_in_bytes and peak.rise_bytes:
         words += f", {format_bytes(peak.rise_bytes)} above what was carried in"
-    if not UNPAIRED & {doubt.code for doubt in log.trust.doubts}:
+    if not UNPAIRED & _codes(log):
         words += _most_of(peak.live, peak.peak_bytes)
     return f"{words}."
 
@@ -171,7 +190,10 @@ def _most_of(groups: Sequence[Any], whole: int) -> str:
         first = groups[0]
         owner, size = None, first.total_bytes
         blocks = f"{plural(first.count, 'block')} of {format_bytes(first.size_bytes)}"
-    return f"; {format_bytes(size)} ({format_share(size, whole)}) of it in {blocks}{_by(owner)}"
+    # Where FREEs have no ALLOC in the log, blocks may add up to more than the level.
+    return (
+        f"; {format_bytes(size)} ({format_share(size, whole)}) of it in {blocks}{_by(owner)}" if size <= whole else ""
+    )
 
 
 def _by(owner: str | None) -> str:
@@ -184,7 +206,7 @@ def _by(owner: str | None) -> str:
 def _left(log: LogAnalysis, window: WindowAnalysis) -> list[str]:
     """What a single window leaves behind."""
     remaining, unmatched = window.results.get("remaining"), window.results.get("unmatched")
-    if remaining is None or unmatched is None or UNPAIRED & {doubt.code for doubt in log.trust.doubts}:
+    if remaining is None or unmatched is None or UNPAIRED & _codes(log) or remaining.live_bytes < 0:
         return []
     if not window.whole:
         if not unmatched.held:
