@@ -84,19 +84,20 @@ def _analyze_one(
     log: EventLog, name: str, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
 ) -> LogAnalysis:
     from memlens.analyzers import growth
-    from memlens.analyzers.levels import profile
-    from memlens.analyzing.steps import find_steps
+    from memlens.analyzers.phases import phases
+    from memlens.analyzing.steps import find_phases, find_steps, share_pass
     from memlens.windows.windows import open_window, suspect_anchors
 
     names, with_growth = chosen
     windows = cut.windows(log)
     whole = not cut.given
     found = find_steps(log) if whole and with_growth else None
-    if found is not None:
-        profile([*found.windows, *windows])  # the edges of all windows, so that all share one pass over the events
+    series = windows if cut.series else () if found is None else found.windows
+    pieces = find_phases(series) if with_growth and series else None
+    share_pass(log, [*windows, *series], pieces)
     analyzed = _analyzed(windows, names, whole=whole)
-    series = windows if cut.series else found.windows if found is not None and found.repeated else ()
-    grown = growth(series) if with_growth and series else None
+    repeated = cut.series or (found is not None and found.repeated)
+    grown = growth(series) if with_growth and repeated else None
     steps = None if found is None else found.result(_analyzed(found.windows, _OF_STEPS))
     if forget:
         _forget(analyzed if steps is None else (*analyzed, *steps.windows))
@@ -104,7 +105,8 @@ def _analyze_one(
     doubt = None if whole else suspect_anchors(windows)
     remarks = tuple(filter(None, [open_window(windows)]))
     notes = () if doubt is None else (doubt,)
-    return LogAnalysis(name, log.trust, analyzed, grown, cut.by, notes, remarks, steps)
+    found_phases = None if pieces is None else phases(pieces)
+    return LogAnalysis(name, log.trust, analyzed, grown, cut.by, notes, remarks, steps, found_phases)
 
 
 def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = False) -> tuple[WindowAnalysis, ...]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.analyzers import Growth
+    from memlens.analyzers.phases import Phases
     from memlens.analyzers.registry import Analyzed
     from memlens.trust import Trust
 
@@ -109,6 +110,7 @@ class LogAnalysis(Shown):
         notes: What to doubt of the windows themselves (anchors that came late), in words.
         remarks: What to know of them (which one is open), in words.
         steps: The steps of the run, where it was not cut and lines count them.
+        phases: The phases of the windows of the series, or of the steps, where lines mark them.
     """
 
     path: str
@@ -119,6 +121,7 @@ class LogAnalysis(Shown):
     notes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     steps: Steps | None = None
+    phases: Phases | None = None
 
     @property
     def series(self) -> bool:
@@ -145,6 +148,7 @@ class LogAnalysis(Shown):
             "windows": [window.to_dict(top, min_size) for window in self.windows],
             "growth": None if self.growth is None else plain(self.growth, top, min_size),
             "steps": None if self.steps is None else self.steps.to_dict(),
+            "phases": None if self.phases is None else self.phases.to_dict(),
             "notes": [*self.notes, *self.remarks],
         }
 

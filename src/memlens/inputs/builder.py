@@ -12,7 +12,7 @@ from memlens.errors import InputError, MemlensError
 from memlens.events import EventLog
 from memlens.facts import Facts, LineSample
 from memlens.inputs.growing import GrowingColumn
-from memlens.windows.landmarks import Landmarks, landmarks_in_block
+from memlens.windows.landmarks import Landmarks
 from memlens.windows.patterns import Anchor, anchors_in_block
 
 if TYPE_CHECKING:
@@ -79,16 +79,8 @@ class Part:
     hints: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        block: Block,
-        columns: Mapping[str, NDArray[Any]],
-        matchers: Sequence[Matcher],
-        *,
-        landmarks: bool,
-        **more: Any,
-    ) -> Part:
-        """What a block of text gave, its anchors found, its landmarks where they are wanted, and ``more`` of the fields given."""
+    def of(cls, block: Block, columns: Mapping[str, NDArray[Any]], matchers: Sequence[Matcher], **more: Any) -> Part:
+        """What a block of text gave, its anchors found and ``more`` of the fields given."""
         return cls(
             columns,
             offset=block.offset,
@@ -96,7 +88,6 @@ class Part:
             ends_mid_line=block.end > block.begin and bool(block.data[block.end - 1] != ord("\n")),
             cut=block.cut,
             anchors=tuple(anchors_in_block(matcher, block.text, block.offset, 0) for matcher in matchers),
-            landmarks=landmarks_in_block(block.text, block.offset, 0) if landmarks else None,
             **more,
         )
 

@@ -28,6 +28,7 @@ from memlens.inputs.builder import SAMPLES, Builder, Part, Text
 from memlens.inputs.input_format import InputFormat, Request
 from memlens.scanner.formats import LineFormat, Sample
 from memlens.scanner.scan import Scan, Scanner
+from memlens.windows.landmarks import landmarks_in_block
 from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool, la
         block,
         {name: column[events] for name, column in columns.items()},
         matchers,
-        landmarks=landmarks,
+        landmarks=landmarks_in_block(block.text, block.offset) if landmarks else None,
         lines=rows.lines,
         line=rows.line[events] if numbered else None,
         malformed=len(wrong),

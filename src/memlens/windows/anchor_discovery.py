@@ -18,7 +18,7 @@ import numpy as np
 
 from memlens.scanner.lines import pieces
 from memlens.windows.anchor_templates import Place, Template, Work, may_mark, skeleton, templates
-from memlens.windows.landmarks import LONGEST_LINE, Landmarks, at_margin, landmarks_of, words
+from memlens.windows.landmarks import LONGEST_LINE, Landmarks, at_margin, landmarks_of, word_scanner
 from memlens.windows.patterns import Anchor, Pattern, clean_line, find_anchors
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[tuple[int, bytes]
             starts, stops = _at_margin(piece)
             looks = len(starts)
             if looks > _CROWDED:
-                positions = words().scan(block, low, high).start - low
+                positions = word_scanner().scan(block, low, high).start - low
                 held = np.unique(starts.searchsorted(positions, "right") - 1)
                 held = held[held >= 0][:_CROWDED]
                 starts, stops, looks = starts[held], stops[held], _CROWDED

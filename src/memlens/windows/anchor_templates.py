@@ -13,7 +13,17 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-__all__ = ["WORDS", "Place", "Template", "Work", "may_mark", "skeleton", "templates"]
+__all__ = [
+    "WORDS",
+    "Place",
+    "Template",
+    "Work",
+    "may_mark",
+    "named_as_it_is",
+    "phase_template",
+    "skeleton",
+    "templates",
+]
 
 
 class Place(IntEnum):
@@ -122,6 +132,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _BEFORE = re.compile(r"([^\W\d]+)[\s:=#\[(_-]*\Z")
 _TOTAL = re.compile(r"\s?/\s?0")
 _IS_TOTAL = re.compile(r"0\s?/\s?\Z")
+_OPENS = re.compile(r"([^\W\d_]+)[\s:]+")
 _STRANGE_CHARACTERS = re.compile(r"[^\w\s:\[\]()/#*=.,<>~+!|-]")
 _LONGEST = 100
 _MOST_NUMBERS = 3
@@ -157,6 +168,48 @@ def templates(bones: bytes) -> tuple[Template, ...]:
     begin = header.end() if header else 0
     found = {template.by: template for template in (*_progress(text), *_heads(text, begin))}
     return tuple(found.values())
+
+
+def phase_template(bones: bytes) -> Template | None:
+    """What a line is one of that says where a part of the work begins or ends, with a number or without one.
+
+    Args:
+        bones: The :func:`skeleton` of a clean line.
+
+    Returns:
+        Its template, of an opening or a closing place; ``None`` for any other line.
+    """
+    found = [template for template in templates(bones) if template.place in (Place.OPENING, Place.CLOSING)]
+    if found:
+        return found[-1]
+    try:
+        text = bones.decode().strip()
+    except UnicodeDecodeError:
+        return None
+    words = [word.lower() for word in _WORD.findall(text)]
+    if len(words) < 2 or "0" in text or len(text) > _LONGEST or _STRANGE_CHARACTERS.search(text):
+        return None
+    if not _STRANGE.isdisjoint(words):
+        return None
+    ends = {words[0], words[-1]}
+    place = Place.CLOSING if ends & _CLOSING else Place.OPENING if ends & _OPENING else None
+    if place is None:
+        return None
+    first, last = _name(text, 0, len(text), -1, place)
+    if place is Place.OPENING and (word := _OPENS.match(text, first, last)) and word[1].lower() in _OPENING:
+        first = word.end()
+    by = f"{_escaped(text[:first])}({_escaped(text[first:last])}){_escaped(text[last:])}"
+    return Template(by, f"^{by}$", place, ())
+
+
+def named_as_it_is(bones: bytes) -> Template | None:
+    """The template of a line that was written to mark something, whatever it says: an annotation."""
+    try:
+        text = bones.decode().strip()
+    except UnicodeDecodeError:
+        return None
+    by = f"({_escaped(text)})"
+    return Template(by, f"^{by}$", Place.OPENING, ()) if 0 < len(text) <= _LONGEST else None
 
 
 def _progress(text: str) -> Iterator[Template]:
@@ -282,8 +335,8 @@ def _name(text: str, begin: int, end: int, number: int, place: Place) -> tuple[i
     while last > number + 1 and not (text[last - 1].isalnum() or text[last - 1] in "])"):
         last -= 1
     if place is Place.OPENING:
-        if (word := re.match(r"([^\W\d_]+)[\s:]+", text[first:last])) and word[1].lower() in _OPENING:
-            first += word.end() if first + word.end() <= number else 0
+        if (word := _OPENS.match(text, first, last)) and word[1].lower() in _OPENING:
+            first = word.end() if word.end() <= number else first
         if (word := re.search(r"[\s:,]+([^\W\d_]+)\Z", text[first:last])) and word[1].lower() in _OPENING:
             last = max(first + word.start(), number + 1)
     return first, last

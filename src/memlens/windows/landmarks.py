@@ -25,12 +25,26 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
 
-__all__ = ["LONGEST_LINE", "Landmarks", "at_margin", "landmarks_in_block", "landmarks_of", "words"]
+__all__ = [
+    "LONGEST_LINE",
+    "WORD_SCANS",
+    "Landmarks",
+    "at_margin",
+    "landmarks_at",
+    "landmarks_in_block",
+    "landmarks_of",
+    "word_scanner",
+]
 
 #: Anchors are no longer than this; of a longer line one byte more is kept, so that it is known for one.
 LONGEST_LINE = 400
 #: Landmarks that are kept of one block of the text, and of one log: each is looked at by itself.
 _MOST_OF_BLOCK, _MOST = 2000, 400_000
+
+#: Finds the words of anchors, each once a line.
+WORD_SCANS = tuple(
+    Scan(LineFormat(word.decode(), "", word, re.escape(word).decode(), {}), once=True, values=()) for word in WORDS
+)
 
 
 class Landmarks(NamedTuple):
@@ -60,7 +74,7 @@ class Landmarks(NamedTuple):
         )
 
 
-def landmarks_in_block(block: NDArray[np.uint8], offset: int, first_line: int) -> Landmarks:
+def landmarks_in_block(block: NDArray[np.uint8], offset: int, first_line: int = 0) -> Landmarks:
     """The landmarks of one block.
 
     Args:
@@ -68,21 +82,30 @@ def landmarks_in_block(block: NDArray[np.uint8], offset: int, first_line: int) -
         offset: Byte offset of the block in the input.
         first_line: The number of the block's first line, which theirs are counted from.
     """
-    rows = words().scan(block, 0, len(block))
-    if not len(rows.line_start):
+    rows = word_scanner().scan(block, 0, len(block))
+    return landmarks_at(block, rows.line_start, rows.line + first_line, offset)
+
+
+def landmarks_at(
+    block: NDArray[np.uint8], starts: NDArray[np.int64], lines: NDArray[np.int64], offset: int
+) -> Landmarks:
+    """The same where a reader has looked for their words (:data:`WORD_SCANS`) in a scan of its own.
+
+    Args:
+        block: uint8; up to the end of the text.
+        starts: Where lines begin that hold a word, positions in the block, int64, rising; several times where they hold several words.
+        lines: Their numbers, int64.
+        offset: Byte offset in the input of the block's first byte.
+    """
+    if not len(starts):
         return Landmarks()
-    starts, first = np.unique(rows.line_start, return_index=True)
-    lines = rows.line[first]
+    starts, first = np.unique(starts, return_index=True)
     kept = at_margin(block, starts)
-    starts, lines = starts[kept], lines[kept]
+    starts, lines = starts[kept], lines[first][kept]
+    offsets = starts[:_MOST_OF_BLOCK] + offset
+    texts = (_text(block, start) for start in starts[:_MOST_OF_BLOCK].tolist())
     complete = len(starts) <= _MOST_OF_BLOCK
-    texts = [_text(block, start) for start in starts[:_MOST_OF_BLOCK].tolist()]
-    return Landmarks(
-        tuple((starts[:_MOST_OF_BLOCK] + offset).tolist()),
-        tuple((lines[:_MOST_OF_BLOCK] + first_line).tolist()),
-        tuple(texts),
-        complete,
-    )
+    return Landmarks(tuple(offsets.tolist()), tuple(lines[:_MOST_OF_BLOCK].tolist()), tuple(texts), complete)
 
 
 def _text(block: NDArray[np.uint8], start: int) -> bytes:
@@ -121,10 +144,9 @@ def landmarks_of(log: EventLog) -> Landmarks | None:
 
 
 @cache
-def words() -> Scanner:
-    """Finds the words of anchors, once a line each."""
-    forms = (LineFormat("word", "", word, re.escape(word).decode(), {}) for word in WORDS)
-    return Scanner([Scan(form, once=True, values=()) for form in forms])
+def word_scanner() -> Scanner:
+    """Finds the words of anchors."""
+    return Scanner(WORD_SCANS)
 
 
 def _margins() -> NDArray[np.bool_]:

@@ -17,6 +17,7 @@ from memlens.inputs.custom.columns import LineReader, name_number, thread_number
 from memlens.inputs.custom.lines import LONGEST, Found, TextError, UserLine
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.scan import Scan, Scanner
+from memlens.windows.landmarks import landmarks_in_block
 from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
@@ -184,8 +185,10 @@ class UserScanner:
         columns = {name: column[order] for name, column in columns.items()}
         row = columns.pop("row")
         columns["offset"] = rows.line_start[row] + (block.offset - block.begin)
-        seen = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
-        part = Part.of(block, columns, matchers, landmarks=landmarks, **seen)
+        seen: dict[str, Any] = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
+        if landmarks:
+            seen["landmarks"] = landmarks_in_block(block.text, block.offset)
+        part = Part.of(block, columns, matchers, **seen)
         return Read(
             part,
             rows.line[row],

@@ -76,13 +76,13 @@ def read(
         raise UsageError(f"no column {', '.join(sorted(unknown))}", f"There are: {', '.join(sorted(COLUMNS))}.")
     asked = None if layer is None else layer_named(layer)
     source = where if isinstance(where, FileSource) else open_source(where)
-    matchers, marks = ([Matcher(pattern) for pattern in wanted] for wanted in (patterns, owners))
+    matchers, marks = ([Matcher(pattern) for pattern in texts] for texts in (patterns, owners))
     request = Request(tuple(patterns), tuple(owners), tuple(columns), layer, strict, landmarks, progress)
     with closing(source.open()) as stream:
         plain_file = source.path if not stream.compression else None
         # What cannot be looked up quickly later is numbered now.
-        lines = () if plain_file else ("line",)
-        reader = BlockReader(matchers, marks, (*columns, *lines), asked, landmarks=landmarks)
+        wanted = [*columns, *([] if plain_file else ["line"]), *(["landmarks"] if landmarks else [])]
+        reader = BlockReader(matchers, marks, wanted, asked)
         # A log may be written faster than it is read: its end is where it was when the reading began.
         size = os.path.getsize(plain_file) if plain_file else 0
         assembler = _Assembler(source, request, size, asked)
