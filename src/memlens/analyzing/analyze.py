@@ -14,6 +14,7 @@ from memlens.keywords import with_keywords
 from memlens.options import Analyze, as_list
 
 if TYPE_CHECKING:
+    from memlens.analyzers.curve import Curve
     from memlens.analyzers.registry import Analyzed
     from memlens.events import EventLog
     from memlens.inputs import Input
@@ -106,7 +107,15 @@ def _analyze_one(
                 _settle(owing)
     doubt = None if whole else suspect_anchors(windows)
     remarks = tuple(filter(None, [open_window(windows)]))
-    return LogAnalysis(name, log.trust, analyzed, grown, cut.by, () if doubt is None else (doubt,), remarks)
+    notes = () if doubt is None else (doubt,)
+    levels = None if forget else Later(_curve, log, windows, cut)
+    return LogAnalysis(name, log.trust, analyzed, grown, cut.by, notes, remarks, levels)
+
+
+def _curve(log: EventLog, windows: Sequence[Window], cut: Cut) -> Curve | None:
+    from memlens.analyzers.curve import curve
+
+    return curve(log.whole, windows) if cut.series else curve(windows[0])
 
 
 def _results(columns: Mapping[str, Sequence[Analyzed]], index: int) -> dict[str, Analyzed]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.analyzers import Growth
+    from memlens.analyzers.curve import Curve
     from memlens.analyzers.registry import Analyzed
     from memlens.trust import Trust
 
@@ -77,6 +78,8 @@ class LogAnalysis:
         by: The regular expression that cut the series, or ``None``.
         notes: What to doubt of the windows themselves (anchors that came late), in words.
         remarks: What to know of them (which one is open), in words.
+        curve: The levels over the window, or over the whole log where it was cut into a series; ``None`` where one of several logs was
+            analyzed, which are not kept in memory for it.  Worked out when it is asked for.
     """
 
     path: str
@@ -86,6 +89,7 @@ class LogAnalysis:
     by: str | None = None
     notes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    curve: Lazy[Curve | None] = field(default=Lazy(None), repr=False)
 
     @property
     def series(self) -> bool:

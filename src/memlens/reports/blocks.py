@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from memlens.text import LINES, MOST_NAMES, Terms, plural
 
 if TYPE_CHECKING:
+    from memlens.analyzers.curve import Curve
     from memlens.text import Answer
 
-__all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Quoted", "Table", "Value", "answered", "apart", "brief", "cells", "labelled", "take"]  # fmt: skip
+__all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Picture", "Quoted", "Table", "Value", "answered", "apart", "brief", "cells", "labelled", "take"]  # fmt: skip
 
 Value: TypeAlias = "int | str | None"
 
@@ -125,8 +126,21 @@ class Fold:
     blocks: tuple[Block, ...]
 
 
+@dataclass(frozen=True)
+class Picture:
+    """Levels over a run, drawn as wide as a form has room by :func:`memlens.reports.picture.draw`.
+
+    Attributes:
+        curve: The levels.
+        terms: What the lines of the input are called.
+    """
+
+    curve: Curve
+    terms: Terms = LINES
+
+
 #: ``None`` is an empty line between two parts.
-Block: TypeAlias = "Line | Figures | Table | Excerpt | Fold | None"
+Block: TypeAlias = "Line | Figures | Table | Excerpt | Fold | Picture | None"
 
 
 def answered(answer: Answer) -> tuple[Line]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, Table
+from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, Picture, Table
+from memlens.reports.picture import USUAL_WIDTH, draw
 from memlens.text import NO_BREAK, format_value, plain_ascii, shorten, visible, width_of
 
 __all__ = ["render"]
@@ -62,6 +63,8 @@ def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = 
                 lines += _excerpt(block, width)
             elif isinstance(block, Table):
                 lines += _table(block, width)
+            elif isinstance(block, Picture):
+                lines += draw(block, USUAL_WIDTH if width is None else width, ascii_only=ascii_only)
     if ascii_only:
         lines = [[(plain_ascii(text), style) for text, style in line] for line in lines]
     if colour:
