@@ -27,6 +27,7 @@ _NARROWEST_NAME = 20
 _ROWS_OF_A_QUOTE = 3
 _STYLES = {
     "heading": "bold",
+    "strong": "bold",
     "good": "green",
     "bad": "bold red",
     "doubt": "yellow",
