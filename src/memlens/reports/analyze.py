@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, apart, labelled, take
+from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Picture, apart, labelled, take
 from memlens.reports.lists import growth_blocks, lists_of
 from memlens.reports.tables import (
     CUT_LOG_COLUMNS,
@@ -41,7 +41,7 @@ _TOP_OF_SERIES = 20
 
 
 def analysis_blocks(
-    analysis: Analysis, *, top: int | None = None, sort: str | None = None, full: bool = False
+    analysis: Analysis, *, top: int | None = None, sort: str | None = None, full: bool = False, picture: bool = False
 ) -> list[Block]:
     """Everything an analysis shows.
 
@@ -50,6 +50,7 @@ def analysis_blocks(
         top: Rows of each table; ``None`` for as many as make one screen.
         sort: The column that orders windows or logs; ``None`` for file order.
         full: Show all that the results hold, also what the first screen leaves out.
+        picture: Draw the levels over the run, of one log.
 
     Raises:
         UsageError: ``sort`` names no column, or there is nothing to sort.
@@ -62,6 +63,8 @@ def analysis_blocks(
         for log in logs:
             asked = Asked(_TOP_OF_LISTS if top is None else top, analysis.min_size, terms_of(log.trust.layer))
             parts.append(list(_series(log, asked, top, sort) if log.series else _one_window(log, asked, full)))
+            if picture and log.curve:
+                parts.append([Picture(log.curve, asked.terms)])
     elif logs:
         parts.append(list(_several_logs(logs, top, sort)))
     if analysis.failures:

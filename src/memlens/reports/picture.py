@@ -76,7 +76,7 @@ def sparkline(values: Sequence[int] | Ints, width: int, *, low: int = 0, high: i
 
 
 def draw(picture: Picture, width: int, *, ascii_only: bool = False) -> Iterator[list[tuple[str, str]]]:
-    """A timeline as lines of texts that are safe to show, each with a rich style; none wider than ``width``, if that is 40 or more.
+    """A timeline as lines of texts that are safe to show, each with a style; none wider than ``width``, if that is 40 or more.
 
     Args:
         picture: What to draw.
