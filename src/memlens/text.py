@@ -58,7 +58,8 @@ MOST_NAMES, _WIDEST_IN_TEXT = 6, 40
 #: A name of more characters than this is cut before anything else is done with it: marks without a width count for nothing later.
 _LONGEST = 200
 
-_IN_ASCII = str.maketrans({"…": "...", "·": "-", "×": "x", "Δ": "d", "\N{EN DASH}": "-"})
+_SPARKLINE = dict(zip("▁▂▃▄▅▆▇█", "..:::###", strict=True))
+_IN_ASCII = str.maketrans({"…": "...", "·": "-", "×": "x", "Δ": "d", "\N{EN DASH}": "-", **_SPARKLINE})
 _LINE = re.compile(r"(?i)\bline\b")
 _DAY_US = 86_400 * 1_000_000
 

@@ -14,6 +14,7 @@ from memlens.keywords import with_keywords
 from memlens.options import Analyze, as_list
 
 if TYPE_CHECKING:
+    from memlens.analyzers.curve import Curve
     from memlens.analyzers.registry import Analyzed
     from memlens.events import EventLog
     from memlens.inputs import Input
@@ -106,7 +107,8 @@ def _analyze_one(
     remarks = tuple(filter(None, [open_window(windows)]))
     notes = () if doubt is None else (doubt,)
     found_phases = None if pieces is None else phases(pieces)
-    return LogAnalysis(name, log.trust, analyzed, grown, cut.by, notes, remarks, steps, found_phases)
+    levels = None if forget else Later(_curve, log, windows, series)
+    return LogAnalysis(name, log.trust, analyzed, grown, cut.by, notes, remarks, steps, found_phases, levels)
 
 
 def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = False) -> tuple[WindowAnalysis, ...]:
@@ -137,6 +139,12 @@ def _forget(windows: Sequence[WindowAnalysis]) -> None:
         for window in windows:
             for owing in (window, *window.results.values()):
                 _settle(owing)
+
+
+def _curve(log: EventLog, windows: Sequence[Window], series: Sequence[Window]) -> Curve | None:
+    from memlens.analyzers.curve import curve
+
+    return curve(log.whole, series) if series else curve(windows[0])
 
 
 def _results(columns: Mapping[str, Sequence[Analyzed]], index: int) -> dict[str, Analyzed]:

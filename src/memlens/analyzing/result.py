@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.analyzers import Growth
+    from memlens.analyzers.curve import Curve
     from memlens.analyzers.phases import Phases
     from memlens.analyzers.registry import Analyzed
     from memlens.trust import Trust
@@ -111,6 +112,8 @@ class LogAnalysis(Shown):
         remarks: What to know of them (which one is open), in words.
         steps: The steps of the run, where it was not cut and lines count them.
         phases: The phases of the windows of the series, or of the steps, where lines mark them.
+        curve: The levels over the window, or over the whole log where it was cut into a series; ``None`` where one of several logs was
+            analyzed, which are not kept in memory for it.  Worked out when it is asked for.
     """
 
     path: str
@@ -122,6 +125,7 @@ class LogAnalysis(Shown):
     remarks: tuple[str, ...] = ()
     steps: Steps | None = None
     phases: Phases | None = None
+    curve: Lazy[Curve | None] = field(default=Lazy(None), repr=False)
 
     @property
     def series(self) -> bool:

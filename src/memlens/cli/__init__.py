@@ -101,7 +101,7 @@ def _meant(args: Sequence[str]) -> str:
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with: memlens analyze LOG.  Each command has examples: memlens analyze --help.",
 )
-@click.version_option(memlens.__version__, prog_name="memlens", message="%(prog)s %(version)s")
+@click.version_option(memlens.__version__, "-V", "--version", prog_name="memlens", message="%(prog)s %(version)s")
 def group() -> None:
     """Read the allocator log of a deep-learning run and say where the memory went.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, answered, apart, labelled, take
+from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Picture, answered, apart, labelled, take
 from memlens.reports.lists import growth_blocks, lists_of
 from memlens.reports.tables import (
     CUT_LOG_COLUMNS,
@@ -43,7 +43,13 @@ _ALL = 1 << 40
 
 
 def analysis_blocks(
-    analysis: Analysis, *, top: int | None = None, sort: str | None = None, detailed: bool = False, full: bool = False
+    analysis: Analysis,
+    *,
+    top: int | None = None,
+    sort: str | None = None,
+    detailed: bool = False,
+    full: bool = False,
+    picture: bool = False,
 ) -> list[Block]:
     """What an analysis shows: one screen, or more where that is asked for.
 
@@ -53,22 +59,29 @@ def analysis_blocks(
         sort: The column that orders windows or logs; ``None`` for file order.
         detailed: Show all that the analyzers say, in lists of a few rows.
         full: Show everything, all rows too.
+        picture: Draw the levels over the run, of one log.
 
     Raises:
         UsageError: ``sort`` names no column, or there is nothing to sort.
     """
     if full:
-        return _screen(analysis, _ALL, _ALL, sort, detailed=True)
+        return _screen(analysis, _ALL, _ALL, sort, detailed=True, picture=picture)
     if top is not None or detailed:
-        return _screen(analysis, *(_ROWS[0], _TOP_OF_LISTS) if top is None else (top, top), sort, detailed=detailed)
+        return _screen(
+            analysis,
+            *(_ROWS[0], _TOP_OF_LISTS) if top is None else (top, top),
+            sort,
+            detailed=detailed,
+            picture=picture,
+        )
     for rows in _ROWS:
-        blocks = _screen(analysis, rows, min(rows, _TOP_OF_LISTS), sort, detailed=False)
+        blocks = _screen(analysis, rows, min(rows, _TOP_OF_LISTS), sort, detailed=False, picture=picture)
         if fits(blocks):
             break
     return blocks
 
 
-def _screen(analysis: Analysis, rows: int, top: int, sort: str | None, *, detailed: bool) -> list[Block]:
+def _screen(analysis: Analysis, rows: int, top: int, sort: str | None, *, detailed: bool, picture: bool) -> list[Block]:
     """All parts of the screen: tables of windows and logs with as many ``rows``, lists with ``top``."""
     logs = analysis.logs
     parts: list[list[Block]] = [list(answered(analysis.answer))]
@@ -78,6 +91,8 @@ def _screen(analysis: Analysis, rows: int, top: int, sort: str | None, *, detail
         for log in logs:
             asked = Asked(top, analysis.min_size, terms_of(log.trust.layer))
             parts.append(list(_series(log, asked, rows, sort) if log.series else _one_window(log, asked, detailed)))
+            if picture and log.curve:
+                parts.insert(1, [Picture(log.curve, asked.terms)])
     elif logs:
         parts.append(list(_several_logs(logs, rows, sort, detailed=detailed)))
     if analysis.failures:

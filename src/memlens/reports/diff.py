@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from memlens.reports.blocks import Asked, Block, Column, Fold, Line, Table, Value, apart, cells, take
+from memlens.reports.blocks import Asked, Block, Column, Fold, Line, Table, Toned, Value, apart, cells, take
 from memlens.reports.findings import (
     UNTIMELY,
     account_blocks,
@@ -285,6 +285,8 @@ _SIDE_BY_SIDE = (
     ("Allocs", "allocs", False),
     ("Frees", "frees", False),
 )
+#: Sums of what came and went, of which more is not worse.
+_SUMS = frozenset({"alloc_bytes", "free_bytes", "allocs", "frees"})
 
 
 def _figures(window: WindowDiff) -> Table:
@@ -294,7 +296,9 @@ def _figures(window: WindowDiff) -> Table:
         old, new = getattr(window.base, name), getattr(window.head, name)
         write, signed = (format_bytes, format_signed) if name.endswith("_bytes") else (format_count, _signed_count)
         if carried_in or not only_carried:
-            rows.append((title, write(old), write(new), signed(new - old), format_change(old, new)))
+            worse = 0 if name in _SUMS else new - old
+            changes = (Toned.change(text, worse) for text in (signed(new - old), format_change(old, new)))
+            rows.append((title, write(old), write(new), *changes))
     return Table("", _FIGURES, tuple(rows))
 
 
