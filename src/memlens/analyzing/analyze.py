@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Later
 from memlens.analyzing.result import Analysis, Failure, LogAnalysis, WindowAnalysis
@@ -78,6 +78,7 @@ def _analyze_one(
     log: EventLog, name: str, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
 ) -> LogAnalysis:
     from memlens.analyzers import growth, registry
+    from memlens.analyzers.failures import failures
     from memlens.windows.windows import open_window, suspect_anchors
 
     names, with_growth = chosen
@@ -100,13 +101,18 @@ def _analyze_one(
         )
         for index, window in enumerate(windows)
     )
+    ooms: Any = Later(failures, log)
     if forget and len(analyzed) <= _SETTLED_AT_MOST:
         for window in analyzed:
             for owing in (window, *window.results.values()):
                 _settle(owing)
+    if forget and log.trust.distinct_ooms <= _SETTLED_AT_MOST:
+        ooms = tuple(failures(log))
+        for failure in ooms:
+            _settle(failure)
     doubt = None if whole else suspect_anchors(windows)
     remarks = tuple(filter(None, [open_window(windows)]))
-    return LogAnalysis(name, log.trust, analyzed, grown, cut.by, () if doubt is None else (doubt,), remarks)
+    return LogAnalysis(name, log.trust, analyzed, grown, cut.by, () if doubt is None else (doubt,), remarks, ooms)
 
 
 def _results(columns: Mapping[str, Sequence[Analyzed]], index: int) -> dict[str, Analyzed]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.analyzers import Growth
+    from memlens.analyzers.failures import MemoryFailure
     from memlens.analyzers.registry import Analyzed
     from memlens.trust import Trust
 
@@ -77,6 +78,7 @@ class LogAnalysis:
         by: The regular expression that cut the series, or ``None``.
         notes: What to doubt of the windows themselves (anchors that came late), in words.
         remarks: What to know of them (which one is open), in words.
+        ooms: The out-of-memory failures of the log, in its order; each is worked out when it is asked for.
     """
 
     path: str
@@ -86,6 +88,7 @@ class LogAnalysis:
     by: str | None = None
     notes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    ooms: Lazy[Sequence[MemoryFailure]] = field(default=Lazy(()), repr=False)
 
     @property
     def series(self) -> bool:
@@ -97,6 +100,8 @@ class LogAnalysis:
         return {
             "path": self.path,
             "trust": self.trust.to_dict(),
+            "ooms": [failure.to_dict(top, min_size) for failure in self.ooms[:top]],
+            **({"ooms_left_out": len(self.ooms) - top} if top is not None and len(self.ooms) > top else {}),
             "windows": [window.to_dict(top, min_size) for window in self.windows],
             "growth": None if self.growth is None else plain(self.growth, top, min_size),
             "notes": [*self.notes, *self.remarks],
