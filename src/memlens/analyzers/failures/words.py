@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 __all__ = ["asker", "failure_sentence", "most_telling"]
 
 
-def failure_sentence(failures: Sequence[MemoryFailure], terms: Terms = LINES) -> str:
+def failure_sentence(failures: Sequence[MemoryFailure], terms: Terms = LINES, who: str = "") -> str:
     """What ran out, where, and why: of the failure that the run ended in, or else of the first one.
 
     Args:
         failures: All failures of a log; at least one.
         terms: What its lines are called.
+        who: The run, as the subject of the sentence; nothing where there is one.
     """
     failure = failures[most_telling(failures)]
-    words = "Ran out of memory" if failure.ended else "Ran out of memory, and went on,"
+    words = f"{who} ran out of memory" if who else "Ran out of memory"
+    words += "" if failure.ended else ", and went on,"
     words += f" at {terms.at(failure.line)}"
     if failure.owner:
         words += f" in {asker(failure.owner)}"
