@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from memlens.analyzers import Growth
     from memlens.analyzers.curve import Curve
+    from memlens.analyzers.failures import MemoryFailure
     from memlens.analyzers.phases import Phases
     from memlens.analyzers.registry import Analyzed
     from memlens.trust import Trust
@@ -114,6 +115,7 @@ class LogAnalysis(Shown):
         phases: The phases of the windows of the series, or of the steps, where lines mark them.
         curve: The levels over the window, or over the whole log where it was cut into a series; ``None`` where one of several logs was
             analyzed, which are not kept in memory for it.  Worked out when it is asked for.
+        ooms: The out-of-memory failures of the log, in its order; each is worked out when it is asked for.
     """
 
     path: str
@@ -126,6 +128,7 @@ class LogAnalysis(Shown):
     steps: Steps | None = None
     phases: Phases | None = None
     curve: Lazy[Curve | None] = field(default=Lazy(None), repr=False)
+    ooms: Lazy[Sequence[MemoryFailure]] = field(default=Lazy(()), repr=False)
 
     @property
     def series(self) -> bool:
@@ -145,10 +148,13 @@ class LogAnalysis(Shown):
 
     def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
         """The log as it stands in the machine output; arguments as for :meth:`WindowAnalysis.to_dict`."""
+        most = 10 if top == 0 else top  # a failure is shown where lists are not
         return {
             "path": self.path,
             "verdict": self.verdict,
             "trust": self.trust.to_dict(),
+            "ooms": [failure.to_dict(top, min_size) for failure in self.ooms[:most]],
+            **({"ooms_left_out": len(self.ooms) - most} if most is not None and len(self.ooms) > most else {}),
             "windows": [window.to_dict(top, min_size) for window in self.windows],
             "growth": None if self.growth is None else plain(self.growth, top, min_size),
             "steps": None if self.steps is None else self.steps.to_dict(),

@@ -34,6 +34,6 @@ def command(log: str, line: int, options: Block, show: Show) -> None:
     from memlens.reports.block import life_blocks
 
     refuse_outputs(show, (log,), formats=options.formats)
-    with progress_bar([log], show.no_progress) as progress:
+    with progress_bar([log], show) as progress:
         life = block_with(log, line, replace(options, progress=progress))
     write_result(life, show, lambda: life_blocks(life))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from memlens.analyzers.result import Later
 from memlens.diffing.compare import compare
 from memlens.diffing.factor import common_factor
+from memlens.diffing.failed import failed_runs
 from memlens.diffing.findings import repeated_in
 from memlens.diffing.result import Diff, RunSide, WindowDiff
 from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
@@ -109,6 +110,7 @@ def _compared(found: _Windows, given: bool, options: Options) -> Diff:
         options.top,
         options.min_size,
         found.pairs.by_work,
+        Later(failed_runs, pairs, found.logs, factor),
     )
 
 
@@ -272,6 +274,7 @@ def _joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
         factor=first.factor if one_factor else None,
         repeated=Later(_repeated, diffs),
         paired_by_work=any(diff.paired_by_work for diff in diffs),
+        failed=Later(lambda: tuple(run for diff in diffs for run in diff.failed)),
     )
 
 
