@@ -6,6 +6,7 @@ All figures are exact int64 bytes.  A sign always reads as *head - base*: what i
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Row
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from memlens.text import Answer
     from memlens.trust import Trust
 
 __all__ = [
@@ -272,12 +274,22 @@ class RunSide(Record):
         trust: What to believe of it.
         windows: Windows that it was cut into.
         unpaired: Names of those without a partner in the other run.
+        peak_bytes: The highest allocated level of the whole run; of several devices that of the fullest one; ``None`` where it is not known.
+        peak_window: The name of the window in which that is, ``None`` where it is in none.
+        live_bytes: Live at the end of the run.
+        reserved_peak_bytes: The highest reserved level; ``None`` where the input does not tell of chunks.
+        devices: Devices of which the run is compared.
     """
 
     path: str
     trust: Trust
     windows: int
     unpaired: tuple[str, ...] = ()
+    peak_bytes: int | None = None
+    peak_window: str | None = None
+    live_bytes: int | None = None
+    reserved_peak_bytes: int | None = None
+    devices: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,6 +346,18 @@ class Diff:
                     return window
         return None
 
+    @cached_property
+    def answer(self) -> Answer:
+        """The verdict with its tone."""
+        from memlens.diffing.verdict import answer_of
+
+        return answer_of(self)
+
+    @property
+    def verdict(self) -> str:
+        """Which run needs more, from which window on, and what explains most of it, in one to three sentences with exact figures."""
+        return str(self.answer)
+
     def worst(self) -> tuple[WindowDiff, ...]:
         """The judged windows by falling |Δremaining|, then |Δrise|, a factor taken out, then cost, then |Δpeak|; equal ones in base's order."""
         return tuple(sorted(self.judged, key=_weight))
@@ -344,6 +368,7 @@ class Diff:
         wanted = [row for row in self.repeated if row.finding.size_bytes >= self.min_size]
         return {
             "schema": SCHEMA,
+            "verdict": self.verdict,
             "base": self.base.to_dict(),
             "head": self.head.to_dict(),
             "by": self.by,
