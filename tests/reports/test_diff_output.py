@@ -17,7 +17,7 @@ from memlens.diffing.finding import KINDS
 from memlens.diffing.result import Diff
 from memlens.reports.blocks import Excerpt, Fold, Line, Quoted
 from memlens.reports.diff import diff_blocks
-from memlens.reports.findings import finding_blocks
+from memlens.reports.diff.findings import finding_blocks
 from memlens.reports.machine import render_csv, render_json
 from memlens.reports.markdown import render
 from memlens.text import LINES

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from memlens.diffing.finding import Finding
     from memlens.diffing.result import Diff, WindowDiff
 
-__all__ = ["Explained", "explained", "telling"]
+__all__ = ["WHOLE", "Explained", "asked_for", "explained", "peaks_of", "sign_of", "telling"]
+
+#: The name of a window that is a whole log.
+WHOLE = "(whole log)"
 
 Found = TypeVar("Found")
 
@@ -60,12 +63,39 @@ class Explained(NamedTuple):
     windows: int = 0
 
 
-def explained(diff: Diff, sign: int) -> Explained | None:
-    """The finding that explains most of what head needs more (``sign`` 1) or less (-1); ``None`` where none does.
+def peaks_of(diff: Diff) -> tuple[int, int]:
+    """The highest allocated level of both runs, or, of a window that was asked about, of it."""
+    base, head = diff.base.peak_bytes, diff.head.peak_bytes
+    if base is None or head is None or asked_for(diff):
+        sides = [(window.base.peak_bytes, window.head.peak_bytes) for window in diff.windows]
+        base, head = map(max, zip(*sides, strict=True))
+    return base, head
+
+
+def asked_for(diff: Diff) -> bool:
+    """Whether one window of each run was asked for, and not the runs."""
+    first = diff.windows[0]
+    return not diff.series and len(diff.windows) == 1 and WHOLE not in (first.base.name, first.head.name)
+
+
+def sign_of(diff: Diff) -> int:
+    """1 where head needs more, -1 where less, 0 where neither: by the peaks, else by what is left behind, else by how far a window rises."""
+    base, head = peaks_of(diff)
+    left = [window.remaining_left_bytes for window in diff.judged]
+    rise = max((window.rise_left_bytes for window in diff.judged), key=abs, default=0)
+    decides = next(filter(None, (head - base, sum(left), rise, *left)), 0)
+    return (decides > 0) - (decides < 0)
+
+
+def explained(diff: Diff) -> Explained | None:
+    """The finding that explains most of what head needs more, or less, by :func:`sign_of`; ``None`` where none does.
 
     Of a series it is the one that leaves most behind over all windows, or, where the run that goes higher does so by what the window of its
     peak adds, the one that raises that window.
     """
+    sign = sign_of(diff) if diff.windows else 0
+    if not sign:
+        return None
     if not diff.series and len(diff.windows) == 1:
         return _of_pair(diff.windows[0], sign)
     left = sign * sum(window.remaining_left_bytes for window in diff.judged)

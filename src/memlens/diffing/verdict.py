@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from memlens.diffing.explaining import explained
+from memlens.diffing.explaining import asked_for, explained, peaks_of, sign_of
 from memlens.text import Answer, format_count, plural, short_name, terms_of
 from memlens.units import format_bytes, format_signed
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["answer_of"]
 
-_WHOLE = "(whole log)"
 #: Doubts of a log, and windows, that a sentence names.
 _NAMED = 2
 
@@ -33,30 +32,16 @@ def answer_of(diff: Diff) -> Answer:
 
 
 class _Case:
-    """A comparison as its verdict sees it.
-
-    Attributes:
-        sign: 1 where head needs more, -1 where it needs less, 0 where neither: by the peaks, else by what is left behind, else by how far
-            a window rises.
-        tone: How good that is.
-    """
+    """A comparison as its verdict sees it."""
 
     def __init__(self, diff: Diff) -> None:
         self._diff, self._judged, self._terms = diff, diff.judged, terms_of(diff.base.trust.layer)
         self._pair = None if diff.series or len(diff.windows) != 1 else diff.windows[0]
-        self._asked = self._pair is not None and _WHOLE not in (self._pair.base.name, self._pair.head.name)
-        self._base, self._head = self._peak_of("base"), self._peak_of("head")
-        left = [window.remaining_left_bytes for window in self._judged]
-        rise = max((window.rise_left_bytes for window in self._judged), key=abs, default=0)
-        decides = next(filter(None, (self._head - self._base, sum(left), rise, *left)), 0)
-        self.sign = (decides > 0) - (decides < 0)
+        self._asked = asked_for(diff)
+        self._base, self._head = peaks_of(diff)
+        self.sign = sign_of(diff)
         self._same = self._all_same()
         self.tone: Tone = "bad" if self.sign > 0 else "good" if self.sign < 0 or self._same else "plain"
-
-    def _peak_of(self, side: str) -> int:
-        """The highest allocated level of a run, or of the window that was asked about."""
-        whole: int | None = None if self._asked else getattr(self._diff, side).peak_bytes
-        return max(getattr(window, side).peak_bytes for window in self._diff.windows) if whole is None else whole
 
     def _all_same(self) -> bool:
         """Whether nothing at all tells the runs apart: windows that are not judged, and figures of the whole runs, included."""
@@ -162,7 +147,7 @@ class _Case:
 
     def explanation(self) -> str:
         """The finding that explains most, and where its blocks are freed."""
-        found = explained(self._diff, self.sign) if self.sign else None
+        found = explained(self._diff)
         return "" if found is None else _explanation(found, self.sign, self._terms, single=self._pair is not None)
 
 

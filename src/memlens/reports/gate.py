@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from memlens.diffing import explaining
 from memlens.gating.judging import WHOLE
 from memlens.reports.blocks import Block, Column, Fold, Line, Table, apart, cells, labelled, take
-from memlens.reports.findings import finding_blocks
+from memlens.reports.diff.findings import finding_blocks
 from memlens.reports.markdown import plain, render
 from memlens.text import (
     clipped,
