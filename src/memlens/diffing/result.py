@@ -202,15 +202,8 @@ class WindowDiff:
         """
         released = self.remaining.d_released_bytes, self.remaining.d_unknown_free_bytes, self.remaining.d_mismatch_bytes
         opening = self.peak.opening_only_head_bytes, self.peak.opening_only_base_bytes
-        return not (
-            self.cost_bytes
-            or self.moved
-            or self.remaining_left_bytes
-            or self.rise_left_bytes
-            or any(released)
-            or any(opening)
-            or self.late_frees
-        )
+        figures = self.cost_bytes, self.moved, self.remaining_left_bytes, self.rise_left_bytes, self.late_frees
+        return not any((*figures, *released, *opening))
 
     @property
     def same(self) -> bool:

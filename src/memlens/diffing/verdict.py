@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from memlens.diffing.explaining import asked_for, explained, peaks_of, sign_of
 from memlens.text import Answer, format_count, plural, short_name, terms_of
+from memlens.trust.case import RESERVED_DOUBTS
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ class _Case:
         self._base, self._head = peaks_of(diff)
         self.sign = sign_of(diff)
         self._same = self._all_same()
-        self.tone: Tone = "bad" if self.sign > 0 else "good" if self.sign < 0 or self._same else "plain"
+        leaks = sum(window.remaining_left_bytes for window in self._judged) > 0
+        better = self._same or (self.sign < 0 and not leaks)
+        self.tone: Tone = "bad" if self.sign > 0 else "good" if better else "plain"
 
     def _all_same(self) -> bool:
         """Whether nothing at all tells the runs apart: windows that are not judged, and figures of the whole runs, included."""
@@ -148,7 +151,10 @@ class _Case:
     def explanation(self) -> str:
         """The finding that explains most, and where its blocks are freed."""
         found = explained(self._diff)
-        return "" if found is None else _explanation(found, self.sign, self._terms, single=self._pair is not None)
+        beside = "" if self._diff.factor is None else "beside that, "
+        return (
+            "" if found is None else beside + _explanation(found, self.sign, self._terms, single=self._pair is not None)
+        )
 
 
 def _against(base: int, head: int) -> str:
@@ -191,7 +197,8 @@ def _what(found: Explained) -> str:
     finding, count = found.finding, found.blocks
     size = format_bytes(finding.size_bytes)
     if finding.owner:
-        size += f" ({short_name(finding.owner)})"
+        name = short_name(finding.owner)
+        size += f" {name}" if name.startswith("(") else f" ({name})"
     kind = finding.kind
     if kind in _FREES:
         one, many, where = _FREES[kind]
@@ -252,10 +259,10 @@ def _freed(side: Side, terms: Terms, what: str = "") -> str:
 def _caveats(diff: Diff) -> Iterator[str]:
     """What cannot be said, or is to be doubted."""
     for name, run in (("base", diff.base), ("head", diff.head)):
-        if not run.trust.ok:
-            codes = [doubt.code.replace("_", " ") for doubt in run.trust.doubts[:_NAMED]]
-            more = ", …" if len(run.trust.doubts) > _NAMED else ""
-            yield f"the figures of {name} are in doubt ({', '.join(codes)}{more})"
+        # What is reserved decides nothing here.
+        if codes := [doubt.code.replace("_", " ") for doubt in run.trust.doubts if doubt.code not in RESERVED_DOUBTS]:
+            more = ", …" if len(codes) > _NAMED else ""
+            yield f"the figures of {name} are in doubt ({', '.join(codes[:_NAMED])}{more})"
         if run.unpaired:
             yield _unpaired(name, run)
     inexact = [window.approximation.excess_bytes for window in diff.windows if window.approximation]

@@ -253,16 +253,8 @@ def _untimely(findings: Sequence[Finding], asked: Asked) -> Table:
 
 def finding_table(findings: Sequence[Finding], asked: Asked) -> Table:
     """Findings of any kind, the largest effect first, a row each."""
-    columns = (_WHAT, _SIZE, _COUNT, _D_REMAINING, _D_PEAK, _BASE_FREE, _HEAD_FREE)
-    return asked.table(
-        "Other findings",
-        _owned(columns, findings, asked),
-        findings,
-        "finding",
-        what=lambda one: words_of(one).short,
-        base_free_line=lambda one: one.base and one.base.free_line,
-        head_free_line=lambda one: one.head and one.head.free_line,
-    )
+    columns = _owned((_WHAT, _SIZE, _COUNT, _D_REMAINING, _D_PEAK), findings, asked)
+    return asked.table("Other findings", columns, findings, "finding", what=lambda one: words_of(one).short)
 
 
 def repeated_table(rows: Sequence[Repeated], windows: int, top: int, asked: Asked, *, wide: bool = True) -> Table:

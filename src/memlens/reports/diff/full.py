@@ -147,7 +147,8 @@ def series_head(diff: Diff) -> Iterator[Line]:
 
 def _series(diff: Diff, rows: int, asked: Asked) -> Iterator[Block]:
     yield from series_head(diff)
-    yield from apart(figures(diff.base, diff.head, *OF_RUNS))
+    if (table := figures(diff.base, diff.head, *OF_RUNS)).rows:
+        yield from apart(table)
     differing = [window for window in diff.worst() if not window.alike]
     if not differing:
         yield from apart(_nothing_differs(diff))

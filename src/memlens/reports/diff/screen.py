@@ -53,7 +53,8 @@ def _pair(diff: Diff, asked: Asked) -> Iterator[Part]:
 
 def _series(diff: Diff, asked: Asked) -> Iterator[Part]:
     yield _head([*series_head(diff)])
-    yield Part((apart(figures(diff.base, diff.head, *OF_RUNS)),))
+    if (table := figures(diff.base, diff.head, *OF_RUNS)).rows:
+        yield Part((apart(table),))
     groups = [*_groups(diff.judged)]
     if groups:
         yield Part(tuple(apart(_windows(groups, diff.judged, most, asked.terms)) for most in _ROWS), 20)
@@ -61,10 +62,11 @@ def _series(diff: Diff, asked: Asked) -> Iterator[Part]:
 
 
 def _head(lines: Sequence[Line]) -> Part:
-    """The two runs and what to know of them: all of it, what is no doubt (the verdict has these), the runs and how they were cut alone."""
-    plain = [line for line in lines if line.style not in ("doubt", "hint")]
-    runs = [line for line in lines if line.label in ("Base", "Head", "Windows")]
-    return Part((lines, plain, runs), 9)
+    """The two runs and what to know of them, less and less of it: notes go first, for the verdict has what matters of them."""
+    noted = [line for line in lines if line.label != "Note" and line.style != "hint"]
+    plain = [line for line in noted if line.style != "doubt"]
+    runs = [line for line in plain if line.label in ("Base", "Head", "Windows")]
+    return Part((lines, noted, plain, runs), 12)
 
 
 def _findings(diff: Diff, asked: Asked) -> Iterator[Part]:
