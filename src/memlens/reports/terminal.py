@@ -7,6 +7,7 @@ cut, columns leave in the order that their ``drop`` says, and only names are sho
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import TypeAlias
@@ -15,11 +16,13 @@ from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, 
 from memlens.reports.picture import USUAL_WIDTH, draw
 from memlens.text import NO_BREAK, format_value, plain_ascii, shorten, visible, width_of
 
-__all__ = ["fits", "render"]
+__all__ = ["Part", "fitted", "render"]
 
 Span: TypeAlias = tuple[str, str]  # text that is safe to show, and how: words of _CODES
 Spans: TypeAlias = list[Span]
 
+#: What one screen holds.
+SCREEN_ROWS, SCREEN_COLUMNS = 40, 80
 _GAP = "  "
 #: A name wider than this is shortened even where the output has no width: one line of a megabyte must not pad every row.
 _WIDEST_NAME = 120
@@ -78,6 +81,30 @@ def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = 
 def fits(blocks: Sequence[Block], *, lines: int = 40, width: int = 80) -> bool:
     """Whether blocks are one screen of a small terminal."""
     return render(blocks, width=width).count("\n") <= lines
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a screen, in several versions.
+
+    Attributes:
+        versions: Its blocks, from all that it has to say to the least; an empty one leaves it out.
+        weight: Of two parts the one of less weight is shortened first; each step adds 1 to it.
+    """
+
+    versions: tuple[Sequence[Block], ...]
+    weight: int = 0
+
+
+def fitted(parts: Sequence[Part]) -> list[Block]:
+    """The parts in the longest versions that fit one screen together."""
+    chosen = [0] * len(parts)
+    while True:
+        blocks = [block for part, which in zip(parts, chosen, strict=True) for block in part.versions[which]]
+        shorter = [index for index, part in enumerate(parts) if chosen[index] + 1 < len(part.versions)]
+        if not shorter or render(blocks, width=SCREEN_COLUMNS).count("\n") <= SCREEN_ROWS:
+            return blocks
+        chosen[min(shorter, key=lambda index: parts[index].weight + chosen[index])] += 1
 
 
 def _parts(blocks: Sequence[Block]) -> list[list[Block]]:
