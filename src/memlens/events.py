@@ -121,6 +121,11 @@ class EventLog:
     def __repr__(self) -> str:
         return f"<EventLog {self.source.name!r}: {len(self):,} events>"
 
+    def _repr_html_(self) -> str:
+        from memlens.text import as_html
+
+        return as_html(self)
+
     def owner_of(self, event: int | None) -> str | None:
         """The owner of one event; ``None`` for no event, or where nothing is known."""
         if event is None or self.owner is None:

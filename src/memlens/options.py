@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Accept",
     "Analyze",
+    "Block",
     "Compare",
     "Cut",
     "Diff",
@@ -327,6 +328,17 @@ class Accept(ReadAs, Cut):
 
     with_events: bool | None = flag(None)
     trust: bool = python_only(True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block(ReadAs, _Owners):
+    """The options of :func:`memlens.block`.
+
+    Attributes:
+        context: Show N log lines on each side of its ALLOC and of its FREE.
+    """
+
+    context: int = option(3, "N", kind=0, shown=True)
 
 
 @dataclass(frozen=True)

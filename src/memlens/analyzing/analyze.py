@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Later
 from memlens.analyzing.result import Analysis, Failure, LogAnalysis, Steps, WindowAnalysis
@@ -14,6 +14,7 @@ from memlens.keywords import with_keywords
 from memlens.options import Analyze, as_list
 
 if TYPE_CHECKING:
+    from memlens.analyzers.curve import Curve
     from memlens.analyzers.registry import Analyzed
     from memlens.events import EventLog
     from memlens.inputs import Input
@@ -84,6 +85,7 @@ def _analyze_one(
     log: EventLog, name: str, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
 ) -> LogAnalysis:
     from memlens.analyzers import growth
+    from memlens.analyzers.failures import failures
     from memlens.analyzers.phases import phases
     from memlens.analyzing.steps import find_phases, find_steps, share_pass
     from memlens.windows.windows import open_window, suspect_anchors
@@ -102,11 +104,17 @@ def _analyze_one(
     if forget:
         _forget(analyzed if steps is None else (*analyzed, *steps.windows))
         _settle(grown)
+    ooms: Any = Later(failures, log)
+    if forget and log.trust.distinct_ooms <= _SETTLED_AT_MOST:
+        ooms = tuple(failures(log))
+        for failure in ooms:
+            _settle(failure)
     doubt = None if whole else suspect_anchors(windows)
     remarks = tuple(filter(None, [open_window(windows)]))
     notes = () if doubt is None else (doubt,)
     found_phases = None if pieces is None else phases(pieces)
-    return LogAnalysis(name, log.trust, analyzed, grown, cut.by, notes, remarks, steps, found_phases)
+    levels = None if forget else Later(_curve, log, windows, series)
+    return LogAnalysis(name, log.trust, analyzed, grown, cut.by, notes, remarks, steps, found_phases, levels, ooms)
 
 
 def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = False) -> tuple[WindowAnalysis, ...]:
@@ -137,6 +145,12 @@ def _forget(windows: Sequence[WindowAnalysis]) -> None:
         for window in windows:
             for owing in (window, *window.results.values()):
                 _settle(owing)
+
+
+def _curve(log: EventLog, windows: Sequence[Window], series: Sequence[Window]) -> Curve | None:
+    from memlens.analyzers.curve import curve
+
+    return curve(log.whole, series) if series else curve(windows[0])
 
 
 def _results(columns: Mapping[str, Sequence[Analyzed]], index: int) -> dict[str, Analyzed]:
