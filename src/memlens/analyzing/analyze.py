@@ -86,7 +86,7 @@ def _analyze_one(
 ) -> LogAnalysis:
     from memlens.analyzers import growth
     from memlens.analyzers.failures import failures
-    from memlens.analyzers.phases import phases
+    from memlens.analyzers.series.phases import phases
     from memlens.analyzing.steps import find_phases, find_steps, share_pass
     from memlens.windows.windows import open_window, suspect_anchors
 
