@@ -78,11 +78,6 @@ def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = 
     return "".join(_written(line, colour) + "\n" for line in lines)
 
 
-def fits(blocks: Sequence[Block], *, lines: int = 40, width: int = 80) -> bool:
-    """Whether blocks are one screen of a small terminal."""
-    return render(blocks, width=width).count("\n") <= lines
-
-
 @dataclass(frozen=True)
 class Part:
     """A part of a screen, in several versions.
