@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from memlens.analyzers.failures.words import failure_sentence
 from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Picture, answered, apart, labelled, take
 from memlens.reports.failures import failure_blocks
-from memlens.reports.lists import growth_blocks, lists_of
+from memlens.reports.lists import lists_of, piling_table
+from memlens.reports.series import growth_word, phases_table, series_blocks, steps_blocks
 from memlens.reports.tables import (
     CUT_LOG_COLUMNS,
     LOG_COLUMNS,
-    WINDOW_COLUMNS,
     measures_of,
     sorted_logs,
-    sorted_windows,
 )
 from memlens.reports.terminal import Part, fitted
 from memlens.text import (
@@ -126,6 +125,7 @@ def _one_window(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
     if figures := tuple(_key_figures(window, terms)):
         few = tuple(figure for figure in figures if figure.label not in _SUMS)
         yield Part((apart(Figures(figures)), apart(Figures(few))), _OF_TABLES)
+    yield from _steps(log, asked)
     # Whether lines say which block they are about, so that the blocks that are live are known.
     paired = not {"no_lifetimes", "no_tensor_events"} & {doubt.code for doubt in log.trust.doubts}
     for name, result in window.results.items():
@@ -138,6 +138,24 @@ def _one_window(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
             versions.append(blocks)
         # The report of a failure has what matters then.
         yield Part((*versions, *([()] if log.ooms else [])), _OF_LISTS)
+
+
+def _steps(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
+    """The steps that were found by themselves, what piles up in them, and their phases."""
+    lists = [*asked.of(log)]
+    if log.steps is None:
+        return
+    if asked.detailed:
+        yield Part((apart(*steps_blocks(log, lists[0], full=True)),))
+        return
+    yield Part((apart(*steps_blocks(log, lists[0])),))
+    if log.growth is not None and log.growth.piling:
+        piling = (apart(piling_table(log.growth, of_lists)) for of_lists in lists)
+        yield Part((*piling, ()), _OF_LISTS)
+    if log.phases is not None and log.phases.phases:
+        yield Part(
+            (*(apart(phases_table(log.phases, of_lists.top, of_lists.terms)) for of_lists in lists), ()), _OF_LISTS
+        )
 
 
 def _head(log: LogAnalysis, heading: Line, asked: _Asked) -> Part:
@@ -215,13 +233,9 @@ def _series(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
     events = sum(window.events for window in windows)
     heading = Line(f"{plural(len(windows), 'window')} by {log.by}, {plural(events, 'event')}", "quiet", log.path)
     yield _head(log, heading, asked)
-    measures = measures_of(WINDOW_COLUMNS, windows)
-    values = [[measure.of(window) for measure in measures] for window in sorted_windows(windows, asked.sort)]
-    columns = [measure.column for measure in measures]
-    tables = (take("", columns, values, len(windows), rows, "window", terms) for rows in asked.tables)
-    yield Part(tuple(map(apart, tables)), _OF_TABLES)
-    if (growth := log.growth) is not None:
-        yield Part(tuple(apart(*growth_blocks(growth, of_lists)) for of_lists in asked.of(log)), _OF_LISTS)
+    lists = [*asked.of(log)]
+    tables = [(rows, lists[min(k, len(lists) - 1)]) for k, rows in enumerate(asked.tables)]
+    yield Part(tuple(apart(*series_blocks(log, of_lists, rows, asked.sort)) for rows, of_lists in tables), _OF_TABLES)
 
 
 def _several_logs(logs: Sequence[LogAnalysis], asked: _Asked) -> Iterator[Part]:
@@ -232,9 +246,16 @@ def _several_logs(logs: Sequence[LogAnalysis], asked: _Asked) -> Iterator[Part]:
     columns_of = LOG_COLUMNS if all(log.windows[0].whole for log in logs) else CUT_LOG_COLUMNS
     measures = measures_of(columns_of, [log.windows[0] for log in ordered])
     columns = [Column("path", "Log", "name"), *(measure.column for measure in measures[1:])]
+    if any(log.growth is not None for log in ordered):
+        columns.append(Column("growth", "Growth", "word", drop=2))
     columns.append(Column("doubts", "Doubts", "count", drop=3))
     values = [
-        [short[log.path], *(measure.of(log.windows[0]) for measure in measures[1:]), len(log.trust.doubts)]
+        [
+            short[log.path],
+            *(measure.of(log.windows[0]) for measure in measures[1:]),
+            *growth_word(log, ordered),
+            len(log.trust.doubts),
+        ]
         for log in ordered
     ]
     yield Part(tuple(apart(take("", columns, values, len(logs), rows, "log")) for rows in asked.tables), _OF_TABLES)
