@@ -229,7 +229,7 @@ def _allocs(stats: Any) -> str:
 
 
 def _series(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
-    windows, terms = log.windows, terms_of(log.trust.layer)
+    windows = log.windows
     events = sum(window.events for window in windows)
     heading = Line(f"{plural(len(windows), 'window')} by {log.by}, {plural(events, 'event')}", "quiet", log.path)
     yield _head(log, heading, asked)
