@@ -30,7 +30,6 @@ from memlens.options import Compare
 from memlens.trust.report import PEAK_MAY_BE_EARLIER
 
 if TYPE_CHECKING:
-    from memlens.facts import OutOfMemory
     from memlens.inputs import Input
     from memlens.options import ReadAs
     from memlens.windows.windows import Window
@@ -91,64 +90,43 @@ def record(order: Order, progress: Callable[[int], None] | None = None) -> Run:
     except UsageError:
         raise
     except MemlensError as error:
-        return _without_figures(order, _missing(order, error), error.message, error.hint)
+        return Run(order.path, order.fields, _missing(order, error), message=error.message, hint=error.hint)
     except MemoryError:
-        return _without_figures(order, "unreadable", "not enough memory for this log", "Try --jobs 1.")
-    runs = [
-        replace(
-            run,
-            path=f"{run.path} {device_label(log)}" if len(logs) > 1 else run.path,
-            device=log.device,
-            remarks=(*run.remarks, *left_out),
-        )
-        for log in logs
-        for run in [_recorded(order, log)]
-    ]
-    return replace(runs[0], further=tuple(runs[1:]))
+        message = "not enough memory for this log"
+        return Run(order.path, order.fields, "unreadable", message=message, hint="Try --jobs 1.")
+    names = [f"{order.path} {device_label(log)}" if len(logs) > 1 else order.path for log in logs]
+    run, *further = (_recorded(name, log, order, left_out) for name, log in zip(names, logs, strict=True))
+    return replace(run, further=tuple(further))
 
 
-def _recorded(order: Order, log: EventLog) -> Run:
+def _recorded(path: str, log: EventLog, order: Order, left_out: tuple[str, ...]) -> Run:
     """The figures of one device's log."""
     from memlens.windows.windows import open_window, suspect_anchors
 
-    cut, run = order.options, _judged(order, log)
+    cut, oom = order.options, _ending(log)
+    run = Run(
+        path,
+        order.fields,
+        "ok" if oom is None else "oom",
+        doubts=tuple(doubt.code for doubt in log.trust.doubts),
+        remarks=left_out,
+        oom=oom,
+        ooms=log.trust.distinct_ooms,
+        device=log.device,
+    )
     try:
         windows = cut.windows(log)
     except AnchorError as error:
-        status: Status = "no_window" if run.oom is None else "oom"
+        status: Status = "no_window" if oom is None else "oom"
         return replace(run, status=status, message=error.message, hint=error.hint)
-    doubt = suspect_anchors(windows) if cut.given else None
+    late = suspect_anchors(windows) if cut.given else None
+    earlier = PEAK_MAY_BE_EARLIER if log.trust.peak_may_be_earlier else None
     return replace(
         run,
-        windows=_figures(windows, run.oom),
-        notes=() if doubt is None else (doubt,),
-        remarks=(
-            *filter(None, [open_window(windows)]),
-            *((PEAK_MAY_BE_EARLIER,) if log.trust.peak_may_be_earlier else ()),
-        ),
+        windows=_figures(windows, oom),
+        notes=tuple(filter(None, [late])),
+        remarks=(*filter(None, [open_window(windows), earlier]), *left_out),
     )
-
-
-def _judged(order: Order, log: EventLog) -> Run:
-    """The run without its windows: whether to trust it, and what it ended in."""
-    endings, trust = _ending_messages(log), log.trust
-    asked = (message.requested_bytes for message in endings)
-    oom = None
-    if endings:
-        first = endings[0]
-        oom = Oom(next((size for size in asked if size is not None), None), first.device, first.line)
-    return Run(
-        order.path,
-        order.fields,
-        "ok" if oom is None else "oom",
-        doubts=tuple(doubt.code for doubt in trust.doubts),
-        oom=oom,
-        ooms=trust.distinct_ooms,
-    )
-
-
-def _without_figures(order: Order, status: Status, message: str, hint: str) -> Run:
-    return Run(order.path, order.fields, status, (), message, hint)
 
 
 def _missing(order: Order, error: MemlensError) -> Status:
@@ -160,14 +138,19 @@ def _missing(order: Order, error: MemlensError) -> Status:
     return "missing" if is_path and not os.path.exists(str(given)) else "unreadable"
 
 
-def _ending_messages(log: EventLog) -> Sequence[OutOfMemory]:
-    """The out-of-memory messages after which hardly anything is allocated: what the run ended in."""
+def _ending(log: EventLog) -> Oom | None:
+    """The out-of-memory failure that the run ended in: after its messages hardly anything is allocated."""
     ooms = log.facts.ooms
     if not ooms:
-        return ()
+        return None
     allocs = np.flatnonzero(log.kind == Kind.ALLOC)
-    before = np.searchsorted(log.offset[allocs], [oom.offset for oom in ooms]).tolist()
-    return [oom for oom, count in zip(ooms, before, strict=True) if (len(allocs) - count) * _STILL_GOING <= len(allocs)]
+    before = np.searchsorted(log.offset[allocs], [oom.offset for oom in ooms])
+    last = (len(allocs) - before) * _STILL_GOING <= len(allocs)
+    endings = [oom for oom, ends in zip(ooms, last, strict=True) if ends]
+    if not endings:
+        return None
+    asked = (oom.requested_bytes for oom in endings if oom.requested_bytes is not None)
+    return Oom(next(asked, None), endings[0].device, endings[0].line)
 
 
 def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...]:
@@ -177,9 +160,8 @@ def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...
     if not windows:
         return ()
     log, found = windows[0].log, profile(windows)
-    known = {name: found[name].tolist() for name in _ALWAYS}
-    known |= {name: found[name].tolist() for name in _OF_BLOCKS if log.tells_of_blocks}
-    known |= {name: found[name].tolist() for name in _OF_CHUNKS if log.tells_of_chunks}
+    names = [*_ALWAYS, *(_OF_BLOCKS if log.tells_of_blocks else ()), *(_OF_CHUNKS if log.tells_of_chunks else ())]
+    known = {name: found[name].tolist() for name in names}
     return tuple(
         RunWindow(
             window.name,
@@ -224,28 +206,27 @@ def record_all(
         MemlensError: A process was killed.
         UsageError: The cut makes no sense.
     """
-    runs: list[Run | None] = [None] * len(orders)
+    report = progress or (lambda _: None)
     wanted = min(processors() if jobs is None else jobs, len(orders))
     together = [place for place, order in enumerate(orders) if wanted > 1 and _for_a_worker(order)]
     if len(together) < 2 or not _may_fork():
         together = []
+    runs: dict[int, Run] = {}
     counted = 0
     for place in sorted(set(range(len(orders))).difference(together)):
 
         def add(done: int, before: int = counted) -> None:
-            if progress is not None:
-                progress(before + done)
+            report(before + done)
 
         runs[place] = record(orders[place], add)
-        counted += _size(orders[place])
-        if _size(orders[place]) > _LARGE:
+        counted += (size := _size(orders[place]))
+        if size > _LARGE:
             gc.collect()  # what the reader's processes leave behind is in cycles, and as large as the log
-        add(counted, 0)
+        report(counted)
     if together:
-        found = _in_processes([orders[place] for place in together], min(wanted, len(together)), progress, counted)
-        for place, run in zip(together, found, strict=True):
-            runs[place] = run
-    return [run for run in runs if run is not None]
+        found = _in_processes([orders[place] for place in together], min(wanted, len(together)), report, counted)
+        runs.update(zip(together, found, strict=True))
+    return [runs[place] for place in range(len(orders))]
 
 
 def _may_fork() -> bool:
@@ -289,9 +270,7 @@ class _Worker:
     read: Any = None
 
 
-def _in_processes(
-    orders: Sequence[Order], workers: int, progress: Callable[[int], None] | None, before: int
-) -> list[Run]:
+def _in_processes(orders: Sequence[Order], workers: int, report: Callable[[int], None], before: int) -> list[Run]:
     # Imported here, since two small logs on one processor need none of this.
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, wait
@@ -307,11 +286,10 @@ def _in_processes(
             futures = [pool.submit(_record_here, order) for order in orders]
             waiting = set(futures)
             while waiting:
-                _, waiting = wait(waiting, None if progress is None else _LOOK_SECONDS, "FIRST_EXCEPTION")
-                if progress is not None:
-                    progress(before + read.value)
-                if any(future.done() and future.exception() for future in futures):
-                    break
+                done, waiting = wait(waiting, _LOOK_SECONDS, "FIRST_EXCEPTION")
+                report(before + read.value)
+                for future in done:
+                    future.result()  # one that failed ends them all
             return [future.result() for future in futures]
         except BrokenProcessPool:
             raise MemlensError(
