@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.facts import Kind
-
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
@@ -116,19 +116,19 @@ def levels_before(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]
     return rows
 
 
-def compare(log: EventLog, kinds: NDArray[np.int64]) -> Agreement:
+def compare(log: EventLog, counts: Mapping[str, int]) -> Agreement:
     """Hold every figure of a log against our own sums.
 
     Args:
         log: The log.
-        kinds: How many events it has of each :class:`~memlens.events.Kind`, int64, shape (4,).
+        counts: Its ``allocs``, ``frees``, ``reserves`` and ``releases``.
     """
     facts = log.facts
     if not facts.figures and facts.stat_lines is None:
         return Agreement()
     # Sums of no events are no sums, and pools taken in advance are in nobody's chunk lines.
-    blocks = bool(kinds[Kind.ALLOC] + kinds[Kind.FREE])
-    chunks = bool(kinds[Kind.RESERVE] + kinds[Kind.RELEASE]) and "prealloc" not in facts.hints
+    blocks = bool(counts["allocs"] or counts["frees"])
+    chunks = bool(counts["reserves"] or counts["releases"]) and "prealloc" not in facts.hints
     comparable = np.array([blocks, blocks, chunks, chunks])
     several = len(facts.threads) != 1  # unknown threads may be several
     return _both(_compare_figures(log, comparable, several), _compare_stat_lines(log, comparable, several))
