@@ -88,7 +88,7 @@ def gate_with(log: Input, options: Gate) -> Verdict:
         is_baseline=baseline is not None,
         top=options.top,
     )
-    return found if found.verdict == "unjudged" else explain(found, paired, head, old, kept, baseline, options.context)
+    return found if found.verdict == "unjudged" else explain(found, paired, head, old, kept, options.context)
 
 
 gate = with_keywords("gate", gate_with, Gate)
