@@ -57,12 +57,11 @@ def gate_with(log: Input, options: Gate) -> Verdict:
     failing = not all(row.ok for row in rows)
     doubts = [*head.doubts()]
     if old is not None and kept is None and old is not head:
-        doubts += [*old.doubts(), *filter(None, [old.out_of_memory()])]
+        doubts += [*old.doubts(), *old.out_of_memory()]
     reasons = list(doubts) if trust else []
     notes = [*([] if trust else doubts), *head.notes(), *_windows_left_out(head.name, paired)]
-    if oom := head.out_of_memory():
-        # The figures of a run that died are those of the part that fitted: they must not pass, and may well fail.
-        (reasons if trust and not failing else notes).append(oom)
+    # The figures of a run that died are those of the part that fitted: they must not pass, and may well fail.
+    (reasons if trust and not failing else notes).extend(head.out_of_memory())
     doubtful = bool(reasons)
     windows = [window for window, _ in paired.judged if window.name != BEFORE]
     if not failing:
@@ -170,11 +169,9 @@ def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Acc
     logs: list[Input] = list(log) if isinstance(log, (list, tuple)) else [cast("Input", log)]
     refuse_inputs([baseline, events_file], [*logs, formats_file(options.formats)])
     before = _written_before(baseline)
-    keep = (
-        options.with_events
-        if options.with_events is not None
-        else before is not None and before.events_sha256 is not None
-    )
+    keep = options.with_events
+    if keep is None:
+        keep = before is not None and before.events_sha256 is not None
     refuse_overwrite(baseline, force=True)
     if keep and events_file.exists() and not stored.is_events(events_file):
         raise OutputError(
@@ -185,7 +182,7 @@ def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Acc
         raise UsageError("there is no log to accept", "Give one, or several of one program.")
     runs = read_runs(logs, cut, options, trust=options.trust)
     for run in runs:
-        doubts = [*run.doubts(), *filter(None, [run.out_of_memory()])]
+        doubts = [*run.doubts(), *run.out_of_memory()]
         if options.trust and doubts:
             raise InputError(f"not accepted: {doubts[0]}", "--no-trust accepts it all the same.")
         if cut.series and not pair_runs([runs[0].figures], run.figures, series=True).pairs:

@@ -55,23 +55,20 @@ class Run:
 
     def notes(self) -> Iterator[str]:
         """What to know of it."""
-        for what in self.left_out:
-            yield f"{self.name}: {what}"
-        if self.log.trust.peak_may_be_earlier:
-            yield f"{self.name}: {PEAK_MAY_BE_EARLIER}"
-        for note in self.log.trust.notes:
-            if note.code == "traceback":
-                yield f"{self.name}: {note.message}"
-        if not self.cut.series and (remark := open_window(self.windows)) is not None:
-            yield f"{self.name}: {remark}"
-
-    def out_of_memory(self) -> str:
-        """That it ran out of memory, in words; ``""`` where it did not."""
         trust = self.log.trust
-        if not trust.ooms:
-            return ""
-        where = f"{place_word(trust.layer)} {trust.ooms[0].line:,}"
-        return f"{self.name}: the run ran out of memory ({where}), so what it held is not what it needs"
+        said = [
+            *self.left_out,
+            PEAK_MAY_BE_EARLIER if trust.peak_may_be_earlier else None,
+            *(note.message for note in trust.notes if note.code == "traceback"),
+            None if self.cut.series else open_window(self.windows),
+        ]
+        return (f"{self.name}: {what}" for what in said if what)
+
+    def out_of_memory(self) -> Iterator[str]:
+        """That it ran out of memory, where it did."""
+        if ooms := self.log.trust.ooms:
+            where = f"{place_word(self.log.trust.layer)} {ooms[0].line:,}"
+            yield f"{self.name}: the run ran out of memory ({where}), so what it held is not what it needs"
 
 
 def read_runs(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool = True) -> list[Run]:
@@ -85,21 +82,19 @@ def read_runs(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool = Tru
         AnchorError: An anchor marks no line of one.
     """
     reading = Reading(cut.patterns, how=how)
-    runs: list[Run] = []
-    for place, given in enumerate(logs):
-        same = next((run for run, earlier in zip(runs, logs[:place], strict=True) if _same(given, earlier)), None)
-        if same is None:
-            devices, left_out = without_cpu(reading.read_all(given))
-            log = devices[0]
-            if len(devices) > 1:
-                raise several_devices(input_name(given), devices)
-            if runs:
-                check_alike(log, runs[0].log)
-                _check_device(log, runs[0])
-            windows = cut.windows(log)
-            same = Run(input_name(given), log, cut, windows, figures_of(windows, trust=trust), left_out)
-        runs.append(same)
-    return runs
+    runs: dict[object, Run] = {}
+    keys = [str(given) if isinstance(given, (str, Path)) else id(given) for given in logs]
+    for key, given in dict(zip(keys, logs, strict=True)).items():
+        (log, *more), left_out = without_cpu(reading.read_all(given))
+        if more:
+            raise several_devices(input_name(given), [log, *more])
+        if runs:
+            first = next(iter(runs.values()))
+            check_alike(log, first.log)
+            _check_device(log, first)
+        windows = cut.windows(log)
+        runs[key] = Run(input_name(given), log, cut, windows, figures_of(windows, trust=trust), left_out)
+    return [runs[key] for key in keys]
 
 
 def _check_device(log: EventLog, first: Run) -> None:
@@ -111,8 +106,3 @@ def _check_device(log: EventLog, first: Run) -> None:
         f"{gpu} has memory of a GPU and {cpu} of the CPU: these cannot be compared",
         "Record both runs in the same way, or take the CPU of both (--device cpu).",
     )
-
-
-def _same(one: Input, other: Input) -> bool:
-    files = isinstance(one, (str, Path)) and isinstance(other, (str, Path))
-    return one is other or (files and str(one) == str(other))
