@@ -265,7 +265,7 @@ def _size(order: Order) -> int:
 
 
 class _Worker:
-    """What a worker shares with its parent: the bytes read by all workers so far."""
+    """What workers, which are forked, share with their parent: the bytes read by all of them so far."""
 
     read: Any = None
 
@@ -277,11 +277,12 @@ def _in_processes(orders: Sequence[Order], workers: int, report: Callable[[int],
     from concurrent.futures.process import BrokenProcessPool
 
     fork = multiprocessing.get_context("fork")
-    read = fork.Value("q", 0)
+    read = _Worker.read = fork.Value("q", 0)
     with warnings.catch_warnings():
         # The threads that Python warns of are those of a linear algebra library, idle, and not used by the workers.
         warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
-        pool = ProcessPoolExecutor(workers, fork, _begin, (read,))
+        # Ctrl-C goes to all processes of a terminal; this one alone answers it.
+        pool = ProcessPoolExecutor(workers, fork, signal.signal, (signal.SIGINT, signal.SIG_IGN))
         try:
             futures = [pool.submit(_record_here, order) for order in orders]
             waiting = set(futures)
@@ -298,12 +299,6 @@ def _in_processes(orders: Sequence[Order], workers: int, report: Callable[[int],
             ) from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _begin(read: Any) -> None:
-    """In a new worker.  Ctrl-C goes to all processes of a terminal; the parent alone answers it."""
-    _Worker.read = read
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _record_here(order: Order) -> Run:

@@ -46,9 +46,8 @@ def gate_with(log: Input, options: Gate) -> Verdict:
     rules = _rules(options)
     kept = None if baseline is None else read_baseline(baseline)
     cut = _anchors(part_of(options, Cut), kept, baseline)
-    head, *others = read_runs(
-        [log, *([] if options.base_log is None else [options.base_log])], cut, options, trust=trust
-    )
+    given = [log] if options.base_log is None else [log, options.base_log]
+    head, *others = read_runs(given, cut, options, trust=trust)
     old = others[0] if others else None
     base = kept.runs if kept is not None else () if old is None else (old.figures,)
     paired = pair_runs(base, head.figures, series=cut.series)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.facts import Kind
+from memlens.facts import Facts, Kind
 from memlens.lifetimes import odd_frees
 from memlens.trust.agreement import Disagreement, compare
 from memlens.trust.case import OF_ENTRIES, Case, Doubt, Note, counted
@@ -168,7 +168,6 @@ def judge(log: EventLog) -> Trust:
         **taken,
         threads=len(facts.threads),
         processes=found.groups,
-        other_layers=dict(facts.other_layers),
         figures_checked=agreement.checked,
         figures_agreeing=agreement.agreeing,
         figures_explained=agreement.missed_peaks + agreement.overtaken,
@@ -177,17 +176,8 @@ def judge(log: EventLog) -> Trust:
 
 
 _OF_KINDS = ("allocs", "frees", "reserves", "releases")
-_FROM_FACTS = (
-    "lines",
-    "bytes",
-    "malformed",
-    "malformed_samples",
-    "cut_short",
-    "ends_mid_line",
-    "unstamped",
-    "layer",
-    "ooms",
-)
+#: What the report has of the facts as it stands there.
+_FROM_FACTS = ({spec.name for spec in fields(Facts)} & {spec.name for spec in fields(Trust)}) - {"threads"}
 
 
 def _left_behind(log: EventLog) -> int:
