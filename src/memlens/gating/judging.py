@@ -240,9 +240,21 @@ def judge(
     if head.reserved_peak_bytes is not None or rules.gated("reserved"):
         reserved = Judged(WHOLE, "reserved", head_bytes=head.reserved_peak_bytes, start_line=1)
         rows.append(_judged(reserved, [run.reserved_peak_bytes for run in base], rules, _NOT_TOLD))
-    for base_window, window in [*paired.pairs, *((None, new) for new in paired.new)]:
-        is_open = window.open_end if base_window is None else paired.is_open((base_window, window))
-        rows += _window(base_window, window, rules, lines.get(window.name), is_open, known)
+    for old, new in [*paired.pairs, *((None, new) for new in paired.new)]:
+        is_open = new.open_end if old is None else paired.is_open((old, new))
+        figures = () if old is None else old.figures if is_open else old.closed or old.figures
+        reason = _OPEN[not new.open_end] if is_open and old is not None else None
+        for metric in _OF_WINDOWS:
+            row = Judged(
+                new.name if old is None else old.name,
+                metric,
+                head_bytes=new.of(metric) if known[0] else None,
+                open_end=is_open,
+                start_line=lines.get(new.name),
+            )
+            of_base = [one.of(metric) for one in figures] if known[1] else [None]
+            row = _judged(row, of_base, rules, _NO_BLOCKS, reason)
+            rows.append(_without_slips(row, figures, new) if row.over_bytes else row)
     for lacking, let_go in ((paired.missing, rules.allow_missing), (paired.not_reached, True)):
         rows += [row for window in lacking for row in _missing(window, rules, let_go)]
     rows.sort(key=lambda row: (row.ok, row.missing, row.unjudged is not None, -row.over_bytes, -(row.d_bytes or 0)))
@@ -256,25 +268,6 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judge
     unknown = f"{closed} closed, {MINIMUM} needed", f"{MINIMUM} needed in the base"
     row = Judged(WHOLE, "growth", head_bytes=gained, start_line=1)
     return _judged(row, [allowed_gain(run, head) for run in base], rules, unknown)
-
-
-def _window(
-    base: BaseWindow | None,
-    head: WindowFigures,
-    rules: Rules,
-    line: int | None,
-    is_open: bool,
-    known: tuple[bool, bool],
-) -> Iterator[Judged]:
-    name = head.name if base is None else base.name
-    reason = _OPEN[not head.open_end] if is_open and base is not None else None
-    figures = () if base is None else base.figures if is_open else base.closed or base.figures
-    for metric in _OF_WINDOWS:
-        head_bytes = head.of(metric) if known[0] else None
-        row = Judged(name, metric, head_bytes=head_bytes, open_end=is_open, start_line=line)
-        base_bytes = [one.of(metric) for one in figures] if known[1] else [None]
-        row = _judged(row, base_bytes, rules, _NO_BLOCKS, reason)
-        yield _without_slips(row, figures, head) if row.over_bytes else row
 
 
 def _without_slips(row: Judged, base: Sequence[WindowFigures], head: WindowFigures) -> Judged:

@@ -63,18 +63,14 @@ def no_events_error(path: str, facts: Facts, layer: str | None = None) -> NoEven
         )
     size = f"{counted(facts.lines, 'line')}, {format_bytes(facts.bytes)}"
     if layer is not None:
-        return _no_such_layer(path, facts, layer, size)
+        others = ", ".join(f"{name} ({count:,})" for name, count in sorted(facts.other_layers.items()))
+        seen = f"Lines of other layers: {others}." if others else "No line of another layer was counted either."
+        return NoEventsError(
+            f"{path}: no event of the {layer} layer in {size}\n{seen}",
+            "Leave the layer open, and the most exact one that the log has is read.",
+        )
     message = "\n".join([f"{path}: no allocator event in {size}", _TRIED, *_seen(facts)])
     return NoEventsError(message, f"{SWITCH_ON}\n{_OTHERS}")
-
-
-def _no_such_layer(path: str, facts: Facts, layer: str, size: str) -> NoEventsError:
-    others = ", ".join(f"{name} ({count:,})" for name, count in sorted(facts.other_layers.items()))
-    seen = f"Lines of other layers: {others}." if others else "No line of another layer was counted either."
-    return NoEventsError(
-        f"{path}: no event of the {layer} layer in {size}\n{seen}",
-        "Leave the layer open, and the most exact one that the log has is read.",
-    )
 
 
 def _seen(facts: Facts) -> list[str]:
