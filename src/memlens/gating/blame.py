@@ -17,9 +17,9 @@ from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
     from memlens.gating.baseline import Baseline
+    from memlens.gating.figures import Run
     from memlens.gating.judging import PairedRuns
     from memlens.gating.limits import Metric
-    from memlens.gating.runs import Run
     from memlens.gating.verdict import Verdict
     from memlens.windows.windows import Window
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, cast
 from memlens.errors import InputError, OutputError, UsageError
 from memlens.gating.baseline import Baseline, anchor_options, read_baseline
 from memlens.gating.blame import explain
-from memlens.gating.figures import growth_of
+from memlens.gating.figures import growth_of, read_runs
 from memlens.gating.judging import Rules, judge, pair_runs
 from memlens.gating.limits import parse_budgets, parse_limits
-from memlens.gating.runs import read_runs
 from memlens.gating.verdict import Verdict
 from memlens.keywords import with_keywords
 from memlens.options import Accept, Cut, Gate, as_list, part_of
