@@ -7,13 +7,12 @@ from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from memlens.comparing.statistics import METRICS, Metric
+from memlens.comparing.statistics import METRICS, Metric, Outlier, Slope
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.comparing.layout import Layout
-    from memlens.comparing.statistics import Outlier, Slope
 
 __all__ = ["RESERVED", "SCHEMA", "Comparison", "Oom", "Run", "RunWindow", "Status"]
 

@@ -16,23 +16,19 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from memlens.comparing.result import Oom, Run, RunWindow, Status
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.events import EventLog, Kind
-from memlens.inputs import Reading, device_label, input_name, without_cpu
+from memlens.inputs import Input, Reading, device_label, input_name, without_cpu
 from memlens.inputs.blocks import processors
 from memlens.inputs.remote import is_url
-from memlens.options import Compare
+from memlens.options import Compare, ReadAs
 from memlens.trust.report import PEAK_MAY_BE_EARLIER
-
-if TYPE_CHECKING:
-    from memlens.inputs import Input
-    from memlens.options import ReadAs
-    from memlens.windows.windows import Window
+from memlens.windows.windows import Window, open_window, suspect_anchors
 
 __all__ = ["Order", "record", "record_all"]
 
@@ -101,8 +97,6 @@ def record(order: Order, progress: Callable[[int], None] | None = None) -> Run:
 
 def _recorded(path: str, log: EventLog, order: Order, left_out: tuple[str, ...]) -> Run:
     """The figures of one device's log."""
-    from memlens.windows.windows import open_window, suspect_anchors
-
     cut, oom = order.options, _ending(log)
     run = Run(
         path,
@@ -248,11 +242,8 @@ def _shared_out(path: str, how: ReadAs) -> bool:
     from memlens.inputs.registry import PADDLE, recognise
 
     try:
-        with closing(open_source(path)) as source, closing(source.open()) as stream:
-            if stream.compression:
-                return False
         with closing(open_source(path)) as source:
-            return recognise(source, how).format is PADDLE
+            return not source.compression and recognise(source, how).format is PADDLE
     except MemlensError:  # reported when it is read
         return True
 

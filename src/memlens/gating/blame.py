@@ -11,17 +11,14 @@ import numpy as np
 from memlens.analyzers.levels import profile
 from memlens.errors import InputError
 from memlens.facts import Kind
-from memlens.gating.judging import WHOLE
-from memlens.gating.verdict import Blame
-from memlens.windows.windows import BEFORE
+from memlens.gating.judging import WHOLE, PairedRuns
+from memlens.gating.verdict import Blame, Verdict
+from memlens.windows.windows import BEFORE, Window
 
 if TYPE_CHECKING:
     from memlens.gating.baseline import Baseline
     from memlens.gating.figures import Run
-    from memlens.gating.judging import PairedRuns
     from memlens.gating.limits import Metric
-    from memlens.gating.verdict import Verdict
-    from memlens.windows.windows import Window
 
 __all__ = ["explain"]
 

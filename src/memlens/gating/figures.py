@@ -30,19 +30,17 @@ from memlens.analyzers.result import Row
 from memlens.analyzers.trend import MINIMUM, judge
 from memlens.errors import InputError
 from memlens.facts import Kind
-from memlens.inputs import Reading, check_alike, input_name, several_devices, without_cpu
+from memlens.inputs import Input, Reading, check_alike, input_name, several_devices, without_cpu
 from memlens.trust.case import place_word
 from memlens.trust.report import PEAK_MAY_BE_EARLIER
-from memlens.windows.windows import BEFORE, judged, open_window, suspect_anchors
+from memlens.windows.windows import BEFORE, Window, judged, open_window, suspect_anchors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
     from memlens.gating.limits import Metric
-    from memlens.inputs import Input
     from memlens.options import Cut, ReadAs
-    from memlens.windows.windows import Window
 
 __all__ = ["NEAR", "RunFigures", "SeriesGrowth", "WindowFigures", "allowed_gain", "growth_of", "read_runs", "slipped"]
 

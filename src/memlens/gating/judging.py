@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from memlens.analyzers.result import Row
 from memlens.analyzers.trend import MINIMUM
-from memlens.gating.figures import allowed_gain, growth_of, slipped
-from memlens.windows.windows import BEFORE, kind_of, numbered
+from memlens.gating.figures import RunFigures, WindowFigures, allowed_gain, growth_of, slipped
+from memlens.windows.windows import BEFORE, Window, kind_of, numbered
 
 if TYPE_CHECKING:
-    from memlens.gating.figures import RunFigures, WindowFigures
     from memlens.gating.limits import Limit, Metric
-    from memlens.windows.windows import Window
 
 __all__ = ["WHOLE", "BaseWindow", "Judged", "PairedRuns", "Rules", "judge", "pair_runs"]
 

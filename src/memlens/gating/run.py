@@ -12,7 +12,7 @@ from memlens.errors import InputError, OutputError, UsageError
 from memlens.gating.baseline import Baseline, anchor_options, read_baseline
 from memlens.gating.blame import explain
 from memlens.gating.figures import growth_of, read_runs
-from memlens.gating.judging import Rules, judge, pair_runs
+from memlens.gating.judging import Judged, PairedRuns, Rules, judge, pair_runs
 from memlens.gating.limits import parse_budgets, parse_limits
 from memlens.gating.verdict import Verdict
 from memlens.keywords import with_keywords
@@ -20,7 +20,6 @@ from memlens.options import Accept, Cut, Gate, as_list, part_of
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
-    from memlens.gating.judging import Judged, PairedRuns
     from memlens.inputs import Input
 
 __all__ = ["accept", "accept_with", "gate", "gate_with"]

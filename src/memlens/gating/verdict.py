@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from memlens.gating.judging import Rules
+from memlens.gating.judging import Judged, Rules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from memlens.analyzers.growth import Pile
     from memlens.diffing.result import WindowDiff
     from memlens.gating.figures import SeriesGrowth
-    from memlens.gating.judging import Judged
     from memlens.gating.limits import Limit, Metric
     from memlens.options import Cut
     from memlens.trust import Trust

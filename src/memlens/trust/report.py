@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.facts import Facts, Kind
+from memlens.facts import Facts, Kind, LineSample, OutOfMemory
 from memlens.lifetimes import odd_frees
 from memlens.trust.agreement import Disagreement, compare
 from memlens.trust.case import OF_ENTRIES, Case, Doubt, Note, counted
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
-    from memlens.facts import LineSample, OutOfMemory
 
 __all__ = ["PEAK_MAY_BE_EARLIER", "Trust", "failures_of", "judge"]
 
