@@ -154,11 +154,9 @@ def _compare_figures(log: EventLog, comparable: NDArray[np.bool_], several: bool
         return Agreement()  # events do not say their device, so figures of several devices are no sum of ours
     if log.facts.layer.startswith("host_") and log.facts.other_layers:
         return Agreement()  # they are of a device, and the user asked for the host's memory
-    offset = np.array([figure.offset for figure in figures], np.int64)
-    metric = np.array([METRICS.index(figure.metric) for figure in figures], np.int64)
-    low = np.array([figure.low_bytes for figure in figures], np.int64)
-    high = np.array([figure.high_bytes for figure in figures], np.int64)
-    before = np.searchsorted(log.offset, offset, "left").astype(np.int64)
+    rows = [(figure.offset, METRICS.index(figure.metric), figure.low_bytes, figure.high_bytes) for figure in figures]
+    offset, metric, low, high = np.array(rows, np.int64).T
+    before = np.searchsorted(log.offset, offset).astype(np.int64)
     places, place = np.unique(before, return_inverse=True)
     ours = levels_before(log, places)[metric, place]
 

@@ -87,13 +87,11 @@ def _uneven_segments(case: Case) -> Iterator[Finding]:
         first = uneven[0]
         says, has = first.stated_bytes, first.blocks_bytes
         by = f"{abs(says - has):,} bytes"
+        sums = f"its {first.what} says {says:,} bytes, and its blocks add up to {has:,}, {by} {'less' if has < says else 'more'}"
         what = {
             "overlap": f"its blocks lie over each other by {by}",
             "total_size": f"it has a total_size of {says:,} bytes, and its blocks reach {by} beyond it",
-        }.get(
-            first.what,
-            f"its {first.what} says {says:,} bytes, and its blocks add up to {has:,}, {by} {'less' if has < says else 'more'}",
-        )
+        }.get(first.what, sums)
         yield Finding(
             f"{counted(len(uneven), 'segment has', 'segments have')} blocks that do not add up. The one at 0x{first.address:x}:"
             f" {what}. What is held at the end, and every level counted back from it, may be off by as much.",
@@ -148,11 +146,8 @@ def _disagreement(case: Case, *, late: bool) -> Iterator[Finding]:
     # Several processes print different figures right after each other, too.
     if late != (agreement.late and case.writers.certain and not case.of_entries):
         return
-    theirs = (
-        f"{first.low_bytes:,} bytes"
-        if first.low_bytes == first.high_bytes
-        else f"between {first.low_bytes:,} and {first.high_bytes:,} bytes"
-    )
+    low, high = first.low_bytes, first.high_bytes
+    theirs = f"{low:,} bytes" if low == high else f"between {low:,} and {high:,} bytes"
     which, where = case.either(("the framework printed", "in line"), ("it holds", "at entry"))
     message = (
         f"{agreement.disagreeing:,} of {counted(agreement.checked, 'figure')} that {which} about itself are not"
