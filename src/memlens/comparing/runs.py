@@ -16,19 +16,20 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from memlens.analyzers.failures import run_ended_in
 from memlens.comparing.result import Oom, Run, RunWindow, Status
 from memlens.errors import AnchorError, MemlensError, UsageError
-from memlens.events import EventLog, Kind
 from memlens.inputs import Input, Reading, device_label, input_name, without_cpu
 from memlens.inputs.blocks import processors
 from memlens.inputs.remote import is_url
 from memlens.options import Compare, ReadAs
-from memlens.trust.report import PEAK_MAY_BE_EARLIER
+from memlens.trust.report import PEAK_MAY_BE_EARLIER, failures_of
 from memlens.windows.windows import Window, open_window, suspect_anchors
+
+if TYPE_CHECKING:
+    from memlens.events import EventLog
 
 __all__ = ["Order", "record", "record_all"]
 
@@ -37,9 +38,6 @@ _LOOK_SECONDS = 0.1
 _LARGE = 16 << 20
 #: A smaller log is read as fast by one process of many.
 _SHARED_OUT = 48 << 20
-#: A run ended in an out-of-memory failure where at most one in so many of its allocations comes after the message: what the
-#: process still allocates while it goes down.  A run that caught the failure and went on allocates far more.
-_STILL_GOING = 100
 _ALWAYS = ("alloc_bytes", "allocs", "free_bytes", "frees")
 _OF_BLOCKS = ("peak_bytes", "rise_bytes", "live_bytes", "remaining_bytes", "carried_in_bytes")
 _OF_CHUNKS = ("reserved_peak_bytes",)
@@ -133,17 +131,12 @@ def _missing(order: Order, error: MemlensError) -> Status:
 
 
 def _ending(log: EventLog) -> Oom | None:
-    """The out-of-memory failure that the run ended in: after its messages hardly anything is allocated."""
-    ooms = log.facts.ooms
-    if not ooms:
-        return None
-    allocs = np.flatnonzero(log.kind == Kind.ALLOC)
-    before = np.searchsorted(log.offset[allocs], [oom.offset for oom in ooms])
-    last = (len(allocs) - before) * _STILL_GOING <= len(allocs)
-    endings = [oom for oom, ends in zip(ooms, last, strict=True) if ends]
+    """The out-of-memory failure that the run ended in."""
+    found = failures_of(log)
+    endings = [failure for failure, ended in zip(found, run_ended_in(log, found), strict=True) if ended]
     if not endings:
         return None
-    asked = (oom.requested_bytes for oom in endings if oom.requested_bytes is not None)
+    asked = (failure.asked_bytes for failure in endings if failure.asked_bytes is not None)
     return Oom(next(asked, None), endings[0].device, endings[0].line)
 
 

@@ -31,7 +31,7 @@ from memlens.analyzers.trend import MINIMUM, judge
 from memlens.errors import InputError
 from memlens.facts import Kind
 from memlens.inputs import Input, Reading, check_alike, input_name, several_devices, without_cpu
-from memlens.trust.case import place_word
+from memlens.trust.case import RESERVED_DOUBTS, place_word
 from memlens.trust.report import PEAK_MAY_BE_EARLIER
 from memlens.windows.windows import BEFORE, Window, judged, open_window, suspect_anchors
 
@@ -50,8 +50,6 @@ NEAR = 2
 #: The events next to an anchor as signed sizes, ALLOC above 0 and FREE below: the last ones before it, the first ones after it.
 Near: TypeAlias = tuple[int, ...]
 
-#: Doubts of the trust report that make nothing wrong but what is reserved.
-RESERVED_DOUBTS = frozenset({"no_chunk_lines", "prealloc", "reserved_too_low"})
 #: Doubts of the trust report that leave some figures unknown and nothing wrong: these figures are not judged, and all others are.
 _PARTIAL = RESERVED_DOUBTS | {"no_tensor_events"}
 

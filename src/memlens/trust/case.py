@@ -11,7 +11,18 @@ if TYPE_CHECKING:
     from memlens.trust.agreement import Agreement
     from memlens.trust.processes import Writers
 
-__all__ = ["OF_ENTRIES", "Case", "Doubt", "Finding", "Note", "Rule", "counted", "of_lines", "place_word", "seen"]
+__all__ = [
+    "OF_ENTRIES",
+    "RESERVED_DOUBTS",
+    "Case",
+    "Doubt",
+    "Note",
+    "Rule",
+    "counted",
+    "of_lines",
+    "place_word",
+    "seen",
+]
 
 T = TypeVar("T")
 
@@ -20,6 +31,9 @@ WITHOUT_CHUNKS = ("rmm", "kineto", "format:")
 
 #: Layers whose inputs consist of entries and not of lines.
 OF_ENTRIES = frozenset({"torch_snapshot", "kineto"})
+
+#: Doubts that make nothing wrong but what is reserved.
+RESERVED_DOUBTS = frozenset({"no_chunk_lines", "prealloc", "reserved_too_low"})
 
 #: What to do where recording of entries has gaps.
 RECORD_FROM_THE_START = "Begin to record before the first tensor is made, and keep all entries: give no max_entries, and no schedule that skips."
