@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from memlens.comparing.statistics import METRICS, Metric
+from memlens.text import Answer, Answered
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.comparing.layout import Layout
     from memlens.comparing.statistics import Outlier, Slope
-    from memlens.text import Answer
 
 __all__ = ["RESERVED", "SCHEMA", "Comparison", "Oom", "Run", "RunWindow", "Status"]
 
@@ -150,8 +150,8 @@ _OF_RUN = ("path", "status", "window", "oom_requested_bytes", "doubts", "message
 RESERVED = frozenset({*_OF_RUN, *(spec.name for spec in fields(RunWindow)), *(metric.change_key for metric in METRICS)})
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Answered):
     """Runs side by side.
 
     Attributes:
@@ -221,11 +221,6 @@ class Comparison:
         from memlens.comparing.verdict import answer_of
 
         return answer_of(self)
-
-    @property
-    def verdict(self) -> str:
-        """Who ran out of memory, who needs most and least, what grows with what, in one to three sentences with exact figures."""
-        return str(self.answer)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in plain JSON types, by the contract ``memlens.compare/2``: exact bytes, 1-based lines."""
