@@ -6,6 +6,7 @@ All figures are exact int64 bytes.  A sign always reads as *head - base*: what i
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Row
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.diffing.failed import FailedRun
+    from memlens.text import Answer
     from memlens.trust import Trust
 
 __all__ = [
@@ -201,15 +203,8 @@ class WindowDiff:
         """
         released = self.remaining.d_released_bytes, self.remaining.d_unknown_free_bytes, self.remaining.d_mismatch_bytes
         opening = self.peak.opening_only_head_bytes, self.peak.opening_only_base_bytes
-        return not (
-            self.cost_bytes
-            or self.moved
-            or self.remaining_left_bytes
-            or self.rise_left_bytes
-            or any(released)
-            or any(opening)
-            or self.late_frees
-        )
+        figures = self.cost_bytes, self.moved, self.remaining_left_bytes, self.rise_left_bytes, self.late_frees
+        return not any((*figures, *released, *opening))
 
     @property
     def same(self) -> bool:
@@ -273,12 +268,22 @@ class RunSide(Record):
         trust: What to believe of it.
         windows: Windows that it was cut into.
         unpaired: Names of those without a partner in the other run.
+        peak_bytes: The highest allocated level of the whole run; of several devices that of the fullest one; ``None`` where it is not known.
+        peak_window: The name of the window in which that is, ``None`` where it is in none.
+        live_bytes: Live at the end of the run.
+        reserved_peak_bytes: The highest reserved level; ``None`` where the input does not tell of chunks.
+        devices: Devices of which the run is compared.
     """
 
     path: str
     trust: Trust
     windows: int
     unpaired: tuple[str, ...] = ()
+    peak_bytes: int | None = None
+    peak_window: str | None = None
+    live_bytes: int | None = None
+    reserved_peak_bytes: int | None = None
+    devices: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,6 +342,18 @@ class Diff:
                     return window
         return None
 
+    @cached_property
+    def answer(self) -> Answer:
+        """The verdict with its tone."""
+        from memlens.diffing.verdict import answer_of
+
+        return answer_of(self)
+
+    @property
+    def verdict(self) -> str:
+        """Which run needs more, from which window on, and what explains most of it, in one to three sentences with exact figures."""
+        return str(self.answer)
+
     def worst(self) -> tuple[WindowDiff, ...]:
         """The judged windows by falling |Δremaining|, then |Δrise|, a factor taken out, then cost, then |Δpeak|; equal ones in base's order."""
         return tuple(sorted(self.judged, key=_weight))
@@ -347,6 +364,7 @@ class Diff:
         wanted = [row for row in self.repeated if row.finding.size_bytes >= self.min_size]
         return {
             "schema": SCHEMA,
+            "verdict": self.verdict,
             "base": self.base.to_dict(),
             "head": self.head.to_dict(),
             "by": self.by,

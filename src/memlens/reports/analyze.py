@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, apart, labelled, take
+from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Picture, answered, apart, labelled, take
 from memlens.reports.lists import growth_blocks, lists_of
 from memlens.reports.tables import (
     CUT_LOG_COLUMNS,
@@ -16,10 +15,12 @@ from memlens.reports.tables import (
     sorted_logs,
     sorted_windows,
 )
+from memlens.reports.terminal import fits
 from memlens.text import (
     MOST_NAMES,
     NO_BREAK,
     Terms,
+    file_names,
     format_count,
     format_duration,
     format_moment,
@@ -35,35 +36,65 @@ if TYPE_CHECKING:
 
 __all__ = ["analysis_blocks"]
 
-#: Rows of each list where ``--top`` says nothing: the screen of one window fits 30 lines, and so does a series.
+#: Rows of tables that are tried, the most first, until all is one screen; lists have five of them at most.
+_ROWS = (20, 15, 10, 7, 5, 4, 3, 2, 1)
 _TOP_OF_LISTS = 5
-_TOP_OF_SERIES = 20
+_ALL = 1 << 40
 
 
 def analysis_blocks(
-    analysis: Analysis, *, top: int | None = None, sort: str | None = None, full: bool = False
+    analysis: Analysis,
+    *,
+    top: int | None = None,
+    sort: str | None = None,
+    detailed: bool = False,
+    full: bool = False,
+    picture: bool = False,
 ) -> list[Block]:
-    """Everything an analysis shows.
+    """What an analysis shows: one screen, or more where that is asked for.
 
     Args:
         analysis: What to show.
         top: Rows of each table; ``None`` for as many as make one screen.
         sort: The column that orders windows or logs; ``None`` for file order.
-        full: Show all that the results hold, also what the first screen leaves out.
+        detailed: Show all that the analyzers say, in lists of a few rows.
+        full: Show everything, all rows too.
+        picture: Draw the levels over the run, of one log.
 
     Raises:
         UsageError: ``sort`` names no column, or there is nothing to sort.
     """
+    if full:
+        return _screen(analysis, _ALL, _ALL, sort, detailed=True, picture=picture)
+    if top is not None or detailed:
+        return _screen(
+            analysis,
+            *(_ROWS[0], _TOP_OF_LISTS) if top is None else (top, top),
+            sort,
+            detailed=detailed,
+            picture=picture,
+        )
+    for rows in _ROWS:
+        blocks = _screen(analysis, rows, min(rows, _TOP_OF_LISTS), sort, detailed=False, picture=picture)
+        if fits(blocks):
+            break
+    return blocks
+
+
+def _screen(analysis: Analysis, rows: int, top: int, sort: str | None, *, detailed: bool, picture: bool) -> list[Block]:
+    """All parts of the screen: tables of windows and logs with as many ``rows``, lists with ``top``."""
     logs = analysis.logs
-    parts: list[list[Block]] = []
+    parts: list[list[Block]] = [list(answered(analysis.answer))]
     if len(logs) > 1 and (failed := list(_out_of_memory(logs))):
         parts.append(failed)
     if (len(logs) == 1 and not analysis.failures) or any(log.series for log in logs):
         for log in logs:
-            asked = Asked(_TOP_OF_LISTS if top is None else top, analysis.min_size, terms_of(log.trust.layer))
-            parts.append(list(_series(log, asked, top, sort) if log.series else _one_window(log, asked, full)))
+            asked = Asked(top, analysis.min_size, terms_of(log.trust.layer))
+            parts.append(list(_series(log, asked, rows, sort) if log.series else _one_window(log, asked, detailed)))
+            if picture and log.curve:
+                parts.insert(1, [Picture(log.curve, asked.terms)])
     elif logs:
-        parts.append(list(_several_logs(logs, top, sort)))
+        parts.append(list(_several_logs(logs, rows, sort, detailed=detailed)))
     if analysis.failures:
         parts.append(list(_failures(analysis.failures)))
     return [block for number, part in enumerate(parts) for block in ((None, *part) if number else part)]
@@ -76,16 +107,16 @@ def _out_of_memory(logs: Sequence[LogAnalysis]) -> Iterator[Block]:
     yield from labelled("Out of memory", lines, "more log")
 
 
-def _one_window(log: LogAnalysis, asked: Asked, full: bool) -> Iterator[Block]:
+def _one_window(log: LogAnalysis, asked: Asked, detailed: bool) -> Iterator[Block]:
     window = log.windows[0]
     yield _heading(log, window, asked.terms)
-    yield from _trust(log)
+    yield from _trust(log, asked.top)
     # Whether lines say which block they are about, so that the blocks that are live are known.
     paired = not {"no_lifetimes", "no_tensor_events"} & {doubt.code for doubt in log.trust.doubts}
     if figures := tuple(_key_figures(window, asked.terms)):
         yield from apart(Figures(figures))
     for name, result in window.results.items():
-        for block in lists_of(name, result, window, asked, full=full, paired=paired):
+        for block in lists_of(name, result, window, asked, full=detailed, paired=paired):
             if not isinstance(block, Figures):  # they stand right below their heading
                 yield None
             yield block
@@ -156,42 +187,47 @@ def _allocs(stats: Any) -> str:
     return text
 
 
-def _series(log: LogAnalysis, asked: Asked, top: int | None, sort: str | None) -> Iterator[Block]:
+def _series(log: LogAnalysis, asked: Asked, rows: int, sort: str | None) -> Iterator[Block]:
     windows = log.windows
     events = sum(window.events for window in windows)
     yield Line(f"{plural(len(windows), 'window')} by {log.by}, {plural(events, 'event')}", "quiet", log.path)
-    yield from _trust(log)
+    yield from _trust(log, asked.top)
     yield None
     measures = measures_of(WINDOW_COLUMNS, windows)
-    rows = ([measure.of(window) for measure in measures] for window in sorted_windows(windows, sort))
-    columns, most = [measure.column for measure in measures], _TOP_OF_SERIES if top is None else top
-    yield take("", columns, rows, len(windows), most, "window", asked.terms)
+    values = ([measure.of(window) for measure in measures] for window in sorted_windows(windows, sort))
+    columns = [measure.column for measure in measures]
+    yield take("", columns, values, len(windows), rows, "window", asked.terms)
     if log.growth is not None:
         yield from apart(*growth_blocks(log.growth, asked))
 
 
-def _several_logs(logs: Sequence[LogAnalysis], top: int | None, sort: str | None) -> Iterator[Block]:
+def _several_logs(logs: Sequence[LogAnalysis], most: int, sort: str | None, *, detailed: bool) -> Iterator[Block]:
     ordered = sorted_logs(logs, sort)
     columns_of = LOG_COLUMNS if all(log.windows[0].whole for log in logs) else CUT_LOG_COLUMNS
     measures = measures_of(columns_of, [log.windows[0] for log in ordered])
     columns = [Column("path", "Log", "name"), *(measure.column for measure in measures[1:])]
     columns.append(Column("doubts", "Doubts", "count", drop=3))
-    short = _short_names([log.path for log in ordered])
+    short = file_names([log.path for log in ordered])
     rows = (
         [short[log.path], *(measure.of(log.windows[0]) for measure in measures[1:]), len(log.trust.doubts)]
         for log in ordered
     )
-    yield take("", columns, rows, len(logs), len(logs) if top is None else top, "log")
-    for log in ordered:
-        if not log.trust.ok or log.trust.doubts or log.notes or log.remarks:
+    yield take("", columns, rows, len(logs), most, "log")
+    remarkable = [log for log in ordered if not log.trust.ok or log.trust.doubts or log.notes or log.remarks]
+    if detailed:
+        for log in remarkable:
             yield from apart(Line("", name=log.path))
-            yield from _trust(log)
+            yield from _trust(log, most)
+    elif remarkable:
+        lines = [Line(_in_short(log), "plain" if log.trust.ok else "doubt", short[log.path]) for log in remarkable]
+        yield from apart(*labelled("Trust", lines, "more log", note=" (--full has all)"))
 
 
-def _short_names(paths: Sequence[str]) -> dict[str, str]:
-    """File names where they tell the logs apart, else whole paths."""
-    names = {path: PurePath(path).name for path in paths}
-    return names if len(set(names.values())) == len(names) else {path: path for path in paths}
+def _in_short(log: LogAnalysis) -> str:
+    """What is to be doubted or known of one of several logs, by the names of it."""
+    if not log.trust.ok:
+        return log.trust.summary().partition(";")[0]
+    return (*(doubt.message for doubt in log.trust.doubts), *log.notes, *log.remarks)[0]
 
 
 def _failures(failures: Sequence[Failure]) -> Iterator[Line]:
@@ -200,19 +236,20 @@ def _failures(failures: Sequence[Failure]) -> Iterator[Line]:
         yield Line(f"not analyzed: {what}", "doubt", failure.path)
 
 
-def _trust(log: LogAnalysis) -> Iterator[Line]:
-    """The trust report of a log, most important first."""
+def _trust(log: LogAnalysis, top: int) -> Iterator[Line]:
+    """The trust report of a log, most important first; ``top`` doubts and notes at most."""
+    most = min(max(top, 1), MOST_NAMES)
     trust = log.trust
     yield Line(trust.summary(), "good" if trust.ok else "doubt", label="Trust")
     kinds: Sequence[tuple[str, Sequence[Doubt | Note]]] = (("doubt", trust.doubts), ("note", trust.notes))
     for kind, remarks in kinds:
-        for number, remark in enumerate(remarks[:MOST_NAMES]):
+        for number, remark in enumerate(remarks[:most]):
             label = kind.capitalize() if number == 0 else " "
             yield Line(remark.message, "doubt" if kind == "doubt" else "plain", label=label)
             if remark.hint:
                 yield Line(remark.hint, "hint", label=" ")
-        if (left := len(remarks) - MOST_NAMES) > 0:
-            yield Line(f"… and {plural(left, f'more {kind}')} (--format json has all)", "hint", label=" ")
+        if (left := len(remarks) - most) > 0:
+            yield Line(f"… and {plural(left, f'more {kind}')} (--full has all)", "hint", label=" ")
     for note in log.notes:
         yield Line(note, "doubt", label="Windows")
     for number, text in enumerate(log.remarks):

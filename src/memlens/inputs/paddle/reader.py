@@ -52,6 +52,7 @@ def read(
     columns: Collection[str] = (),
     layer: str | None = None,
     strict: bool = False,
+    landmarks: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> EventLog:
     """Read a log of Paddle; see :func:`memlens.inputs.read` for any input.
@@ -65,6 +66,7 @@ def read(
         columns: Columns wanted beyond the usual ones: ``time_us``, ``thread``.
         layer: The allocator layer to take blocks from, a name of :class:`memlens.inputs.paddle.layers.Layer`; the most exact one by itself.
         strict: Raise when a compressed input is cut short, instead of reading what there is.
+        landmarks: Keep lines that may mark the work of the run.
         progress: Called now and then with the bytes consumed of the input as it lies on disk.
 
     Raises:
@@ -76,12 +78,13 @@ def read(
         raise UsageError(f"no column {', '.join(sorted(unknown))}", f"There are: {', '.join(sorted(COLUMNS))}.")
     asked = None if layer is None else layer_named(layer)
     source = where if isinstance(where, FileSource) else open_source(where)
-    matchers, marks = ([Matcher(pattern) for pattern in wanted] for wanted in (patterns, owners))
-    request = Request(tuple(patterns), tuple(owners), tuple(columns), layer, strict, progress)
+    matchers, marks = ([Matcher(pattern) for pattern in texts] for texts in (patterns, owners))
+    request = Request(tuple(patterns), tuple(owners), tuple(columns), layer, strict, landmarks, progress)
     with closing(source.open()) as stream:
         plain_file = source.path if not stream.compression else None
         # What cannot be looked up quickly later is numbered now.
-        reader = BlockReader(matchers, marks, (*columns, *(() if plain_file else ("line",))), asked)
+        wanted = [*columns, *([] if plain_file else ["line"]), *(["landmarks"] if landmarks else [])]
+        reader = BlockReader(matchers, marks, wanted, asked)
 
         def work(block: Block) -> tuple[BlockReading, tuple[dict[int, bytes], bytes]]:
             reading = reader.read(block)
