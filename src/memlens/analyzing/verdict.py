@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from memlens.analyzers.failures import failure_sentence
 from memlens.analyzers.groups import BEFORE_INPUT
 from memlens.analyzers.trend import MINIMUM
 from memlens.text import Answer, Terms, clipped, file_names, format_share, name_list, plural, terms_of
@@ -105,7 +106,7 @@ def _doubts(log: LogAnalysis) -> str:
 
 
 def _out_of_memory(log: LogAnalysis) -> list[str]:
-    return []
+    return [failure_sentence(log.ooms, terms_of(log.trust.layer))] if log.ooms else []
 
 
 def _growing(log: LogAnalysis) -> str:

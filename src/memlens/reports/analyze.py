@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from memlens.analyzers.failures import failure_sentence
 from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Picture, answered, apart, labelled, take
+from memlens.reports.failures import failure_blocks
 from memlens.reports.lists import growth_blocks, lists_of
 from memlens.reports.tables import (
     CUT_LOG_COLUMNS,
@@ -91,6 +93,8 @@ def _screen(analysis: Analysis, rows: int, top: int, sort: str | None, *, detail
         for log in logs:
             asked = Asked(top, analysis.min_size, terms_of(log.trust.layer))
             parts.append(list(_series(log, asked, rows, sort) if log.series else _one_window(log, asked, detailed)))
+            if log.ooms and len(logs) == 1:
+                parts.insert(1, list(failure_blocks(log.ooms, asked, full=detailed)))
             if picture and log.curve:
                 parts.insert(1, [Picture(log.curve, asked.terms)])
     elif logs:
@@ -102,8 +106,8 @@ def _screen(analysis: Analysis, rows: int, top: int, sort: str | None, *, detail
 
 def _out_of_memory(logs: Sequence[LogAnalysis]) -> Iterator[Block]:
     """Which of several logs or devices ran out of memory: said before any of them is shown."""
-    failed = [(log, note) for log in logs for note in log.trust.notes if note.code == "out_of_memory"]
-    lines = [Line(note.message, "doubt", log.path) for log, note in failed]
+    failed = [(log, failure_sentence(log.ooms, terms_of(log.trust.layer))) for log in logs if log.ooms]
+    lines = [Line(words, "bad", log.path) for log, words in failed]
     yield from labelled("Out of memory", lines, "more log")
 
 
@@ -241,7 +245,8 @@ def _trust(log: LogAnalysis, top: int) -> Iterator[Line]:
     most = min(max(top, 1), MOST_NAMES)
     trust = log.trust
     yield Line(trust.summary(), "good" if trust.ok else "doubt", label="Trust")
-    kinds: Sequence[tuple[str, Sequence[Doubt | Note]]] = (("doubt", trust.doubts), ("note", trust.notes))
+    notes = [note for note in trust.notes if note.code != "out_of_memory" or not log.ooms]  # which stands above
+    kinds: Sequence[tuple[str, Sequence[Doubt | Note]]] = (("doubt", trust.doubts), ("note", notes))
     for kind, remarks in kinds:
         for number, remark in enumerate(remarks[:most]):
             label = kind.capitalize() if number == 0 else " "
@@ -253,4 +258,4 @@ def _trust(log: LogAnalysis, top: int) -> Iterator[Line]:
     for note in log.notes:
         yield Line(note, "doubt", label="Windows")
     for number, text in enumerate(log.remarks):
-        yield Line(text, label=" " if number or trust.notes else "Note")
+        yield Line(text, label=" " if number or notes else "Note")
