@@ -63,9 +63,9 @@ class ReadAs:
         progress: Called now and then with the bytes read so far, over all inputs, as they lie on disk.
     """
 
-    input_format: str | None = option(None, "NAME")
+    input_format: str | None = option(None, "NAME", offers="formats")
     device: int | None = option(None, "N", kind="device")
-    layer: str | None = option(None, "NAME")
+    layer: str | None = option(None, "NAME", offers="layers")
     formats: str | Path | None = option(None, "FILE")
     progress: Callable[[int], None] | None = python_only(None)
 
@@ -199,7 +199,7 @@ class Analyze(ReadAs, _Owners, Cut):
             ``peak_time_us`` and ``duration_us`` are then looked up when they are asked for.
     """
 
-    analyzers: Sequence[str] | None = option(None, "NAME", "-A", "--analyzer", several=True)
+    analyzers: Sequence[str] | None = option(None, "NAME", "-A", "--analyzer", several=True, offers="analyzers")
     top: int | None = python_only(10)
     min_size: int = option(0, "SIZE", kind="size")
     whole: bool = flag(False)
@@ -282,7 +282,7 @@ class Compare(ReadAs, Cut):
     rows: Sequence[str] = option((), "F,…", kind="names")
     cols: str | None = option(None, "F")
     base: str | None = option(None, "F=VALUE|LOG")
-    metrics: Sequence[str] = option((), "NAME", "-m", "--metric", several=True)
+    metrics: Sequence[str] = option((), "NAME", "-m", "--metric", several=True, offers="metrics")
     jobs: int | None = option(None, "N", "-j", "--jobs", kind=1)
     strict: bool = flag(False)
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memlens.analyzers.failures import failure_sentence
+from memlens.analyzers.failures.words import failure_sentence
 from memlens.analyzers.groups import BEFORE_INPUT
 from memlens.analyzers.trend import MINIMUM
 from memlens.text import Answer, Terms, clipped, file_names, format_share, name_list, plural, terms_of
@@ -76,7 +76,8 @@ def answer_of_log(log: LogAnalysis) -> Answer:
     terms = terms_of(log.trust.layer)
     growth = log.growth
     grows = growth is not None and growth.verdict == "growing"
-    sentences = [*_out_of_memory(log), *([_growing(log)] if grows else [])]
+    sentences = [failure_sentence(log.ooms, terms)] if log.ooms else []
+    sentences += [_growing(log)] if grows else []
     highest = max(log.windows, key=_height, default=None)
     if highest is not None and "peak" in highest.results:
         sentences.append(_peak(log, highest, terms))
@@ -103,10 +104,6 @@ def _codes(log: LogAnalysis) -> set[str]:
 def _doubts(log: LogAnalysis) -> str:
     """What is doubtful of a log, in the words of its trust report."""
     return log.trust.summary().partition(";")[0].removeprefix("doubtful: ")
-
-
-def _out_of_memory(log: LogAnalysis) -> list[str]:
-    return [failure_sentence(log.ooms, terms_of(log.trust.layer))] if log.ooms else []
 
 
 def _growing(log: LogAnalysis) -> str:

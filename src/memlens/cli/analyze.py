@@ -32,7 +32,7 @@ class ShowAnalysis(Show):
 
     top: int | None = option(None, "N", kind=0)
     plot: str = option("auto", "", choices=WHEN, shown=True)
-    sort: str | None = option(None, "COLUMN")
+    sort: str | None = option(None, "COLUMN", offers="columns")
 
 
 @verb(

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from memlens.cli.completion import FILES, offered
 from memlens.cli.messages import told
 from memlens.cli.terminal import WHEN
 from memlens.errors import UsageError
@@ -106,6 +107,11 @@ class Show(Output):
         if self.full and self.brief:
             raise UsageError("--full and --brief exclude each other", "Without either one screen is shown.")
 
+    @property
+    def everything(self) -> bool:
+        """Whether to show more than one screen: what is pasted somewhere else has none."""
+        return self.full or self.form == "markdown"
+
 
 def verb(
     name: str, arguments: Sequence[click.Argument], *owners: type, examples: str, only: Sequence[str] = _ORDER
@@ -114,13 +120,16 @@ def verb(
 
     Args:
         name: What the verb is called.
-        arguments: What it takes beside options.
+        arguments: What it takes beside options: files.
         owners: The classes of its options; one that stands in two of them is one option.
         examples: Commands to try, below its help.
         only: Take these options alone.
     """
     known = {key: one for owner in owners for key, one in options_of(owner).items() if one.kind != "python"}
     chosen = [known[key] for key in _ORDER if key in known and key in only]
+
+    for argument in arguments:
+        argument.type = FILES
 
     def decorate(run: Callable[..., Any]) -> click.Command:
         takes = [key for key in inspect.signature(run).parameters if key not in {one.name for one in arguments}]
@@ -163,7 +172,7 @@ def _check_cut(start: str | None, start_regex: str | None, nth: int, by: str | N
 
 
 def _click_option(one: Option) -> click.Option:
-    kind: Any = click.IntRange(min=one.kind) if isinstance(one.kind, int) else _TYPES.get(one.kind)
+    kind: Any = click.IntRange(min=one.kind) if isinstance(one.kind, int) else _TYPES.get(one.kind) or offered(one)
     bare = one.several or one.kind == "flag" or one.default == ()
     return click.Option(
         [*one.flags, one.name],

@@ -16,11 +16,13 @@ from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, 
 from memlens.reports.picture import USUAL_WIDTH, draw
 from memlens.text import NO_BREAK, format_value, plain_ascii, shorten, visible, width_of
 
-__all__ = ["Part", "fitted", "render"]
+__all__ = ["Part", "fits", "fitted", "render"]
 
 Span: TypeAlias = tuple[str, str]  # text that is safe to show, and how: words of _CODES
 Spans: TypeAlias = list[Span]
 
+#: Columns without room that a note names.
+_MOST_HIDDEN = 12
 #: What one screen holds.
 SCREEN_ROWS, SCREEN_COLUMNS = 40, 80
 _GAP = "  "
@@ -78,11 +80,6 @@ def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = 
     return "".join(_written(line, colour) + "\n" for line in lines)
 
 
-def fits(blocks: Sequence[Block], *, lines: int = 40, width: int = 80) -> bool:
-    """Whether blocks are one screen of a small terminal."""
-    return render(blocks, width=width).count("\n") <= lines
-
-
 @dataclass(frozen=True)
 class Part:
     """A part of a screen, in several versions.
@@ -102,9 +99,14 @@ def fitted(parts: Sequence[Part]) -> list[Block]:
     while True:
         blocks = [block for part, which in zip(parts, chosen, strict=True) for block in part.versions[which]]
         shorter = [index for index, part in enumerate(parts) if chosen[index] + 1 < len(part.versions)]
-        if not shorter or render(blocks, width=SCREEN_COLUMNS).count("\n") <= SCREEN_ROWS:
+        if not shorter or fits(blocks):
             return blocks
         chosen[min(shorter, key=lambda index: parts[index].weight + chosen[index])] += 1
+
+
+def fits(blocks: Sequence[Block]) -> bool:
+    """Whether blocks are no more than one screen."""
+    return render(blocks, width=SCREEN_COLUMNS).count("\n") <= SCREEN_ROWS
 
 
 def _parts(blocks: Sequence[Block]) -> list[list[Block]]:
@@ -185,7 +187,9 @@ def _table(table: Table, width: int | None) -> Iterator[Spans]:
         yield [(table.more, "dim")]
     hidden = [column.title for index, column in enumerate(table.columns) if index not in shown]
     if hidden:
-        note = f"(no room here for: {', '.join(hidden)}; a wider terminal, a pipe or --format csv has all)"
+        left = len(hidden) - _MOST_HIDDEN
+        names = ", ".join(hidden[:_MOST_HIDDEN]) + (f" and {left} more" if left > 0 else "")
+        note = f"(no room here for: {names}; a wider terminal, a pipe or --format csv has all)"
         yield from _hanging(note, "dim", width)
 
 
