@@ -37,6 +37,10 @@ class LineSample:
     text: str
 
 
+#: What a size that is printed in GB with six decimals may be off by.
+_OF_DIGITS = 1024
+
+
 @dataclass(frozen=True)
 class OutOfMemory:
     """An out-of-memory message.
@@ -66,8 +70,14 @@ class OutOfMemory:
 
     @property
     def asked_bytes(self) -> int | None:
-        """What was asked for: by the message, or else by the request that never got its block; ``None`` where neither says."""
-        return self.unanswered_bytes if self.requested_bytes is None else self.requested_bytes
+        """What was asked for: by the message, or else by the request that never got its block; ``None`` where neither says.
+
+        Where the two agree as far as the message's digits go, the request is the exact one.
+        """
+        said, waiting = self.requested_bytes, self.unanswered_bytes
+        if said is None or (waiting is not None and abs(said - waiting) <= _OF_DIGITS):
+            return waiting
+        return said
 
 
 @dataclass(frozen=True)

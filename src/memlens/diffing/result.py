@@ -21,18 +21,7 @@ if TYPE_CHECKING:
     from memlens.diffing.failed import FailedRun
     from memlens.trust import Trust
 
-__all__ = [
-    "SCHEMA",
-    "Approximation",
-    "Diff",
-    "Finding",
-    "PeakAccount",
-    "RemainingAccount",
-    "Repeated",
-    "RunSide",
-    "WindowDiff",
-    "WindowSide",
-]
+__all__ = ["SCHEMA", "Approximation", "Diff", "Finding", "PeakAccount", "RemainingAccount", "Repeated", "RunSide", "WindowDiff", "WindowSide"]  # fmt: skip
 
 SCHEMA = "memlens.diff/2"
 

@@ -300,4 +300,4 @@ def _trust(log: LogAnalysis, top: int) -> Iterator[Line]:
     for note in log.notes:
         yield Line(note, "doubt", label="Windows")
     for number, text in enumerate(log.remarks):
-        yield Line(text, label=" " if number or trust.notes else "Note")
+        yield Line(text, label=" " if number or notes else "Note")
