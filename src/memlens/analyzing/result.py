@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from memlens.analyzers import Growth
     from memlens.analyzers.curve import Curve
     from memlens.analyzers.failures import MemoryFailure
-    from memlens.analyzers.phases import Phases
     from memlens.analyzers.registry import Analyzed
+    from memlens.analyzers.series.phases import Phases
     from memlens.trust import Trust
 
 __all__ = ["SCHEMA", "Analysis", "Failure", "LogAnalysis", "Steps", "WindowAnalysis", "plain"]

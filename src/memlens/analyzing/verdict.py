@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.failures.words import failure_sentence
 from memlens.analyzers.groups import BEFORE_INPUT
-from memlens.analyzers.trend import MINIMUM
+from memlens.analyzers.series.trend import MINIMUM
 from memlens.text import Answer, Terms, clipped, file_names, format_share, name_list, plural, terms_of
 from memlens.units import format_bytes
 from memlens.windows.windows import BEFORE

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from memlens.analyzers.result import Row
-from memlens.analyzers.trend import MINIMUM
+from memlens.analyzers.series.trend import MINIMUM
 from memlens.errors import AnchorError
 from memlens.gating.figures import allowed_gain, growth_of, slipped
 from memlens.windows.windows import BEFORE, kind_of, numbered

@@ -11,7 +11,7 @@ from memlens.gating.judging import Rules
 if TYPE_CHECKING:
     import pandas as pd
 
-    from memlens.analyzers.growth import Pile
+    from memlens.analyzers.series.growth import Pile
     from memlens.diffing.result import WindowDiff
     from memlens.gating.figures import SeriesGrowth
     from memlens.gating.judging import Judged
