@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from memlens.analyzers.result import Later
 from memlens.analyzing.result import Analysis, Failure, LogAnalysis, WindowAnalysis
 from memlens.errors import AnchorError, MemlensError, UsageError
-from memlens.inputs import Reading, device_label, input_name
+from memlens.inputs import Reading, device_label, expanded, input_name
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, as_list
 
@@ -32,7 +32,7 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
 
     Args:
         logs: One log or several: paths (``-`` is standard input), URLs, binary files, or logs already read.  An input with several
-            devices is a log for each of them.
+            devices is a log for each of them, and a folder stands for the logs in it.
         options: See :class:`memlens.options.Analyze`.
 
     Raises:
@@ -42,7 +42,8 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
     from memlens.windows.windows import as_patterns
 
     chosen = _choose(options.analyzers, options.series)
-    inputs: list[Input] = list(logs) if isinstance(logs, (list, tuple)) else [logs]  # type: ignore[list-item]
+    given_logs: list[Input] = list(logs) if isinstance(logs, (list, tuple)) else [logs]  # type: ignore[list-item]
+    inputs = expanded(given_logs, options)
     if not inputs:
         raise UsageError("no log to analyze", "Name one, or several.")
 
