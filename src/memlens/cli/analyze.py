@@ -71,7 +71,7 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
     from memlens.reports.analyze import analysis_blocks
     from memlens.reports.tables import find_measure, sorted_analysis
 
-    top, sort, full = show.top, show.sort, bool(options.analyzers)
+    top, sort, full = show.top, show.sort, bool(options.analyzers) or show.full
     read_stdin_once(logs)
     logs = named_logs(logs, options, show)
     if sort is not None:
@@ -85,7 +85,7 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
     with progress_bar(logs, show) as progress:
         asked = replace(
             options,
-            analyzers=options.analyzers or (None if for_programs else _analyzers(options.series, len(logs))),
+            analyzers=options.analyzers or (None if for_programs or show.full else _analyzers(options, len(logs))),
             # Of a series none: thousands of lists take longer to work out than the log takes to read.
             top=(0 if options.series else 10) if top is None else top,
             times=for_programs or sort == "duration" or full,
@@ -94,13 +94,17 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
         analysis = analyze_with(logs, asked)
     result = sorted_analysis(analysis, sort) if for_programs else analysis
     picture = shows_pictures(show, show.plot)
-    write_result(result, show, lambda: analysis_blocks(analysis, top=top, sort=sort, full=full, picture=picture))
+    write_result(
+        result,
+        show,
+        lambda: analysis_blocks(analysis, top=top, sort=sort, detailed=full, full=show.full, picture=picture),
+    )
     report_failures(analysis.failures)
     return 1 if analysis.failures else 0
 
 
-def _analyzers(series: bool, logs: int) -> tuple[str, ...]:
+def _analyzers(options: Analyze, logs: int) -> tuple[str, ...]:
     """The analyzers whose figures people are shown: what nobody sees is not computed."""
-    if series:
-        return (*_IN_TABLES, "growth")
-    return _ON_SCREEN if logs == 1 else _IN_TABLES
+    tables = _IN_TABLES if options.series or logs > 1 else _ON_SCREEN
+    # Of a series, or of steps that are looked for.
+    return (*tables, "growth") if options.series or not (options.given or options.whole) else tables

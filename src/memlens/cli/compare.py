@@ -70,7 +70,7 @@ def command(logs: tuple[str, ...], options: Compare, show: ShowComparison) -> in
     refuse_outputs(show, paths, formats=options.formats)
     with progress_bar(filter(os.path.isfile, paths), show) as progress:
         comparison = compare_with(show.template or paths, replace(options, progress=progress))
-    write_result(comparison, show, lambda: compare_blocks(comparison, top=show.top))
+    write_result(comparison, show, lambda: compare_blocks(comparison, top=show.top, full=show.everything))
     if any(run.status in ("ok", "oom") for run in comparison.runs):
         return 0
     report_failures(comparison.runs[:_MOST_ERRORS])

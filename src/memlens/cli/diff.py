@@ -54,7 +54,7 @@ def command(base: str, head: str, options: Diff, show: Show) -> None:
     refuse_outputs(show, (base, head), formats=options.formats)
     with progress_bar(dict.fromkeys((base, head)), show) as progress:
         result = diff_with(base, head, replace(options, progress=progress))
-    write_result(result, show, lambda: diff_blocks(result, top=options.top))
+    write_result(result, show, lambda: diff_blocks(result, top=options.top, full=show.everything))
 
 
 def _check(options: Diff) -> None:

@@ -107,6 +107,11 @@ class Show(Output):
         if self.full and self.brief:
             raise UsageError("--full and --brief exclude each other", "Without either one screen is shown.")
 
+    @property
+    def everything(self) -> bool:
+        """Whether to show more than one screen: what is pasted somewhere else has none."""
+        return self.full or self.form == "markdown"
+
 
 def verb(
     name: str, arguments: Sequence[click.Argument], *owners: type, examples: str, only: Sequence[str] = _ORDER

@@ -216,6 +216,7 @@ class Reading:
         owners: Further context lines.
         how: The format and the device, where they are given; and who is told of the bytes read so far, over all logs.
         threads: Read the thread of every event.
+        landmarks: Keep lines that may mark the work of the run.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -224,6 +225,7 @@ class Reading:
     owners: Sequence[Pattern] = ()
     how: ReadAs = field(default_factory=ReadAs)
     threads: bool = False
+    landmarks: bool = False
     _before: int = 0
 
     def read(self, given: Input) -> EventLog:
@@ -250,7 +252,14 @@ class Reading:
             if self.how.progress is not None:
                 self.how.progress(self._before)
 
-        request = Request(self.patterns, tuple(self.owners), self._columns(given), strict=self.strict, progress=add_up)
+        request = Request(
+            self.patterns,
+            tuple(self.owners),
+            self._columns(given),
+            strict=self.strict,
+            landmarks=self.landmarks,
+            progress=add_up,
+        )
         return read_all(given, request, self.how)
 
     def _columns(self, given: Input) -> tuple[str, ...]:

@@ -6,13 +6,14 @@ new form shows every result there is, and a new result shows in every form.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from memlens.text import LINES, MOST_NAMES, Terms, plural
+from memlens.text import LINES, MOST_NAMES, NO_BREAK, Terms, plural
 
 if TYPE_CHECKING:
     from memlens.analyzers.curve import Curve
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Picture", "Quoted", "Table", "Toned", "Value", "answered", "apart", "brief", "cells", "labelled", "take"]  # fmt: skip
 
 Value: TypeAlias = "int | str | None"
+
+_FIGURE = re.compile(r"(\d) ([KMGTPE]?i?B|m?s)\b")
 
 
 class Toned(str):
@@ -163,8 +166,9 @@ Block: TypeAlias = "Line | Figures | Table | Excerpt | Fold | Picture | None"
 
 
 def answered(answer: Answer) -> tuple[Line]:
-    """The verdict, which a screen begins with: all that ``--brief`` shows of it."""
-    return (Line(str(answer), "strong" if answer.tone == "plain" else answer.tone),)
+    """The verdict, which a screen begins with: all that ``--brief`` shows of it; no figure is parted from its unit."""
+    text = _FIGURE.sub(rf"\1{NO_BREAK}\2", str(answer))
+    return (Line(text, "strong" if answer.tone == "plain" else answer.tone),)
 
 
 def brief(blocks: Iterable[Block]) -> list[Block]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, Picture, Table, Value
 from memlens.reports.picture import USUAL_WIDTH, draw
-from memlens.text import format_value, shorten, visible
+from memlens.text import NO_BREAK, format_value, shorten, visible
 
 __all__ = ["render"]
 
@@ -58,7 +58,7 @@ def code(text: str) -> str:
 
 def plain(text: str) -> str:
     """Words that may quote a log, with everything escaped that Markdown or HTML would act upon."""
-    return _MARKUP.sub(_escape, visible(text))
+    return _MARKUP.sub(_escape, visible(text).replace(NO_BREAK, " "))
 
 
 def _escape(match: re.Match[str]) -> str:

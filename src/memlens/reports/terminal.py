@@ -7,6 +7,7 @@ cut, columns leave in the order that their ``drop`` says, and only names are sho
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import TypeAlias
@@ -15,11 +16,15 @@ from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, 
 from memlens.reports.picture import USUAL_WIDTH, draw
 from memlens.text import NO_BREAK, format_value, plain_ascii, shorten, visible, width_of
 
-__all__ = ["render"]
+__all__ = ["Part", "fits", "fitted", "render"]
 
 Span: TypeAlias = tuple[str, str]  # text that is safe to show, and how: words of _CODES
 Spans: TypeAlias = list[Span]
 
+#: Columns without room that a note names.
+_MOST_HIDDEN = 12
+#: What one screen holds.
+SCREEN_ROWS, SCREEN_COLUMNS = 40, 80
 _GAP = "  "
 #: A name wider than this is shortened even where the output has no width: one line of a megabyte must not pad every row.
 _WIDEST_NAME = 120
@@ -73,6 +78,35 @@ def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = 
     if ascii_only:
         lines = [[(plain_ascii(text), style) for text, style in line] for line in lines]
     return "".join(_written(line, colour) + "\n" for line in lines)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a screen, in several versions.
+
+    Attributes:
+        versions: Its blocks, from all that it has to say to the least; an empty one leaves it out.
+        weight: Of two parts the one of less weight is shortened first; each step adds 1 to it.
+    """
+
+    versions: tuple[Sequence[Block], ...]
+    weight: int = 0
+
+
+def fitted(parts: Sequence[Part]) -> list[Block]:
+    """The parts in the longest versions that fit one screen together."""
+    chosen = [0] * len(parts)
+    while True:
+        blocks = [block for part, which in zip(parts, chosen, strict=True) for block in part.versions[which]]
+        shorter = [index for index, part in enumerate(parts) if chosen[index] + 1 < len(part.versions)]
+        if not shorter or fits(blocks):
+            return blocks
+        chosen[min(shorter, key=lambda index: parts[index].weight + chosen[index])] += 1
+
+
+def fits(blocks: Sequence[Block]) -> bool:
+    """Whether blocks are no more than one screen."""
+    return render(blocks, width=SCREEN_COLUMNS).count("\n") <= SCREEN_ROWS
 
 
 def _parts(blocks: Sequence[Block]) -> list[list[Block]]:
@@ -153,7 +187,9 @@ def _table(table: Table, width: int | None) -> Iterator[Spans]:
         yield [(table.more, "dim")]
     hidden = [column.title for index, column in enumerate(table.columns) if index not in shown]
     if hidden:
-        note = f"(no room here for: {', '.join(hidden)}; a wider terminal, a pipe or --format csv has all)"
+        left = len(hidden) - _MOST_HIDDEN
+        names = ", ".join(hidden[:_MOST_HIDDEN]) + (f" and {left} more" if left > 0 else "")
+        note = f"(no room here for: {names}; a wider terminal, a pipe or --format csv has all)"
         yield from _hanging(note, "dim", width)
 
 
