@@ -443,3 +443,32 @@ def test_help_names_every_analyzer_there_is(memlens: Any) -> None:
     listed = text[text.index("Built in:") : text.index("installed packages")]
     names = [*(one.name for one in registry.BUILT_IN), registry.OF_SERIES]
     assert [name for name in names if not re.search(rf"\b{name}\b", listed)] == []
+
+
+# --- folders ---
+
+
+def test_a_folder_stands_for_its_logs_and_what_is_none_is_named(memlens: Any, small_log: Path) -> None:
+    folder = small_log.parent / "runs \x1b[31m"
+    folder.mkdir()
+    for name in ("worker.10", "worker.9"):
+        (folder / name).write_bytes(small_log.read_bytes())
+    (folder / "notes\x1b.txt").write_text("nothing\n")
+    ran = memlens("analyze", folder)
+    assert ran.code == 0
+    assert "\x1b" not in ran.out + ran.err
+    assert ran.out.index("worker.9") < ran.out.index("worker.10")
+    assert ran.err.endswith(": 1 file is no log by the first 64 KiB and left out: notes\\x1b.txt\n")
+    assert memlens("analyze", folder, "-q").err == ""
+    assert memlens("compare", folder).err == ran.err
+    assert memlens("analyze", folder, "--sort", "peak").code == 0
+    target = folder / "worker.9"
+    assert "is" in memlens("analyze", folder, "-f", "-o", target).err
+    assert target.read_bytes() == small_log.read_bytes()
+
+
+def test_a_verb_for_one_log_says_which_to_name_of_a_folder(memlens: Any, small_log: Path) -> None:
+    for arguments in (("gate", small_log.parent, "--budget", "peak=1GiB"), ("diff", small_log.parent, small_log)):
+        ran = memlens(*arguments)
+        assert (ran.code, ran.out) == (1, "")
+        assert f"Name one log in it, like {small_log}." in ran.err

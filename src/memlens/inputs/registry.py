@@ -72,6 +72,11 @@ class Recognised:
     asked: bool = False
     unread: Unread | None = None
 
+    @property
+    def certain(self) -> bool:
+        """Whether something in the input tells its format, and memlens reads it."""
+        return self.why != _OTHER and (self.unread is None or self.unread.text)
+
 
 def recognise(source: FileSource, how: ReadAs | None = None) -> Recognised:
     """Tell which format an input has.
