@@ -92,7 +92,7 @@ def _write(verdict: Verdict, show: ShowVerdict) -> None:
     from memlens.cli.output import write, write_result
     from memlens.output import open_output
     from memlens.reports import ci
-    from memlens.reports.gate import comment, gate_blocks
+    from memlens.reports.gate import EVERYTHING, comment, gate_blocks
 
     for path, render in ((show.junit, ci.junit), (show.markdown, comment)):
         if path is not None:
@@ -103,7 +103,7 @@ def _write(verdict: Verdict, show: ShowVerdict) -> None:
     if show.form == "markdown":
         write(comment(verdict), show)
     else:
-        write_result(verdict, show, lambda: gate_blocks(verdict), fence)
+        write_result(verdict, show, lambda: gate_blocks(verdict, EVERYTHING if show.full else None), fence)
     if show.github:
         # Beside a result that a program reads, stdout takes nothing else; GitHub reads both.
         click.echo(ci.workflow_commands(verdict), nl=False, err=on_stdout and show.form != "table")
