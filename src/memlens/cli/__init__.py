@@ -29,6 +29,7 @@ VERBS: dict[str, str] = {
     "diff": "Say which allocation one run frees and the other keeps.",
     "compare": "Put many runs side by side, as a table or a matrix.",
     "gate": "Fail where memory grew beyond a baseline or a budget.",
+    "block": "Tell the life of one block: where it is allocated and freed, and by whom.",
     "formats": "List the formats that memlens reads, or say which one a log has.",
 }
 
@@ -100,7 +101,7 @@ def _meant(args: Sequence[str]) -> str:
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with: memlens analyze LOG.  Each command has examples: memlens analyze --help.",
 )
-@click.version_option(memlens.__version__, prog_name="memlens", message="%(prog)s %(version)s")
+@click.version_option(memlens.__version__, "-V", "--version", prog_name="memlens", message="%(prog)s %(version)s")
 def group() -> None:
     """Read the allocator log of a deep-learning run and say where the memory went.
 

@@ -29,7 +29,7 @@ class Oom:
     """The out-of-memory failure that a run ended in.
 
     Attributes:
-        requested_bytes: What was asked for, or ``None`` where no message says.
+        requested_bytes: What was asked for, or ``None`` where neither a message nor a request without its block says.
         device: The device as written, or ``""``.
         line: 1-based number of the first message's line.
     """

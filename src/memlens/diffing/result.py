@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from memlens.diffing.failed import FailedRun
     from memlens.text import Answer
     from memlens.trust import Trust
 
@@ -302,6 +303,7 @@ class Diff:
         top: Findings that :meth:`to_dict` lists for each window; ``None`` is all.
         min_size: Findings of smaller blocks (bytes) are left out of lists (not of figures).
         paired_by_work: The windows pair by what they do, for the numbers in their names do not mean the same in the two runs.
+        failed: The runs that ran out of memory, and where the other one was then.
     """
 
     base: RunSide
@@ -315,6 +317,7 @@ class Diff:
     top: int | None = None
     min_size: int = 0
     paired_by_work: bool = False
+    failed: Lazy[tuple[FailedRun, ...]] = field(default=Lazy(()), repr=False)
 
     @property
     def judged(self) -> tuple[WindowDiff, ...]:
@@ -370,6 +373,7 @@ class Diff:
             "factor": None if self.factor is None else str(self.factor),
             "notes": list(self.notes),
             "parting": None if parting is None else parting.name,
+            "failed": [run.to_dict() for run in self.failed],
             "windows": [window.to_dict(self.top, self.min_size) for window in self.windows],
             "repeated": [row.to_dict() for row in wanted[: self.top]],
         }

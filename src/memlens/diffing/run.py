@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
-from memlens.diffing.anchor_discovery import common_family
 from memlens.diffing.compare import compare
 from memlens.diffing.factor import common_factor
+from memlens.diffing.failed import failed_runs
 from memlens.diffing.findings import repeated_in
 from memlens.diffing.result import Diff, RunSide, WindowDiff
 from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
@@ -21,6 +21,7 @@ from memlens.inputs import Reading, check_alike, device_label, without_cpu
 from memlens.keywords import with_keywords
 from memlens.options import Cut, as_list
 from memlens.options import Diff as Options
+from memlens.windows.anchor_discovery import common_family
 from memlens.windows.windows import Window, as_patterns, judged, suspect_anchors
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def _compared(found: _Windows, given: bool, options: Options) -> Diff:
         options.top,
         options.min_size,
         found.pairs.by_work,
+        Later(failed_runs, pairs, found.logs, factor),
     )
 
 
@@ -290,6 +292,7 @@ def _joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
         factor=first.factor if one_factor else None,
         repeated=Later(_repeated, diffs),
         paired_by_work=any(diff.paired_by_work for diff in diffs),
+        failed=Later(lambda: tuple(run for diff in diffs for run in diff.failed)),
     )
 
 

@@ -11,18 +11,37 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from memlens.text import LINES, MOST_NAMES, NO_BREAK, Terms, plural
 
 if TYPE_CHECKING:
-    from memlens.text import Answer
+    from memlens.analyzers.curve import Curve
+    from memlens.text import Answer, Tone
 
-__all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Quoted", "Table", "Value", "answered", "apart", "brief", "cells", "labelled", "take"]  # fmt: skip
+__all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Picture", "Quoted", "Table", "Toned", "Value", "answered", "apart", "brief", "cells", "labelled", "take"]  # fmt: skip
 
 Value: TypeAlias = "int | str | None"
 
 _FIGURE = re.compile(r"(\d) ([KMGTPE]?i?B|m?s)\b")
+
+
+class Toned(str):
+    """Words in a cell, or a figure as it is written, that are better or worse than others."""
+
+    __slots__ = ("tone",)
+    tone: Tone
+
+    def __new__(cls, text: str, tone: Tone) -> Self:
+        """The text, with what to think of it."""
+        made = super().__new__(cls, text)
+        made.tone = tone
+        return made
+
+    @classmethod
+    def change(cls, text: str, change: int) -> Self:
+        """A difference of which more is worse."""
+        return cls(text, "bad" if change > 0 else "good" if change < 0 else "plain")
 
 
 @dataclass(frozen=True)
@@ -32,7 +51,8 @@ class Column:
     Attributes:
         key: Which attribute of an item it shows; the name of the figure in machine output and for ``--sort``.
         title: Its heading.
-        kind: ``name`` is text from a log; ``word`` is text of memlens; the others are integers and how to write them.
+        kind: ``name`` is text from a log; ``word`` is text of memlens; the others are integers and how to write them.  ``signed`` is a
+            difference in bytes of which more is worse.
         drop: Which columns a narrow terminal leaves out first: the largest number; 0 stays always.
         strong: A key figure.
     """
@@ -128,8 +148,21 @@ class Fold:
     blocks: tuple[Block, ...]
 
 
+@dataclass(frozen=True)
+class Picture:
+    """Levels over a run, drawn as wide as a form has room by :func:`memlens.reports.picture.draw`.
+
+    Attributes:
+        curve: The levels.
+        terms: What the lines of the input are called.
+    """
+
+    curve: Curve
+    terms: Terms = LINES
+
+
 #: ``None`` is an empty line between two parts.
-Block: TypeAlias = "Line | Figures | Table | Excerpt | Fold | None"
+Block: TypeAlias = "Line | Figures | Table | Excerpt | Fold | Picture | None"
 
 
 def answered(answer: Answer) -> tuple[Line]:

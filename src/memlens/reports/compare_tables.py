@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from memlens.comparing.layout import row_keys, run_key
 from memlens.comparing.templates import number
-from memlens.reports.blocks import Column, Table, Value
+from memlens.reports.blocks import Column, Table, Toned, Value
 from memlens.reports.tables import OPEN
 from memlens.text import format_change, format_count, plural, shorten, visible
 from memlens.units import format_bytes
@@ -122,10 +122,14 @@ def _changes(base: Run | None, run: Run | None, window: str | None, scale: Scale
         return "", ""
     fates = base.status_of(window), run.status_of(window)
     if fates in (("oom", "ok"), ("ok", "oom")):
-        return "was OOM" if fates[0] == "oom" else "now OOM", ""
+        return Toned("was OOM", "good") if fates[0] == "oom" else Toned("now OOM", "bad"), ""
     sides = [one.window(window) for one in (base, run) if one.status_of(window) == "ok"]
     known = [figure for side in sides if side and (figure := side.figure(scale.metric)) is not None]
-    return (scale.signed(known[1] - known[0]), format_change(*known)) if len(known) == 2 else ("", "")
+    if len(known) != 2:
+        return "", ""
+    change, texts = known[1] - known[0], (scale.signed(known[1] - known[0]), format_change(*known))
+    judged = scale.metric.more_is_worse
+    return (Toned.change(texts[0], change), Toned.change(texts[1], change)) if judged else texts
 
 
 def list_blocks(comparison: Comparison, top: int | None, most: int | None = None) -> Iterator[Table]:

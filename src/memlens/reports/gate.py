@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from memlens.diffing import explaining
 from memlens.gating.explanation import row_words
 from memlens.gating.judging import WHOLE
-from memlens.reports.blocks import Block, Column, Fold, Line, Table, answered, apart, cells, labelled, take
+from memlens.reports.blocks import Block, Column, Fold, Line, Table, Toned, answered, apart, cells, labelled, take
 from memlens.reports.diff.findings import around, finding_blocks
 from memlens.reports.markdown import plain, render
 from memlens.reports.terminal import Part, fits, fitted
@@ -209,7 +209,8 @@ def _table(title: str, rows: Sequence[Judged], top: int, what: str) -> Table:
 
     def percent(row: Judged) -> str:
         known = row.base_bytes is not None and row.head_bytes is not None
-        return format_change(row.base_bytes or 0, row.head_bytes or 0) if known else ""
+        change = row.base_bytes or 0, row.head_bytes or 0
+        return Toned.change(format_change(*change), change[1] - change[0]) if known else ""
 
     made = cells(
         columns,

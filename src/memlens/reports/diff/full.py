@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from memlens.reports.blocks import Asked, Block, Column, Fold, Line, Table, Value, apart, cells, take
+from memlens.reports.blocks import Asked, Block, Column, Fold, Line, Table, Toned, Value, apart, cells, take
 from memlens.reports.diff.findings import (
     UNTIMELY,
     account_blocks,
@@ -299,6 +299,8 @@ _SIDE_BY_SIDE = (
     ("Allocs", "allocs", False),
     ("Frees", "frees", False),
 )
+#: Sums of what came and went, of which more is not worse.
+_SUMS = frozenset({"alloc_bytes", "free_bytes", "allocs", "frees"})
 
 
 def figures(base: WindowSide | RunSide, head: WindowSide | RunSide, *names: str) -> Table:
@@ -315,7 +317,9 @@ def figures(base: WindowSide | RunSide, head: WindowSide | RunSide, *names: str)
         ):
             continue
         write, signed = (format_bytes, format_signed) if name.endswith("_bytes") else (format_count, _signed_count)
-        rows.append((title, write(old), write(new), signed(new - old), format_change(old, new)))
+        worse = 0 if name in _SUMS else new - old
+        changes = (Toned.change(text, worse) for text in (signed(new - old), format_change(old, new)))
+        rows.append((title, write(old), write(new), *changes))
     return Table("", _FIGURES, tuple(rows))
 
 
