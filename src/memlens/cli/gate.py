@@ -131,6 +131,7 @@ def _accept(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerd
     from memlens.gating.run import accept_with
     from memlens.gating.stored import events_path
     from memlens.text import plural
+    from memlens.units import format_bytes
 
     baseline = options.baseline
     if baseline is None:
@@ -146,7 +147,9 @@ def _accept(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerd
         taken = accept_with(logs, baseline, replace(accept, progress=progress, trust=options.trust))
     beside = "" if taken.events_sha256 is None else f"; its events are in {events_path(baseline)}"
     windows = plural(len(taken.runs[0].windows), "window")
-    note(f"{baseline}: {windows} of {', '.join(logs)} accepted{beside}", show)
+    peak = max((run.peak_bytes for run in taken.runs if run.peak_bytes is not None), default=None)
+    at = "" if peak is None else f", peak {format_bytes(peak)}"
+    note(f"{baseline}: {windows} of {', '.join(logs)} accepted{at}{beside}", show)
 
 
 def _refuse_files(log: str, options: Gate, show: ShowVerdict) -> None:

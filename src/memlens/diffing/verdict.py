@@ -29,6 +29,11 @@ def answer_of(diff: Diff) -> Answer:
     case = _Case(diff)
     factor = "" if diff.factor is None else f"nearly all sizes of head are those of base times {diff.factor}: "
     said = [factor + "; ".join(case.difference()), case.explanation(), "; ".join([*case.left_out(), *_caveats(diff)])]
+    if diff.failed:
+        from memlens.diffing.failed import failed_sentences
+
+        ends = failed_sentences(diff.failed, terms_of(diff.base.trust.layer))
+        said = [" ".join(ends).removesuffix("."), said[0], "; ".join(filter(None, said[1:]))]
     return Answer(tuple(f"{text[:1].upper()}{text[1:]}." for text in said if text), case.tone)
 
 
@@ -45,6 +50,9 @@ class _Case:
         leaks = sum(window.remaining_left_bytes for window in self._judged) > 0
         better = self._same or (self.sign < 0 and not leaks)
         self.tone: Tone = "bad" if self.sign > 0 else "good" if better else "plain"
+        failed = {run.side for run in diff.failed}
+        if len(failed) == 1:
+            self.tone = "bad" if "head" in failed else "good"
 
     def _all_same(self) -> bool:
         """Whether nothing at all tells the runs apart: windows that are not judged, and figures of the whole runs, included."""
