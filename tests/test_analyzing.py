@@ -36,11 +36,8 @@ def test_a_whole_log_is_one_window_with_every_built_in_analyzer(log: Path) -> No
     assert (window.start_line, window.end_line, window.events, window.whole) == (1, 7, 5, True)
     assert window.results["remaining"].remaining_bytes == 30
     assert window.results["peak"].peak_bytes == 150
-<<<<<<< HEAD
     assert analyzed.growth is not None
     assert analyzed.growth.judged == 1  # STEP 1; what follows STEP 2 is open, and too few windows tell nothing
-=======
->>>>>>> e2
     assert analyzed.path == str(log)
 
 
@@ -140,11 +137,8 @@ def test_arguments_that_exclude_each_other_are_refused(log: Path) -> None:
         memlens.analyze(log, start="STEP", start_regex="STEP")
     with pytest.raises(memlens.UsageError, match="growth needs a series"):
         memlens.analyze(log, analyzers=["growth"], whole=True)
-<<<<<<< HEAD
-=======
     with pytest.raises(memlens.UsageError, match="exclude"):
         memlens.analyze(log, by="STEP", whole=True)
->>>>>>> e2
 
 
 def test_progress_counts_up_over_all_logs(log: Path) -> None:

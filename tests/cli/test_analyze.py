@@ -178,11 +178,7 @@ def test_an_analyzer_that_was_asked_for_shows_all_it_says(memlens: Any, small_lo
         (["--by", "STEP", "--sort", "size"], "there is no column 'size' to sort by"),
         (["--by", "STEP", "-A", "remaining", "--sort", "peak"], "Ask for its analyzer with -A peak"),
         (["-A", "pike"], "no analyzer of a window is called 'pike'"),
-<<<<<<< HEAD
         (["--whole", "-A", "growth"], "growth needs a series"),
-=======
-        (["-A", "growth", "--whole"], "growth needs a series"),
->>>>>>> e2
         (["--min-size", "big"], "is not a size"),
         (["--by", "STEP", "--start", "STEP"], "exclude each other"),
         (["--by", "(STEP"], "memlens: error:"),

@@ -6,17 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-<<<<<<< HEAD
 from memlens.analyzers.failures.words import failure_sentence
+from memlens.reports.analysis.series import growth_word, phases_table, series_blocks, steps_blocks
 from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Picture, answered, apart, labelled, take
 from memlens.reports.failures import failure_blocks
 from memlens.reports.lists import lists_of, piling_table
-from memlens.reports.series import growth_word, phases_table, series_blocks, steps_blocks
-=======
-from memlens.reports.analysis.series import growth_word, series_blocks, steps_blocks
-from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Picture, answered, apart, labelled, take
-from memlens.reports.lists import lists_of
->>>>>>> e2
 from memlens.reports.tables import (
     CUT_LOG_COLUMNS,
     LOG_COLUMNS,
@@ -135,13 +129,6 @@ def _one_window(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
     yield from _steps(log, asked)
     # Whether lines say which block they are about, so that the blocks that are live are known.
     paired = not {"no_lifetimes", "no_tensor_events"} & {doubt.code for doubt in log.trust.doubts}
-<<<<<<< HEAD
-=======
-    if figures := tuple(_key_figures(window, asked.terms)):
-        yield from apart(Figures(figures))
-    if log.steps is not None:
-        yield from apart(*steps_blocks(log, asked, full=detailed))
->>>>>>> e2
     for name, result in window.results.items():
         versions = []
         for of_lists in asked.of(log):
@@ -245,18 +232,11 @@ def _allocs(stats: Any) -> str:
 def _series(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
     windows = log.windows
     events = sum(window.events for window in windows)
-<<<<<<< HEAD
     heading = Line(f"{plural(len(windows), 'window')} by {log.by}, {plural(events, 'event')}", "quiet", log.path)
     yield _head(log, heading, asked)
     lists = [*asked.of(log)]
     tables = [(rows, lists[min(k, len(lists) - 1)]) for k, rows in enumerate(asked.tables)]
     yield Part(tuple(apart(*series_blocks(log, of_lists, rows, asked.sort)) for rows, of_lists in tables), _OF_TABLES)
-=======
-    yield Line(f"{plural(len(windows), 'window')} by {log.by}, {plural(events, 'event')}", "quiet", log.path)
-    yield from _trust(log, asked.top)
-    yield None
-    yield from series_blocks(log, asked, rows, sort)
->>>>>>> e2
 
 
 def _several_logs(logs: Sequence[LogAnalysis], asked: _Asked) -> Iterator[Part]:
