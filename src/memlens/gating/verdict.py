@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from memlens.gating.judging import Rules
+from memlens.gating.judging import Judged, Rules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from memlens.analyzers.series.growth import Pile
     from memlens.diffing.result import WindowDiff
     from memlens.gating.figures import SeriesGrowth
-    from memlens.gating.judging import Judged
     from memlens.gating.limits import Limit, Metric
     from memlens.options import Cut
     from memlens.text import Answer
