@@ -55,21 +55,9 @@ class Match:
         return self.ordered.partner
 
     @cached_property
-    def moved(self) -> NDArray[np.bool_]:
-        """Which blocks of base pair out of order."""
-        return (self.partner >= 0) & (self.aligned < 0)
-
-    @cached_property
     def only_head(self) -> Ints:
         """Indices of the blocks that head alone has, rising, int64."""
         return unpaired(self.partner, len(self.head))
-
-    @cached_property
-    def in_head_only(self) -> NDArray[np.bool_]:
-        """Which blocks of head those are."""
-        mask = np.zeros(len(self.head), np.bool_)
-        mask[self.only_head] = True
-        return mask
 
 
 def match(base: Blocks, head: Blocks, *, threads: bool = False) -> Match:
@@ -140,7 +128,6 @@ def _opening(windows: Sequence[Window], begin: NDArray[np.bool_]) -> Blocks:
         free,
         (free < 0) | (free >= ends),
         log.size[event],
-        np.full(len(event), -1, np.int32) if log.owner is None else log.owner[event],
         nothing,
         nothing,
         nothing,

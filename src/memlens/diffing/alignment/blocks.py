@@ -29,11 +29,12 @@ __all__ = [
     "gather_windows",
     "nth_with_nth",
     "owner_names",
-    "owner_numbers",
+    "owners_of",
     "spans",
     "tell_threads_apart",
     "unordered_costs",
     "unpaired",
+    "values_at",
 ]
 
 #: Events before and after one that count as its surroundings.
@@ -52,7 +53,6 @@ class Blocks:
         free: The FREEs that end them, -1 where none does, int64.
         held: Not freed in the window, bool.
         size: As the ALLOC says, int64.
-        owner: Index into the log's names, -1 where unknown, int32.
         before: What stands before ``event``, as one word, uint64; 0 at a window's start.  Only events of the same thread count where
             both runs tell threads apart.
         after: What stands after it, likewise.
@@ -66,7 +66,6 @@ class Blocks:
     free: Ints
     held: NDArray[np.bool_]
     size: Ints
-    owner: NDArray[np.int32]
     before: NDArray[np.uint64]
     after: NDArray[np.uint64]
     life: NDArray[np.uint64]
@@ -115,7 +114,6 @@ class _Events:
         """The blocks of some of the events; a ``life`` of 0 is held."""
         event, partner, free = self.event[at], self.partner[at], self.free[at]
         alloc = np.where(free, partner, event)
-        owner = np.full(len(at), -1, np.int32) if self.log.owner is None else self.log.owner[alloc]
         return Blocks(
             self.log,
             np.searchsorted(at, self.begins),
@@ -124,7 +122,6 @@ class _Events:
             np.where(free, event, partner),
             life == 0,
             self.log.size[alloc],
-            owner,
             self.before[at],
             self.after[at],
             mix(life.view(np.uint64)),
@@ -257,7 +254,7 @@ class Keys:
         requests, of_request = np.unique(requested, return_inverse=True)
         both, number = np.unique(number * np.int64(max(len(requests), 1)) + of_request, return_inverse=True)
         names = owner_names(base.log, head.log)
-        owners = [owner_numbers(side.log, names)[side.owner] for side in (base, head)]
+        owners = [owners_of(side.log, names, side.alloc) for side in (base, head)]
         return cls(
             number[: len(base)].astype(np.int32),
             number[len(base) :].astype(np.int32),
@@ -273,10 +270,18 @@ def owner_names(base: EventLog, head: EventLog) -> tuple[str, ...]:
     return tuple(sorted({common_name(name) for log in (base, head) for name in log.owner_names}))
 
 
-def owner_numbers(log: EventLog, names: Sequence[str]) -> Ints:
-    """The number among ``names`` of each of a log's own owners, and at its end -1 for what has none, int64."""
+def owners_of(log: EventLog, names: Sequence[str], events: Ints) -> Ints:
+    """The owners of some events (-1 has none) as indices of ``names``, -1 where unknown, int64."""
+    if log.owner is None:
+        return np.full(len(events), -1)
     place = {name: number for number, name in enumerate(names)}
-    return np.array([*(place[common_name(name)] for name in log.owner_names), -1], np.int64)
+    numbers = np.array([*(place[common_name(name)] for name in log.owner_names), -1], np.int64)
+    return numbers[values_at(log.owner, events)]
+
+
+def values_at(values: NDArray[np.integer | np.bool_], at: Ints, none: int = -1) -> Ints:
+    """The values at some indices, and another one for -1, int64."""
+    return np.where(at >= 0, values[at], none) if len(values) else np.full(len(at), none)
 
 
 def common_name(owner: str) -> str:
