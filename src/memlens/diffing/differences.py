@@ -18,7 +18,8 @@ import numpy as np
 
 from memlens.analyzers.fates import pairing
 from memlens.analyzers.levels import profile
-from memlens.diffing.alignment.blocks import owners_of, values_at
+from memlens.diffing.alignment.blocks import owners_of
+from memlens.diffing.alignment.indices import values_at
 from memlens.diffing.finding import KINDS
 
 if TYPE_CHECKING:

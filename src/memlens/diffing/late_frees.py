@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.diffing.alignment.blocks import nth_with_nth, unpaired
+from memlens.diffing.alignment.indices import nth_with_nth, unpaired
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.analyzers.fates import opening_allocs
-from memlens.diffing.alignment.blocks import Blocks, Keys, nth_with_nth, unpaired
+from memlens.diffing.alignment.blocks import Blocks, Keys
+from memlens.diffing.alignment.indices import nth_with_nth, unpaired
 from memlens.diffing.alignment.threads import Ordered, align_windows
 
 if TYPE_CHECKING:
@@ -127,7 +128,6 @@ def _opening(windows: Sequence[Window], begin: NDArray[np.bool_]) -> Blocks:
         event,
         free,
         (free < 0) | (free >= ends),
-        log.size[event],
         nothing,
         nothing,
         nothing,

@@ -15,8 +15,9 @@ import numpy as np
 
 from memlens.columns import Symbols, mix
 from memlens.diffing.alignment.align import Inexact, align
-from memlens.diffing.alignment.blocks import as_symbols, nth_with_nth, spans, unordered_costs, unpaired
+from memlens.diffing.alignment.blocks import as_symbols, unordered_costs
 from memlens.diffing.alignment.costs import ALONE, PAIRED, savings
+from memlens.diffing.alignment.indices import nth_with_nth, spans, unpaired
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
