@@ -10,6 +10,7 @@ from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
 from memlens.diffing.alignment.blocks import gather_windows, owner_names, tell_threads_apart
 from memlens.diffing.alignment.costs import in_bytes
+from memlens.diffing.alignment.indices import batches
 from memlens.diffing.differences import Items, collect, levels, terms
 from memlens.diffing.findings import Runs, findings_of
 from memlens.diffing.late_frees import Frees, judge_frees
@@ -61,7 +62,7 @@ def compare(
     items: list[Items] = []
     rows: list[dict[str, Any]] = []
     threads = tell_threads_apart(base[0].log, head[0].log)
-    for part in _parts(base, head):
+    for part in batches([len(left) + len(right) for left, right in zip(base, head, strict=True)], _TOGETHER):
         (base_born, base_carried), (head_born, head_carried) = (
             gather_windows(windows[part], threads=threads) for windows in (base, head)
         )
@@ -101,18 +102,6 @@ def compare(
 _COMPARED = (
     "remaining_bytes", "carried_in_bytes", "live_bytes", "peak_bytes", "rise_bytes", "reserved_peak_bytes",
 )  # fmt: skip
-
-
-def _parts(base: Sequence[Window], head: Sequence[Window]) -> Iterator[slice]:
-    """Runs of window pairs that are compared together."""
-    start = events = 0
-    for index, (left, right) in enumerate(zip(base, head, strict=True)):
-        more = len(left) + len(right)
-        if index > start and events + more > _TOGETHER:
-            yield slice(start, index)
-            start, events = index, 0
-        events += more
-    yield slice(start, len(base))
 
 
 def _by_window(columns: dict[str, Ints]) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ import numpy as np
 from memlens.analyzers.fates import until
 from memlens.analyzers.levels import bounds
 from memlens.columns import Symbols, mix
-from memlens.diffing.alignment.costs import unordered_cost
+from memlens.diffing.alignment.costs import fate_counts, unordered_cost
 from memlens.diffing.alignment.indices import spans, starts_of, values_at
 from memlens.facts import Kind
 
@@ -224,18 +224,11 @@ def _marks(blocks: Blocks, owner: Ints) -> NDArray[np.uint64]:
 
 
 def unordered_costs(keys: Keys, base: Blocks, head: Blocks) -> Ints:
-    """What no alignment of each window can cost less than, in half bytes, int64: the cost if order did not matter."""
-    numbers = len(keys.size) or 1
-    codes = [blocks.window * numbers + key for blocks, key in ((base, keys.base), (head, keys.head))]
-    kinds, kind = np.unique(np.concatenate(codes), return_inverse=True)
-    more = _fate_counts(kind[len(base) :], head.held, len(kinds)) - _fate_counts(
-        kind[: len(base)], base.held, len(kinds)
-    )
+    """What no alignment of each window can cost less than, the cost if order did not matter, in halves of a unit of weight, int64."""
+    numbers, of_base = len(keys.size) or 1, len(base)
+    codes = np.concatenate((base.window * numbers + keys.base, head.window * numbers + keys.head))
+    kinds, kind = np.unique(codes, return_inverse=True)
+    counts = [fate_counts(of, side.held, len(kinds)) for of, side in ((kind[:of_base], base), (kind[of_base:], head))]
     costs = np.zeros(len(base.starts) - 1, np.int64)
-    np.add.at(costs, kinds // numbers, keys.size[kinds % numbers] * unordered_cost(more))
+    np.add.at(costs, kinds // numbers, keys.size[kinds % numbers] // keys.unit * unordered_cost(counts[1] - counts[0]))
     return costs
-
-
-def _fate_counts(kind: Ints, held: NDArray[np.bool_], kinds: int) -> Ints:
-    """How many temporaries and held blocks of each kind there are, int64 (kinds, 2)."""
-    return np.bincount(kind * 2 + held, minlength=2 * kinds).reshape(kinds, 2)
