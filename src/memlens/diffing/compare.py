@@ -99,9 +99,7 @@ def compare(
 
 
 #: Figures of windows of which the differences are shown.
-_COMPARED = (
-    "remaining_bytes", "carried_in_bytes", "live_bytes", "peak_bytes", "rise_bytes", "reserved_peak_bytes",
-)  # fmt: skip
+_COMPARED = [spec.name.removeprefix("d_") for spec in fields(WindowDiff) if spec.name.startswith("d_")]
 
 
 def _by_window(columns: dict[str, Ints]) -> Iterator[dict[str, Any]]:

@@ -194,42 +194,31 @@ def context_lines(log: EventLog, events: Sequence[int], each_side: int) -> list[
     end = log.facts.bytes or None
     starts = sorted(set(offsets.values()))
     spans = [(max(start - _REACH, 0), start + _REACH if end is None else min(start + _REACH, end)) for start in starts]
-    parts = {
-        start: _Part(text, begin, begin == 0, stop == end or len(text) < stop - begin)
-        for start, (begin, stop), text in zip(starts, spans, log.source.parts(spans), strict=True)
-    }
+    texts = dict(zip(starts, zip(spans, log.source.parts(spans), strict=True), strict=True))
     found: dict[int, tuple[ContextLine, ...]] = {}
     for event, start in offsets.items():
-        line = numbers.of(event)
-        found[event] = () if line is None else _around(parts[start], start, line, each_side)
+        (begin, stop), text = texts[start]
+        line, is_end = numbers.of(event), stop == end or len(text) < stop - begin
+        before, after = _around(text, start - begin, each_side, is_start=begin == 0, is_end=is_end)
+        first = 0 if line is None else line - len(before)
+        lines = enumerate((*before, *after), first)
+        found[event] = () if line is None else tuple(ContextLine(n, shown, n == line) for n, shown in lines)
     return [found.get(event, ()) for event in events]
 
 
-class _Part(NamedTuple):
-    """A part of a log, cut anywhere: its first byte's offset, and whether the log begins with it, and ends with it."""
-
-    text: bytes
-    offset: int
-    is_start: bool
-    is_end: bool
-
-
-def _around(part: _Part, start: int, line: int, each_side: int) -> tuple[ContextLine, ...]:
-    """The lines around the one that begins at offset ``start`` and has number ``line``."""
-    at = start - part.offset
-    if at >= len(part.text):
-        return ()
-    before = part.text[:at].split(b"\n")[:-1]
-    is_whole = part.is_start or len(before) > each_side
+def _around(text: bytes, at: int, each_side: int, *, is_start: bool, is_end: bool) -> tuple[list[str], list[str]]:
+    """The lines before a place in a part of a log, where a line begins, and from there on; of the log's start and end, if it holds them."""
+    if at >= len(text):
+        return [], []
+    before = text[:at].split(b"\n")[:-1]
+    is_whole = is_start or len(before) > each_side
     before = before[len(before) - min(each_side, len(before)) :]
-    after = part.text[at:].split(b"\n", each_side + 1)
+    after = text[at:].split(b"\n", each_side + 1)
     if len(after) > each_side + 1:
         after.pop()  # more text than wanted
-    elif len(after) > 1 and (not after[-1] or (not part.is_end and len(after[-1]) <= 4 * _LONGEST)):
+    elif len(after) > 1 and (not after[-1] or (not is_end and len(after[-1]) <= 4 * _LONGEST)):
         after.pop()  # what follows the last line end is no line; or there is more of it, out of reach
-    shown = [_shown(raw, whole=is_whole or k > 0) for k, raw in enumerate(before)] + [_shown(raw) for raw in after]
-    first = line - len(before)
-    return tuple(ContextLine(first + k, text, first + k == line) for k, text in enumerate(shown))
+    return [_shown(raw, whole=is_whole or k > 0) for k, raw in enumerate(before)], [_shown(raw) for raw in after]
 
 
 def _shown(raw: bytes, *, whole: bool = True) -> str:

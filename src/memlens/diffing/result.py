@@ -198,17 +198,11 @@ class WindowDiff:
 
         What they were carried in, and what is reserved, may differ.
         """
-        released = self.remaining.d_released_bytes, self.remaining.d_unknown_free_bytes, self.remaining.d_mismatch_bytes
-        opening = self.peak.opening_only_head_bytes, self.peak.opening_only_base_bytes
-        return not (
-            self.cost_bytes
-            or self.moved
-            or self.remaining_left_bytes
-            or self.rise_left_bytes
-            or any(released)
-            or any(opening)
-            or self.late_frees
-        )
+        remaining, peak = self.remaining, self.peak
+        released = remaining.d_released_bytes, remaining.d_unknown_free_bytes, remaining.d_mismatch_bytes
+        opening = peak.opening_only_head_bytes, peak.opening_only_base_bytes
+        left = self.remaining_left_bytes, self.rise_left_bytes
+        return not any((self.cost_bytes, self.moved, *left, *released, *opening, self.late_frees))
 
     @property
     def same(self) -> bool:
@@ -324,15 +318,12 @@ class Diff:
     @property
     def parting(self) -> WindowDiff | None:
         """The first judged window in which the runs differ in what they leave or in how high they rise, else in what they do, else in anything."""
-        for differs in (
-            lambda w: w.remaining_left_bytes or w.rise_left_bytes,
-            lambda w: not w.alike,
-            lambda w: not w.same,
-        ):
-            for window in self.judged:
-                if differs(window):
-                    return window
-        return None
+        parted = (
+            [w for w in self.judged if w.remaining_left_bytes or w.rise_left_bytes]
+            or [w for w in self.judged if not w.alike]
+            or [w for w in self.judged if not w.same]
+        )
+        return parted[0] if parted else None
 
     def worst(self) -> tuple[WindowDiff, ...]:
         """The judged windows by falling |Δremaining|, then |Δrise|, a factor taken out, then cost, then |Δpeak|; equal ones in base's order."""

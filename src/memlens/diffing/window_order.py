@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens.analyzers.levels import bounds, profile
 from memlens.events import BATCH, Kind
 
 if TYPE_CHECKING:
@@ -112,30 +113,25 @@ class Work:
         Args:
             windows: In file order, none overlapping another; at least one.
         """
-        log = windows[0].log
-        lo = np.array([window.lo for window in windows], np.int64)
-        hi = np.array([window.hi for window in windows], np.int64)
+        log, lo, hi = bounds(windows)
         weights = np.zeros(len(windows) << _BITS, np.float64)
-        counts = np.zeros(2 * len(windows), np.int64)
         for begin in range(int(lo[0]), int(hi[-1]), BATCH):
             end = min(begin + BATCH, int(hi[-1]))
             window = np.searchsorted(lo, np.arange(begin, end), "right") - 1
             taken = (log.kind[begin:end] <= Kind.FREE) & (np.arange(begin, end) < hi[window])
             window, size = window[taken], log.size[begin:end][taken]
-            free = (log.kind[begin:end][taken] == Kind.FREE).astype(np.int64)
+            free = log.kind[begin:end][taken] == Kind.FREE
             bucket = ((2 * size + free).view(np.uint64) * _GOLDEN >> np.uint64(64 - _BITS)).astype(np.int64)
-            first, last = int(window[0]) if len(window) else 0, int(window[-1]) + 1 if len(window) else 0
-            here = slice(first << _BITS, last << _BITS)
-            weights[here] += np.bincount(
-                ((window - first) << _BITS) + bucket,
-                np.log2(size + 2.0) * np.where(free, _FREE, 1),
-                here.stop - here.start,
-            )
-            counts[2 * first : 2 * last] += np.bincount(2 * (window - first) + free, minlength=2 * (last - first))
+            if len(window):
+                here = slice(int(window[0]) << _BITS, int(window[-1]) + 1 << _BITS)
+                weight = np.log2(size + 2.0) * np.where(free, _FREE, 1)
+                places = (window << _BITS) + bucket - here.start
+                weights[here] += np.bincount(places, weight, here.stop - here.start)
         table = weights.reshape(len(windows), -1)
         total = table.sum(axis=1)
-        shares = table / np.maximum(total, 1)[:, None]
-        return cls(np.sqrt(shares).astype(np.float32), total.astype(np.float32), counts.reshape(-1, 2))
+        shares, figures = table / np.maximum(total, 1)[:, None], profile(windows)
+        counts = np.stack((figures["allocs"], figures["frees"]), axis=1)
+        return cls(np.sqrt(shares).astype(np.float32), total.astype(np.float32), counts)
 
     def take(self, places: Ints | slice) -> Work:
         """Some of the windows, in the order given."""

@@ -8,7 +8,7 @@ sides have the same weight behind them: in a corridor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,9 +60,7 @@ def solve(symbols: Symbols, problems: Sequence[Problem], band: tuple[Ints, Ints]
         Indices of the pairs' rows and columns, int64, problem by problem, rising in each.
     """
     found: list[tuple[Ints, Ints]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
-    for call in batches([problem.cells for problem in problems], _CELLS_OF_A_CALL):
-        some = problems[call]
-        rows, row_starts, columns, column_starts = _laid_out(some)
+    for some, rows, row_starts, columns, column_starts in _calls(problems):
         one = symbols.take(rows)
         # About what the rows of each problem weigh.
         heaviest = np.add.reduceat(np.append(one.weight, 0), row_starts[:-1], dtype=np.float64).tolist()
@@ -73,14 +71,19 @@ def solve(symbols: Symbols, problems: Sequence[Problem], band: tuple[Ints, Ints]
         paired = np.flatnonzero(partner >= 0)
         begin = np.repeat(column_starts[:-1], np.diff(row_starts))[paired]
         found.append((rows[paired], columns[begin + partner[paired]]))
-    return np.concatenate([pair[0] for pair in found]), np.concatenate([pair[1] for pair in found])
+    rows, columns = map(np.concatenate, zip(*found, strict=True))
+    return rows, columns
 
 
-def _laid_out(problems: Sequence[Problem]) -> tuple[Ints, Ints, Ints, Ints]:
-    """Rows laid end to end, where those of each problem begin and the last ones end, and the same of columns; int64."""
-    sides = [problem.rows for problem in problems], [problem.columns for problem in problems]
-    rows, columns = ((np.concatenate(side), np.cumsum([0, *map(len, side)])) for side in sides)
-    return *rows, *columns
+def _calls(problems: Sequence[Problem]) -> Iterator[tuple[Sequence[Problem], Ints, Ints, Ints, Ints]]:
+    """The problems that are solved by one call: rows laid end to end, where those of each begin and the last ones end, and so the columns."""
+    for call in batches([problem.cells for problem in problems], _CELLS_OF_A_CALL):
+        some = problems[call]
+        sides = [problem.rows for problem in some], [problem.columns for problem in some]
+        (rows, row_starts), (columns, column_starts) = (
+            (np.concatenate(side), np.cumsum([0, *map(len, side)])) for side in sides
+        )
+        yield some, rows, row_starts, columns, column_starts
 
 
 def _least_costs(symbols: Symbols, problems: Sequence[Problem]) -> int:
@@ -89,14 +92,12 @@ def _least_costs(symbols: Symbols, problems: Sequence[Problem]) -> int:
     What stands before the first and after the last column that is used costs nothing; the columns in between cost what they do.
     """
     cost = 0
-    for call in batches([problem.cells for problem in problems], _CELLS_OF_A_CALL):
-        some = problems[call]
-        rows, row_starts, columns, column_starts = _laid_out(some)
+    for some, rows, row_starts, columns, column_starts in _calls(problems):
         one, two = symbols.take(rows), symbols.take(columns)
         # With so many columns left out before, what the columns up to here cost alone is what there is to save.
-        before = [starts_of(costs) for costs in np.split(alone(two), column_starts[1:-1])]
+        before = np.concatenate([starts_of(costs) for costs in np.split(alone(two), column_starts[1:-1])])
         scale = np.zeros(len(some), np.int64)
-        found = align(one, row_starts, two, column_starts, WORTH, scale, before=np.concatenate(before))
+        found = align(one, row_starts, two, column_starts, WORTH, scale, before=before)
         cost += int(alone(one).sum() - found.saved.sum())
     return cost
 
