@@ -66,8 +66,8 @@ def compare(
         (base_born, base_carried), (head_born, head_carried) = (
             gather_windows(windows[part], threads=threads) for windows in (base, head)
         )
-        allocs, frees = judge_frees(match(base_born, head_born, threads=threads))
-        released, opening = match(base_carried, head_carried, threads=threads), match_opening(base[part], head[part])
+        allocs, frees = judge_frees(match(base_born, head_born))
+        released, opening = match(base_carried, head_carried), match_opening(base[part], head[part])
         here = of_base.part(part), of_head.part(part)
         found = collect(allocs, frees, released, opening, *here)
         items.append(found._replace(window=found.window + part.start))

@@ -61,7 +61,7 @@ class Match:
         return unpaired(self.partner, len(self.head))
 
 
-def match(base: Blocks, head: Blocks, *, threads: bool = False) -> Match:
+def match(base: Blocks, head: Blocks) -> Match:
     """Pair the blocks of the windows of two runs, window by window.
 
     Neighbours that changed places may be cheapest to align as a pair of unequal fate beside two blocks that are left alone, one of each
@@ -72,10 +72,9 @@ def match(base: Blocks, head: Blocks, *, threads: bool = False) -> Match:
     Args:
         base: Base's blocks.
         head: Head's blocks.
-        threads: Both logs tell threads apart; see :func:`memlens.diffing.alignment.threads.align_windows`.
     """
     keys = Keys.of(base, head)
-    ordered = align_windows(base, head, keys, threads=threads)
+    ordered = align_windows(base, head, keys)
     ordered = replace(ordered, partner=_exchanged(base, head, keys, ordered))
     partner = ordered.partner.copy()
     by_owner, *others = _numbers(base, head, keys, fates=True)
@@ -116,7 +115,8 @@ def _opening(windows: Sequence[Window], begin: NDArray[np.bool_]) -> Blocks:
     free = log.lifetimes.partner[event].astype(np.int64)
     ends = np.repeat(np.array([window.hi for window in windows], np.int64)[begin], len(allocs))
     held, surroundings = (free < 0) | (free >= ends), np.zeros((3, len(event)), np.uint64)
-    return Blocks(log, starts_of(begin * len(allocs)), event, event, free, held, *surroundings)
+    thread = np.full(len(event), -1)
+    return Blocks(log, starts_of(begin * len(allocs)), event, event, free, held, *surroundings, thread=thread)
 
 
 def _numbers(base: Blocks, head: Blocks, keys: Keys, *, fates: bool) -> list[tuple[Ints, Ints]]:

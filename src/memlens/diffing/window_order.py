@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.analyzers.levels import bounds, profile
+from memlens.analyzers.levels import bounds
 from memlens.events import BATCH, Kind
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Work:
             windows: In file order, none overlapping another; at least one.
         """
         log, lo, hi = bounds(windows)
-        weights = np.zeros(len(windows) << _BITS, np.float64)
+        weights, counts = np.zeros(len(windows) << _BITS, np.float64), np.zeros(2 * len(windows), np.int64)
         for begin in range(int(lo[0]), int(hi[-1]), BATCH):
             end = min(begin + BATCH, int(hi[-1]))
             window = np.searchsorted(lo, np.arange(begin, end), "right") - 1
@@ -122,6 +122,7 @@ class Work:
             window, size = window[taken], log.size[begin:end][taken]
             free = log.kind[begin:end][taken] == Kind.FREE
             bucket = ((2 * size + free).view(np.uint64) * _GOLDEN >> np.uint64(64 - _BITS)).astype(np.int64)
+            counts += np.bincount(2 * window + free, minlength=len(counts))
             if len(window):
                 here = slice(int(window[0]) << _BITS, int(window[-1]) + 1 << _BITS)
                 weight = np.log2(size + 2.0) * np.where(free, _FREE, 1)
@@ -129,9 +130,8 @@ class Work:
                 weights[here] += np.bincount(places, weight, here.stop - here.start)
         table = weights.reshape(len(windows), -1)
         total = table.sum(axis=1)
-        shares, figures = table / np.maximum(total, 1)[:, None], profile(windows)
-        counts = np.stack((figures["allocs"], figures["frees"]), axis=1)
-        return cls(np.sqrt(shares).astype(np.float32), total.astype(np.float32), counts)
+        shares = table / np.maximum(total, 1)[:, None]
+        return cls(np.sqrt(shares).astype(np.float32), total.astype(np.float32), counts.reshape(-1, 2))
 
     def take(self, places: Ints | slice) -> Work:
         """Some of the windows, in the order given."""

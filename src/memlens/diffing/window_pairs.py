@@ -79,17 +79,8 @@ class WindowPairs:
         return base.log, head.log
 
     @classmethod
-    def of(
-        cls, base: Sequence[Window], head: Sequence[Window], pairs: Mapping[int, int], *, by_work: bool = False
-    ) -> WindowPairs:
-        """The windows of two series, of which some are paired.
-
-        Args:
-            base: The one series.
-            head: The other one.
-            pairs: For a window of base, by its index, the index of its partner in head.
-            by_work: They pair by what they do.
-        """
+    def of(cls, base: Sequence[Window], head: Sequence[Window], pairs: Mapping[int, int], by_work: bool) -> WindowPairs:
+        """The windows of two series, of which some are paired: by their indices, those of base with their partners in head."""
         paired_head = set(pairs.values())
         return cls(
             tuple((base[i], head[pairs[i]]) for i in sorted(pairs)),
@@ -106,7 +97,7 @@ class WindowPairs:
             AnchorError: There is none, but for what precedes both series.
         """
         if any(base[i].name != BEFORE for i in pairs):
-            return cls.of(base, head, pairs)
+            return cls.of(base, head, pairs, by_work=False)
         sides = [f"{side} has {_listed(windows)}" for side, windows in (("base", base), ("head", head))]
         raise AnchorError(
             f"no window of one run has a window of the same name in the other: {'; '.join(sides)}",

@@ -47,6 +47,7 @@ class Blocks:
             both runs tell threads apart.
         after: What stands after it, likewise.
         life: Block events between the two, likewise, as one word; 0 for what is held.
+        thread: The thread of each ``event``, int64; -1 where threads are not told apart.
     """
 
     log: EventLog
@@ -58,6 +59,7 @@ class Blocks:
     before: NDArray[np.uint64]
     after: NDArray[np.uint64]
     life: NDArray[np.uint64]
+    thread: Ints
 
     def __len__(self) -> int:
         return len(self.event)
@@ -71,11 +73,6 @@ class Blocks:
     def window(self) -> Ints:
         """The number of each block's window, int64."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-
-    @cached_property
-    def thread(self) -> Ints:
-        """The thread of each ``event``, int64; -1 where the log does not tell."""
-        return np.full(len(self), -1, np.int64) if self.log.thread is None else self.log.thread[self.event]
 
     def sums(self, values: Ints | NDArray[np.bool_]) -> Ints:
         """Values of blocks added up by window, exact int64."""
@@ -104,10 +101,9 @@ def gather_windows(windows: Sequence[Window], *, threads: bool = False) -> tuple
     if not block.all():
         event, window = event[block], window[block]
     free, partner = log.kind[event] == Kind.FREE, log.lifetimes.partner[event].astype(np.int64)
-    program = window
-    if threads and log.thread is not None:
-        numbers, thread = np.unique(log.thread[event], return_inverse=True)
-        program = window * len(numbers) + thread
+    thread = log.thread[event] if threads and log.thread is not None else np.full(len(event), -1)
+    numbers, number = np.unique(thread, return_inverse=True)
+    program = window * len(numbers) + number
     order = np.argsort(program, kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
@@ -125,7 +121,7 @@ def gather_windows(windows: Sequence[Window], *, threads: bool = False) -> tuple
         starts = np.searchsorted(window[at], np.arange(len(lo) + 1))
         lives = life[at]
         around = before[at], after[at], mix(lives.view(np.uint64))
-        return Blocks(log, starts, event[at], alloc[at], free[at], lives == 0, *around)
+        return Blocks(log, starts, event[at], alloc[at], free[at], lives == 0, *around, thread[at])
 
     carried_in = free & (partner >= 0) & (partner < lo[window])
     return blocks(np.flatnonzero(~free), event, partner), blocks(np.flatnonzero(carried_in), partner, event)

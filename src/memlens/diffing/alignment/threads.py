@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.columns import Symbols, mix
-from memlens.diffing.alignment.align import Inexact, align
+from memlens.diffing.alignment.align import Inexact, align, keys_and_fates
 from memlens.diffing.alignment.blocks import as_symbols, unordered_costs
 from memlens.diffing.alignment.costs import alone, savings_of
 from memlens.diffing.alignment.indices import batches, nth_with_nth, spans, starts_of, unpaired
@@ -57,36 +57,37 @@ class Ordered:
     sequences: tuple[Ints, Ints]
 
 
-def align_windows(base: Blocks, head: Blocks, keys: Keys, *, threads: bool) -> Ordered:
+def align_windows(base: Blocks, head: Blocks, keys: Keys) -> Ordered:
     """Align the blocks of each window of base with those of head's.
 
     Args:
         base: Base's blocks.
         head: Head's blocks.
         keys: What may pair.
-        threads: Both logs tell threads apart.
     """
     symbols = as_symbols(keys, base, head)
     found = align(*symbols, base.starts, head.starts)
     costs = _costs(base, head, symbols, found.partner)
     ordered = Ordered(found.partner, costs, found.inexact, np.zeros(len(costs), np.int64), (base.window, head.window))
-    if threads:
-        # No alignment is cheaper than the one that does not look at the order.
-        least = unordered_costs(keys, base, head)
-        several = costs > least
-        for blocks in (base, head):
-            changes = (np.diff(blocks.thread) != 0) & (np.diff(blocks.window) == 0)
-            several &= blocks.sums(np.append(False, changes)) > 0
-        if several.any():
-            ordered = _by_thread(ordered, base, head, symbols, several, least)
+    several = np.ones(len(costs), np.bool_)
+    for blocks in (base, head):
+        changes = (np.diff(blocks.thread) != 0) & (np.diff(blocks.window) == 0)
+        several &= blocks.sums(np.append(False, changes)) > 0
+    if several.any():
+        ordered = _by_thread(ordered, base, head, keys, symbols, several)
     inexact = {window: part._replace(excess=part.excess * keys.unit) for window, part in ordered.inexact.items()}
     return replace(ordered, half_costs=ordered.half_costs * keys.unit, inexact=inexact)
 
 
 def _by_thread(
-    whole: Ordered, base: Blocks, head: Blocks, symbols: tuple[Symbols, Symbols], several: Flags, least: Ints
+    whole: Ordered, base: Blocks, head: Blocks, keys: Keys, symbols: tuple[Symbols, Symbols], several: Flags
 ) -> Ordered:
     """The threads of some windows on their own where that is cheaper, the other windows as they were; costs in units of weight."""
+    # No alignment is cheaper than the one that does not look at the order.
+    least = unordered_costs(keys, base, head)
+    several = several & (whole.half_costs > least)
+    if not several.any():
+        return whole
     sides = _Threads.of(base, symbols[0], several), _Threads.of(head, symbols[1], several)
     left, right, guessed = _pair_threads(sides)
     window = np.where(left >= 0, sides[0].window[left], sides[1].window[right])
@@ -171,7 +172,7 @@ class _Threads:
         starts = np.searchsorted(number[order], np.arange(len(first) + 1))
         own = own[order]
         within = np.arange(len(own)) - np.repeat(starts[:-1], np.diff(starts))
-        word = mix(mix(_words(symbols, own)) ^ within.astype(np.uint64))
+        word = mix(mix(keys_and_fates(symbols.take(own))) ^ within.astype(np.uint64))
         return cls(symbols, own, starts, window[order][starts[:-1]], np.add.reduceat(word, starts[:-1]))
 
     def blocks_of(self, threads: Ints) -> IntsOfBoth:
@@ -184,12 +185,6 @@ class _Threads:
         threads = among[self.window[among] == window]
         ordered: Ints = threads[np.argsort(self.look[threads], kind="stable")]
         return ordered
-
-
-def _words(symbols: Symbols, at: Ints) -> NDArray[np.uint64]:
-    """Key and fate of some blocks as one word."""
-    word: NDArray[np.uint64] = (symbols.key[at].astype(np.uint64) << np.uint64(1)) | symbols.held[at]
-    return word
 
 
 def _pair_threads(sides: tuple[_Threads, _Threads]) -> tuple[Ints, Ints, list[int]]:
@@ -255,7 +250,7 @@ def _shared_grams(sides: tuple[_Threads, _Threads], table: IntsOfBoth) -> Ints:
     counts = []
     for side, threads in zip(sides, table, strict=True):
         blocks, starts = side.blocks_of(threads)
-        word = _words(side.symbols, blocks)
+        word = keys_and_fates(side.symbols.take(blocks))
         gram = word.copy()
         for step in range(1, _GRAM):
             gram[:-step] = mix(gram[:-step]) ^ word[step:]
