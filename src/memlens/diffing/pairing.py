@@ -114,9 +114,8 @@ def _opening(windows: Sequence[Window], begin: NDArray[np.bool_]) -> Blocks:
     event = np.tile(allocs, np.count_nonzero(begin))
     free = log.lifetimes.partner[event].astype(np.int64)
     ends = np.repeat(np.array([window.hi for window in windows], np.int64)[begin], len(allocs))
-    held, surroundings = (free < 0) | (free >= ends), np.zeros((3, len(event)), np.uint64)
-    thread = np.full(len(event), -1)
-    return Blocks(log, starts_of(begin * len(allocs)), event, event, free, held, *surroundings, thread=thread)
+    starts, held, nothing = starts_of(begin * len(allocs)), (free < 0) | (free >= ends), np.zeros(len(event), np.uint64)
+    return Blocks(log, starts, event, event, free, held, nothing, nothing, nothing, np.full(len(event), -1))
 
 
 def _numbers(base: Blocks, head: Blocks, keys: Keys, *, fates: bool) -> list[tuple[Ints, Ints]]:
