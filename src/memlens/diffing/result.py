@@ -321,15 +321,12 @@ class Diff(Answered):
     @property
     def parting(self) -> WindowDiff | None:
         """The first judged window in which the runs differ in what they leave or in how high they rise, else in what they do, else in anything."""
-        for differs in (
-            lambda w: w.remaining_left_bytes or w.rise_left_bytes,
-            lambda w: not w.alike,
-            lambda w: not w.same,
-        ):
-            for window in self.judged:
-                if differs(window):
-                    return window
-        return None
+        parted = (
+            [w for w in self.judged if w.remaining_left_bytes or w.rise_left_bytes]
+            or [w for w in self.judged if not w.alike]
+            or [w for w in self.judged if not w.same]
+        )
+        return parted[0] if parted else None
 
     @cached_property
     def answer(self) -> Answer:
