@@ -20,6 +20,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from memlens.columns import distinct
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -177,7 +179,7 @@ def profile(windows: Sequence[Window]) -> Figures:
     known = _LAST.get(log)
     if known is not None and known[0] == key:
         return known[1]
-    cuts = np.unique(np.concatenate([lo, hi, [0]]))
+    cuts = distinct(np.concatenate([lo, hi, [0]]))
     figures = tally(log, cuts).over(lo, hi)
     _LAST[log] = key, figures
     return figures
@@ -192,7 +194,7 @@ def walk(lo: int, hi: int) -> Iterator[tuple[int, int]]:
 def tally(log: EventLog, cuts: Ints) -> Tally:
     """Tally events ``cuts[0] … cuts[-1]-1`` with an edge at every cut (rising), and at some places between."""
     lo, hi = int(cuts[0]), int(cuts[-1])
-    edges = np.union1d(cuts, np.arange(lo, hi, BATCH))
+    edges = distinct(np.concatenate((cuts, np.arange(lo, hi, BATCH))))
     found = Tally(
         edges,
         np.zeros((len(SUMS), len(edges) - 1), np.int64),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import numpy as np
 
+from memlens.columns import distinct
 from memlens.errors import InputError
 from memlens.inputs.blocks import Block, Blocks, in_order
 from memlens.inputs.remote import is_url, local_path
@@ -234,7 +235,7 @@ class FileSource:
 
         None where it cannot be read again.
         """
-        ordered = np.unique(np.asarray([offset for offset in offsets if offset >= 0], np.int64))
+        ordered = distinct(np.asarray([offset for offset in offsets if offset >= 0], np.int64))
         if not len(ordered) or not self._rereadable:
             return
         if not self._seekable:

@@ -7,7 +7,7 @@ so that only the lines that hold it cost anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -218,13 +218,13 @@ class PlainScanner:
         """Of each scan whether a text may be searched without looking for its lines."""
         return [looks_within_lines(scan.format.regex.encode(), scan.format.literal) for scan in self._scans]
 
-    def scan(self, block: NDArray[np.uint8], begin: int, end: int) -> Rows:
-        """All rows of ``block[begin:end]``, which is whole lines."""
+    def scan(self, block: NDArray[np.uint8], begin: int, end: int, without: Collection[int] = ()) -> Rows:
+        """All rows of ``block[begin:end]``, which is whole lines, but those of some formats."""
         text = block[begin:end].tobytes()
         columns = [np.empty((ROW + self.width + self.header_width, 0), np.int64)]
         for index, scan in enumerate(self._scans):
             literal = scan.format.literal
-            if literal not in text:
+            if index in without or literal not in text:
                 continue
             if self._at_once[index] and text.count(literal) * _CROWDED > len(text):
                 columns.append(self._rows_at_once(index, text, begin))

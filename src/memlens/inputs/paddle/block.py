@@ -17,7 +17,7 @@ from memlens.inputs.paddle import other_events as others
 from memlens.inputs.paddle.context import read_names
 from memlens.inputs.paddle.joins import Said
 from memlens.inputs.paddle.layers import Layer
-from memlens.inputs.paddle.lines import ALIKE, ALIKE_OTHERS, CONTEXTS, EVENTS, number_of, scanner
+from memlens.inputs.paddle.lines import ALIKE, ALIKE_OTHERS, CONTEXTS, EVENTS, SAID_ELSEWHERE, number_of, scanner
 from memlens.inputs.paddle.rows import BlockRows
 from memlens.inputs.paddle.times import column_of_times
 from memlens.scanner.lines import count_lines
@@ -127,7 +127,9 @@ class BlockReader:
 
     def read(self, block: Block) -> BlockReading:
         """Read one block."""
-        rows = BlockRows(block, self._scanner.scan(block.data, block.begin, block.end))
+        rows = BlockRows(
+            block, self._scanner.scan(block.data, block.begin, block.end, SAID_ELSEWHERE if self._alone else ())
+        )
         blocks = int(np.count_nonzero(rows.values(rows.of(_BLOCK), 0) <= paddle.MAX_SIZE))
         alone = self._alone = self._alone or (self._layer is None and blocks > 0)
         rare = {} if alone else dict(_rare(rows))

@@ -22,6 +22,7 @@ __all__ = [
     "EVENTS",
     "HEADER_VALUES",
     "MESSAGES",
+    "SAID_ELSEWHERE",
     "events_scanner",
     "number_of",
     "scanner",
@@ -72,6 +73,8 @@ CONTEXTS = _numbers(context.FORMATS)
 ALIKE = _numbers(events.LOOK_ALIKES)
 ALIKE_OTHERS = _numbers(others.LOOK_ALIKES)
 MESSAGES = _numbers(tuple(_LITERALS.values()))
+#: What is said of events of other layers than auto-growth: not looked for where these are not read.
+SAID_ELSEWHERE = tuple(number_of(form) for form, _ in _SPEECH[1:])
 
 
 @lru_cache(maxsize=2)
