@@ -45,8 +45,9 @@ _SEED = int.from_bytes(os.urandom(8), "little")
 
 def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
     """The different numbers of a column, rising: ``np.unique``, which would load the masked arrays first, a moment of each start."""
-    ordered = np.sort(numbers)
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+    ordered: NDArray[Any] = np.sort(numbers)
+    first: NDArray[np.bool_] = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
+    return ordered[first]
 
 
 def pair(kind: NDArray[np.int8], addr: NDArray[np.uint64]) -> tuple[_Indices, Ints]:

@@ -223,7 +223,7 @@ def events_only(text: bytes, anchors: Sequence[Matcher] = ()) -> bytes:
         text: Whole lines.
         anchors: Lines to keep as well.
     """
-    from memlens.inputs.paddle.events import MAX_SIZE
+    from memlens.facts import MAX_SIZE
     from memlens.inputs.paddle.lines import events_scanner
 
     block = np.frombuffer(text, np.uint8)

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from paddle import read
 
 from memlens.diffing import anchor_discovery as families
 from memlens.diffing.anchor_discovery import Family, common_family
 from memlens.diffing.anchor_templates import may_mark, skeleton, templates
 from memlens.errors import MemlensError
 from memlens.events import EventLog
-from memlens.inputs.paddle.reader import read
 from memlens.source import MemorySource
 from memlens.windows.patterns import Pattern, find_anchors
 

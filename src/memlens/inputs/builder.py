@@ -39,9 +39,9 @@ class Text(NamedTuple):
     text: bytes
 
     @classmethod
-    def of(cls, block: Block, start: int, line: int) -> Text:
-        """The line of a block that starts at a position."""
-        text = block.data[start : min(start + _SHOWN, block.end)].tobytes().partition(b"\n")[0].rstrip(b"\r")
+    def of(cls, block: Block, start: int, line: int, most: int = _SHOWN) -> Text:
+        """The line of a block that starts at a position, so many bytes of it at most."""
+        text = block.data[start : min(start + most, block.end)].tobytes().partition(b"\n")[0].rstrip(b"\r")
         return cls(start - block.begin + block.offset, line, text)
 
 
@@ -63,7 +63,7 @@ class Part:
         hints: Other things seen, by name, with the first line.
     """
 
-    columns: Mapping[str, NDArray[Any]]
+    columns: dict[str, NDArray[Any]]
     offset: int = 0
     size: int = 0
     lines: int = 0
@@ -76,7 +76,7 @@ class Part:
     hints: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, block: Block, columns: Mapping[str, NDArray[Any]], matchers: Sequence[Matcher], **more: Any) -> Part:
+    def of(cls, block: Block, columns: dict[str, NDArray[Any]], matchers: Sequence[Matcher], **more: Any) -> Part:
         """What a block of text gave, its anchors found and ``more`` of the fields given."""
         return cls(
             columns,

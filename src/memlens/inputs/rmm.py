@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.errors import InputError, MemlensError, NoEventsError
-from memlens.facts import Facts, Kind, OutOfMemory
+from memlens.facts import MAX_SIZE, Facts, Kind, OutOfMemory
 from memlens.inputs.builder import SAMPLES, Builder, Part, Text
 from memlens.inputs.input_format import InputFormat, Request
 from memlens.scanner.formats import LineFormat, Sample
@@ -98,7 +98,6 @@ _COLUMNS = {
 _OLD_HEADER = b"Event Type,Device ID,Address,Stream,Size (bytes)"
 #: Failures that are kept one by one; where memory is spilled and asked for again, they come by the thousand.
 _MOST_FAILURES = 10_000
-_MOST_SIZE = 1 << 47
 _SHOWN = 200
 _HALF_DAY_US, _DAY_US = 12 * 3600 * 10**6, 24 * 3600 * 10**6
 _HINT = (
@@ -139,7 +138,7 @@ def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool) ->
     time_us = seconds * 10**6 + clock % 10**6
     # The digit is the end of a time.
     looks = (rows.format < len(ROWS)) & (block.data[rows.start - 1] - np.uint8(ord("0")) < 10)
-    good = looks & (size >= 0) & (size <= _MOST_SIZE)
+    good = looks & (size >= 0) & (size <= MAX_SIZE)
     unsure = good & (clock < 0)
     if (escapes := rows.format == len(ROWS)).any():
         unsure |= good & np.isin(rows.line, rows.line[escapes])

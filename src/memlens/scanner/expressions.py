@@ -135,6 +135,7 @@ def longest_text(regex: bytes) -> bytes:
     return max(runs_of(list(importlib.import_module("re._parser").parse(regex))), key=len)
 
 
+@lru_cache(maxsize=1 << 8)
 def groups_of(regex: bytes) -> tuple[Group, ...]:
     """The named groups of an expression, in order."""
     try:

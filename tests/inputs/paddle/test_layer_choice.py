@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from in_threads import in_small_blocks
+from paddle import read
 from texts import read_packed
 
 from memlens.errors import NoEventsError, UsageError
 from memlens.events import EventLog, Kind
 from memlens.inputs import blocks
 from memlens.inputs.paddle.layers import Layer, choose
-from memlens.inputs.paddle.reader import read
 
 #: One log, several layers; in the first three frees are never put off and no thread comes between the lines of one free.
 SAME_ORDER = ("10_v10_dygraph_331.log.gz", "10_v10_ast_pt_30.log.gz", "20_big_v10_dygraph_331.part.log.zst")

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.facts import LineSample
-    from memlens.scanner.formats import LineFormat
 
-__all__ = ["ROUNDED", "SIZELESS", "WITHOUT_ADDRESSES", "Chosen", "Event", "Layer", "Layers", "choose", "layer_named"]
+__all__ = ["SIZELESS", "WITHOUT_ADDRESSES", "Chosen", "Layer", "Layers", "choose", "layer_named"]
 
 
 class Layer(IntEnum):
@@ -50,28 +49,10 @@ class Layer(IntEnum):
         return self.label.removeprefix("host_")
 
 
-class Event(NamedTuple):
-    """What a line of an event is.
-
-    Attributes:
-        format: Its format.
-        layer: The layer that writes it.
-        kind: Its kind; that of some formats stands in the line, and is added.
-        values: The groups that are read.
-    """
-
-    format: LineFormat
-    layer: Layer
-    kind: Kind
-    values: tuple[str, ...] = ()
-
-
 #: Whose free lines have no size: it is that of their ALLOC.
 SIZELESS = frozenset({Layer.STREAM_SAFE, Layer.NAIVE_BEST_FIT, Layer.HOST_NAIVE_BEST_FIT})
 #: Whose lines have no address, so that no ALLOC can be paired with its FREE.
 WITHOUT_ADDRESSES = frozenset({Layer.STATS, Layer.HOST_STATS})
-#: Whose sizes are printed in MB with six digits.
-ROUNDED = frozenset({Layer.CUDA_MALLOC, Layer.CUDA_MALLOC_ASYNC})
 
 #: The most exact layer first.
 _BLOCKS = (Layer.AUTO_GROWTH, Layer.STREAM_SAFE, Layer.NAIVE_BEST_FIT, Layer.CUDA_MALLOC_ASYNC, Layer.STATS)
@@ -121,8 +102,7 @@ def _first(counts: NDArray[np.int64], column: int, layers: tuple[Layer, ...]) ->
     return next((layer for layer in layers if counts[layer, column]), None)
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(NamedTuple):
     """What is believed.
 
     Attributes:
