@@ -16,7 +16,7 @@ from memlens.events import EventLog
 from memlens.facts import Facts
 from memlens.scanner.expressions import longest_text
 from memlens.source import MemorySource
-from memlens.windows.patterns import Anchor, Match, Matcher, Pattern, anchors_in_block, find_anchor, find_anchors
+from memlens.windows.patterns import Anchor, Match, Matcher, Pattern, find_anchor, find_anchors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -248,10 +248,9 @@ def test_anchors_of_a_block_are_counted_from_its_place_in_the_log() -> None:
     text = LOG * 20 + b"START SOT_CALL_4 and the line goes on " * 50 + b"\n" + b"no end of line: START SOT_CALL_4"
     for pattern in (Pattern("START SOT_CALL_4"), Pattern(r"\d+ START", regex=True), Pattern(r"\d{3}|", regex=True)):
         plain = plainly(pattern, text)
-        offsets, lines, names = anchors_in_block(Matcher(pattern), block_of(text), 100, 11)
-        assert offsets == [100 + match.start for match in plain]
-        assert lines == [11 + text.count(b"\n", 0, match.start) for match in plain]
-        assert names == [match.name for match in plain]
+        assert Matcher(pattern).find(block_of(text), 100, 11) == [
+            Match(100 + start, 11 + text.count(b"\n", 0, start), name) for start, _, name in plain
+        ]
 
 
 def test_a_text_that_stands_everywhere_is_found_everywhere() -> None:

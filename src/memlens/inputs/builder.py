@@ -12,7 +12,7 @@ from memlens.errors import InputError, MemlensError
 from memlens.events import EventLog
 from memlens.facts import Facts, LineSample
 from memlens.inputs.growing import GrowingColumn
-from memlens.windows.patterns import Anchor, anchors_in_block
+from memlens.windows.patterns import Anchor, Match
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -59,7 +59,7 @@ class Part:
         line: The line of each event, int64, where lines cannot be numbered later.
         malformed: Lines that look like an event and do not parse.
         samples: The first of them.
-        anchors: For each pattern asked for ``(offsets, lines, names)``; empty where the input has no lines.
+        anchors: For each pattern asked for its lines, by byte offsets; empty where the input has no lines.
         hints: Other things seen, by name, with the first line.
     """
 
@@ -72,7 +72,7 @@ class Part:
     line: NDArray[np.int64] | None = None
     malformed: int = 0
     samples: Sequence[Text] = ()
-    anchors: Sequence[tuple[Sequence[int], Sequence[int], Sequence[str]]] = ()
+    anchors: Sequence[Sequence[Match]] = ()
     hints: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -84,7 +84,7 @@ class Part:
             size=block.end - block.begin,
             ends_mid_line=block.end > block.begin and bool(block.data[block.end - 1] != ord("\n")),
             cut=block.cut,
-            anchors=tuple(anchors_in_block(matcher, block.text, block.offset, 0) for matcher in matchers),
+            anchors=tuple(matcher.find(block.text, block.offset) for matcher in matchers),
             **more,
         )
 
@@ -110,7 +110,7 @@ class Builder:
     def __init__(self, source: Source, request: Request, columns: Mapping[str, DTypeLike], *, size: int = 0) -> None:
         self._source, self._request, self._size = source, request, size
         self._columns = {name: GrowingColumn(dtype) for name, dtype in columns.items()}
-        self._anchors: list[tuple[list[int], list[int], list[str]]] = [([], [], []) for _ in request.patterns]
+        self._anchors: list[list[Match]] = [[] for _ in request.patterns]
         self._index: list[tuple[int, int]] = []
         self._bytes, self._total, self._mid_line = 0, 0.0, False
         self.events = self.lines = self.malformed = 0
@@ -143,10 +143,8 @@ class Builder:
         self._check_sums(float(part.columns["size"].sum(dtype=np.float64)), f" by line {self.lines:,}")
         self.malformed += part.malformed
         self.samples += [self.sample(text, first) for text in part.samples[: SAMPLES - len(self.samples)]]
-        for column_of, found in zip(self._anchors, part.anchors, strict=False):
-            column_of[0].extend(found[0])
-            column_of[1].extend(line + first for line in found[1])
-            column_of[2].extend(found[2])
+        for matches, found in zip(self._anchors, part.anchors, strict=False):
+            matches += [match._replace(line=match.line + first) for match in found]
         for hint, line in part.hints.items():
             self.hints.setdefault(hint, first + line)
 
@@ -221,12 +219,7 @@ class Builder:
             **whole,
             source=self._source,
             facts=seen,
-            anchors=tuple(
-                Anchor(pattern, tuple(offsets), tuple(numbers), tuple(names))
-                for pattern, (offsets, numbers, names) in zip(self._request.patterns, self._anchors, strict=True)
-            )
-            if self._index
-            else (),
+            anchors=tuple(map(Anchor.of, self._request.patterns, self._anchors)) if self._index else (),
         )
 
     def _check_sums(self, size: float, place: str) -> None:
