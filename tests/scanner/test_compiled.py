@@ -51,7 +51,7 @@ def everything() -> list[Scan]:
     formats = all_formats()
     headers: tuple[Literal["none", "before", "nearest"], ...] = ("none", "before", "nearest")
     scans = [
-        Scan(form, headers[i % 3], covers=i % 2 == 0, uncovered=i % 5 == 0, once=i % 7 == 0)
+        Scan(form, headers[i % 3], covers=i % 2 == 0, uncovered=i % 10 == 5, once=i % 7 == 0)
         for i, form in enumerate([*formats, *OTHERS])
         if form is not HEADER
     ]

@@ -46,7 +46,8 @@ class Scan:
         header: Of which header a match has the values: ``before``: the one that ends right at its start; ``nearest``: the last one
             of the block that ends at or before its start.
         covers: A match covers its text, in which no match of an ``uncovered`` format is reported.
-        uncovered: Matches that start in covered text are left out (text that looks like an event, and is part of one).
+        uncovered: Matches that start in covered text are left out (text that looks like an event, and is part of one); not of a format
+            that covers itself.
         once: Only the first match of a line.
         values: The groups wanted, in the order of the value columns; all named groups where it is ``None``.
         texts: Groups whose text is wanted, whatever number it may be.
@@ -161,9 +162,9 @@ def _last_byte(regex: bytes) -> bytes | None:
         items, _ = parse(regex)
     except NotImplementedError:
         return None
-    while items and items[-1][0].name == "MAX_REPEAT" and items[-1][1][0] == 0:
-        items.pop()
-    return bytes([items[-1][1]]) if items and items[-1][0].name == "LITERAL" else None
+    while items and items[-1].kind == "MAX_REPEAT" and not items[-1].least:
+        items = items[:-1]
+    return items[-1].letters if items and len(items[-1].letters) == 1 else None
 
 
 def numbers(texts: Sequence[bytes | None], group: Group) -> NDArray[np.int64]:
