@@ -20,21 +20,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     _Indices = NDArray[np.int32] | Ints
 
-__all__ = [
-    "NOTHING",
-    "SET",
-    "TAKE",
-    "USE",
-    "Aligned",
-    "Symbols",
-    "align",
-    "chain",
-    "distinct",
-    "last_by_key",
-    "mix",
-    "pair",
-]
-
 #: What a row does with its key: nothing; become the latest row that set it; ask for that row; ask for it and clear the key.
 NOTHING, SET, USE, TAKE = 0, 1, 2, 3
 

@@ -13,7 +13,5 @@ from memlens.inputs.paddle import reader
 
 def read(where: str | Path | BinaryIO | FileSource, **wanted: Any) -> EventLog:
     """Read a log; what is wanted of it are the fields of a request."""
-    request = Request(
-        **{name: tuple(value) if isinstance(value, list | set) else value for name, value in wanted.items()}
-    )
-    return reader.read(where if isinstance(where, FileSource) else open_source(where), request)
+    given: dict[str, Any] = {name: tuple(one) if isinstance(one, list | set) else one for name, one in wanted.items()}
+    return reader.read(where if isinstance(where, FileSource) else open_source(where), Request(**given))

@@ -18,9 +18,8 @@ from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts, Mark
 from memlens.source import MemorySource
+from memlens.windows.patterns import Anchor, Pattern
 from memlens.windows.windows import (
-    Anchor,
-    Pattern,
     Window,
     judged,
     open_window,

@@ -13,9 +13,6 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-__all__ = ["ALL_BYTES", "Conversion", "Group", "Item", "can_be_empty", "captures", "groups_of", "longest_text"]
-__all__ += ["looks_within_lines", "parse", "runs_of"]
-
 ALL_BYTES = (1 << 256) - 1
 _MOST_PATHS = 64
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")

@@ -18,25 +18,6 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
 
-__all__ = [
-    "BEFORE",
-    "Anchor",
-    "Pattern",
-    "Window",
-    "anchors_of",
-    "as_patterns",
-    "judged",
-    "kind_of",
-    "no_such_anchor",
-    "numbered",
-    "open_window",
-    "suspect_anchors",
-    "too_few_anchors",
-    "whole",
-    "window",
-    "windows",
-]
-
 #: The name of the window that holds what precedes a series.
 BEFORE = "(before)"
 #: So many windows of one kind in a row without an event between them, before their anchors are doubted.

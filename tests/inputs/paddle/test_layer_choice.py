@@ -26,7 +26,7 @@ GLOG = "I1120 10:22:32.856307 {:5d} a.cc:1] "
 def log_of(tmp_path: Path, *lines: str, **options: str) -> EventLog:
     path = tmp_path / "run.log"
     path.write_text("".join(line + "\n" for line in lines))
-    return read(path, **options)  # type: ignore[arg-type]
+    return read(path, **options)
 
 
 def by(thread: int, text: str) -> str:

@@ -7,22 +7,8 @@ source line in the header changes with every release and is never looked at.
 from __future__ import annotations
 
 from memlens import glog
-from memlens.facts import MAX_SIZE, Kind
+from memlens.facts import Kind
 from memlens.scanner.formats import LineFormat, Sample
-
-__all__ = [
-    "BLOCK",
-    "CHUNK_BACK",
-    "CHUNK_NEW",
-    "EVENTS",
-    "FORMATS",
-    "HEADER",
-    "LOOK_ALIKES",
-    "MAX_SIZE",
-    "PREALLOC",
-    "REQUEST",
-    "alike",
-]
 
 _GLOG = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "
 

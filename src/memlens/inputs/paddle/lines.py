@@ -14,21 +14,6 @@ from memlens.scanner.scan import Scan, Scanner
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "ALIKE",
-    "ALIKE_OTHERS",
-    "CONTEXTS",
-    "EVENTS",
-    "GROUPS",
-    "HEADER_VALUES",
-    "MESSAGES",
-    "SAID_ELSEWHERE",
-    "SPEECH",
-    "events_scanner",
-    "number_of",
-    "scanner",
-]
-
 #: The groups that are read of the header of an event; the last three only where times are wanted.
 HEADER_VALUES = ("thread", "year", "date", "time")
 

@@ -17,29 +17,6 @@ from memlens.scanner.formats import LineFormat, Sample
 if TYPE_CHECKING:
     import re
 
-__all__ = [
-    "CHUNK_DUMPED",
-    "CHUNK_IDLE",
-    "CUDA_ASYNC",
-    "CUDA_FREE",
-    "CUDA_MALLOC",
-    "EVENTS",
-    "FORMATS",
-    "HOST_PLACES",
-    "LOOK_ALIKES",
-    "NAIVE_FREE",
-    "NAIVE_POINTER",
-    "NAIVE_SIZE",
-    "RARE",
-    "STAT_LINE",
-    "STREAM_ALLOC",
-    "STREAM_DEFERRED",
-    "STREAM_FREE",
-    "STREAM_REQUEST",
-    "RareEvent",
-    "read_rare",
-]
-
 _SAFE = "I1120 10:54:49.758932 13917 stream_safe_custom_device_allocator.cc:162] "
 _NAIVE = "I1120 10:41:08.438014 22600 naive_best_fit_allocator.cc:561] "
 _ADDRESS = "(?P<addr>0x[0-9a-f]{1,16})(?![0-9a-f])"
