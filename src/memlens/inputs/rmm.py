@@ -18,7 +18,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -116,13 +116,6 @@ def microseconds(text: bytes) -> int:
     return ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 10**6 + int(fraction.ljust(6, b"0"))
 
 
-class _Read(NamedTuple):
-    """What one block gave: its events, and its failures as texts and bytes asked for."""
-
-    part: Part
-    failures: list[tuple[Text, int]]
-
-
 @cache
 def _scanner() -> Scanner:
     return Scanner(
@@ -130,7 +123,8 @@ def _scanner() -> Scanner:
     )
 
 
-def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool) -> _Read:
+def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool) -> tuple[Part, list[tuple[Text, int]]]:
+    """What one block gave: its events, and its failures as texts and bytes asked for."""
     rows = _scanner().scan(block.data, block.begin, block.end)
     values = dict(zip(_MEANS, rows.values.T, strict=True))
     (thread, clock), size = rows.header.T, values["size"]
@@ -178,7 +172,7 @@ def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool) ->
         samples=texts(wrong[:SAMPLES]),
     )
     failed = np.flatnonzero(good & (kind < 0))[:_MOST_FAILURES]
-    return _Read(part, list(zip(texts(failed), size[failed].tolist(), strict=True)))
+    return part, list(zip(texts(failed), size[failed].tolist(), strict=True))
 
 
 def _read(source: FileSource, request: Request) -> list[EventLog]:

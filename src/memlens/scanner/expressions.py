@@ -200,18 +200,12 @@ def captures(items: Items) -> Iterator[tuple[int, Items]]:
             yield from captures(part)
 
 
-class _Run(NamedTuple):
-    """Bytes of one set, repeated."""
-
-    members: int
-    least: int
-    most: int
-
-
-#: One way through a group: literal bytes and runs.
-_Path = tuple["bytes | _Run", ...]
+#: One way through a group: literal bytes, and bytes of a set that are repeated.
+_Path = tuple["bytes | Item", ...]
 
 _DIGITS, _HEX = _category("CATEGORY_DIGIT"), sum(1 << byte for byte in b"0123456789abcdefABCDEF")
+#: What stands in the shape of a path for repeated digits, hexadecimal digits and other bytes: no byte is one of these.
+_DIGIT_RUN, _HEX_RUN, _OTHER_RUN = "\u0100\u0101\u0102"
 
 
 def _conversion(items: Items | None) -> tuple[Conversion, tuple[bytes, ...]]:
@@ -221,37 +215,26 @@ def _conversion(items: Items | None) -> tuple[Conversion, tuple[bytes, ...]]:
     if all(isinstance(part, bytes) for path in paths for part in path):
         words = dict.fromkeys(b"".join(part for part in path if isinstance(part, bytes)) for path in paths)
         return Conversion.WORD, tuple(words)
-    if () in paths:
-        return Conversion.TEXT, ()
-    if all(_is_decimal(path) for path in paths):
+    shapes = {"".join(map(_shape, path)) for path in paths}
+    if shapes <= {_DIGIT_RUN, f"-{_DIGIT_RUN}"}:
         return Conversion.DECIMAL, ()
-    if all(_is_hexadecimal(path) for path in paths):
+    if shapes <= {"0", f"0x{_DIGIT_RUN}", f"0x{_HEX_RUN}", _HEX_RUN}:
         return Conversion.HEXADECIMAL, ()
-    if all(_is_punctuated(path) for path in paths):
+    most = max(sum(part.most for part in path if isinstance(part, Item)) for path in paths)
+    if most <= 18 and all(_DIGIT_RUN in shape and not _NO_PUNCTUATION.search(shape) for shape in shapes):
         return Conversion.DIGITS, ()
     return Conversion.TEXT, ()
 
 
-def _is_decimal(path: _Path) -> bool:
-    run = path[-1]
-    return path[:-1] in ((), (b"-",)) and isinstance(run, _Run) and not run.members & ~_DIGITS and run.least > 0
+_NO_PUNCTUATION = re.compile(rf"[\w{_HEX_RUN}{_OTHER_RUN}-]", re.ASCII)
 
 
-def _is_hexadecimal(path: _Path) -> bool:
-    if path == (b"0",):
-        return True
-    run, prefixed = path[-1], path[:-1] == (b"0x",)
-    if not (prefixed or len(path) == 1) or not isinstance(run, _Run):
-        return False
-    # Without 0x, a run of digits alone would be decimal.
-    return not run.members & ~_HEX and (prefixed or bool(run.members & ~_DIGITS)) and run.least > 0
-
-
-def _is_punctuated(path: _Path) -> bool:
-    runs = [part for part in path if isinstance(part, _Run)]
-    literal = b"".join(part for part in path if isinstance(part, bytes))
-    digits = bool(runs) and all(not run.members & ~_DIGITS and run.least > 0 for run in runs)
-    return digits and sum(run.most for run in runs) <= 18 and not re.search(rb"[\w-]", literal)
+def _shape(part: bytes | Item) -> str:
+    if isinstance(part, bytes):
+        return part.decode("latin-1")
+    if not part.least or part.members & ~_HEX:
+        return _OTHER_RUN
+    return _HEX_RUN if part.members & ~_DIGITS else _DIGIT_RUN
 
 
 def _paths(items: Items) -> list[_Path] | None:
@@ -273,13 +256,17 @@ def _joined(path: _Path, after: _Path) -> _Path:
 
 def _item_paths(item: Item) -> list[_Path] | None:
     if item.kind == "BYTE":
-        return [(bytes([letter]),) for letter in item.letters] or [(_Run(item.members, 1, 1),)]
+        return [(bytes([letter]),) for letter in item.letters] or [(item,)]
     if item.kind == "MAX_REPEAT":
         (inner,) = item.inner
         if (item.least, item.most) == (0, 1):
             paths = _paths(inner)
             return None if paths is None else [*paths, ()]
-        return [(_Run(inner[0].members, item.least, item.most),)] if len(inner) == 1 and inner[0].members else None
+        return (
+            [(inner[0]._replace(least=item.least, most=item.most),)]
+            if [part.kind for part in inner] == ["BYTE"]
+            else None
+        )
     if item.kind in ("GROUP", "BRANCH") and item.number is None:
         found = [_paths(part) for part in item.inner]
         return None if None in found else [path for paths in found if paths is not None for path in paths]

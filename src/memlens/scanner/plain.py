@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -37,8 +36,7 @@ ROW = 5
 _NO_DIGITS = bytes(byte for byte in range(256) if byte not in b"0123456789")
 
 
-@dataclass(frozen=True)
-class Scan:
+class Scan(NamedTuple):
     """One format, and how it is looked for.
 
     Attributes:
