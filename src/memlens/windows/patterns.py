@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.facts import Mark
 
-__all__ = ["Anchor", "Match", "Matcher", "Pattern", "clean_line", "find_anchor", "find_anchors"]
+__all__ = ["Anchor", "Match", "Matcher", "Pattern", "clean_line", "find_anchors"]
 
 
 #: A name taken from a line that matched without any text (``--by '^'``) is at most this long.
@@ -199,18 +199,13 @@ class Matcher:
             start += len(line) + 1
 
 
-def find_anchor(log: EventLog, pattern: Pattern) -> Anchor:
-    """All lines of a log that match a pattern: as found when the log was read, or by going through its text again.
+def find_anchors(log: EventLog, patterns: Sequence[Pattern]) -> tuple[Anchor, ...]:
+    """All lines of a log that match some patterns: as found when the log was read, or by going once through its text again.
 
     Raises:
-        InputError: The pattern was not asked for when the log was read, and its text cannot be read again.
-        UsageError: The pattern is empty or is not a regular expression.
+        InputError: A pattern was not asked for when the log was read, and its text cannot be read again.
+        UsageError: A pattern is empty or is not a regular expression.
     """
-    return find_anchors(log, [pattern])[0]
-
-
-def find_anchors(log: EventLog, patterns: Sequence[Pattern]) -> tuple[Anchor, ...]:
-    """The same for several patterns, in one pass over the text."""
     known = {anchor.pattern: anchor for anchor in log.anchors}
     missing = [pattern for pattern in dict.fromkeys(patterns) if pattern not in known]
     if missing:

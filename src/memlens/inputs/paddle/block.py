@@ -282,10 +282,13 @@ def _events(rows: BlockRows, formats: Sequence[int], rare: Mapping[int, others.R
         k = int(row.searchsorted(at))
         kind[k], size[k], layer[k], fine[k] = event.kind, event.size, event.layer, True
         addr.view(np.uint64)[k] = event.addr
-    large = (size > MAX_SIZE) & (form != _STAT)
+    oversize, large = row[:0], size > MAX_SIZE
+    if large.any():
+        large &= form != _STAT
+        fine &= ~large
+        oversize = row[large & (layer == Layer.AUTO_GROWTH)]
     found = _Events(row, kind, size, addr.view(np.uint64), layer)
-    fine &= ~large
-    return found if fine.all() else found.where(fine), row[large & (layer == Layer.AUTO_GROWTH)]
+    return found if fine.all() else found.where(fine), oversize
 
 
 def layers_of_places(host: Ints) -> NDArray[np.int8]:

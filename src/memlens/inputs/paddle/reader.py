@@ -116,11 +116,11 @@ class _Assembler:
     def _add_said(self, reading: BlockReading) -> None:
         """What lines said of the next ALLOC of their thread: what was requested; of naive best fit its size and place."""
         columns, layer = reading.part.columns, reading.layer
-        allocs, size = columns["kind"] == Kind.ALLOC, columns["size"]
+        size = columns["size"]
         for (of, joined), said in zip_longest(self._said, reading.said):
             if said is None and not (joined.carries and (layer is not None or of == Layer.AUTO_GROWTH)):
                 continue
-            mine = allocs & (of == (Layer.AUTO_GROWTH if layer is None else layer))
+            mine = (columns["kind"] == Kind.ALLOC) & (of == (Layer.AUTO_GROWTH if layer is None else layer))
             rows, values = joined.join(said, reading.thread, mine)
             if of == Layer.NAIVE_BEST_FIT:
                 if layer is not None:
