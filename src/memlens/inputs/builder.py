@@ -12,6 +12,7 @@ from memlens.errors import InputError, MemlensError
 from memlens.events import EventLog
 from memlens.facts import Facts, LineSample
 from memlens.inputs.growing import GrowingColumn
+from memlens.windows.landmarks import Landmarks
 from memlens.windows.patterns import Anchor, Match
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Part:
         malformed: Lines that look like an event and do not parse.
         samples: The first of them.
         anchors: For each pattern asked for its lines, by byte offsets; empty where the input has no lines.
+        landmarks: Lines that may mark the work of the run, where they are wanted.
         hints: Other things seen, by name, with the first line.
     """
 
@@ -73,6 +75,7 @@ class Part:
     malformed: int = 0
     samples: Sequence[Text] = ()
     anchors: Sequence[Sequence[Match]] = ()
+    landmarks: Landmarks | None = None
     hints: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -111,6 +114,7 @@ class Builder:
         self._source, self._request, self._size = source, request, size
         self._columns = {name: GrowingColumn(dtype) for name, dtype in columns.items()}
         self._anchors: list[list[Match]] = [[] for _ in request.patterns]
+        self._landmarks: list[Landmarks] = []
         self._index: list[tuple[int, int]] = []
         self._bytes, self._total, self._mid_line = 0, 0.0, False
         self.events = self.lines = self.malformed = 0
@@ -145,6 +149,8 @@ class Builder:
         self.samples += [self.sample(text, first) for text in part.samples[: SAMPLES - len(self.samples)]]
         for matches, found in zip(self._anchors, part.anchors, strict=False):
             matches += [match._replace(line=match.line + first) for match in found]
+        if part.landmarks is not None:
+            self._landmarks.append(part.landmarks._replace(lines=tuple(line + first for line in part.landmarks.lines)))
         for hint, line in part.hints.items():
             self.hints.setdefault(hint, first + line)
 
@@ -220,6 +226,7 @@ class Builder:
             source=self._source,
             facts=seen,
             anchors=tuple(map(Anchor.of, self._request.patterns, self._anchors)) if self._index else (),
+            landmarks=Landmarks().and_then(self._landmarks) if self._request.landmarks and self._index else None,
         )
 
     def _check_sums(self, size: float, place: str) -> None:

@@ -28,6 +28,7 @@ from memlens.inputs.builder import SAMPLES, Builder, Part, Text
 from memlens.inputs.input_format import InputFormat, Request
 from memlens.scanner.formats import LineFormat, Sample
 from memlens.scanner.scan import Scan, Scanner
+from memlens.windows.landmarks import landmarks_in_block
 from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
@@ -123,7 +124,9 @@ def _scanner() -> Scanner:
     )
 
 
-def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool) -> tuple[Part, list[tuple[Text, int]]]:
+def _read_block(
+    block: Block, matchers: Sequence[Matcher], *, numbered: bool, landmarks: bool
+) -> tuple[Part, list[tuple[Text, int]]]:
     """What one block gave: its events, and its failures as texts and bytes asked for."""
     rows = _scanner().scan(block.data, block.begin, block.end)
     values = dict(zip(_MEANS, rows.values.T, strict=True))
@@ -166,6 +169,7 @@ def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool) ->
         block,
         {name: column[events] for name, column in columns.items()},
         matchers,
+        landmarks=landmarks_in_block(block.text, block.offset) if landmarks else None,
         lines=rows.lines,
         line=rows.line[events] if numbered else None,
         malformed=len(wrong),
@@ -183,7 +187,7 @@ def _read(source: FileSource, request: Request) -> list[EventLog]:
     failures: list[OutOfMemory] = []
     threads: set[int] = set()
     for part, failed in source.read_blocks(
-        lambda block: _read_block(block, matchers, numbered=numbered), request.progress
+        lambda block: _read_block(block, matchers, numbered=numbered, landmarks=request.landmarks), request.progress
     ):
         for text, size in failed[: _MOST_FAILURES - len(failures)]:
             sample = builder.sample(text, builder.lines + 1)

@@ -168,6 +168,11 @@ def windows(
     anchor, *end_anchors = find_anchors(log, (Pattern(by, regex=True), *ends))
     if not len(anchor):
         raise no_such_anchor(log, anchor.pattern)
+    return windows_at(log, anchor, end_anchors)
+
+
+def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = ()) -> tuple[Window, ...]:
+    """The same where the lines are found already; there is at least one that starts a window."""
     last_offset, last_line = _log_end(log)
     # int64, one entry a window: where it starts, and where the next one does
     starts = np.array(anchor.offsets, np.int64)

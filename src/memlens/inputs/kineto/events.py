@@ -98,9 +98,10 @@ class Spans(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """An ``[OutOfMemory]`` event: when, on which device, and the bytes asked for."""
+    """An ``[OutOfMemory]`` event: when and on which track, on which device, and the bytes asked for."""
 
     time: int
+    track: int
     kind: int
     device: int
     size: int | None
@@ -284,7 +285,7 @@ class Events:
             return True
         numbers = [_whole(args[key]) if key in args else UNKNOWN for key in _ARGS]
         if name == _OUT_OF_MEMORY:
-            return self._add_failure(time, *numbers[:3])
+            return self._add_failure(time, self._tracks[_track(event)], *numbers[:3])
         known = [number for number in numbers if number is not None]
         if len(known) < len(numbers) or not _is_change(*known):
             return False
@@ -292,11 +293,11 @@ class Events:
         changes.append((time, self._tracks[_track(event)], *known))
         return True
 
-    def _add_failure(self, time: int, kind: int | None, device: int | None, size: int | None) -> bool:
+    def _add_failure(self, time: int, track: int, kind: int | None, device: int | None, size: int | None) -> bool:
         if kind is None or device is None or not _is_device(kind, device):
             return False
         self.failures.append(
-            Failure(time, kind, device, size if size is not None and 0 < size <= _MOST_TOTAL else None)
+            Failure(time, track, kind, device, size if size is not None and 0 < size <= _MOST_TOTAL else None)
         )
         return True
 

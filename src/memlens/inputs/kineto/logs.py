@@ -63,15 +63,19 @@ def make_logs(events: Events, name: str, request: Request, *, base: int, size: i
     annotations = np.flatnonzero(spans.kind == SpanKind.ANNOTATION)
     annotations = annotations[np.argsort(spans.start[annotations], kind="stable")]
     texts = events.texts
+    failures = sorted(events.failures, key=lambda failure: failure.time)
+    times, tracks = (np.array([failure[k] for failure in failures], np.int64) for k in (0, 1))
+    asking = owners_of(tracks, times, spans, texts)
+    asked_by = [asking.names[number] if number >= 0 else "" for number in asking.owner.tolist()]
     trace = _Trace(
         changes,
-        owners_of(changes, spans, texts),
+        owners_of(changes.track, changes.time, spans, texts),
         np.array([thread for _, thread in events.tracks], np.int64)[changes.track],
         (changes.time + base)
         // 1000,  # the clock's zero is a time itself: nothing is lost by rounding down after both are added
         spans.start[annotations],
         [texts[number] for number in spans.name[annotations].tolist()],
-        sorted(events.failures, key=lambda failure: failure.time),
+        list(zip(failures, asked_by, strict=True)),
         {"bytes": size, "malformed": events.malformed, "malformed_samples": tuple(events.samples), "layer": "kineto"},
     )
     logs: dict[int, EventLog] = {}
@@ -95,7 +99,7 @@ class _Trace(NamedTuple):
         time_us: When they happened, microseconds since 1970, int64.
         marked: When each annotation began, nanoseconds on the trace's clock, int64, rising.
         marks: The annotations.
-        failures: The failures, by their time.
+        failures: The failures, by their time, each with its owner.
         facts: What is the same for all devices.
     """
 
@@ -105,7 +109,7 @@ class _Trace(NamedTuple):
     time_us: Integers
     marked: Integers
     marks: Sequence[str]
-    failures: Sequence[Failure]
+    failures: Sequence[tuple[Failure, str]]
     facts: Mapping[str, Any]
 
 
@@ -120,8 +124,8 @@ def _columns_of(trace: _Trace, number: int, kind: int, device: int) -> tuple[dic
     changes = trace.changes
     rows = np.flatnonzero((changes.kind == kind) & (changes.device == device))
     rows = rows[np.argsort(changes.time[rows], kind="stable")]
-    failures = [failure for failure in trace.failures if (failure.kind, failure.device) == (kind, device)]
-    failed = np.array([failure.time for failure in failures], np.int64)
+    failures = [found for found in trace.failures if (found[0].kind, found[0].device) == (kind, device)]
+    failed = np.array([failure.time for failure, _ in failures], np.int64)
     mark_offset, offset, failure_offset = _numbered_by_time(trace.marked, changes.time[rows], failed)
     change = changes.size[rows]
     size, is_free = np.abs(change), change < 0
@@ -154,7 +158,9 @@ def _columns_of(trace: _Trace, number: int, kind: int, device: int) -> tuple[dic
         "threads": tuple(sorted(set(np.unique(thread).tolist()) - {-1})),
         "opening": len(opening),
         "hints": {} if has_addresses else {"no_addresses": int(offset[0]) + 1},
-        "ooms": tuple(map(_out_of_memory, failures, failure_offset.tolist())),
+        "ooms": tuple(
+            _out_of_memory(*found, offset) for found, offset in zip(failures, failure_offset.tolist(), strict=True)
+        ),
         "stat_lines": _stat_lines(
             offset, change, allocated - (rest if kind == _CPU_TYPE else 0), allocated != UNKNOWN, number
         ),
@@ -238,8 +244,8 @@ def _stat_lines(
     )
 
 
-def _out_of_memory(failure: Failure, offset: int) -> OutOfMemory:
+def _out_of_memory(failure: Failure, owner: str, offset: int) -> OutOfMemory:
     device = device_name(failure.kind, failure.device)
     asked = "an unknown size" if failure.size is None else f"{failure.size:,} bytes ({format_bytes(failure.size)})"
     text = f"[OutOfMemory] {device}: {asked} could not be given"
-    return OutOfMemory(offset, offset + 1, device, failure.size, None, text)
+    return OutOfMemory(offset, offset + 1, device, failure.size, None, text, owner=owner)

@@ -6,6 +6,7 @@ order: what lines say of events in later blocks, and at the end which layer is b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, St
 from memlens.inputs.paddle.joins import ByThread, Said, join_streams, size_frees
 from memlens.inputs.paddle.layers import SIZELESS, WITHOUT_ADDRESSES, Chosen, Layer, Layers, layer_named
 from memlens.inputs.paddle.messages import read_message
+from memlens.inputs.paddle.unanswered import Unanswered, text_before
 from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from memlens.errors import NoEventsError
     from memlens.events import EventLog
+    from memlens.inputs.blocks import Block
     from memlens.inputs.file_source import FileSource
     from memlens.inputs.input_format import Request
 
@@ -50,12 +53,18 @@ def read(source: FileSource, request: Request) -> EventLog:
     if unknown := set(request.columns) - COLUMNS:
         raise UsageError(f"no column {', '.join(sorted(unknown))}", f"There are: {', '.join(sorted(COLUMNS))}.")
     layer = None if request.layer is None else layer_named(request.layer)
-    matchers, marks = ([Matcher(pattern) for pattern in wanted] for wanted in (request.patterns, request.owners))
+    matchers, marks = ([Matcher(pattern) for pattern in texts] for texts in (request.patterns, request.owners))
     # What cannot be looked up quickly later is numbered now.
-    reader = BlockReader(matchers, marks, (*request.columns, *(("line",) if source.numbered else ())), layer)
+    wanted = (*request.columns, *["line"] * source.numbered, *["landmarks"] * request.landmarks)
+    reader = BlockReader(matchers, marks, wanted, layer)
+
+    def work(block: Block) -> tuple[BlockReading, tuple[dict[int, bytes], bytes]]:
+        reading = reader.read(block)
+        return reading, text_before(block, reading)
+
     assembler = _Assembler(source, request, layer)
-    for reading in source.read_blocks(reader.read, request.progress):
-        assembler.add(reading)
+    for reading, before in source.read_blocks(work, request.progress):
+        assembler.add(reading, *before)
     return assembler.finish(source.problem)
 
 
@@ -80,12 +89,18 @@ class _Assembler:
         self._names: dict[str, int] = {}
         self._last_thread = -1
         self._ooms: list[OutOfMemory] = []
+        self._unanswered = Unanswered()
         self._figures: list[Figure] = []
         self._stats: list[StatLines] = []
         self._streams: list[Streams] = []
 
-    def add(self, reading: BlockReading) -> None:
+    def add(self, reading: BlockReading, above: Mapping[int, bytes], tail: bytes) -> None:
         """Take the next block.
+
+        Args:
+            reading: What it holds.
+            above: The text before its out-of-memory messages, by their offset.
+            tail: How it ends.
 
         Raises:
             InputError: The sizes add up to more than 64-bit sums can hold.
@@ -106,7 +121,8 @@ class _Assembler:
             if message is not None:
                 self._figures.extend(message.figures)
                 if message.oom is not None:
-                    self._ooms.append(message.oom)
+                    self._ooms.append(self._unanswered.completed(message.oom, above.get(text.offset)))
+        self._unanswered.end_block(tail)
         if reading.stat_lines is not None:
             self._stats.append(reading.stat_lines)
         if reading.streams is not None:

@@ -215,7 +215,7 @@ def _log(
             "chunks_join": bool(np.isin(entries.action, (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP)).any()),
             "opening": events.opening,
             "hints": _hints(entries, events, placed=placed, unread=annotations[1]),
-            "ooms": _ooms(entries, device),
+            "ooms": _ooms(entries, device, tables.stacks),
             # What the segments say is held at the end: the events must add up to that.
             "figures": tuple(
                 Figure(len(entries), metric, value, value, _LAYER, device)
@@ -252,10 +252,16 @@ def _hints(entries: Entries, events: DeviceEvents, *, placed: bool, unread: int)
     return hints
 
 
-def _ooms(entries: Entries, device: int) -> tuple[OutOfMemory, ...]:
+def _ooms(entries: Entries, device: int, stacks: Stacks) -> tuple[OutOfMemory, ...]:
     return tuple(
         OutOfMemory(
-            index, index + 1, f"GPU {device}", int(entries.size[index]), entries.device_free.get(index), "oom entry"
+            index,
+            index + 1,
+            f"GPU {device}",
+            int(entries.size[index]),
+            entries.device_free.get(index),
+            "oom entry",
+            owner=stacks.name(stack) if (stack := int(entries.stack[index])) >= 0 else "",
         )
         for index in np.flatnonzero(entries.action == Action.OOM).tolist()
     )
