@@ -19,7 +19,7 @@ from memlens.keywords import with_keywords
 from memlens.options import Slice
 from memlens.output import open_output, refuse_inputs, refuse_overwrite
 from memlens.scanner.lines import count_lines
-from memlens.windows.patterns import Matcher, Pattern, anchors_in_block
+from memlens.windows.patterns import Matcher, Pattern
 from memlens.windows.suggestions import missing_anchor
 from memlens.windows.windows import anchors_of, numbered, too_few_anchors
 
@@ -183,16 +183,15 @@ class TextCutter:
 
     def _find_start(self, start: Matcher, block: NDArray[np.uint8], first_line: int) -> tuple[int, int]:
         """Look for the start in a block: where it starts, and from where on an end counts."""
-        offsets, lines, names = anchors_in_block(start, block, 0, first_line)
+        matches = start.find(block, 0, first_line)
         wanted = self.nth - 1 - self.starts_seen
-        self.starts_seen += len(offsets)
-        if wanted >= len(offsets):
-            self._names += names
+        self.starts_seen += len(matches)
+        self._names += [match.name for match in matches[: wanted + 1]]
+        if wanted >= len(matches):
             return 0, 0
         self.started = True
-        self._start_line = lines[wanted]
-        self._name = numbered([*self._names, *names[: wanted + 1]])[-1]
-        return offsets[wanted], offsets[wanted] + 1
+        self._start_line, self._name = matches[wanted].line, numbered(self._names)[-1]
+        return matches[wanted].start, matches[wanted].start + 1
 
 
 def events_only(text: bytes, anchors: Sequence[Matcher] = ()) -> bytes:
@@ -202,7 +201,7 @@ def events_only(text: bytes, anchors: Sequence[Matcher] = ()) -> bytes:
         text: Whole lines.
         anchors: Lines to keep as well.
     """
-    from memlens.inputs.paddle.events import MAX_SIZE
+    from memlens.facts import MAX_SIZE
     from memlens.inputs.paddle.lines import events_scanner
 
     block = np.frombuffer(text, np.uint8)

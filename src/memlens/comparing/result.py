@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from memlens.comparing.statistics import METRICS, Metric, Outlier, Slope
+from memlens.text import Answer, Answered
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.comparing.layout import Layout
-    from memlens.text import Answer
 
 __all__ = ["RESERVED", "SCHEMA", "Comparison", "Oom", "Run", "RunWindow", "Status"]
 
@@ -151,8 +151,8 @@ _FIGURES = [name for name in _OF_WINDOW if name not in ("name", "oom")]
 RESERVED = frozenset({*_OF_RUN, *_OF_WINDOW, *(metric.change_key for metric in METRICS)})
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Answered):
     """Runs side by side.
 
     Attributes:
@@ -225,11 +225,6 @@ class Comparison:
         from memlens.comparing.verdict import answer_of
 
         return answer_of(self)
-
-    @property
-    def verdict(self) -> str:
-        """Who ran out of memory, who needs most and least, what grows with what, in one to three sentences with exact figures."""
-        return str(self.answer)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in plain JSON types, by the contract ``memlens.compare/2``: exact bytes, 1-based lines."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import chain
+from pathlib import Path
 from statistics import median_low
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from memlens.comparing.runs import Order, record_all
 from memlens.comparing.statistics import DEFAULT, DEFAULT_OF_MATRIX, Metric, choose_metrics, outliers, slopes
 from memlens.comparing.templates import Template, natural
 from memlens.errors import UsageError
+from memlens.inputs import expanded
 from memlens.keywords import with_keywords
 from memlens.options import Compare, Cut, as_list
 from memlens.windows.windows import BEFORE, anchors_of
@@ -36,7 +38,7 @@ def compare_with(logs: str | os.PathLike[str] | Sequence[Input], options: Compar
     """Put runs side by side.
 
     Args:
-        logs: Several logs as for :func:`memlens.analyze`, or one text: a path template, ``runs/{branch}/workerlog.{rank}``.
+        logs: Several logs as for :func:`memlens.analyze`, or one text: a folder, or a path template, ``runs/{branch}/workerlog.{rank}``.
             Of an input with several devices each GPU is a run, or the CPU where it is alone.
         options: See :class:`memlens.options.Compare`.
 
@@ -46,13 +48,15 @@ def compare_with(logs: str | os.PathLike[str] | Sequence[Input], options: Compar
     """
     _check(options, options.jobs)
     chosen = choose_metrics(as_list(options.metrics))
+    if isinstance(logs, (str, os.PathLike)) and os.path.isdir(logs):
+        logs = [Path(logs)]
     if isinstance(logs, (str, os.PathLike)):
         return _of_template(Template(os.fspath(logs)), chosen, options)
     if options.rows or options.cols is not None:
         raise UsageError("rows and cols are fields of a template", "Give a template: 'runs/{branch}/workerlog.{rank}'.")
     if not logs:
         raise UsageError("no log to compare", "Name some, or give a template.")
-    orders = [Order(given, options) for given in logs]
+    orders = [Order(given, options) for given in expanded(logs, options)]
     layout = lay_out_list([order.path for order in orders], options.base)
     read = _read(orders, options)
     runs = list(chain(*read))

@@ -31,7 +31,7 @@ def explain(
 ) -> Verdict:
     """The verdict, with what piles up where the log grows, and the worst that fails compared where the base's events are known."""
     if found.growth is not None and found.growth.verdict == "growing":
-        from memlens.analyzers.growth import growth
+        from memlens.analyzers.series.growth import growth
 
         found = replace(found, piling=growth([one for one in head.windows if one.name != BEFORE]).piling)
     failed: dict[tuple[str, str], list[Metric]] = {}

@@ -5,7 +5,7 @@ It moves the level at the anchor, and so what the windows on both sides leave be
 any moment.  It is known by this: one of the last events before the anchor in one run is, alike in kind and size, one of the first after
 it in the other run.
 
-**Growth.** Whether a series grows, and by how much, is the statistic of :mod:`memlens.analyzers.trend`.  Two series may be of different
+**Growth.** Whether a series grows, and by how much, is the statistic of :mod:`memlens.analyzers.series.trend`.  Two series may be of different
 lengths, and warm up alike:
 
 * what the base gained *per window* is taken times the windows of head;
@@ -27,7 +27,7 @@ import numpy as np
 
 from memlens.analyzers.levels import bounds, profile
 from memlens.analyzers.result import Row
-from memlens.analyzers.trend import MINIMUM, judge
+from memlens.analyzers.series.trend import MINIMUM, judge
 from memlens.errors import InputError
 from memlens.facts import Kind
 from memlens.inputs import Input, Reading, check_alike, input_name, several_devices, without_cpu
@@ -242,7 +242,7 @@ class SeriesGrowth:
 
     Attributes:
         windows: Its closed windows.
-        verdict: ``flat``, ``growing``, ``shrinking`` or ``swinging``; see :mod:`memlens.analyzers.trend`.
+        verdict: ``flat``, ``growing``, ``shrinking`` or ``swinging``; see :mod:`memlens.analyzers.series.trend`.
         gained_bytes: The bytes gained over the series; 0 unless it is growing.
         per_window: The bytes gained in each window since it grows; 0 unless it is growing.
         since: The name of the window from which on it grows; ``None`` unless it is growing.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from memlens.analyzers.result import Row
-from memlens.analyzers.trend import MINIMUM
+from memlens.analyzers.series.trend import MINIMUM
 from memlens.gating.figures import RunFigures, WindowFigures, allowed_gain, growth_of, slipped
 from memlens.windows.windows import BEFORE, Window, kind_of, numbered
 
