@@ -1,19 +1,28 @@
-"""Call stacks of a memory snapshot: numbered once each, and named by what says most of them; and the other things that its columns number."""
+"""Values of a memory snapshot: which numbers can be counts, and what columns number, each once: call stacks, memory pools and texts of the user's.
+
+A stack is named by what says most of it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 
 from memlens.inputs.generated_code import GENERATED, is_compiler, is_generated
-from memlens.inputs.torch_snapshot.values import Numbering, as_pool, as_text
 
-__all__ = ["FRAMES_IN_NAME", "LONGEST_NAME", "Stacks", "Tables"]
+__all__ = ["ADDRESSES", "LONGEST_TEXT", "MOST_BYTES", "Stacks", "Tables", "as_text", "is_count"]
 
+#: Larger sizes are no sizes of GPU memory (128 TiB).
+MOST_BYTES = 1 << 47
+#: One more than the last address.
+ADDRESSES = 1 << 64
+#: Characters of a text of the user's, at most.
+LONGEST_TEXT = 200
 #: Frames in the name of an owner, and characters of a name and of each frame in it, at most.
-FRAMES_IN_NAME = 6
-LONGEST_NAME = 240
+_FRAMES_IN_NAME = 6
+_LONGEST_NAME = 240
 _LONGEST_FRAME = 80
 #: Characters of one text of a frame, and frames of one stack, that are looked at.
 _LONGEST_TEXT = 2000
@@ -45,6 +54,33 @@ _PLUMBING = re.compile(
 Frame = tuple[str, int, str]
 
 
+Value = TypeVar("Value", bound=Hashable)
+
+
+class Numbering(Generic[Value]):
+    """Numbers distinct values in the order in which they come.
+
+    Attributes:
+        values: The values by number.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[Value, int] = {}
+        self.values: list[Value] = []
+
+    def number(self, value: Value) -> int:
+        """The number of a value."""
+        number = self._numbers.setdefault(value, len(self.values))
+        if number == len(self.values):
+            self.values.append(value)
+        return number
+
+
+def is_count(value: Any, below: int) -> TypeGuard[int]:
+    """Whether a value is a whole number, not negative and below a bound."""
+    return type(value) is int and 0 <= value < below
+
+
 class _Labels(NamedTuple):
     """What a frame is called.
 
@@ -68,7 +104,6 @@ class Stacks:
         # Kept with their objects, so that no other object gets the same id.
         self._known_lists: dict[int, tuple[int, Sequence[Any]]] = {}
         self._known_frames: dict[int, tuple[int, Any]] = {}
-        self._known_labels: dict[int, _Labels] = {}
         self._texts: dict[str, str] = {}
 
     def number(self, frames: Sequence[Any]) -> int:
@@ -99,13 +134,13 @@ class Stacks:
         return tuple(f"{file}:{line} {function}" for file, line, function in self._frames_of(number))
 
     def name(self, number: int) -> str:
-        """The name of a stack as an owner: what called for the memory, then its callers, in at most :data:`LONGEST_NAME` characters.
+        """The name of a stack as an owner: what called for the memory, then its callers, in at most :data:`_LONGEST_NAME` characters.
 
         Python frames as ``file.py:line function``, without those that only pass a call on; generated code by one name.  A stack without Python frames (the backward
         pass runs on a thread of its own) is named by its operators and autograd nodes, or else by its functions.
         """
         frames = self._frames_of(number)
-        labels = [self._labels(frame) for frame in self._stacks.values[number]]
+        labels = list(map(_labels_of, frames))
         names = (
             [label.python for label in labels if label.python]
             or [_cut(frame[2]) for frame, label in zip(frames, labels, strict=True) if label.python is not None]
@@ -116,16 +151,10 @@ class Stacks:
         name, count = "", 0
         for label in dict.fromkeys(names):
             longer = f"{name} < {label}" if name else label
-            if len(longer) > LONGEST_NAME or count == FRAMES_IN_NAME:
+            if len(longer) > _LONGEST_NAME or count == _FRAMES_IN_NAME:
                 break
             name, count = longer, count + 1
         return name or "(no name)"
-
-    def _labels(self, frame: int) -> _Labels:
-        known = self._known_labels.get(frame)
-        if known is None:
-            known = self._known_labels[frame] = _labels_of(self._frames.values[frame])
-        return known
 
     def _frames_of(self, number: int) -> list[Frame]:
         return [self._frames.values[frame] for frame in self._stacks.values[number]]
@@ -136,19 +165,17 @@ class Stacks:
 
     def _frame(self, frame: Any) -> int:
         """The number of a frame that was not seen yet."""
-        number = self._frames.number(self._content(frame))
+        content = "?", 0, "?"
+        if type(frame) is dict:
+            line = frame.get("line")
+            content = (
+                self._text(frame.get("filename")),
+                line if is_count(line, 1 << 31) else 0,
+                self._text(frame.get("name")),
+            )
+        number = self._frames.number(content)
         self._known_frames[id(frame)] = number, frame
         return number
-
-    def _content(self, frame: Any) -> Frame:
-        if type(frame) is not dict:
-            return "?", 0, "?"
-        line = frame.get("line")
-        return (
-            self._text(frame.get("filename")),
-            line if type(line) is int and 0 <= line < 1 << 31 else 0,
-            self._text(frame.get("name")),
-        )
 
     def _text(self, text: Any) -> str:
         if type(text) is not str:
@@ -183,9 +210,9 @@ class Tables:
         return self.stacks.number(frames) if type(frames) in (list, tuple) else -1
 
     def pool(self, value: Any) -> int:
-        """The number of a pool; -1 for none."""
-        pool = as_pool(value)
-        return -1 if pool is None else self.pools.number(pool)
+        """The number of a pool, which torch names by a pair of numbers; -1 for none."""
+        is_pool = type(value) is tuple and len(value) == 2 and all(type(part) is int for part in value)
+        return self.pools.number(value) if is_pool else -1
 
     def metadata(self, value: Any) -> int:
         """The number of metadata among the texts, shortened unless they are a text; -1 for none."""
@@ -203,6 +230,7 @@ class Tables:
         self.stacks.forget_objects()
 
 
+@lru_cache(maxsize=1 << 14)
 def _labels_of(frame: Frame) -> _Labels:
     file, line, function = frame
     base = file.replace("\\", "/").rpartition("/")[2]
@@ -231,3 +259,37 @@ def _plain(function: str) -> str:
 
 def _cut(label: str) -> str:
     return label if len(label) <= _LONGEST_FRAME else f"{label[: _LONGEST_FRAME - 1]}…"
+
+
+def as_text(value: Any, room: int = LONGEST_TEXT) -> str:
+    """Metadata as a text of at most about ``room`` characters: a text as it is, a dict as ``step=3, phase=forward``.
+
+    Every level of nesting takes from the room, so values that hold themselves or each other again and again end soon.
+    """
+    if type(value) is dict:
+        return _joined(((f"{key[:room]}=", item) for key, item in value.items()), room)
+    return _within(value, room)
+
+
+def _within(value: Any, room: int) -> str:
+    """A value within another one."""
+    if type(value) is dict:
+        return f"{{{as_text(value, room - 2)}}}"
+    if type(value) in (list, tuple):
+        return f"[{_joined((('', item) for item in value), room - 2)}]"
+    if type(value) not in (str, int, float, bool):
+        return ""
+    text = str(value)
+    return text if len(text) <= room else f"{text[: max(room - 1, 0)]}…"
+
+
+def _joined(items: Any, room: int) -> str:
+    parts: list[str] = []
+    for head, item in items:
+        if room <= 0:
+            parts.append("…")
+            break
+        part = head + _within(item, room - len(head))
+        parts.append(part)
+        room -= len(part) + 2
+    return ", ".join(parts)
