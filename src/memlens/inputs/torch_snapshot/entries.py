@@ -182,7 +182,7 @@ class _Reader:
         if action == Action.OOM and is_count(entry.get("device_free"), MOST_BYTES + 1):
             self._device_free[index] = entry["device_free"]
         elif action == Action.USER_DEFINED:
-            file, _, function = self._tables.stacks.innermost(self._tables.stack(entry.get("frames")))
+            file, _, function = self._tables.innermost(self._tables.stack(entry.get("frames")))
             noted = entry.get("user_metadata")
             metadata = self._tables.metadata(noted)
             noted = noted if type(noted) is dict else {}

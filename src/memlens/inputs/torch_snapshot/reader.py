@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.inputs.file_source import FileSource
     from memlens.inputs.input_format import Request
-    from memlens.inputs.torch_snapshot.stacks import Stacks
 
 __all__ = ["SnapshotSource", "read_snapshot"]
 
@@ -52,13 +51,13 @@ class SnapshotSource(NumberedSource):
 
     Args:
         name: The path as the user gave it.
-        stacks: All call stacks.
+        tables: Have all call stacks.
         stack: Number of the stack of each entry of the device, int32.
     """
 
-    def __init__(self, name: str, stacks: Stacks, stack: NDArray[np.int32]) -> None:
+    def __init__(self, name: str, tables: Tables, stack: NDArray[np.int32]) -> None:
         super().__init__(name)
-        self._stacks = stacks
+        self._tables = tables
         self._stack = stack
 
     def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
@@ -72,7 +71,7 @@ class SnapshotSource(NumberedSource):
         """
         if not 0 <= offset < len(self._stack) or self._stack[offset] < 0:
             return ()
-        return self._stacks.whole(int(self._stack[offset]))
+        return self._tables.whole(int(self._stack[offset]))
 
 
 def read_snapshot(source: FileSource, request: Request) -> list[EventLog]:
@@ -165,12 +164,12 @@ def _log(
         return None
     pools, texts = tables.pools.values, tables.texts.values
     marks, placed = marks_of(entries, annotations[0], device, texts)
-    owner, owner_names = _named(columns.stack, tables.stacks.name)
+    owner, owner_names = _named(columns.stack, tables.name)
     pool, pool_names = _named(pools_of(columns, entries, final, pools), lambda number: _pool_name(*pools[number]))
     # What stands for the opening events, whose entry is -1, is put behind the entries.
     time_us, noted = (np.append(column, -1)[columns.entry] for column in (entries.time_us, entries.metadata))
     metadata, metadata_names = _named(noted, lambda number: texts[number][:LONGEST_TEXT])
-    return Builder(SnapshotSource(name, tables.stacks, entries.stack), request, {}).finish(
+    return Builder(SnapshotSource(name, tables, entries.stack), request, {}).finish(
         columns={
             **{name: getattr(columns, name) for name in ("kind", "size", "addr", "stream")},
             "offset": columns.entry,

@@ -6,13 +6,13 @@ A stack is named by what says most of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
+from typing import Any, Generic, TypeGuard, TypeVar
 
 from memlens.inputs.generated_code import GENERATED, is_compiler, is_generated
 
-__all__ = ["ADDRESSES", "LONGEST_TEXT", "MOST_BYTES", "Stacks", "Tables", "as_text", "is_count"]
+__all__ = ["ADDRESSES", "LONGEST_TEXT", "MOST_BYTES", "Tables", "as_text", "is_count"]
 
 #: Larger sizes are no sizes of GPU memory (128 TiB).
 MOST_BYTES = 1 << 47
@@ -81,37 +81,41 @@ def is_count(value: Any, below: int) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < below
 
 
-class _Labels(NamedTuple):
-    """What a frame is called.
+class Tables:
+    """What the columns of a snapshot number: call stacks, texts that users write, memory pools.
 
-    Attributes:
-        python: As a Python frame; empty where it only passes a call on, ``None`` where it is no Python frame.
-        operator: The operator or autograd node that a C++ frame is of, or nothing.
-        function: A C++ function that tells something, or nothing.
+    A stack has at most 512 frames, innermost first; a frame is file name, line, function.
     """
 
-    python: str | None = None
-    operator: str = ""
-    function: str = ""
-
-
-class Stacks:
-    """The distinct call stacks of a snapshot: each at most 512 distinct frames, innermost first; a frame is file name, line, function."""
-
     def __init__(self) -> None:
+        self.texts: Numbering[str] = Numbering()
+        self.pools: Numbering[tuple[int, int]] = Numbering()
         self._stacks: Numbering[tuple[int, ...]] = Numbering()
         self._frames: Numbering[Frame] = Numbering()
-        # Kept with their objects, so that no other object gets the same id.
-        self._known_lists: dict[int, tuple[int, Sequence[Any]]] = {}
+        # By the ids of objects, which are kept, so that no other object gets the same id.
+        self._known_lists: dict[int, tuple[int, Any]] = {}
         self._known_frames: dict[int, tuple[int, Any]] = {}
-        self._texts: dict[str, str] = {}
+        self._known_metadata: dict[int, tuple[int, Any]] = {}
+        self._long_texts: dict[str, str] = {}
 
-    def number(self, frames: Sequence[Any]) -> int:
-        """The number of a stack; -1 for one without frames.
+    def add(self, values: Iterable[Any]) -> None:
+        """Number stacks, pools and texts that stand among other values, in their order."""
+        for value in values:
+            if type(value) is list:
+                self.stack(value)
+            elif type(value) in (str, dict):
+                self.metadata(value)
+            else:
+                self.pool(value)
+
+    def stack(self, frames: Any) -> int:
+        """The number of a stack; -1 for none.
 
         Args:
             frames: Frames as the snapshot has them, dicts with ``filename``, ``line`` and ``name``, innermost first.
         """
+        if type(frames) not in (list, tuple):
+            return -1
         known = self._known_lists.get(id(frames))
         if known is not None:
             return known[0]
@@ -123,31 +127,19 @@ class Stacks:
         self._known_lists[id(frames)] = number, frames
         return number
 
-    def forget_objects(self) -> None:
-        """Let go of the lists and dicts that were numbered; none may be numbered again."""
-        self._known_lists.clear()
-        self._known_frames.clear()
-        self._texts.clear()
-
     def whole(self, number: int) -> tuple[str, ...]:
         """All frames of a stack as text, innermost first."""
         return tuple(f"{file}:{line} {function}" for file, line, function in self._frames_of(number))
 
     def name(self, number: int) -> str:
-        """The name of a stack as an owner: what called for the memory, then its callers, in at most :data:`_LONGEST_NAME` characters.
+        """The name of a stack as an owner: what called for the memory, then its callers, in at most 240 characters.
 
         Python frames as ``file.py:line function``, without those that only pass a call on; generated code by one name.  A stack without Python frames (the backward
         pass runs on a thread of its own) is named by its operators and autograd nodes, or else by its functions.
         """
-        frames = self._frames_of(number)
-        labels = list(map(_labels_of, frames))
-        names = (
-            [label.python for label in labels if label.python]
-            or [_cut(frame[2]) for frame, label in zip(frames, labels, strict=True) if label.python is not None]
-            or [label.operator for label in labels if label.operator]
-            or [label.function for label in labels if label.function]
-            or [_plain(frame[2]) for frame in frames]
-        )
+        labels = [label for frame in self._frames_of(number) for label in _labels_of(frame)]
+        best = min((level for level, _ in labels), default=0)
+        names = [label for level, label in labels if level == best]
         name, count = "", 0
         for label in dict.fromkeys(names):
             longer = f"{name} < {label}" if name else label
@@ -183,31 +175,7 @@ class Stacks:
         if len(text) <= _LONGEST_TEXT:
             return text
         # One long text may be that of many frames: it is cut once.
-        return self._texts.setdefault(text, f"{text[: _LONGEST_TEXT // 2]}…{text[-_LONGEST_TEXT // 2 :]}")
-
-
-class Tables:
-    """What the columns of a snapshot number: call stacks, texts that users write, memory pools."""
-
-    def __init__(self) -> None:
-        self.stacks = Stacks()
-        self.texts: Numbering[str] = Numbering()
-        self.pools: Numbering[tuple[int, int]] = Numbering()
-        self._known: dict[int, tuple[int, Any]] = {}  # kept with their objects, as those of the stacks
-
-    def add(self, values: Iterable[Any]) -> None:
-        """Number stacks, pools and texts that stand among other values, in their order."""
-        for value in values:
-            if type(value) is list:
-                self.stack(value)
-            elif type(value) is tuple:
-                self.pool(value)
-            elif type(value) in (str, dict):
-                self.metadata(value)
-
-    def stack(self, frames: Any) -> int:
-        """The number of a stack; -1 for none."""
-        return self.stacks.number(frames) if type(frames) in (list, tuple) else -1
+        return self._long_texts.setdefault(text, f"{text[: _LONGEST_TEXT // 2]}…{text[-_LONGEST_TEXT // 2 :]}")
 
     def pool(self, value: Any) -> int:
         """The number of a pool, which torch names by a pair of numbers; -1 for none."""
@@ -218,37 +186,44 @@ class Tables:
         """The number of metadata among the texts, shortened unless they are a text; -1 for none."""
         if not value or type(value) is str:
             return self.texts.number(value) if value and type(value) is str else -1
-        known = self._known.get(id(value))
+        known = self._known_metadata.get(id(value))
         if known is None:
             text = as_text(value)
-            known = self._known[id(value)] = (self.texts.number(text) if text else -1), value
+            known = self._known_metadata[id(value)] = (self.texts.number(text) if text else -1), value
         return known[0]
 
     def forget_objects(self) -> None:
         """Let go of the objects that were numbered; none may be numbered again."""
-        self._known.clear()
-        self.stacks.forget_objects()
+        for known in (self._known_lists, self._known_frames, self._known_metadata, self._long_texts):
+            known.clear()
 
 
 @lru_cache(maxsize=1 << 14)
-def _labels_of(frame: Frame) -> _Labels:
+def _labels_of(frame: Frame) -> list[tuple[int, str]]:
+    """What a frame may be called, each with its level: a stack is named by the labels of the lowest level that it has.
+
+    The levels are Python frames, those that only pass a call on, operators and autograd nodes, functions that tell something, all others.
+    """
     file, line, function = frame
     base = file.replace("\\", "/").rpartition("/")[2]
     # torch.profiler's own converter writes the whole frame into the name.
     if file == "none" and ".py(" in function:
-        return _Labels(_cut(function))
+        return [(0, _cut(function))]
     if is_generated(file):
-        return _Labels(GENERATED)
-    if is_compiler(file):
-        return _Labels("")
+        return [(0, GENERATED)]
+    if is_compiler(file) or (base, function) in _PASSING_ON:
+        return [(1, _cut(function))]
     if file.endswith((".py", ">")):
-        return _Labels("" if (base, function) in _PASSING_ON else _cut(f"{base}:{line} {function}"))
-    match = _OPERATOR.search(function) or _BACKWARD.search(function)
-    operator = _cut(match[1]) if match and match[1] not in _MAKING and match[1] != "Node" else ""
+        return [(0, _cut(f"{base}:{line} {function}"))]
     plain = _plain(function)
-    if _PLUMBING.search(plain):
-        return _Labels(None, operator)
-    return _Labels(None, operator, _cut(plain if file in ("", "?", "??") else f"{base}:{line} {plain}"))
+    labels = [(4, plain)]
+    place = "" if file in ("", "?", "??") else f"{base}:{line} "
+    if place + plain and not _PLUMBING.search(plain):
+        labels.append((3, _cut(place + plain)))
+    match = _OPERATOR.search(function) or _BACKWARD.search(function)
+    if match and match[1] not in _MAKING and match[1] != "Node":
+        labels.append((2, _cut(match[1])))
+    return labels
 
 
 def _plain(function: str) -> str:
