@@ -230,13 +230,13 @@ def _keys_of(value: dict[str, Any], memo: list[Any]) -> tuple[_Key, ...]:
     if len(value) > _MOST_KEYS:
         return ()
     wanted = set(map(id, value))
-    found: dict[int, int] = {}
-    for index, item in enumerate(memo):
+    slots: dict[int, int] = {}
+    for slot, item in enumerate(memo):
         if id(item) in wanted:
-            found.setdefault(id(item), index)
+            slots.setdefault(id(item), slot)
     keys = []
     for name, example in value.items():
-        holds, index = _HOLDS.get(type(example)), found.get(id(name))
+        holds, index = _HOLDS.get(type(example)), slots.get(id(name))
         # A list is taken to reach to the next entry, so it has to be the last value.
         if (
             holds is None
