@@ -13,7 +13,7 @@ addresses and running numbers, which no two runs share.  A frame of generated co
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-__all__ = ["OwnerNames", "innermost", "owners_of"]
+__all__ = ["innermost", "owners_of"]
 
 _JOINED = " < "
 _FILE_FRAME = re.compile(r"(?P<path>(?!<built-in |nn\.Module: ).+?)\(\d+\): ")
@@ -42,38 +42,30 @@ _NO_FRAME, _FRAME, _OWN_FRAME = 0, 1, 2
 _RANK_BITS = np.int64(32)
 
 
-class OwnerNames(NamedTuple):
-    """For each change the number of its owner, int32, -1 for none; and the names of the owners."""
-
-    owner: NDArray[np.int32]
-    names: tuple[str, ...]
-
-
-def owners_of(changes: Changes, spans: Spans, texts: Sequence[str]) -> OwnerNames:
+def owners_of(changes: Changes, spans: Spans, texts: Sequence[str]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """Name the owners of changes of memory.
 
     Args:
         changes: The changes.
         spans: The operators and frames of the whole trace.
         texts: The names of the spans, and their call stacks, by number.
+
+    Returns:
+        For each change the number of its owner, int32, -1 for none; and the names of the owners.
     """
     level = np.array([_frame_level(text) for text in texts], np.int64)[spans.name]
     is_frame = spans.kind == SpanKind.FRAME
     op = _enclosing(spans, spans.kind == SpanKind.OP, changes)
     frame = _enclosing(spans, is_frame & (level >= _FRAME), changes)
     own = _enclosing(spans, is_frame & (level >= _OWN_FRAME), changes)
-    name, stack = np.append(spans.name, -1), np.append(spans.stack, -1)
+    names_of, stack = np.append(spans.name, -1), np.append(spans.stack, -1)
     # int64 (changes, 4): the texts that a name is made of; -1 for none.
-    parts = np.stack((name[op], stack[op], name[frame], name[own]), axis=1)
-    names: dict[str, int] = {}
-    numbers: dict[tuple[int, ...], int] = {}
-    owner = np.zeros(len(parts), np.int32)
-    for k, row in enumerate(map(tuple, parts.tolist())):  # owners are numbered in the order in which they come
-        if row not in numbers:
-            made = _joined(row, texts)
-            numbers[row] = names.setdefault(made, len(names)) if made else -1
-        owner[k] = numbers[row]
-    return OwnerNames(owner, tuple(names))
+    parts = np.stack((names_of[op], stack[op], names_of[frame], names_of[own]), axis=1)
+    rows = list(map(tuple, parts.tolist()))
+    # Owners are numbered in the order in which they come.
+    owner_of = {row: _joined(row, texts) for row in dict.fromkeys(rows)}
+    names = {name: number for number, name in enumerate(dict.fromkeys(filter(None, owner_of.values())))}
+    return np.array([names.get(owner_of[row], -1) for row in rows], np.int32), tuple(names)
 
 
 def _joined(row: Sequence[int], texts: Sequence[str]) -> str:
