@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,45 +46,36 @@ _TYPES: dict[str, type[np.generic]] = {
 }
 
 
-@dataclass(frozen=True)
 class LineReader:
     """Reads the rows that a scanner finds of one kind of line.
 
-    Attributes:
+    Args:
         line: The kind.
+
+    Attributes:
         scan: What the scanner is to look for.
         groups: The groups, in the order of the value columns.
+
+    Raises:
+        ValueError: The expression may match the empty text, which no scanner looks for.
     """
 
-    line: UserLine
-    scan: Scan
-    groups: tuple[Group, ...]
-
-    @classmethod
-    def of(cls, line: UserLine) -> LineReader:
-        """The reader of a kind of line.
-
-        Raises:
-            ValueError: The expression may match the empty text, which no scanner looks for.
-        """
+    def __init__(self, line: UserLine) -> None:
         regex = line.format.pattern.pattern
-        bases = dict.fromkeys(
-            ("device", "stream", "thread", *(("time",) if line.time not in ("clock", "iso") else ())), 10
-        )
-        bases |= {"size": line.size_base, "requested": line.size_base, "addr": line.addr_base}
         # Between letters it is a range of them; any other may be a sign, and -1 is what the scanner says where there is no text.
         signed = b"-" in re.sub(rb"\w-\w", b"", regex)
 
         def is_plain(group: Group) -> bool:
             if group.conversion is Conversion.DECIMAL:
-                return bases.get(group.name) == 10 and not signed
+                return line.base(group.name) == 10 and not signed
             if group.conversion is Conversion.HEXADECIMAL:
                 return group.name == "addr" and line.addr_base == 16
             return group.conversion in (Conversion.WORD, Conversion.TEXT)
 
         texts = frozenset(group.name for group in groups_of(regex) if not is_plain(group))
-        scan = Scan(line.format, once=True, texts=texts)
-        return cls(line, scan, scan.groups())
+        self._line = line
+        self.scan = Scan(line.format, once=True, texts=texts)
+        self.groups = self.scan.groups()
 
     def columns(
         self, data: Bytes, values: Ints, threads: dict[str, int], owners: dict[str, int]
@@ -106,8 +96,8 @@ class LineReader:
             name: np.full(len(values), nothing, _TYPES.get(name, np.int64))
             for name, nothing in {
                 **dict.fromkeys(("size", "requested", "time_us", "device", "stream", "thread", "owner"), -1),
-                "kind": self.line.kinds.get("", -1),
-                "unit": self.line.unit,
+                "kind": self._line.kinds.get("", -1),
+                "unit": self._line.unit,
                 "addr": 0,
             }.items()
         }
@@ -148,13 +138,13 @@ class LineReader:
         if name == "thread":
             return thread_number(text, threads)
         try:
-            return self.line.number(name, text)
+            return self._line.number(name, text)
         except TextError:
             return None
 
     def _times(self, data: Bytes, value: Ints, conversion: Conversion) -> Ints | None:
         """Times in microseconds; ``None`` where they are not as plain as all these."""
-        unit, there = self.line.time, value != -1
+        unit, there = self._line.time, value != -1
         found = np.full(len(value), -1, np.int64)
         if conversion is Conversion.DECIMAL:
             seconds = value[there].astype(np.float64)

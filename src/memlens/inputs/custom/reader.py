@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["UserScanner", "read_user_format"]
 
 _SHOWN = 200
-_MOST_OWNERS = 1 << 20
+#: Names of threads, and of owners, that are told apart.
+_MOST_NAMES = 1 << 20
 _OPTIONAL = ("time_us", "thread", "requested", "stream", "owner")
 #: What is read of a line, in the order of :func:`_numbers`.
 _READ = ("row", "kind", "size", "addr", "requested", "time_us", "device", "stream", "thread", "owner")
@@ -111,17 +112,15 @@ class Read(NamedTuple):
 
     Attributes:
         part: Their events; sizes and devices of FREEs may be missing, and names are -2 - their number here.
-        line: The line of each event in the block, int64.
         threads: Names of threads.
         owners: Names of owners.
         text: The block, where a size is missing.
     """
 
     part: Part
-    line: Ints
-    threads: Sequence[str] = ()
-    owners: Sequence[str] = ()
-    text: bytes = b""
+    threads: Sequence[str]
+    owners: Sequence[str]
+    text: bytes
 
 
 class UserScanner:
@@ -134,7 +133,7 @@ class UserScanner:
     def __init__(self, lines: Sequence[UserLine]) -> None:
         self._lines = lines
         try:
-            self._readers = [LineReader.of(line) for line in lines]
+            self._readers = [LineReader(line) for line in lines]
         except ValueError:  # an expression that matches the empty text: every line with a literal is read by itself
             self._readers = []
         self._literals = {line.format.literal.decode() for line in lines}
@@ -181,16 +180,11 @@ class UserScanner:
         order = columns["row"].argsort(kind="stable")
         columns = {name: column[order] for name, column in columns.items()}
         row = columns.pop("row")
+        columns["line"] = rows.line[row]
         columns["offset"] = rows.line_start[row] + (block.offset - block.begin)
         seen = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
-        part = Part.of(block, columns, matchers, **seen)
-        return Read(
-            part,
-            rows.line[row],
-            tuple(threads),
-            tuple(owners),
-            block.text.tobytes() if (columns["size"] < 0).any() else b"",
-        )
+        text = block.text.tobytes() if (columns["size"] < 0).any() else b""
+        return Read(Part.of(block, columns, matchers, **seen), tuple(threads), tuple(owners), text)
 
     def _look(self, line: bytes) -> Found | None:
         """What a line says that holds a literal; ``None`` where it is known to say nothing.
@@ -258,29 +252,23 @@ class _Input:
         samples = list(part.samples)
         for row in lost[:SAMPLES].tolist():
             offset = int(columns["offset"][row])
-            start = offset - part.offset
-            line = read.text[start : start + _SHOWN].partition(b"\n")[0].rstrip(b"\r")
-            samples.append(Text(offset, int(read.line[row]), line))
+            line = read.text[offset - part.offset :][:_SHOWN].partition(b"\n")[0].rstrip(b"\r")
+            samples.append(Text(offset, int(columns["line"][row]), line))
         kept = np.flatnonzero(size >= 0) if len(lost) else slice(None)
-        columns = {name: columns[name][kept] for name in self.columns}
-        for name, names, number in (("thread", read.threads, self._thread), ("owner", read.owners, self._owner)):
+        columns = {name: columns[name][kept] for name in ("line", *self.columns)}
+        for name, names, numbered, lowest in (
+            ("thread", read.threads, self._threads, 1),
+            ("owner", read.owners, self.owners, 0),
+        ):
             if names:
-                columns[name] = _renumbered(columns[name], names, number)
+                columns[name] = _renumbered(columns[name], names, numbered, lowest)
         return replace(
             part,
             columns=columns,
-            line=read.line[kept],
+            line=columns.pop("line"),
             malformed=part.malformed + len(lost),
             samples=sorted(samples)[:SAMPLES],
         )
-
-    def _thread(self, name: str) -> int:
-        return self._threads.setdefault(name, len(self._threads) + 1)
-
-    def _owner(self, name: str) -> int:
-        if name not in self.owners and len(self.owners) >= _MOST_OWNERS:
-            return -1
-        return self.owners.setdefault(name, len(self.owners))
 
 
 class _Latest:
@@ -323,12 +311,14 @@ class _Latest:
         return np.where(latest >= 0, value[latest], -1)
 
 
-def _renumbered(column: NDArray[Any], names: Sequence[str], number: Callable[[str], int]) -> NDArray[Any]:
-    """A column with the numbers that names have in the input, which are given in order of first use."""
+def _renumbered(column: NDArray[Any], names: Sequence[str], known: dict[str, int], lowest: int) -> NDArray[Any]:
+    """A column with the numbers that names have in the input, from ``lowest`` on, which are given in order of first use."""
     rows = np.flatnonzero(column < -1)
     which, first, index = np.unique(-2 - column[rows], return_index=True, return_inverse=True)
-    numbers = np.zeros(len(which), column.dtype)
+    numbers = np.full(len(which), -1, column.dtype)
     for k in np.argsort(first).tolist():
-        numbers[k] = number(names[which[k]])
+        name = names[which[k]]
+        if name in known or len(known) < _MOST_NAMES:
+            numbers[k] = known.setdefault(name, len(known) + lowest)
     column[rows] = numbers[index]
     return column
