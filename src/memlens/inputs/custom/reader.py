@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from memlens.columns import SET, TAKE, USE, last_by_key
 from memlens.errors import MemlensError, NoEventsError
 from memlens.inputs.builder import SAMPLES, Builder, Part, Text
-from memlens.inputs.custom.columns import LineReader, name_number, thread_number
+from memlens.inputs.custom.columns import LineReader, name_number
 from memlens.inputs.custom.lines import LONGEST, Found, TextError, UserLine
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.scan import Scan, Scanner
@@ -96,7 +96,7 @@ def read_user_format(
                 },
                 columns={
                     "device": number,
-                    "owner_names": () if "owner" in missing else tuple(inputs.owners),
+                    "owner_names": () if "owner" in missing else tuple(inputs.names["owner"]),
                     **dict.fromkeys(missing),
                 },
                 rows=rows,
@@ -112,14 +112,12 @@ class Read(NamedTuple):
 
     Attributes:
         part: Their events; sizes and devices of FREEs may be missing, and names are -2 - their number here.
-        threads: Names of threads.
-        owners: Names of owners.
+        names: Names of threads, and of owners, by number.
         text: The block, where a size is missing.
     """
 
     part: Part
-    threads: Sequence[str]
-    owners: Sequence[str]
+    names: Mapping[str, Sequence[str]]
     text: bytes
 
 
@@ -152,12 +150,11 @@ class UserScanner:
             found = _first_of_each(rows.line, found[np.lexsort((rows.format[found], rows.line[found]))])
         # Of lines with colours, a carriage return or no end in sight the expression is to see something else.
         found = found[:0] if _has_long_line(block) else found[~np.isin(rows.line[found], rows.line[unclean])]
-        threads: dict[str, int] = {}
-        owners: dict[str, int] = {}
+        names: dict[str, dict[str, int]] = {"thread": {}, "owner": {}}
         parts: list[dict[str, NDArray[Any]]] = []
         for index, reader in enumerate(self._readers):
             mine = found[rows.format[found] == index]
-            columns, fine = reader.columns(data, rows.values[mine], threads, owners)
+            columns, fine = reader.columns(data, rows.values[mine], names)
             parts.append({name: column[fine] for name, column in {**columns, "row": mine}.items()})
         done = np.concatenate([found[:0], *(rows.line[part["row"]] for part in parts)])
         left = _first_of_each(rows.line, np.flatnonzero(with_literal & ~unclean & ~np.isin(rows.line, done)))
@@ -172,7 +169,7 @@ class UserScanner:
                 malformed.append(Text.of(block, start, int(rows.line[row])))
                 continue
             if said is not None:
-                odd.append(_numbers(row, said, threads, owners))
+                odd.append(_numbers(row, said, names))
         parts.append(
             {name: np.array([values[k] for values in odd], _TYPES.get(name, np.int64)) for k, name in enumerate(_READ)}
         )
@@ -184,7 +181,8 @@ class UserScanner:
         columns["offset"] = rows.line_start[row] + (block.offset - block.begin)
         seen = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
         text = block.text.tobytes() if (columns["size"] < 0).any() else b""
-        return Read(Part.of(block, columns, matchers, **seen), tuple(threads), tuple(owners), text)
+        named = {group: tuple(numbers) for group, numbers in names.items()}
+        return Read(Part.of(block, columns, matchers, **seen), named, text)
 
     def _look(self, line: bytes) -> Found | None:
         """What a line says that holds a literal; ``None`` where it is known to say nothing.
@@ -200,10 +198,9 @@ class UserScanner:
         raise TextError("it is no line of the format")
 
 
-def _numbers(row: int, said: Found, threads: dict[str, int], owners: dict[str, int]) -> tuple[int, ...]:
+def _numbers(row: int, said: Found, names: Mapping[str, dict[str, int]]) -> tuple[int, ...]:
     """One line in numbers, in the order of :data:`_READ`."""
-    owner = -1 if said.owner is None else name_number(said.owner, owners)
-    thread = -1 if said.thread is None else thread_number(said.thread, threads)
+    thread, owner = name_number("thread", said.thread, names), name_number("owner", said.owner, names)
     device = -1 if said.device is None else said.device
     return row, said.kind, said.size, said.addr, said.requested, said.time_us, device, said.stream, thread, owner
 
@@ -226,14 +223,13 @@ class _Input:
 
     Attributes:
         columns: The columns that the lines have groups for.
-        owners: Numbers of owners.
+        names: Numbers of names of threads, and of owners.
     """
 
     def __init__(self, lines: Sequence[UserLine]) -> None:
         groups = {"time_us" if group == "time" else group for line in lines for group in line.format.means}
         self.columns = ("kind", "size", "addr", "offset", *(name for name in ("device", *_OPTIONAL) if name in groups))
-        self._threads: dict[str, int] = {}
-        self.owners: dict[str, int] = {}
+        self.names: dict[str, dict[str, int]] = {"thread": {}, "owner": {}}
         self._sizes, self._devices = _Latest(TAKE), _Latest(USE)
         self._has_devices = False
 
@@ -256,12 +252,9 @@ class _Input:
             samples.append(Text(offset, int(columns["line"][row]), line))
         kept = np.flatnonzero(size >= 0) if len(lost) else slice(None)
         columns = {name: columns[name][kept] for name in ("line", *self.columns)}
-        for name, names, numbered, lowest in (
-            ("thread", read.threads, self._threads, 1),
-            ("owner", read.owners, self.owners, 0),
-        ):
-            if names:
-                columns[name] = _renumbered(columns[name], names, numbered, lowest)
+        for name, lowest in (("thread", 1), ("owner", 0)):
+            if read.names[name]:
+                columns[name] = _renumbered(columns[name], read.names[name], self.names[name], lowest)
         return replace(
             part,
             columns=columns,
