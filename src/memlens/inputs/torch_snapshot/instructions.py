@@ -82,14 +82,8 @@ _OBJECTS: Final = {
 }
 #: The same, where an instruction of their own writes them.
 _OWN_INSTRUCTIONS: Final = {0x8F: "a set", 0x91: "a frozenset", 0x96: "a bytearray", 0x97: "a buffer beside the file"}
-#: Instructions that call or look up, and that no plain value is written with.
-_NOT_DATA: Final = dict(
-    zip(
-        b"io\x81\x92\x82\x83\x84PQ",
-        ["INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID"],
-        strict=True,
-    )
-)
+#: Instructions that call or look up, and that no plain value is written with: INST, OBJ, NEWOBJ, NEWOBJ_EX, EXT1, 2 and 4, PERSID, BINPERSID.
+_NOT_DATA: Final = b"io\x81\x92\x82\x83\x84PQ"
 #: NumPy's types of numbers, as :mod:`struct` writes them.
 _NUMBERS: Final = dict(
     zip(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"], "?bhiqBHIQefd", strict=True)
@@ -100,12 +94,17 @@ _ORDERS: Final = {"<": "<", ">": ">", "|": "<", "=": "<"}
 def refused(code: int, where: int) -> BadPickle:
     """Why an instruction that the machine does not have, at a byte of the input, ends the reading."""
     if code in _NOT_DATA:
-        return BadPickle(
-            f"it is more than data: instruction {_NOT_DATA[code]} at byte {where:,} runs code", hostile=True
-        )
+        from pickletools import opcodes
+
+        return _runs_code(next(known.name for known in opcodes if known.code == chr(code)), where)
     if what := _OWN_INSTRUCTIONS.get(code):
         return _no_value(what, where)
     return BadPickle(f"instruction 0x{code:02x} at byte {where:,} is none that a memory snapshot has")
+
+
+def _runs_code(instruction: str, where: int, how: str = "") -> BadPickle:
+    reason = f"it is more than data: instruction {instruction} at byte {where:,} {how}runs code"
+    return BadPickle(reason, hostile=True)
 
 
 def _no_value(what: str, where: int) -> BadPickle:
@@ -124,10 +123,7 @@ def _look_up(machine: Machine, pos: int, instruction: str, module: str, name: st
         raise _no_value(f"{what} ({asked})", where)
     else:
         asked = ascii(asked)[1:80].rstrip("'\"")
-        raise BadPickle(
-            f"it is more than data: instruction {instruction} at byte {where:,} asks for {asked}, which runs code",
-            hostile=True,
-        )
+        raise _runs_code(instruction, where, f"asks for {asked}, which ")
 
 
 def _two(machine: Machine) -> list[Any]:
@@ -161,10 +157,10 @@ def _stack_global(machine: Machine, pos: int) -> int:
 def _reduce(machine: Machine, pos: int) -> int:
     """What a call gives: of a function that stands on the stack, with the arguments above it."""
     call, arguments = _two(machine)
-    where = f"at byte {machine.base + pos:,}"
+    where = machine.base + pos
     if type(call) is not _Call or type(arguments) is not tuple:
-        raise BadPickle(f"it is more than data: instruction REDUCE {where} runs code", hostile=True)
-    unfit = BadPickle(f"it is damaged: {call.name} {where} has arguments that it cannot have")
+        raise _runs_code("REDUCE", where)
+    unfit = BadPickle(f"it is damaged: {call.name} at byte {where:,} has arguments that it cannot have")
     if tuple(map(type, arguments)) != call.takes:
         raise unfit
     try:
@@ -214,9 +210,7 @@ def _build(machine: Machine, pos: int) -> int:
     """The state of an object: that of a NumPy type tells the order of its bytes."""
     dtype, state = _two(machine)
     if type(dtype) is not _Dtype or type(state) is not tuple:
-        raise BadPickle(
-            f"it is more than data: instruction BUILD at byte {machine.base + pos:,} runs code", hostile=True
-        )
+        raise _runs_code("BUILD", machine.base + pos)
     if len(state) < 2 or type(state[1]) is not str or state[1] not in _ORDERS:
         raise BadPickle("it is damaged: a NumPy type in it has no order of bytes")
     dtype.order = _ORDERS[state[1]]
@@ -281,6 +275,9 @@ def _frame(machine: Machine, pos: int) -> int:
 INSTRUCTIONS: Final[dict[int, Instruction]] = {
     0x71: lambda machine, pos: _put(machine, pos, 1),  # BINPUT
     0x72: lambda machine, pos: _put(machine, pos, 4),  # LONG_BINPUT
+    0x4B: lambda machine, pos: _push(machine, pos, _unsigned(machine, pos, 1), 1),  # BININT1
+    0x4D: lambda machine, pos: _push(machine, pos, _unsigned(machine, pos, 2), 2),  # BININT2
+    0x8C: lambda machine, pos: _text(machine, pos, 1, _TEXT),  # SHORT_BINUNICODE
     0x58: lambda machine, pos: _text(machine, pos, 4, _TEXT),  # BINUNICODE
     0x8D: lambda machine, pos: _text(machine, pos, 8, _TEXT),  # BINUNICODE8
     0x43: lambda machine, pos: _text(machine, pos, 1, _ESCAPE),  # SHORT_BINBYTES

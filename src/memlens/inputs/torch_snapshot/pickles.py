@@ -47,7 +47,6 @@ _TEXTS = frozenset({str})
 _GETS = 256
 
 _INT4 = struct.Struct("<i").unpack_from
-_UINT2 = struct.Struct("<H").unpack_from
 _UINT4 = struct.Struct("<I").unpack_from
 _UINT8 = struct.Struct("<Q").unpack_from
 
@@ -159,12 +158,6 @@ class Machine:
             elif code == 0x94:  # MEMOIZE
                 remember(stack[-1])
                 pos += 1
-            elif code == 0x4B:  # BININT1
-                push(window[pos + 1])
-                pos += 2
-            elif code == 0x4D:  # BININT2
-                push(_UINT2(window, pos + 1)[0])
-                pos += 3
             elif code == 0x28:  # MARK
                 marks.append(len(stack))
                 pos += 1
@@ -185,10 +178,6 @@ class Machine:
             elif code == 0x65:  # APPENDS
                 self.append_items()
                 pos += 1
-            elif code == 0x8C:  # SHORT_BINUNICODE
-                end = pos + 2 + window[pos + 1]
-                push(str(window[pos + 2 : end], "utf-8", "surrogatepass"))
-                pos = end
             elif code == 0x2E:  # STOP
                 if len(stack) != 1 or marks:
                     raise BadPickle("it is damaged: it ends with something unfinished")
