@@ -180,15 +180,13 @@ def _addresses(changes: Changes, rows: Integers) -> tuple[NDArray[np.uint64], bo
         given = changes.addr[rows]
         return np.where(given == UNKNOWN, np.int64(0), given).view(np.uint64), True
     # Blocks of one size as a stack: an ALLOC is at the height that it reaches, a FREE at the one that it leaves.
-    size = changes.size[rows]
-    order = np.argsort(np.abs(size), kind="stable")
-    up = np.where(size[order] > 0, 1, -1)
+    _, kind, count = np.unique(np.abs(changes.size[rows]), return_inverse=True, return_counts=True)
+    order = np.argsort(kind, kind="stable")
+    up = np.where(changes.size[rows][order] > 0, 1, -1)
     height = np.cumsum(up)
-    starts = np.flatnonzero(np.diff(np.abs(size[order]), prepend=-1))
-    height -= np.repeat(np.concatenate(([0], height))[starts], np.diff(np.append(starts, len(order))))
+    height -= np.repeat(np.append(0, height)[np.cumsum(count) - count], count)
     height += up < 0
-    level = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
-    _, number = np.unique((level << np.int64(32)) + height, return_inverse=True)
+    _, number = np.unique((kind[order] << np.int64(32)) + height, return_inverse=True)
     addr = np.empty(len(rows), np.uint64)
     addr[order] = number.reshape(-1).astype(np.uint64) + np.uint64(1)
     return addr, False

@@ -136,30 +136,22 @@ def innermost(track: Integers, start: Integers, end: Integers, of_track: Integer
 def _last_reaching(values: Integers, last: Integers, least: Integers) -> Integers:
     """The last index up to ``last`` whose value is at least ``least``, or -1, for each pair of the two.
 
-    The values are the leaves of a binary tree whose inner nodes hold the larger of their two children: from the leaf the way goes
-    up until a sibling on the left is large enough, and from there down again to its rightmost such leaf.
+    What stands up to an index is cut into aligned blocks of powers of two, as the bits of its length say, the nearest ones the smallest.
+    The first block whose largest value is enough is halved until one value is left, on the right where that has one.
     """
-    leaves = 1 << max(int(len(values) - 1).bit_length(), 0)
-    lowest = np.iinfo(np.int64).min
-    tree = np.full(2 * leaves, lowest, np.int64)
-    tree[leaves : leaves + len(values)] = values
-    level = leaves
-    while level > 1:
-        level //= 2
-        np.maximum(tree[2 * level : 4 * level : 2], tree[2 * level + 1 : 4 * level : 2], out=tree[level : 2 * level])
-    node = np.where(last >= 0, last + leaves, 0)
-    left = np.flatnonzero((last >= 0) & (tree[node] < least))  # those still on the way up
-    node[last < 0] = 0
-    while len(left):
-        here = node[left]
-        beside = (here & 1 == 1) & (here > 1) & (tree[here - 1] >= least[left])
-        node[left] = np.where(beside, here - 1, here >> 1)
-        left = left[~beside & (node[left] > 1)]
-    if leaves > 1:
-        node[node == 1] = 0  # at the root nothing is left to try
-    down = np.flatnonzero((node > 0) & (node < leaves))
-    while len(down):
-        right = 2 * node[down] + 1
-        node[down] = np.where(tree[right] >= least[down], right, right - 1)
-        down = down[node[down] < leaves]
-    return np.where(node > 0, node - leaves, -1)
+    largest = [values]  # of each whole block of 1, 2, 4, … values
+    while len(largest[-1]) > 1:
+        largest.append(np.maximum(largest[-1][:-1:2], largest[-1][1::2]))
+    length = last + 1
+    block, size = np.full(len(last), -1, np.int64), np.full(len(last), -1, np.int64)
+    for power, most in enumerate(largest):
+        at = np.flatnonzero((block < 0) & (length >> power & 1 == 1))
+        nearest = (length[at] >> power) - 1
+        enough = most[nearest] >= least[at]
+        block[at[enough]], size[at[enough]] = nearest[enough], power
+        length[at[~enough]] -= 1 << power
+    for power in range(len(largest) - 1, 0, -1):
+        at = np.flatnonzero(size == power)
+        right = 2 * block[at] + 1
+        block[at], size[at] = right - (largest[power - 1][right] < least[at]), power - 1
+    return block
