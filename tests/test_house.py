@@ -21,7 +21,7 @@ ROOMS = (
     ("lifetimes",),
     ("windows",),
     ("trust",),
-    ("events",),
+    ("events", "text"),
     ("options",),
     ("inputs", "output", "extract"),
     ("analyzers",),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memlens.analyzing.analyze import Analysis, LogAnalysis, WindowAnalysis, analyze
+    from memlens.analyzing.block import BlockLife, block
     from memlens.comparing.result import Comparison, Run, RunWindow
     from memlens.comparing.run import compare
     from memlens.diffing.result import Diff, Finding, WindowDiff
@@ -40,6 +41,7 @@ __all__ = [
     "Anchor",
     "AnchorError",
     "Baseline",
+    "BlockLife",
     "Comparison",
     "Diff",
     "EventLog",
@@ -65,6 +67,7 @@ __all__ = [
     "__version__",
     "accept",
     "analyze",
+    "block",
     "compare",
     "diff",
     "format_bytes",
@@ -80,6 +83,7 @@ __version__ = "0.1.0"
 #: Where each public name lives; the imports above say the same to type checkers.
 _HOMES = {
     "memlens.analyzing.analyze": ("Analysis", "LogAnalysis", "WindowAnalysis", "analyze"),
+    "memlens.analyzing.block": ("BlockLife", "block"),
     "memlens.comparing.result": ("Comparison", "Run", "RunWindow"),
     "memlens.comparing.run": ("compare",),
     "memlens.extract": ("slice",),

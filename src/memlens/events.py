@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from memlens.lifetimes import Lifetimes
     from memlens.trust import Trust
+    from memlens.windows.landmarks import Landmarks
     from memlens.windows.patterns import Anchor
     from memlens.windows.windows import Window
 
@@ -77,6 +78,7 @@ class EventLog:
         source: The input, to look up lines and line numbers by offset.
         facts: What the reader saw beside the events.
         anchors: Anchor lines found while reading, by the pattern asked for.
+        landmarks: Lines found while reading that may mark the work of the run; ``None`` where they were not looked for.
     """
 
     kind: NDArray[np.int8]
@@ -99,6 +101,7 @@ class EventLog:
     source: Source = field(default_factory=MemorySource)
     facts: Facts = field(default_factory=Facts)
     anchors: tuple[Anchor, ...] = ()
+    landmarks: Landmarks | None = None
 
     @classmethod
     def from_rows(cls, rows: Sequence[tuple[Kind, int, int]], **columns: Any) -> EventLog:
@@ -117,6 +120,11 @@ class EventLog:
 
     def __repr__(self) -> str:
         return f"<EventLog {self.source.name!r}: {len(self):,} events>"
+
+    def _repr_html_(self) -> str:
+        from memlens.text import as_html
+
+        return as_html(self)
 
     def owner_of(self, event: int | None) -> str | None:
         """The owner of one event; ``None`` for no event, or where nothing is known."""

@@ -48,6 +48,10 @@ class OutOfMemory:
         requested_bytes: What was asked for, or ``None`` where the message does not say.
         free_bytes: What the message says was left on the device, or ``None``.
         text: The message's line, decoded, cut to 300 characters.
+        total_bytes: What the device has by the message, or ``None``: what is in use, whoever holds it, and what is left.
+        unanswered_bytes: The last block that was asked for before it and never given, by its line in the log, or ``None`` where no such
+            line is there.
+        owner: The operator or the call stack that asked, or ``""`` where the input does not say.
     """
 
     offset: int
@@ -56,6 +60,14 @@ class OutOfMemory:
     requested_bytes: int | None
     free_bytes: int | None
     text: str
+    total_bytes: int | None = None
+    unanswered_bytes: int | None = None
+    owner: str = ""
+
+    @property
+    def asked_bytes(self) -> int | None:
+        """What was asked for: by the message, or else by the request that never got its block; ``None`` where neither says."""
+        return self.unanswered_bytes if self.requested_bytes is None else self.requested_bytes
 
 
 @dataclass(frozen=True)

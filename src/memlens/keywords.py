@@ -36,6 +36,8 @@ class Option:
             smallest one that it may be; ``python`` is an option that only Python has.
         several: It may be given several times.
         choices: The values that there are.
+        offers: Of which names its value is one, where they are known only as a command runs: ``analyzers``, ``columns``, ``formats``,
+            ``layers`` or ``metrics``.  A shell completes them.
         shown: Help says what its default is.
         name: The name of the field.
         default: Its default.
@@ -47,6 +49,7 @@ class Option:
     kind: str | int = "text"
     several: bool = False
     choices: tuple[str, ...] = ()
+    offers: str = ""
     shown: bool = False
     name: str = ""
     default: Any = None

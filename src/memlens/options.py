@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Accept",
     "Analyze",
+    "Block",
     "Compare",
     "Cut",
     "Diff",
@@ -62,9 +63,9 @@ class ReadAs:
         progress: Called now and then with the bytes read so far, over all inputs, as they lie on disk.
     """
 
-    input_format: str | None = option(None, "NAME")
+    input_format: str | None = option(None, "NAME", offers="formats")
     device: int | None = option(None, "N", kind="device")
-    layer: str | None = option(None, "NAME")
+    layer: str | None = option(None, "NAME", offers="layers")
     formats: str | Path | None = option(None, "FILE")
     progress: Callable[[int], None] | None = python_only(None)
 
@@ -188,18 +189,20 @@ class Analyze(ReadAs, _Owners, Cut):
 
     Attributes:
         analyzers: Run this analyzer, and show all it says. May be given several times. Built in: remaining, peak, segments,
-            stats, unmatched, lifetimes, and growth (with --by); installed packages may add more. In Python: ``None`` is all
+            stats, unmatched, lifetimes, and growth (over the steps of a run, or with --by); installed packages may add more. In Python: ``None`` is all
             built-in ones.
         top: Rows of each list in the machine output; ``None`` is all.
         min_size: Leave blocks smaller than SIZE (4096, 64KiB, 1.5MiB) out of lists.
+        whole: Look at logs as a whole only: neither for the steps of a run, over which growth is judged, nor for their phases.
         strict: Fail on a compressed log that is cut short, instead of analyzing what there is.
         times: Read the time of every event. Without them a large log is read quicker, and results hold no times; a window's own
             ``peak_time_us`` and ``duration_us`` are then looked up when they are asked for.
     """
 
-    analyzers: Sequence[str] | None = option(None, "NAME", "-A", "--analyzer", several=True)
+    analyzers: Sequence[str] | None = option(None, "NAME", "-A", "--analyzer", several=True, offers="analyzers")
     top: int | None = python_only(10)
     min_size: int = option(0, "SIZE", kind="size")
+    whole: bool = flag(False)
     strict: bool = flag(False)
     times: bool = python_only(True)
 
@@ -279,7 +282,7 @@ class Compare(ReadAs, Cut):
     rows: Sequence[str] = option((), "F,…", kind="names")
     cols: str | None = option(None, "F")
     base: str | None = option(None, "F=VALUE|LOG")
-    metrics: Sequence[str] = option((), "NAME", "-m", "--metric", several=True)
+    metrics: Sequence[str] = option((), "NAME", "-m", "--metric", several=True, offers="metrics")
     jobs: int | None = option(None, "N", "-j", "--jobs", kind=1)
     strict: bool = flag(False)
 
@@ -325,6 +328,17 @@ class Accept(ReadAs, Cut):
 
     with_events: bool | None = flag(None)
     trust: bool = python_only(True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block(ReadAs, _Owners):
+    """The options of :func:`memlens.block`.
+
+    Attributes:
+        context: Show N log lines on each side of its ALLOC and of its FREE.
+    """
+
+    context: int = option(3, "N", kind=0, shown=True)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import pytest
 
 from memlens import native
 from memlens.cli import output
+from memlens.cli.options import Output, Show
 from memlens.cli.output import progress_bar
 
 
@@ -52,7 +53,7 @@ def log(tmp_path: Path) -> str:
 
 
 def test_quick_work_shows_nothing(terminal: FakeTerminal, clock: Clock, log: str) -> None:
-    with progress_bar([log]) as report:
+    with progress_bar([log], Output()) as report:
         assert report is not None
         clock.now += 0.9
         report(900)
@@ -60,7 +61,7 @@ def test_quick_work_shows_nothing(terminal: FakeTerminal, clock: Clock, log: str
 
 
 def test_slow_work_shows_a_bar_that_goes_away(terminal: FakeTerminal, clock: Clock, log: str) -> None:
-    with progress_bar([log]) as report:
+    with progress_bar([log], Output()) as report:
         assert report is not None
         clock.now += 1.1
         report(500)
@@ -71,7 +72,7 @@ def test_slow_work_shows_a_bar_that_goes_away(terminal: FakeTerminal, clock: Clo
 
 
 def test_the_bar_is_drawn_at_most_ten_times_a_second(terminal: FakeTerminal, clock: Clock, log: str) -> None:
-    with progress_bar([log]) as report:
+    with progress_bar([log], Output()) as report:
         assert report is not None
         clock.now += 1.1
         report(1)
@@ -85,7 +86,7 @@ def test_the_bar_is_drawn_at_most_ten_times_a_second(terminal: FakeTerminal, clo
 
 
 def test_an_input_of_unknown_size_can_be_followed_too(terminal: FakeTerminal, clock: Clock) -> None:
-    with progress_bar(["-"]) as report:
+    with progress_bar(["-"], Output()) as report:
         assert report is not None
         clock.now += 2
         report(5000)
@@ -97,25 +98,32 @@ def test_nobody_looks_at_a_bar_in_ci(
     terminal: FakeTerminal, monkeypatch: pytest.MonkeyPatch, log: str, variable: str
 ) -> None:
     monkeypatch.setenv(variable, "dumb")
-    with progress_bar([log]) as report:
+    with progress_bar([log], Output()) as report:
         assert report is None
     assert terminal.getvalue() == ""
+
+
+@pytest.mark.parametrize("show", [Output(quiet=True), Output(verbose=True), Show(no_progress=True)])
+def test_a_bar_can_be_switched_off(terminal: FakeTerminal, log: str, show: Output) -> None:
+    with progress_bar([log], show) as report:
+        assert report is None
 
 
 def test_a_pipe_gets_no_bar(monkeypatch: pytest.MonkeyPatch, log: str) -> None:
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr(output, "sys", SimpleNamespace(stderr=io.StringIO()))
-    with progress_bar([log]) as report:
+    with progress_bar([log], Output()) as report:
         assert report is None
 
 
 @pytest.mark.parametrize(
-    ("compiled", "switched_off", "size", "said"),
+    ("compiled", "switched_off", "size", "quiet", "said"),
     [
-        (False, False, 65 << 20, True),
-        (False, False, 63 << 20, False),  # soon done all the same
-        (False, True, 65 << 20, False),  # whoever switched it off knows
-        (True, False, 65 << 20, False),
+        (False, False, 65 << 20, False, True),
+        (False, False, 65 << 20, True, False),
+        (False, False, 63 << 20, False, False),  # soon done all the same
+        (False, True, 65 << 20, False, False),  # whoever switched it off knows
+        (True, False, 65 << 20, False, False),
     ],
 )
 def test_who_has_no_compiled_scanner_is_told_how_to_get_it_where_much_is_to_be_read(
@@ -125,6 +133,7 @@ def test_who_has_no_compiled_scanner_is_told_how_to_get_it_where_much_is_to_be_r
     compiled: bool,
     switched_off: bool,
     size: int,
+    quiet: bool,
     said: bool,
 ) -> None:
     log = tmp_path / "run.log"
@@ -132,7 +141,7 @@ def test_who_has_no_compiled_scanner_is_told_how_to_get_it_where_much_is_to_be_r
         file.truncate(size)  # a hole: it takes no room
     monkeypatch.setattr("memlens.native.importlib.import_module", lambda name: native if compiled else missing(name))
     monkeypatch.setenv("MEMLENS_PURE", "1" if switched_off else "0")
-    with progress_bar([str(log), str(tmp_path / "no such file"), "-"]):
+    with progress_bar([str(log), str(tmp_path / "no such file"), "-"], Output(quiet=quiet)):
         pass
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == said

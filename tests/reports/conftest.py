@@ -37,6 +37,8 @@ class FakeTrust:
     doubts: tuple[Remark, ...] = ()
     notes: tuple[Remark, ...] = ()
     lines: int = 300
+    distinct_ooms: int = 0
+    peak_may_be_earlier: bool = False
     summary_text: str = "ok: 4 events in 300 lines (27.60 KiB); every FREE has its ALLOC"
     values: dict[str, Any] = field(default_factory=dict)
 

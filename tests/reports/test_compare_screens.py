@@ -16,7 +16,7 @@ from memlens.reports.compare import compare_blocks
 from memlens.reports.compare_tables import scale_of
 from memlens.reports.markdown import render as render_markdown
 from memlens.reports.terminal import render
-from memlens.reports.text import width_of
+from memlens.text import width_of
 
 SCREENS: dict[str, Callable[[], Comparison]] = {
     "case_2": made.case_2,
@@ -31,7 +31,7 @@ PEAK, ALLOCS, TIME = choose_metrics(["peak", "allocs", "time"])
 
 
 def screen(comparison: Comparison, width: int | None = 80) -> str:
-    return render(compare_blocks(comparison), width=width)
+    return render(compare_blocks(comparison, full=True), width=width)
 
 
 @pytest.mark.parametrize("name", list(SCREENS))
@@ -49,7 +49,7 @@ def test_a_pipe_shows_every_column(golden: Callable[[str, str], None]) -> None:
 
 @pytest.mark.parametrize("name", list(SCREENS))
 def test_a_screen_as_markdown_looks_as_approved(golden: Callable[[str, str], None], name: str) -> None:
-    golden(f"compare_{name}.md", render_markdown(compare_blocks(SCREENS[name]())))
+    golden(f"compare_{name}.md", render_markdown(compare_blocks(SCREENS[name](), full=True)))
 
 
 # --- the published tables ---
@@ -62,7 +62,7 @@ def rows_of(text: str) -> dict[str, list[str]]:
 
 
 def test_case_2_has_the_published_figures_in_one_table() -> None:
-    rows = rows_of(render_markdown(compare_blocks(made.case_2())))
+    rows = rows_of(render_markdown(compare_blocks(made.case_2(), full=True)))
     figures = {name: (rows[name][3], rows[name][0]) for name in ("pt.log", "pir_develop.log", "pir_pr.log")}
     assert figures == {  # Max reserved (MB), Max allocated (MB)
         "pt.log": ("8959.77", "8824.07"),
@@ -84,7 +84,7 @@ def test_case_3_has_the_published_matrix() -> None:
 
 
 def test_case_5_has_memory_and_time_side_by_side() -> None:
-    rows = rows_of(render_markdown(compare_blocks(made.case_5())))
+    rows = rows_of(render_markdown(compare_blocks(made.case_5(), full=True)))
     assert rows["before.log"] == ["8250.00", "", "", "0.982", "", ""]
     assert rows["after.log"] == ["7183.00", "-1067.00", "-12.93%", "0.909", "-0.073", "-7.43%"]
 
@@ -93,13 +93,13 @@ def test_case_5_has_memory_and_time_side_by_side() -> None:
 
 
 def test_what_has_no_figure_is_said_in_words_and_never_as_0() -> None:
-    rows = rows_of(render_markdown(compare_blocks(made.failures())))
+    rows = rows_of(render_markdown(compare_blocks(made.failures(), full=True)))
     peaks = {name: cells[0].strip("\\*") for name, cells in rows.items()}
     assert peaks["oom.log"] == "OOM 256.00 MiB"
     assert peaks["oom_unsaid.log"] == "OOM"
     assert (peaks["gone.log"], peaks["empty.log"], peaks["short.log"]) == ("missing", "unreadable", "no window")
     assert rows["brave.log"][6] == "unknown"  # its times are not known
-    assert "120.50\\*" in render_markdown(compare_blocks(made.failures()))  # doubtful
+    assert "120.50\\*" in render_markdown(compare_blocks(made.failures(), full=True))  # doubtful
     assert rows["oom.log"][1] == "now OOM"
 
 
@@ -187,9 +187,9 @@ def test_the_windows_that_change_most_come_first_and_the_rest_is_counted() -> No
 
 def test_no_text_of_a_log_acts() -> None:
     for make in SCREENS.values():
-        for text in (screen(make()), render_markdown(compare_blocks(make()))):
+        for text in (screen(make()), render_markdown(compare_blocks(make(), full=True))):
             assert not set("\x1b\x07\u202e\u200b").intersection(text)
-    assert "<b>" not in re.sub(r"``.*?``|`[^`]*`", "", render_markdown(compare_blocks(made.hostile())))
+    assert "<b>" not in re.sub(r"``.*?``|`[^`]*`", "", render_markdown(compare_blocks(made.hostile(), full=True)))
 
 
 def test_many_runs_in_doubt_are_counted_beyond_the_first_few() -> None:

@@ -17,14 +17,14 @@ from memlens.diffing.finding import KINDS
 from memlens.diffing.result import Diff
 from memlens.reports.blocks import Excerpt, Fold, Line, Quoted
 from memlens.reports.diff import diff_blocks
-from memlens.reports.findings import finding_blocks
+from memlens.reports.diff.findings import finding_blocks
 from memlens.reports.machine import render_csv, render_json
 from memlens.reports.markdown import render
-from memlens.reports.text import LINES
+from memlens.text import LINES
 
 
 def markdown(diff: Diff) -> str:
-    return render(diff_blocks(diff))
+    return render(diff_blocks(diff, full=True))
 
 
 # --- machine output ---
@@ -81,12 +81,15 @@ def test_csv_of_a_name_that_a_spreadsheet_would_compute_is_text() -> None:
 # --- Markdown ---
 
 
-def test_markdown_begins_with_the_two_runs_and_one_short_table() -> None:
+def test_markdown_begins_with_the_verdict_the_two_runs_and_one_short_table() -> None:
     lines = markdown(made.case1()).splitlines()
-    assert lines[0].startswith("**Base:** `examples/logs/case1_pt.log: START SOT_CALL_0`")
-    assert lines[4] == "|  | Base | Head | Δ | Change |"
-    assert lines[6] == "| Peak | 10.12 MiB | 10.12 MiB | **0 B** |  |"
-    assert lines[7] == "| Remaining | 3.38 MiB | 6.75 MiB | **+3.38 MiB** | +100.00% |"
+    assert lines[0].startswith(
+        r"**In START SOT\_CALL\_0 both peak at 10.12 MiB; head leaves 6.75 MiB behind, 3.38 MiB more"
+    )
+    assert lines[2].startswith("**Base:** `examples/logs/case1_pt.log: START SOT_CALL_0`")
+    assert lines[6] == "|  | Base | Head | Δ | Change |"
+    assert lines[8] == "| Peak | 10.12 MiB | 10.12 MiB | **0 B** |  |"
+    assert lines[9] == "| Remaining | 3.38 MiB | 6.75 MiB | **+3.38 MiB** | +100.00% |"
 
 
 def unfenced(text: str) -> str:

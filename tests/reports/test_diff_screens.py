@@ -18,35 +18,19 @@ from memlens.diffing.result import Approximation, Diff
 from memlens.reports.diff import diff_blocks
 from memlens.reports.markdown import render as render_markdown
 from memlens.reports.terminal import render
-from memlens.reports.text import format_change, format_exact, format_explained, visible, width_of
-
-DIFFS: dict[str, Callable[[], Diff]] = {
-    "case1": made.case1,
-    "equal": made.equal,
-    "factored": made.factored,
-    "identical": made.identical,
-    "opening": made.opening,
-    "moved": made.moved_only,
-    "late": made.late,
-    "piling": made.piling,
-    "messy": made.messy,
-    "only_held": made.only_held,
-    "hostile": made.hostile,
-    "huge": made.huge,
-    "many": lambda: made.many(12),
-    "series": made.series,
-}
+from memlens.text import format_change, format_exact, format_explained, visible, width_of
 
 
 def screen(diff: Diff, width: int | None = 80, **options: Any) -> str:
-    return render(diff_blocks(diff, **options), width=width)
+    """All that a comparison shows."""
+    return render(diff_blocks(diff, **{"full": True, **options}), width=width)
 
 
-@pytest.mark.parametrize("name", list(DIFFS))
+@pytest.mark.parametrize("name", list(made.EVERY))
 def test_a_comparison_looks_as_approved_and_says_the_same_at_every_width(
     golden: Callable[[str, str], None], name: str
 ) -> None:
-    diff = DIFFS[name]()
+    diff = made.EVERY[name]()
     golden(f"diff_{name}_80.txt", screen(diff))
     check_widths(lambda width: screen(diff, width))
 
@@ -55,9 +39,9 @@ def test_a_pipe_shows_every_column(golden: Callable[[str, str], None]) -> None:
     golden("diff_messy_pipe.txt", screen(made.messy(), None))
 
 
-@pytest.mark.parametrize("name", list(DIFFS))
+@pytest.mark.parametrize("name", list(made.EVERY))
 def test_a_comparison_as_markdown_looks_as_approved(golden: Callable[[str, str], None], name: str) -> None:
-    golden(f"diff_{name}.md", render_markdown(diff_blocks(DIFFS[name]())))
+    golden(f"diff_{name}.md", render_markdown(diff_blocks(made.EVERY[name](), full=True)))
 
 
 # --- one pair of windows ---
@@ -424,7 +408,7 @@ def test_a_size_that_names_blocks_is_exact(size: int, said: str) -> None:
 
 
 def test_an_output_that_knows_ascii_only_gets_ascii_only() -> None:
-    text = render(diff_blocks(made.late()), ascii_only=True)
+    text = render(diff_blocks(made.late(), full=True), ascii_only=True)
     assert text.isascii()
     assert "2 x 3.38 MiB" in text
     assert "100.00% of dpeak" in text

@@ -17,7 +17,7 @@ from widths import check_widths
 from memlens.gating.verdict import Blame, Verdict
 from memlens.reports.gate import Room, comment, gate_blocks, telling
 from memlens.reports.terminal import render
-from memlens.reports.text import visible, width_of
+from memlens.text import visible, width_of
 
 VERDICTS: dict[str, Callable[[], Verdict]] = {
     "passing": verdicts.passing,

@@ -15,7 +15,7 @@ from snapshots import Allocator, pickled, snapshot
 from memlens.cli import main
 from memlens.reports.diff import diff_blocks
 from memlens.reports.terminal import render
-from memlens.reports.text import LINES, plural, terms_of
+from memlens.text import LINES, plural, terms_of
 
 if TYPE_CHECKING:
     from memlens.trust.report import Trust
@@ -105,6 +105,6 @@ def test_a_comparison_says_first_which_run_ran_out_of_memory(
 def test_what_piles_up_in_a_snapshot_is_said_in_entries() -> None:
     found = made_diffs.piling()
     trust = cast("Trust", made_diffs.FakeTrust(layer="torch_snapshot"))
-    shown = render(diff_blocks(replace(found, base=replace(found.base, trust=trust))), width=120)
+    shown = render(diff_blocks(replace(found, base=replace(found.base, trust=trust)), full=True), width=120)
     assert "until the work of the window is done, from entry 104 on" in " ".join(shown.split())
     assert not re.findall(r"\blines?\b [0-9]", shown)

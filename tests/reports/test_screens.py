@@ -15,7 +15,7 @@ from memlens.reports.analyze import analysis_blocks
 from memlens.reports.blocks import Table
 from memlens.reports.markdown import render as render_markdown
 from memlens.reports.terminal import render
-from memlens.reports.text import width_of
+from memlens.text import width_of
 
 
 def screens(make: Any) -> dict[str, Any]:

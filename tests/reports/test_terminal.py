@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memlens.reports.blocks import Block, Column, Figure, Figures, Line, Table, take
 from memlens.reports.terminal import render, wrap
-from memlens.reports.text import NO_BREAK, visible, width_of
+from memlens.text import NO_BREAK, visible, width_of
 from memlens.units import format_bytes
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from memlens.diffing.finding import ContextLine, Finding, Member, Side
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from memlens.trust import Trust
 
 __all__ = [
-    "BLOCK", "HOSTILE", "LONG", "FakeTrust", "case1", "context", "diff", "equal", "factored", "figures", "finding", "hostile",
+    "BLOCK", "EVERY", "HOSTILE", "LONG", "FakeTrust", "case1", "context", "diff", "equal", "factored", "figures", "finding", "hostile",
     "huge", "identical", "late", "many", "messy", "missing", "moved_only", "only_held", "opening", "peak", "piling", "remaining", "run", "series", "side", "window",
 ]  # fmt: skip
 
@@ -39,6 +41,7 @@ class FakeTrust:
 
     ok: bool = True
     layer: str = "auto_growth"
+    doubts: tuple[Any, ...] = ()
     notes: tuple[Any, ...] = ()
     summary_text: str = "ok: 98 events in 266 lines (29.35 KiB); every FREE has its ALLOC"
     values: dict[str, Any] = field(default_factory=dict)
@@ -52,7 +55,8 @@ class FakeTrust:
 
 def run(path: str, windows: int = 1, *, doubt: str = "", unpaired: tuple[str, ...] = ()) -> RunSide:
     """One run; with a doubt, its trust report has that summary."""
-    trust = FakeTrust(ok=False, summary_text=doubt) if doubt else FakeTrust()
+    doubts = (SimpleNamespace(code="several_processes"),)
+    trust = FakeTrust(ok=False, summary_text=doubt, doubts=doubts) if doubt else FakeTrust()
     return RunSide(path, cast("Trust", trust), windows, unpaired)
 
 
@@ -404,3 +408,22 @@ def series(count: int = 25, **changes: Any) -> Diff:
         **changes,
     }
     return diff(*windows, **values)
+
+
+#: All of them, by name.
+EVERY: dict[str, Callable[[], Diff]] = {
+    "case1": case1,
+    "equal": equal,
+    "factored": factored,
+    "identical": identical,
+    "opening": opening,
+    "moved": moved_only,
+    "late": late,
+    "piling": piling,
+    "messy": messy,
+    "only_held": only_held,
+    "hostile": hostile,
+    "huge": huge,
+    "many": lambda: many(12),
+    "series": series,
+}

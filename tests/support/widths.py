@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from memlens.reports.text import width_of
+from memlens.text import width_of
 
 _FIGURE = re.compile(r"(?<![\w…])[-+]?[\d,]+(?:\.\d+)?(?: (?:[KMG]i)?B| m?s|%)(?!\w)")
 _LEFT_OUT = "(no room here for: "

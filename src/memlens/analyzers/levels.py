@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["BATCH", "SUMS", "Figures", "Tally", "bounds", "profile", "tally", "walk"]
+__all__ = ["BATCH", "SUMS", "Figures", "Tally", "bounds", "figures", "profile", "tally", "walk"]
 
 #: Events in one batch: at 64 Ki a batch and its temporaries stay in the second-level cache.
 BATCH = 1 << 16
@@ -164,23 +164,29 @@ def bounds(windows: Sequence[Window]) -> tuple[EventLog, Ints, Ints]:
     return windows[0].log, lo, hi
 
 
-_LAST: WeakKeyDictionary[EventLog, tuple[bytes, Figures]] = WeakKeyDictionary()
+#: Of each log the last tally, and what was asked of it.
+_LAST: WeakKeyDictionary[EventLog, tuple[Tally, dict[bytes, Figures]]] = WeakKeyDictionary()
 
 
 def profile(windows: Sequence[Window]) -> Figures:
-    """The figures of windows of one log, from one pass over it.
+    """The figures of windows of one log, from one pass over it; see :func:`figures`."""
+    return figures(*bounds(windows))
 
-    The last answer is kept for each log, so that analyzers that are asked about the same windows share one pass.
+
+def figures(log: EventLog, lo: Ints, hi: Ints) -> Figures:
+    """The figures of stretches ``lo … hi-1`` of the events of a log, from one pass over it.
+
+    The tally and the answers are kept: analyzers that are asked about the same stretches share one pass, and so do those that are asked
+    about stretches with the same edges, or with fewer.
     """
-    log, lo, hi = bounds(windows)
-    key = lo.tobytes() + hi.tobytes()
-    known = _LAST.get(log)
-    if known is not None and known[0] == key:
-        return known[1]
     cuts = np.unique(np.concatenate([lo, hi, [0]]))
-    figures = tally(log, cuts).over(lo, hi)
-    _LAST[log] = key, figures
-    return figures
+    known = _LAST.get(log)
+    if known is None or not np.isin(cuts, known[0].edges).all():
+        known = _LAST[log] = tally(log, cuts), {}
+    key = lo.tobytes() + hi.tobytes()
+    if key not in known[1]:
+        known[1][key] = known[0].over(lo, hi)
+    return known[1][key]
 
 
 def walk(lo: int, hi: int) -> Iterator[tuple[int, int]]:

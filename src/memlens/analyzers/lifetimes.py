@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-__all__ = ["ROWS", "Life", "LifetimeSummary", "lifetimes"]
+__all__ = ["ROWS", "Life", "LifetimeSummary", "lifetimes", "lives_of"]
 
 #: How many rows ``longest`` and ``wasteful`` have at most.
 ROWS = 100
@@ -135,10 +135,10 @@ def _best(window: Window, score: Callable[[Ints], Ints | Floats]) -> tuple[Life,
         best, scores = np.concatenate([best, allocs[some]]), np.concatenate([scores, fresh[some]])
         order = np.lexsort((best, -log.size[best], -scores))[:ROWS]
         best, scores = best[order], scores[order]
-    return _lives(log, best)
+    return lives_of(log, best)
 
 
-def _lives(log: EventLog, allocs: Ints) -> tuple[Life, ...]:
+def lives_of(log: EventLog, allocs: Ints) -> tuple[Life, ...]:
     """The lives of some blocks, in the order of their ALLOCs as given."""
     partner = log.lifetimes.partner[allocs].astype(np.int64)
     ends, before = np.where(partner >= 0, partner, len(log)), allocated_before(log)

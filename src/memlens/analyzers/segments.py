@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["GapBin", "Moment", "Pool", "Segments", "segments"]
+__all__ = ["GapBin", "Layout", "Moment", "Pool", "Segments", "layout_before", "segments"]
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _tables(window: Window, peak: int) -> tuple[tuple[Moment, ...], tuple[GapBin
     lines = Lines(log, events)
     for number, ((at, stop, message, requested), event) in enumerate(zip(moments, events, strict=True)):
         allocated, reserved = levels[number]
-        found = _layout(log, stop)
+        found = layout_before(log, stop)
         chunks, gaps, gap_bytes, largest, outside = (None,) * 5 if found is None else found.figures()
         free = None if outside or reserved < allocated else reserved - allocated
         line = lines.of(event) if message is None else message
@@ -164,11 +164,11 @@ def _moments(window: Window, peak: int) -> Iterator[tuple[str, int, int | None, 
     for oom in failures_of(window.log):
         if window.start_offset <= oom.offset < window.end_offset:
             stop = int(np.searchsorted(window.log.offset, oom.offset))
-            yield "oom", stop, oom.line, oom.requested_bytes
+            yield "oom", stop, oom.line, oom.asked_bytes
 
 
 @dataclass(frozen=True, eq=False)
-class _Layout:
+class Layout:
     """Chunks, blocks and gaps of one moment, one entry each, by rising address; a chunk number of -1 is none.
 
     Attributes:
@@ -194,6 +194,10 @@ class _Layout:
         outside = self.block_size[self.block_chunk < 0]
         gaps = self.gap_size
         return len(self.chunk_size), len(gaps), int(gaps.sum()), int(gaps.max(initial=0)), int(outside.sum())
+
+    def idle(self) -> Ints:
+        """The sizes of the chunks that hold no block, int64; a block of several chunks is in the first of them alone."""
+        return np.delete(self.chunk_size, np.unique(self.block_chunk[self.block_chunk >= 0]))
 
     def pools(self, moment: int, names: Sequence[str]) -> Iterator[Pool]:
         """The figures by pool and stream, the largest reserved first; blocks outside of all chunks are in none."""
@@ -223,7 +227,7 @@ class _Layout:
         yield from sorted(found, key=lambda pool: -pool.reserved_bytes)
 
 
-def _layout(log: EventLog, stop: int) -> _Layout | None:
+def layout_before(log: EventLog, stop: int) -> Layout | None:
     """What lies where right before an event; ``None`` where the input does not report all addresses, or has chunks over each other."""
     chunks = chunks_of(log)
     if chunks is None:
@@ -247,7 +251,7 @@ def _layout(log: EventLog, stop: int) -> _Layout | None:
         _known(of_chunk[live], of_event, blocks, block_chunk)
         for of_chunk, of_event in ((chunks.pool, log.pool), (chunks.stream, log.stream))
     ]
-    return _Layout(
+    return Layout(
         size,
         np.column_stack(place),
         block_size,

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Later
-from memlens.analyzing.result import Analysis, Failure, LogAnalysis, WindowAnalysis
+from memlens.analyzing.result import Analysis, Failure, LogAnalysis, Steps, WindowAnalysis
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.inputs import Reading, device_label, input_name
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, as_list
 
 if TYPE_CHECKING:
+    from memlens.analyzers.curve import Curve
     from memlens.analyzers.registry import Analyzed
     from memlens.events import EventLog
     from memlens.inputs import Input
     from memlens.options import Cut
     from memlens.windows.windows import Window
 
-__all__ = ["Analysis", "Failure", "LogAnalysis", "WindowAnalysis", "analyze", "analyze_with"]
+__all__ = ["Analysis", "Failure", "LogAnalysis", "Steps", "WindowAnalysis", "analyze", "analyze_with"]
 
+#: What is said of each step.
+_OF_STEPS = ("remaining", "peak")
 #: Windows of one of several logs whose results are worked out at once, so that the log itself can be forgotten.
 _SETTLED_AT_MOST = 100
 
@@ -40,13 +43,17 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
     """
     from memlens.windows.windows import as_patterns
 
-    chosen = _choose(options.analyzers, options.series)
+    if options.whole and options.given:
+        raise UsageError("whole and anchors exclude each other", "Leave out --whole to cut the logs.")
+    chosen = _choose(options.analyzers, options)
     inputs: list[Input] = list(logs) if isinstance(logs, (list, tuple)) else [logs]  # type: ignore[list-item]
     if not inputs:
         raise UsageError("no log to analyze", "Name one, or several.")
 
     marks = as_patterns(as_list(options.owners), regex=True)
-    reading = Reading(options.patterns, strict=options.strict, times=options.times, owners=marks, how=options)
+    reading = Reading(
+        options.patterns, strict=options.strict, times=options.times, owners=marks, how=options, landmarks=chosen[1]
+    )
     done: list[LogAnalysis] = []
     failures: list[Failure] = []
     for given in inputs:
@@ -77,16 +84,46 @@ analyze = with_keywords("analyze", analyze_with, Analyze)
 def _analyze_one(
     log: EventLog, name: str, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
 ) -> LogAnalysis:
-    from memlens.analyzers import growth, registry
+    from memlens.analyzers import growth
+    from memlens.analyzers.failures import failures
+    from memlens.analyzers.phases import phases
+    from memlens.analyzing.steps import find_phases, find_steps, share_pass
     from memlens.windows.windows import open_window, suspect_anchors
 
     names, with_growth = chosen
     windows = cut.windows(log)
+    whole = not cut.given
+    found = find_steps(log) if whole and with_growth else None
+    series = windows if cut.series else () if found is None else found.windows
+    pieces = find_phases(series) if with_growth and series else None
+    share_pass(log, [*windows, *series], pieces)
+    analyzed = _analyzed(windows, names, whole=whole)
+    repeated = cut.series or (found is not None and found.repeated)
+    grown = growth(series) if with_growth and repeated else None
+    steps = None if found is None else found.result(_analyzed(found.windows, _OF_STEPS))
+    if forget:
+        _forget(analyzed if steps is None else (*analyzed, *steps.windows))
+        _settle(grown)
+    ooms: Any = Later(failures, log)
+    if forget and log.trust.distinct_ooms <= _SETTLED_AT_MOST:
+        ooms = tuple(failures(log))
+        for failure in ooms:
+            _settle(failure)
+    doubt = None if whole else suspect_anchors(windows)
+    remarks = tuple(filter(None, [open_window(windows)]))
+    notes = () if doubt is None else (doubt,)
+    found_phases = None if pieces is None else phases(pieces)
+    levels = None if forget else Later(_curve, log, windows, series)
+    return LogAnalysis(name, log.trust, analyzed, grown, cut.by, notes, remarks, steps, found_phases, levels, ooms)
+
+
+def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = False) -> tuple[WindowAnalysis, ...]:
+    """What analyzers say of windows of one log."""
+    from memlens.analyzers import registry
+
     # One vectorised pass an analyzer, over all windows; nothing below touches events.
     columns = {name: registry.get(name).many(windows) for name in names}
-    grown = growth(windows) if with_growth else None
-    whole = not cut.given
-    analyzed = tuple(
+    return tuple(
         WindowAnalysis(
             window.name,
             int(window.start_line),
@@ -100,13 +137,20 @@ def _analyze_one(
         )
         for index, window in enumerate(windows)
     )
-    if forget and len(analyzed) <= _SETTLED_AT_MOST:
-        for window in analyzed:
+
+
+def _forget(windows: Sequence[WindowAnalysis]) -> None:
+    """Settle what is owed of windows, where they are not too many."""
+    if len(windows) <= _SETTLED_AT_MOST:
+        for window in windows:
             for owing in (window, *window.results.values()):
                 _settle(owing)
-    doubt = None if whole else suspect_anchors(windows)
-    remarks = tuple(filter(None, [open_window(windows)]))
-    return LogAnalysis(name, log.trust, analyzed, grown, cut.by, () if doubt is None else (doubt,), remarks)
+
+
+def _curve(log: EventLog, windows: Sequence[Window], series: Sequence[Window]) -> Curve | None:
+    from memlens.analyzers.curve import curve
+
+    return curve(log.whole, series) if series else curve(windows[0])
 
 
 def _results(columns: Mapping[str, Sequence[Analyzed]], index: int) -> dict[str, Analyzed]:
@@ -135,16 +179,19 @@ def _settle(owing: object) -> None:
             getattr(owing, spec.name)
 
 
-def _choose(analyzers: Sequence[str] | None, series: bool) -> tuple[Sequence[str], bool]:
+def _choose(analyzers: Sequence[str] | None, cut: Analyze) -> tuple[Sequence[str], bool]:
     """The analyzers of windows to run, in report order, and whether to look at growth."""
     from memlens.analyzers import registry
 
+    judges = cut.series or not (cut.given or cut.whole)
     if analyzers is None:
-        return [analyzer.name for analyzer in registry.BUILT_IN], series
+        return [analyzer.name for analyzer in registry.BUILT_IN], judges
     wanted = list(dict.fromkeys(analyzers))
     with_growth = "growth" in wanted
-    if with_growth and not series:
-        raise UsageError("growth needs a series of windows", "Cut the log with --by REGEX (by=… in Python).")
+    if with_growth and not judges:
+        raise UsageError(
+            "growth needs a series of windows", "Cut the log with --by REGEX (by=… in Python), or leave it whole."
+        )
     names = [name for name in wanted if name != "growth"]
     for name in names:
         registry.get(name)

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Result
 from memlens.errors import Failure
+from memlens.text import Answer, Shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.analyzers import Growth
+    from memlens.analyzers.curve import Curve
+    from memlens.analyzers.failures import MemoryFailure
+    from memlens.analyzers.phases import Phases
     from memlens.analyzers.registry import Analyzed
     from memlens.trust import Trust
 
-__all__ = ["SCHEMA", "Analysis", "Failure", "LogAnalysis", "WindowAnalysis", "plain"]
+__all__ = ["SCHEMA", "Analysis", "Failure", "LogAnalysis", "Steps", "WindowAnalysis", "plain"]
 
 SCHEMA = "memlens.analyze/2"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WindowAnalysis:
     """What the analyzers say of one window.
 
@@ -52,6 +56,9 @@ class WindowAnalysis:
         """Whether nothing but opening blocks is carried in: it starts where the input starts."""
         return self.start_line <= 1
 
+    def __repr__(self) -> str:
+        return f"<WindowAnalysis {self.name!r}: {self.events:,} events>"
+
     def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
         """The window as it stands in the machine output.
 
@@ -66,17 +73,49 @@ class WindowAnalysis:
 
 
 @dataclass(frozen=True, eq=False)
-class LogAnalysis:
+class Steps:
+    """The steps of a run, found by themselves: a series of windows.
+
+    Attributes:
+        by: The regular expression that cuts the log so (``by`` of :func:`analyze`).
+        windows: One from each line that counts a step to the next, with the results ``remaining`` and ``peak``; first what precedes them.
+        anchors: How many lines count them.
+        repeated: Each is the same work again (steps, iterations, epochs), so that growth is judged over them; else they are parts of
+            a larger unit of work (calls, blocks, layers), and what they leave behind may be used later.
+    """
+
+    by: str
+    windows: tuple[WindowAnalysis, ...]
+    anchors: int
+    repeated: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The steps as they stand in the machine output: figures only, no lists."""
+        return {
+            "by": self.by,
+            "anchors": self.anchors,
+            "repeated": self.repeated,
+            "windows": [window.to_dict(0) for window in self.windows],
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogAnalysis(Shown):
     """What the analyzers say of one log.
 
     Attributes:
         path: The input as it was named.
         trust: What to believe of it.
         windows: Its windows, in file order; exactly one unless it was cut into a series.
-        growth: How memory develops over a series, or ``None``.
+        growth: How memory develops over the series, or over the steps of the run where it was not cut; ``None`` where there are none.
         by: The regular expression that cut the series, or ``None``.
         notes: What to doubt of the windows themselves (anchors that came late), in words.
         remarks: What to know of them (which one is open), in words.
+        steps: The steps of the run, where it was not cut and lines count them.
+        phases: The phases of the windows of the series, or of the steps, where lines mark them.
+        curve: The levels over the window, or over the whole log where it was cut into a series; ``None`` where one of several logs was
+            analyzed, which are not kept in memory for it.  Worked out when it is asked for.
+        ooms: The out-of-memory failures of the log, in its order; each is worked out when it is asked for.
     """
 
     path: str
@@ -86,25 +125,46 @@ class LogAnalysis:
     by: str | None = None
     notes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    steps: Steps | None = None
+    phases: Phases | None = None
+    curve: Lazy[Curve | None] = field(default=Lazy(None), repr=False)
+    ooms: Lazy[Sequence[MemoryFailure]] = field(default=Lazy(()), repr=False)
 
     @property
     def series(self) -> bool:
         """Whether the log was cut into a series of windows."""
         return self.by is not None
 
+    @property
+    def answer(self) -> Answer:
+        """The verdict, in sentences."""
+        from memlens.analyzing.verdict import answer_of_log
+
+        return answer_of_log(self)
+
+    @property
+    def verdict(self) -> str:
+        return str(self.answer)
+
     def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
         """The log as it stands in the machine output; arguments as for :meth:`WindowAnalysis.to_dict`."""
+        most = 10 if top == 0 else top  # a failure is shown where lists are not
         return {
             "path": self.path,
+            "verdict": self.verdict,
             "trust": self.trust.to_dict(),
+            "ooms": [failure.to_dict(top, min_size) for failure in self.ooms[:most]],
+            **({"ooms_left_out": len(self.ooms) - most} if most is not None and len(self.ooms) > most else {}),
             "windows": [window.to_dict(top, min_size) for window in self.windows],
             "growth": None if self.growth is None else plain(self.growth, top, min_size),
+            "steps": None if self.steps is None else self.steps.to_dict(),
+            "phases": None if self.phases is None else self.phases.to_dict(),
             "notes": [*self.notes, *self.remarks],
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Analysis:
+@dataclass(frozen=True, eq=False, repr=False)
+class Analysis(Shown):
     """What :func:`analyze` found.
 
     Attributes:
@@ -119,10 +179,22 @@ class Analysis:
     top: int | None = 10
     min_size: int = 0
 
+    @property
+    def answer(self) -> Answer:
+        """The verdict on all logs, in sentences."""
+        from memlens.analyzing.verdict import answer_of
+
+        return answer_of(self)
+
+    @property
+    def verdict(self) -> str:
+        return str(self.answer)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, in plain JSON types, by the contract ``memlens.analyze/2``: exact bytes, 1-based lines."""
         return {
             "schema": SCHEMA,
+            "verdict": self.verdict,
             "logs": [log.to_dict(self.top, self.min_size) for log in self.logs],
             **({"failures": [failure.to_dict() for failure in self.failures]} if self.failures else {}),
         }

@@ -29,6 +29,7 @@ VERBS: dict[str, str] = {
     "diff": "Say which allocation one run frees and the other keeps.",
     "compare": "Put many runs side by side, as a table or a matrix.",
     "gate": "Fail where memory grew beyond a baseline or a budget.",
+    "block": "Tell the life of one block: where it is allocated and freed, and by whom.",
     "formats": "List the formats that memlens reads, or say which one a log has.",
 }
 
@@ -58,7 +59,7 @@ class _LazyGroup(click.Group):
         except click.NoSuchOption as error:
             if error.possibilities or ctx.resilient_parsing:
                 raise
-            from memlens.reports.text import visible
+            from memlens.text import visible
 
             verb = next((word for word in given if word in VERBS), "analyze")
             meant = shlex.join(["memlens", verb, *(word for word in given if word != verb)])
@@ -71,7 +72,7 @@ class _LazyGroup(click.Group):
         name = args[0]
         unknown = name == "-" or not (name.startswith("-") or self.get_command(ctx, name))
         if unknown and not ctx.resilient_parsing:  # as it is where a shell asks for completions
-            from memlens.reports.text import visible
+            from memlens.text import visible
 
             meant = _meant(args)
             ctx.fail(f"No such command {visible(repr(name))}." + (f" Did you mean: {visible(meant)}" if meant else ""))
@@ -100,7 +101,7 @@ def _meant(args: Sequence[str]) -> str:
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with: memlens analyze LOG.  Each command has examples: memlens analyze --help.",
 )
-@click.version_option(memlens.__version__, prog_name="memlens", message="%(prog)s %(version)s")
+@click.version_option(memlens.__version__, "-V", "--version", prog_name="memlens", message="%(prog)s %(version)s")
 def group() -> None:
     """Read the allocator log of a deep-learning run and say where the memory went.
 
@@ -185,7 +186,7 @@ def report_error(error: MemlensError) -> None:
 
     File names and log text in it are made harmless first.
     """
-    from memlens.reports.text import visible
+    from memlens.text import visible
 
     message, *rest = error.message.splitlines() or [""]
     with suppress(OSError):  # the exit code stands where stderr takes nothing

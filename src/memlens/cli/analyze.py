@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import click
 
 from memlens.cli.options import Show, verb
+from memlens.cli.terminal import WHEN, shows_pictures
 from memlens.errors import UsageError
 from memlens.keywords import option
 from memlens.options import Analyze
@@ -24,12 +25,14 @@ class ShowAnalysis(Show):
 
     Attributes:
         top: Show N rows of each table and count the rest. Default: as many as make one screen; 10 of each list in JSON, none with --by.
+        plot: When to draw the levels over the run, of one log: always, never, or where stdout is a terminal (auto).
         sort: Order windows (--by) or logs by a column, largest first: name, line, events, allocs, frees, allocated, freed, carried-in,
             remaining, live, peak, rise, reserved-peak or duration. Default: file order.
     """
 
     top: int | None = option(None, "N", kind=0)
-    sort: str | None = option(None, "COLUMN")
+    plot: str = option("auto", "", choices=WHEN, shown=True)
+    sort: str | None = option(None, "COLUMN", offers="columns")
 
 
 @verb(
@@ -61,7 +64,7 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
     from memlens.reports.analyze import analysis_blocks
     from memlens.reports.tables import find_measure, sorted_analysis
 
-    top, sort, full = show.top, show.sort, bool(options.analyzers)
+    top, sort, full = show.top, show.sort, bool(options.analyzers) or show.full
     if sort is not None:
         find_measure(sort)
         if not options.series and len(logs) == 1:
@@ -71,10 +74,10 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
     read_stdin_once(logs)
     refuse_outputs(show, logs, formats=options.formats)
     for_programs = show.form in ("json", "csv")
-    with progress_bar(logs, show.no_progress) as progress:
+    with progress_bar(logs, show) as progress:
         asked = replace(
             options,
-            analyzers=options.analyzers or (None if for_programs else _analyzers(options.series, len(logs))),
+            analyzers=options.analyzers or (None if for_programs or show.full else _analyzers(options, len(logs))),
             # Of a series none: thousands of lists take longer to work out than the log takes to read.
             top=(0 if options.series else 10) if top is None else top,
             times=for_programs or sort == "duration" or full,
@@ -82,13 +85,18 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
         )
         analysis = analyze_with(logs, asked)
     result = sorted_analysis(analysis, sort) if for_programs else analysis
-    write_result(result, show, lambda: analysis_blocks(analysis, top=top, sort=sort, full=full))
+    picture = shows_pictures(show, show.plot)
+    write_result(
+        result,
+        show,
+        lambda: analysis_blocks(analysis, top=top, sort=sort, detailed=full, full=show.full, picture=picture),
+    )
     report_failures(analysis.failures)
     return 1 if analysis.failures else 0
 
 
-def _analyzers(series: bool, logs: int) -> tuple[str, ...]:
+def _analyzers(options: Analyze, logs: int) -> tuple[str, ...]:
     """The analyzers whose figures people are shown: what nobody sees is not computed."""
-    if series:
-        return (*_IN_TABLES, "growth")
-    return _ON_SCREEN if logs == 1 else _IN_TABLES
+    tables = _IN_TABLES if options.series or logs > 1 else _ON_SCREEN
+    # Of a series, or of steps that are looked for.
+    return (*tables, "growth") if options.series or not (options.given or options.whole) else tables

@@ -52,9 +52,9 @@ def command(base: str, head: str, options: Diff, show: Show) -> None:
     _check(options)
     read_stdin_once((base, head), "Give - for one of the two logs.")
     refuse_outputs(show, (base, head), formats=options.formats)
-    with progress_bar(dict.fromkeys((base, head)), show.no_progress) as progress:
+    with progress_bar(dict.fromkeys((base, head)), show) as progress:
         result = diff_with(base, head, replace(options, progress=progress))
-    write_result(result, show, lambda: diff_blocks(result, top=options.top))
+    write_result(result, show, lambda: diff_blocks(result, top=options.top, full=show.everything))
 
 
 def _check(options: Diff) -> None:

@@ -11,7 +11,7 @@ import click
 from memlens.cli.options import verb
 from memlens.keywords import option
 from memlens.options import ReadAs
-from memlens.reports.text import visible
+from memlens.text import visible
 
 if TYPE_CHECKING:
     from memlens.inputs.registry import Formats

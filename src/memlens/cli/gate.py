@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
@@ -81,7 +80,7 @@ def command(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerd
     base_log = cast("str | None", options.base_log)
     read_stdin_once((log, base_log), "Give - for one of the two logs.")
     _refuse_files(log, options, show)
-    with progress_bar(dict.fromkeys(filter(None, (log, base_log))), show.no_progress) as progress:
+    with progress_bar(dict.fromkeys(filter(None, (log, base_log))), show) as progress:
         verdict = gate_with(log, replace(options, progress=progress))
     _write(verdict, show)
     return verdict.exit_code
@@ -98,15 +97,14 @@ def _write(verdict: Verdict, show: ShowVerdict) -> None:
         if path is not None:
             with open_output(path, show.force) as out:
                 out.write(render(verdict).encode())
-    on_stdout = show.output in (None, "-")
-    fence = ci.fenced if show.github and on_stdout and show.form == "table" else str
+    fence = ci.fenced if show.github and show.on_stdout and show.form == "table" else str
     if show.form == "markdown":
         write(comment(verdict), show)
     else:
         write_result(verdict, show, lambda: gate_blocks(verdict), fence)
     if show.github:
         # Beside a result that a program reads, stdout takes nothing else; GitHub reads both.
-        click.echo(ci.workflow_commands(verdict), nl=False, err=on_stdout and show.form != "table")
+        click.echo(ci.workflow_commands(verdict), nl=False, err=show.on_stdout and show.form != "table")
         _add_to_summary(comment(verdict))
 
 
@@ -128,10 +126,11 @@ def _accept(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerd
     Raises:
         UsageError: Options that make no sense beside ``--accept``.
     """
+    from memlens.cli.messages import note
     from memlens.cli.output import progress_bar, read_stdin_once
     from memlens.gating.run import accept_with
     from memlens.gating.stored import events_path
-    from memlens.reports.text import plural, visible
+    from memlens.text import plural
 
     baseline = options.baseline
     if baseline is None:
@@ -143,12 +142,11 @@ def _accept(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerd
             f"--accept and --{given[0]} exclude each other", "--accept judges nothing, it writes the baseline."
         )
     read_stdin_once(logs, "Give - for one of the logs.")
-    with progress_bar(dict.fromkeys(logs), show.no_progress) as progress:
+    with progress_bar(dict.fromkeys(logs), show) as progress:
         taken = accept_with(logs, baseline, replace(accept, progress=progress, trust=options.trust))
     beside = "" if taken.events_sha256 is None else f"; its events are in {events_path(baseline)}"
     windows = plural(len(taken.runs[0].windows), "window")
-    with suppress(OSError):
-        click.echo(visible(f"memlens: {baseline}: {windows} of {', '.join(logs)} accepted{beside}"), err=True)
+    note(f"{baseline}: {windows} of {', '.join(logs)} accepted{beside}", show)
 
 
 def _refuse_files(log: str, options: Gate, show: ShowVerdict) -> None:

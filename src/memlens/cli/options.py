@@ -9,6 +9,9 @@ from typing import Any
 
 import click
 
+from memlens.cli.completion import FILES, offered
+from memlens.cli.messages import told
+from memlens.cli.terminal import WHEN
 from memlens.errors import UsageError
 from memlens.keywords import Option, flag, option, options_of
 from memlens.options import OneWindow
@@ -33,7 +36,24 @@ _ORDER = (
     ),
     *("whole", "open_windows", "owners", "input_format", "device", "layer", "formats"),
     *("base_log", "allow_missing", "trust", "analyzers", "jobs", "top", "min_size", "sort", "context"),
-    *("events_only", "renumber", "form", "output", "force", "junit", "markdown", "github", "strict", "no_progress"),
+    *(
+        "events_only",
+        "renumber",
+        "form",
+        "full",
+        "brief",
+        "plot",
+        "color",
+        "output",
+        "force",
+        "junit",
+        "markdown",
+        "github",
+        "strict",
+        "no_progress",
+        "quiet",
+        "verbose",
+    ),
 )
 
 
@@ -44,10 +64,23 @@ class Output:
     Attributes:
         output: Write to FILE instead of stdout.
         force: Write over FILE if it exists.
+        quiet: Write nothing on stderr but errors.
+        verbose: Say on stderr what each input was taken for, what was read of it, and how long that and the rest took.
     """
 
     output: str | None = option(None, "FILE", "-o", "--output")
     force: bool = flag(False, "-f", "--force")
+    quiet: bool = flag(False, "-q", "--quiet")
+    verbose: bool = flag(False, "-v", "--verbose")
+
+    def __post_init__(self) -> None:
+        if self.quiet and self.verbose:
+            raise UsageError("--quiet and --verbose exclude each other", "Give one of them.")
+
+    @property
+    def on_stdout(self) -> bool:
+        """Whether the result goes to stdout and not to a file."""
+        return self.output in (None, "-")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +89,28 @@ class Show(Output):
 
     Attributes:
         form: How to write the result.
+        full: Show everything, and not one screen.
+        brief: Show the verdict alone.
+        color: When to use colours: always, never, or where stdout is a terminal that has them (auto), which NO_COLOR, FORCE_COLOR and
+            CLICOLOR_FORCE decide too. A file never gets any.
         no_progress: Show no progress bar.
     """
 
     form: str = option("table", "", "--format", choices=tuple(FORMS), shown=True)
+    full: bool = flag(False)
+    brief: bool = flag(False)
+    color: str = option("auto", "", choices=WHEN, shown=True)
     no_progress: bool = flag(False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.full and self.brief:
+            raise UsageError("--full and --brief exclude each other", "Without either one screen is shown.")
+
+    @property
+    def everything(self) -> bool:
+        """Whether to show more than one screen: what is pasted somewhere else has none."""
+        return self.full or self.form == "markdown"
 
 
 def verb(
@@ -70,13 +120,16 @@ def verb(
 
     Args:
         name: What the verb is called.
-        arguments: What it takes beside options.
+        arguments: What it takes beside options: files.
         owners: The classes of its options; one that stands in two of them is one option.
         examples: Commands to try, below its help.
         only: Take these options alone.
     """
     known = {key: one for owner in owners for key, one in options_of(owner).items() if one.kind != "python"}
     chosen = [known[key] for key in _ORDER if key in known and key in only]
+
+    for argument in arguments:
+        argument.type = FILES
 
     def decorate(run: Callable[..., Any]) -> click.Command:
         takes = [key for key in inspect.signature(run).parameters if key not in {one.name for one in arguments}]
@@ -85,8 +138,9 @@ def verb(
             if any(issubclass(owner, OneWindow) for owner in owners):
                 _check_cut(**{key: values[key] for key in ("start", "start_regex", "nth")}, by=values.get("by"))
             given = {one.name: _value(one, values.pop(one.name)) for one in chosen}
-            objects = (owner(**{key: given[key] for key in options_of(owner) if key in given}) for owner in owners)
-            return run(**values, **dict(zip(takes, objects, strict=True)))
+            objects = [owner(**{key: given[key] for key in options_of(owner) if key in given}) for owner in owners]
+            with told(next((one for one in objects if isinstance(one, Output)), None)):
+                return run(**values, **dict(zip(takes, objects, strict=True)))
 
         return click.Command(
             name,
@@ -118,7 +172,7 @@ def _check_cut(start: str | None, start_regex: str | None, nth: int, by: str | N
 
 
 def _click_option(one: Option) -> click.Option:
-    kind: Any = click.IntRange(min=one.kind) if isinstance(one.kind, int) else _TYPES.get(one.kind)
+    kind: Any = click.IntRange(min=one.kind) if isinstance(one.kind, int) else _TYPES.get(one.kind) or offered(one)
     bare = one.several or one.kind == "flag" or one.default == ()
     return click.Option(
         [*one.flags, one.name],

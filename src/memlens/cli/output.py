@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlens import native
+from memlens.cli.messages import note
+from memlens.cli.terminal import screen
 from memlens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,10 +84,10 @@ def write_result(
         fence: What is done with the text before it is written.
     """
     from memlens.reports import render
+    from memlens.reports.blocks import brief
 
-    on_stdout = show.output in (None, "-")
-    screen = {"width": _width(), "colour": _colour(), "ascii_only": not _shows_unicode()} if on_stdout else {}
-    write(fence(render(show.form, result, blocks, **screen)), show)
+    shown = (lambda: brief(blocks())) if show.brief else blocks
+    write(fence(render(show.form, result, shown, **screen(show))), show)
 
 
 def write(text: str, to: Output) -> None:
@@ -94,26 +96,6 @@ def write(text: str, to: Output) -> None:
 
     with open_output(to.output, to.force) as out:
         out.write(text.encode())
-
-
-def _width() -> int | None:
-    """Columns of the terminal.  A pipe has none: only a COLUMNS set on purpose gives it some."""
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isascii() and columns.isdigit() and int(columns) > 0:
-        return int(columns)
-    if not sys.stdout.isatty():
-        return None
-    import shutil
-
-    return shutil.get_terminal_size().columns
-
-
-def _colour() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def _shows_unicode() -> bool:
-    return (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") in ("utf8", "utf8sig")
 
 
 def report_failures(failures: Iterable[Failure | Run]) -> None:
@@ -126,19 +108,20 @@ def report_failures(failures: Iterable[Failure | Run]) -> None:
 
 
 @contextmanager
-def progress_bar(paths: Iterable[str], off: bool = False) -> Iterator[Callable[[int], None] | None]:
+def progress_bar(paths: Iterable[str], show: Output) -> Iterator[Callable[[int], None] | None]:
     """Show how far the reading of some inputs is, by bytes on stderr, while the block runs: only for people, only for long work.
 
     Args:
         paths: The inputs, read one after another; ``-`` is standard input, whose size nobody knows; of URLs the server is asked for it.
-        off: Show none.
+        show: What may be said on stderr: with ``-q`` nothing, and with ``-v`` lines instead of a bar.
 
     Yields:
         A function to call with the bytes read so far, as they lie on disk; ``None`` where nobody would see it: stderr is no
         terminal, or this is a CI run.
     """
     paths = list(paths)
-    _say_what_is_slow(paths)
+    _say_what_is_slow(paths, show)
+    off = show.quiet or show.verbose or getattr(show, "no_progress", False)
     if off or not sys.stderr.isatty() or os.environ.get("CI") or os.environ.get("TERM") == "dumb":
         yield None
         return
@@ -149,15 +132,13 @@ def progress_bar(paths: Iterable[str], off: bool = False) -> Iterator[Callable[[
         bar.close()
 
 
-def _say_what_is_slow(paths: Sequence[str]) -> None:
+def _say_what_is_slow(paths: Sequence[str], show: Output) -> None:
     """One line on stderr where much is to be read and the compiled scanner was not built."""
     if native.missing() and sum(os.path.getsize(path) for path in paths if os.path.isfile(path)) > _MUCH:
-        import click
-
-        click.echo(
-            "memlens: reading without the compiled scanner takes many times as long: install a C compiler, then"
+        note(
+            "reading without the compiled scanner takes many times as long: install a C compiler, then"
             " pip install --force-reinstall --no-cache-dir memlens",
-            err=True,
+            show,
         )
 
 

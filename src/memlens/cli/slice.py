@@ -37,17 +37,18 @@ def command(log: str, options: Slice, to: Output) -> None:
     LOG is a file (plain or compressed) or - for stdin. The window starts with the line that matches the start and ends
     before the first later line that matches any end; without a start it begins with the log.
     """
+    from memlens.cli.messages import note as say
     from memlens.cli.output import progress_bar
     from memlens.extract import slice_with
 
-    with progress_bar([log] if to.output not in (None, "-") else []) as progress:
+    with progress_bar([log] if not to.on_stdout else [], to) as progress:
         piece = slice_with(log, replace(options, output=to.output, force=to.force, progress=progress))
     for note in _notes(piece, log, to.output):
-        click.echo(f"memlens: {note}", err=True)
+        say(note, to)
 
 
 def _notes(piece: Piece, log: str, output: str | None) -> Iterator[str]:
-    from memlens.reports.text import visible
+    from memlens.text import visible
 
     if piece.cut_short:
         yield f"{visible(log)}: {visible(piece.cut_short)}; what was readable is cut"

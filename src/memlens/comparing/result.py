@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from memlens.comparing.layout import Layout
     from memlens.comparing.statistics import Outlier, Slope
+    from memlens.text import Answer
 
 __all__ = ["RESERVED", "SCHEMA", "Comparison", "Oom", "Run", "RunWindow", "Status"]
 
@@ -28,7 +29,7 @@ class Oom:
     """The out-of-memory failure that a run ended in.
 
     Attributes:
-        requested_bytes: What was asked for, or ``None`` where no message says.
+        requested_bytes: What was asked for, or ``None`` where neither a message nor a request without its block says.
         device: The device as written, or ``""``.
         line: 1-based number of the first message's line.
     """
@@ -214,10 +215,23 @@ class Comparison:
             return ()
         return tuple(name for name in self.windows if run.window(name) is None)
 
+    @cached_property
+    def answer(self) -> Answer:
+        """The verdict with its tone."""
+        from memlens.comparing.verdict import answer_of
+
+        return answer_of(self)
+
+    @property
+    def verdict(self) -> str:
+        """Who ran out of memory, who needs most and least, what grows with what, in one to three sentences with exact figures."""
+        return str(self.answer)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything in plain JSON types, by the contract ``memlens.compare/2``: exact bytes, 1-based lines."""
         return {
             "schema": SCHEMA,
+            "verdict": self.verdict,
             "template": self.template,
             "fields": {name: list(values) for name, values in self.values.items()},
             "rows": list(self.layout.rows),

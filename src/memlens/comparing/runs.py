@@ -18,19 +18,16 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from memlens.comparing.result import Oom, Run, RunWindow, Status
 from memlens.errors import AnchorError, MemlensError, UsageError
-from memlens.events import EventLog, Kind
 from memlens.inputs import Reading, device_label, input_name, without_cpu
 from memlens.inputs.blocks import processors
 from memlens.inputs.remote import is_url
 from memlens.options import Compare
-from memlens.trust.report import PEAK_MAY_BE_EARLIER
+from memlens.trust.report import PEAK_MAY_BE_EARLIER, failures_of
 
 if TYPE_CHECKING:
-    from memlens.facts import OutOfMemory
+    from memlens.events import EventLog
     from memlens.inputs import Input
     from memlens.options import ReadAs
     from memlens.windows.windows import Window
@@ -42,9 +39,6 @@ _LOOK_SECONDS = 0.1
 _LARGE = 16 << 20
 #: A smaller log is read as fast by one process of many.
 _SHARED_OUT = 48 << 20
-#: A run ended in an out-of-memory failure where at most one in so many of its allocations comes after the message: what the
-#: process still allocates while it goes down.  A run that caught the failure and went on allocates far more.
-_STILL_GOING = 100
 _ALWAYS = ("alloc_bytes", "allocs", "free_bytes", "frees")
 _OF_BLOCKS = ("peak_bytes", "rise_bytes", "live_bytes", "remaining_bytes", "carried_in_bytes")
 _OF_CHUNKS = ("reserved_peak_bytes",)
@@ -131,8 +125,11 @@ def _recorded(order: Order, log: EventLog) -> Run:
 
 def _judged(order: Order, log: EventLog) -> Run:
     """The run without its windows: whether to trust it, and what it ended in."""
-    endings, trust = _ending_messages(log), log.trust
-    asked = (message.requested_bytes for message in endings)
+    from memlens.analyzers.failures import run_ended_in
+
+    found, trust = failures_of(log), log.trust
+    endings = [failure for failure, ended in zip(found, run_ended_in(log, found), strict=True) if ended]
+    asked = (failure.asked_bytes for failure in endings)
     oom = None
     if endings:
         first = endings[0]
@@ -158,16 +155,6 @@ def _missing(order: Order, error: MemlensError) -> Status:
         return "missing" if error.message.endswith(": no such file") else "unreadable"
     is_path = isinstance(given, (str, os.PathLike)) and str(given) != "-"
     return "missing" if is_path and not os.path.exists(str(given)) else "unreadable"
-
-
-def _ending_messages(log: EventLog) -> Sequence[OutOfMemory]:
-    """The out-of-memory messages after which hardly anything is allocated: what the run ended in."""
-    ooms = log.facts.ooms
-    if not ooms:
-        return ()
-    allocs = np.flatnonzero(log.kind == Kind.ALLOC)
-    before = np.searchsorted(log.offset[allocs], [oom.offset for oom in ooms]).tolist()
-    return [oom for oom, count in zip(ooms, before, strict=True) if (len(allocs) - count) * _STILL_GOING <= len(allocs)]
 
 
 def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...]:

@@ -95,6 +95,11 @@ class Metric:
         return f"d_{self.key}"
 
     @property
+    def more_is_worse(self) -> bool:
+        """Whether a higher figure is a worse one: not of sums of what came and went."""
+        return self.kind != "count" and self.name not in ("allocated", "freed")
+
+    @property
     def least_change(self) -> int:
         """The smallest difference that is worth a word: 1 MiB, 1 block or 1 ms."""
         return {"bytes": 1 << 20, "count": 1, "time": 1000}[self.kind]

@@ -6,6 +6,7 @@ All figures are exact int64 bytes.  A sign always reads as *head - base*: what i
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Row
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from memlens.diffing.failed import FailedRun
+    from memlens.text import Answer
     from memlens.trust import Trust
 
 __all__ = [
@@ -200,15 +203,8 @@ class WindowDiff:
         """
         released = self.remaining.d_released_bytes, self.remaining.d_unknown_free_bytes, self.remaining.d_mismatch_bytes
         opening = self.peak.opening_only_head_bytes, self.peak.opening_only_base_bytes
-        return not (
-            self.cost_bytes
-            or self.moved
-            or self.remaining_left_bytes
-            or self.rise_left_bytes
-            or any(released)
-            or any(opening)
-            or self.late_frees
-        )
+        figures = self.cost_bytes, self.moved, self.remaining_left_bytes, self.rise_left_bytes, self.late_frees
+        return not any((*figures, *released, *opening))
 
     @property
     def same(self) -> bool:
@@ -272,12 +268,22 @@ class RunSide(Record):
         trust: What to believe of it.
         windows: Windows that it was cut into.
         unpaired: Names of those without a partner in the other run.
+        peak_bytes: The highest allocated level of the whole run; of several devices that of the fullest one; ``None`` where it is not known.
+        peak_window: The name of the window in which that is, ``None`` where it is in none.
+        live_bytes: Live at the end of the run.
+        reserved_peak_bytes: The highest reserved level; ``None`` where the input does not tell of chunks.
+        devices: Devices of which the run is compared.
     """
 
     path: str
     trust: Trust
     windows: int
     unpaired: tuple[str, ...] = ()
+    peak_bytes: int | None = None
+    peak_window: str | None = None
+    live_bytes: int | None = None
+    reserved_peak_bytes: int | None = None
+    devices: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,6 +303,7 @@ class Diff:
         top: Findings that :meth:`to_dict` lists for each window; ``None`` is all.
         min_size: Findings of smaller blocks (bytes) are left out of lists (not of figures).
         paired_by_work: The windows pair by what they do, for the numbers in their names do not mean the same in the two runs.
+        failed: The runs that ran out of memory, and where the other one was then.
     """
 
     base: RunSide
@@ -310,6 +317,7 @@ class Diff:
     top: int | None = None
     min_size: int = 0
     paired_by_work: bool = False
+    failed: Lazy[tuple[FailedRun, ...]] = field(default=Lazy(()), repr=False)
 
     @property
     def judged(self) -> tuple[WindowDiff, ...]:
@@ -334,6 +342,18 @@ class Diff:
                     return window
         return None
 
+    @cached_property
+    def answer(self) -> Answer:
+        """The verdict with its tone."""
+        from memlens.diffing.verdict import answer_of
+
+        return answer_of(self)
+
+    @property
+    def verdict(self) -> str:
+        """Which run needs more, from which window on, and what explains most of it, in one to three sentences with exact figures."""
+        return str(self.answer)
+
     def worst(self) -> tuple[WindowDiff, ...]:
         """The judged windows by falling |Δremaining|, then |Δrise|, a factor taken out, then cost, then |Δpeak|; equal ones in base's order."""
         return tuple(sorted(self.judged, key=_weight))
@@ -344,6 +364,7 @@ class Diff:
         wanted = [row for row in self.repeated if row.finding.size_bytes >= self.min_size]
         return {
             "schema": SCHEMA,
+            "verdict": self.verdict,
             "base": self.base.to_dict(),
             "head": self.head.to_dict(),
             "by": self.by,
@@ -352,6 +373,7 @@ class Diff:
             "factor": None if self.factor is None else str(self.factor),
             "notes": list(self.notes),
             "parting": None if parting is None else parting.name,
+            "failed": [run.to_dict() for run in self.failed],
             "windows": [window.to_dict(self.top, self.min_size) for window in self.windows],
             "repeated": [row.to_dict() for row in wanted[: self.top]],
         }

@@ -7,10 +7,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
-from memlens.diffing.anchor_discovery import common_family
 from memlens.diffing.compare import compare
 from memlens.diffing.factor import common_factor
+from memlens.diffing.failed import failed_runs
 from memlens.diffing.findings import repeated_in
 from memlens.diffing.result import Diff, RunSide, WindowDiff
 from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
@@ -20,6 +21,7 @@ from memlens.inputs import Reading, check_alike, device_label, without_cpu
 from memlens.keywords import with_keywords
 from memlens.options import Cut, as_list
 from memlens.options import Diff as Options
+from memlens.windows.anchor_discovery import common_family
 from memlens.windows.windows import Window, as_patterns, judged, suspect_anchors
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ def _compared(found: _Windows, given: bool, options: Options) -> Diff:
     factor = common_factor(*([window for window, fate in zip(side, fates, strict=True) if fate] for side in sides))
     windows, runs = compare(*sides, context=options.context, factor=factor, judged=fates)
     base, head = (
-        RunSide(log.source.name, log.trust, len(paired) + len(alone), tuple(window.name for window in alone))
+        _run_side(log, [*paired, *alone], tuple(window.name for window in alone))
         for log, paired, alone in zip(found.logs, sides, (found.pairs.only_base, found.pairs.only_head), strict=True)
     )
     return Diff(
@@ -109,6 +111,24 @@ def _compared(found: _Windows, given: bool, options: Options) -> Diff:
         options.top,
         options.min_size,
         found.pairs.by_work,
+        Later(failed_runs, pairs, found.logs, factor),
+    )
+
+
+def _run_side(log: EventLog, windows: Sequence[Window], unpaired: tuple[str, ...]) -> RunSide:
+    """A run with the figures of all of it, and in which of its windows its peak is."""
+    whole = profile([log.whole])
+    summit = int(whole.summit[0]) if whole["rise_bytes"][0] else -1
+    at_peak = (window.name for window in windows if window.lo <= summit < window.hi)
+    return RunSide(
+        log.source.name,
+        log.trust,
+        len(windows),
+        unpaired,
+        int(whole["peak_bytes"][0]),
+        next(at_peak, None),
+        int(whole["live_bytes"][0]),
+        int(whole["reserved_peak_bytes"][0]) if log.tells_of_chunks else None,
     )
 
 
@@ -272,6 +292,7 @@ def _joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
         factor=first.factor if one_factor else None,
         repeated=Later(_repeated, diffs),
         paired_by_work=any(diff.paired_by_work for diff in diffs),
+        failed=Later(lambda: tuple(run for diff in diffs for run in diff.failed)),
     )
 
 
@@ -295,4 +316,13 @@ def _joined_side(sides: Sequence[RunSide]) -> RunSide:
         **{name: sum(getattr(trust, name) for trust in trusts) for name in counts},
     )
     unpaired = tuple(name for side in sides for name in side.unpaired)
-    return RunSide(sides[0].path, trust, sum(side.windows for side in sides), unpaired)
+    fullest = max(sides, key=lambda side: side.peak_bytes or 0)
+    return replace(
+        fullest,
+        path=sides[0].path,
+        trust=trust,
+        windows=sum(side.windows for side in sides),
+        unpaired=unpaired,
+        live_bytes=sum(side.live_bytes or 0 for side in sides),
+        devices=len(sides),
+    )

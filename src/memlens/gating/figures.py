@@ -28,6 +28,7 @@ from memlens.analyzers.levels import bounds, profile
 from memlens.analyzers.result import Row
 from memlens.analyzers.trend import MINIMUM, judge
 from memlens.facts import Kind
+from memlens.trust.case import RESERVED_DOUBTS
 from memlens.windows.windows import BEFORE, judged
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NEAR",
-    "RESERVED_DOUBTS",
     "RunFigures",
     "SeriesGrowth",
     "WindowFigures",
@@ -54,9 +54,6 @@ NEAR = 2
 
 #: The events next to an anchor as signed sizes, ALLOC above 0 and FREE below: the last ones before it, the first ones after it.
 Near: TypeAlias = tuple[int, ...]
-
-#: Doubts of the trust report that make nothing wrong but what is reserved.
-RESERVED_DOUBTS = frozenset({"no_chunk_lines", "prealloc", "reserved_too_low"})
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlens.errors import InputError
-from memlens.gating.figures import RESERVED_DOUBTS, RunFigures, figures_of
+from memlens.gating.figures import RunFigures, figures_of
 from memlens.inputs import Reading, check_alike, input_name, several_devices, without_cpu
-from memlens.trust.case import place_word
+from memlens.trust.case import RESERVED_DOUBTS, place_word
 from memlens.trust.report import PEAK_MAY_BE_EARLIER
 from memlens.windows.windows import open_window, suspect_anchors
 

@@ -6,12 +6,15 @@ as a log of Paddle; where that finds no event, the other formats of text are tri
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
+from memlens import native
 from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.inputs.file_source import FileSource, open_source
 from memlens.inputs.input_format import Request
@@ -98,7 +101,7 @@ def read_all(
         MemlensError: As for :func:`read`.
     """
     source = where if isinstance(where, FileSource) else open_source(where)
-    request, how = request or Request(), how or ReadAs()
+    request, how, began = request or Request(), how or ReadAs(), time.perf_counter()
     with closing(source):
         found = recognise(source, how)
         if found.unread is not None:
@@ -117,14 +120,28 @@ def read_all(
         except NoEventsError as error:
             if found.asked or how.layer is not None or _EMPTY in error.message:
                 raise
-            logs = _tried(source, request, how, found, error)
+            found, logs = _tried(source, request, how, found, error)
+    _say(source.name, found, logs, time.perf_counter() - began)
     return choose_device(source.name, logs, how.device)
+
+
+def _say(name: str, found: Recognised, logs: Sequence[EventLog], seconds: float) -> None:
+    """Log what was read, for ``-v``.  Where nobody has imported ``logging``, which takes a moment, nobody listens."""
+    if (logging := sys.modules.get("logging")) is None:
+        return
+    facts, way = logs[0].facts, "plain Python" if native.load("memlens.scanner._scan") is None else "compiled code"
+    logging.getLogger("memlens").info(
+        "%s: %s (%s), layer %s: %s bytes, %s %s, %s events, read in %.2f s by %s",
+        *(name, found.format.title, found.why, facts.layer, f"{facts.bytes:,}", f"{facts.lines:,}"),
+        *(found.format.places, f"{sum(map(len, logs)):,}", seconds, way),
+        extra={"seconds": seconds},
+    )
 
 
 def _tried(
     source: FileSource, request: Request, how: ReadAs, found: Recognised, error: NoEventsError
-) -> Sequence[EventLog]:
-    """What the other formats of text find in an input without an event of the format that it was read as.
+) -> tuple[Recognised, Sequence[EventLog]]:
+    """The first of the other formats of text that finds events in an input without one of the format that it was read as, and its logs.
 
     Raises:
         NoEventsError: Nothing; the message says what it looks like, or names all formats.
@@ -134,7 +151,8 @@ def _tried(
         for form in others:
             if form.is_text:
                 try:
-                    return form.read(source, replace(request, progress=None))
+                    logs = form.read(source, replace(request, progress=None))
+                    return Recognised(form, "it holds such events, and none of Paddle"), logs
                 except NoEventsError:
                     continue
     if found.unread is not None:
@@ -193,6 +211,7 @@ class Reading:
         owners: Further context lines.
         how: The format and the device, where they are given; and who is told of the bytes read so far, over all logs.
         threads: Read the thread of every event.
+        landmarks: Keep lines that may mark the work of the run.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -201,6 +220,7 @@ class Reading:
     owners: Sequence[Pattern] = ()
     how: ReadAs = field(default_factory=ReadAs)
     threads: bool = False
+    landmarks: bool = False
     _before: int = 0
 
     def read(self, given: Input) -> EventLog:
@@ -227,7 +247,14 @@ class Reading:
             if self.how.progress is not None:
                 self.how.progress(self._before)
 
-        request = Request(self.patterns, tuple(self.owners), self._columns(given), strict=self.strict, progress=add_up)
+        request = Request(
+            self.patterns,
+            tuple(self.owners),
+            self._columns(given),
+            strict=self.strict,
+            landmarks=self.landmarks,
+            progress=add_up,
+        )
         return read_all(given, request, self.how)
 
     def _columns(self, given: Input) -> tuple[str, ...]:

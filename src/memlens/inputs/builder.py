@@ -12,6 +12,7 @@ from memlens.errors import InputError, MemlensError
 from memlens.events import EventLog
 from memlens.facts import Facts, LineSample
 from memlens.inputs.growing import GrowingColumn
+from memlens.windows.landmarks import Landmarks
 from memlens.windows.patterns import Anchor, anchors_in_block
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Part:
         malformed: Lines that look like an event and do not parse.
         samples: The first of them.
         anchors: For each pattern asked for ``(offsets, lines, names)``; empty where the input has no lines.
+        landmarks: Lines that may mark the work of the run, where they are wanted.
         hints: Other things seen, by name, with the first line.
     """
 
@@ -73,6 +75,7 @@ class Part:
     malformed: int = 0
     samples: Sequence[Text] = ()
     anchors: Sequence[tuple[Sequence[int], Sequence[int], Sequence[str]]] = ()
+    landmarks: Landmarks | None = None
     hints: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -111,6 +114,7 @@ class Builder:
         self._source, self._request, self._size = source, request, size
         self._columns = {name: GrowingColumn(dtype) for name, dtype in columns.items()}
         self._anchors: list[tuple[list[int], list[int], list[str]]] = [([], [], []) for _ in request.patterns]
+        self._landmarks: list[Landmarks] = []
         self._index: list[tuple[int, int]] = []
         self._bytes, self._total, self._mid_line = 0, 0.0, False
         self.events = self.lines = self.malformed = 0
@@ -147,6 +151,8 @@ class Builder:
             column_of[0].extend(found[0])
             column_of[1].extend(line + first for line in found[1])
             column_of[2].extend(found[2])
+        if part.landmarks is not None:
+            self._landmarks.append(part.landmarks._replace(lines=tuple(line + first for line in part.landmarks.lines)))
         for hint, line in part.hints.items():
             self.hints.setdefault(hint, first + line)
 
@@ -227,6 +233,7 @@ class Builder:
             )
             if self._index
             else (),
+            landmarks=Landmarks().and_then(self._landmarks) if self._request.landmarks and self._index else None,
         )
 
     def _check_sums(self, size: float, place: str) -> None:

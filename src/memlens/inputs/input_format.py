@@ -27,6 +27,7 @@ class Request:
         columns: Columns wanted beyond the usual ones.
         layer: The layer of Paddle's allocator to take blocks from.
         strict: An input that is cut short is an error.
+        landmarks: Keep lines that may mark the work of the run (:mod:`memlens.windows.landmarks`).
         progress: Called with the bytes consumed of the input as it lies on disk.
     """
 
@@ -35,6 +36,7 @@ class Request:
     columns: tuple[str, ...] = ()
     layer: str | None = None
     strict: bool = False
+    landmarks: bool = False
     progress: Callable[[int], None] | None = None
 
 

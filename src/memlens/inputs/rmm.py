@@ -28,6 +28,7 @@ from memlens.inputs.builder import SAMPLES, Builder, Part, Text
 from memlens.inputs.input_format import InputFormat, Request
 from memlens.scanner.formats import LineFormat, Sample
 from memlens.scanner.scan import Scan, Scanner
+from memlens.windows.landmarks import landmarks_in_block
 from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _scanner() -> Scanner:
     )
 
 
-def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool) -> _Read:
+def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool, landmarks: bool) -> _Read:
     rows = _scanner().scan(block.data, block.begin, block.end)
     values = dict(zip(_MEANS, rows.values.T, strict=True))
     (thread, clock), size = rows.header.T, values["size"]
@@ -173,6 +174,7 @@ def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool) ->
         block,
         {name: column[events] for name, column in columns.items()},
         matchers,
+        landmarks=landmarks_in_block(block.text, block.offset) if landmarks else None,
         lines=rows.lines,
         line=rows.line[events] if numbered else None,
         malformed=len(wrong),
@@ -190,7 +192,7 @@ def _read(source: FileSource, request: Request) -> list[EventLog]:
     failures: list[OutOfMemory] = []
     threads: set[int] = set()
     for part, failed in source.read_blocks(
-        lambda block: _read_block(block, matchers, numbered=numbered), request.progress
+        lambda block: _read_block(block, matchers, numbered=numbered, landmarks=request.landmarks), request.progress
     ):
         for text, size in failed[: _MOST_FAILURES - len(failures)]:
             sample = builder.sample(text, builder.lines + 1)

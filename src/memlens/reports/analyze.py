@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, apart, labelled, take
-from memlens.reports.lists import growth_blocks, lists_of
+from memlens.analyzers.failures.words import failure_sentence
+from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Picture, answered, apart, labelled, take
+from memlens.reports.failures import failure_blocks
+from memlens.reports.lists import lists_of, piling_table
+from memlens.reports.series import growth_word, phases_table, series_blocks, steps_blocks
 from memlens.reports.tables import (
     CUT_LOG_COLUMNS,
     LOG_COLUMNS,
-    WINDOW_COLUMNS,
     measures_of,
     sorted_logs,
-    sorted_windows,
 )
-from memlens.reports.text import (
+from memlens.reports.terminal import Part, fitted
+from memlens.text import (
     MOST_NAMES,
     NO_BREAK,
     Terms,
+    file_names,
     format_count,
     format_duration,
     format_moment,
@@ -35,60 +38,129 @@ if TYPE_CHECKING:
 
 __all__ = ["analysis_blocks"]
 
-#: Rows of each list where ``--top`` says nothing: the screen of one window fits 30 lines, and so does a series.
-_TOP_OF_LISTS = 5
-_TOP_OF_SERIES = 20
+#: Rows of a list, and of a table of windows or logs, from the most that is shown to the least.
+_LISTS, _TABLES = (5, 3, 2, 1), (20, 15, 10, 7, 5, 3, 1)
+_ALL = 1 << 40
+#: Key figures that give way where there is more to say.
+_SUMS = ("Allocated", "Freed")
+#: What gives way first where all does not fit one screen: the least.
+_OF_LISTS, _OF_TABLES, _OF_REMARKS, _OF_PICTURE = 10, 12, 14, 20
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of a screen.
+
+    Attributes:
+        lists: Rows of lists to try.
+        tables: Rows of tables of windows and logs, likewise.
+        min_size: The smallest block that is listed.
+        detailed: Show all that the analyzers say.
+        sort: The column that orders windows or logs.
+    """
+
+    lists: Sequence[int]
+    tables: Sequence[int]
+    min_size: int
+    detailed: bool
+    sort: str | None
+
+    def of(self, log: LogAnalysis) -> Iterator[Asked]:
+        """What is asked of the lists of one log, from the most rows to the least."""
+        return (Asked(top, self.min_size, terms_of(log.trust.layer)) for top in self.lists)
 
 
 def analysis_blocks(
-    analysis: Analysis, *, top: int | None = None, sort: str | None = None, full: bool = False
+    analysis: Analysis,
+    *,
+    top: int | None = None,
+    sort: str | None = None,
+    detailed: bool = False,
+    full: bool = False,
+    picture: bool = False,
 ) -> list[Block]:
-    """Everything an analysis shows.
+    """What an analysis shows: one screen, or more where that is asked for.
 
     Args:
         analysis: What to show.
         top: Rows of each table; ``None`` for as many as make one screen.
         sort: The column that orders windows or logs; ``None`` for file order.
-        full: Show all that the results hold, also what the first screen leaves out.
+        detailed: Show all that the analyzers say, in lists of a few rows.
+        full: Show everything, all rows too.
+        picture: Draw the levels over the run, of one log.
 
     Raises:
         UsageError: ``sort`` names no column, or there is nothing to sort.
     """
+    lists: Sequence[int] = _LISTS[:1] if detailed else _LISTS
+    tables: Sequence[int] = _TABLES[:1] if detailed else _TABLES
+    if full or top is not None:
+        lists = tables = (_ALL if top is None else top,)
+    parts = list(_parts(analysis, _Asked(lists, tables, analysis.min_size, detailed or full, sort), picture=picture))
+    blocks = fitted(parts)
+    return blocks[1:] if blocks and blocks[0] is None else blocks
+
+
+def _parts(analysis: Analysis, asked: _Asked, *, picture: bool) -> Iterator[Part]:
+    """All parts of the screen, each behind an empty line."""
     logs = analysis.logs
-    parts: list[list[Block]] = []
-    if len(logs) > 1 and (failed := list(_out_of_memory(logs))):
-        parts.append(failed)
+    yield Part((apart(*answered(analysis.answer)),))
     if (len(logs) == 1 and not analysis.failures) or any(log.series for log in logs):
         for log in logs:
-            asked = Asked(_TOP_OF_LISTS if top is None else top, analysis.min_size, terms_of(log.trust.layer))
-            parts.append(list(_series(log, asked, top, sort) if log.series else _one_window(log, asked, full)))
+            if log.ooms:
+                of_lists = next(asked.of(log))
+                yield Part((apart(*failure_blocks(log.ooms, of_lists, full=asked.detailed)),))
+            if picture and log.curve:
+                yield Part((apart(Picture(log.curve, terms_of(log.trust.layer))), ()), _OF_PICTURE)
+            yield from _series(log, asked) if log.series else _one_window(log, asked)
     elif logs:
-        parts.append(list(_several_logs(logs, top, sort)))
+        yield from _several_logs(logs, asked)
     if analysis.failures:
-        parts.append(list(_failures(analysis.failures)))
-    return [block for number, part in enumerate(parts) for block in ((None, *part) if number else part)]
+        yield Part((apart(*_failures(analysis.failures)),))
 
 
-def _out_of_memory(logs: Sequence[LogAnalysis]) -> Iterator[Block]:
-    """Which of several logs or devices ran out of memory: said before any of them is shown."""
-    failed = [(log, note) for log in logs for note in log.trust.notes if note.code == "out_of_memory"]
-    lines = [Line(note.message, "doubt", log.path) for log, note in failed]
-    yield from labelled("Out of memory", lines, "more log")
-
-
-def _one_window(log: LogAnalysis, asked: Asked, full: bool) -> Iterator[Block]:
-    window = log.windows[0]
-    yield _heading(log, window, asked.terms)
-    yield from _trust(log)
+def _one_window(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
+    window, terms = log.windows[0], terms_of(log.trust.layer)
+    yield _head(log, _heading(log, window, terms), asked)
+    if figures := tuple(_key_figures(window, terms)):
+        few = tuple(figure for figure in figures if figure.label not in _SUMS)
+        yield Part((apart(Figures(figures)), apart(Figures(few))), _OF_TABLES)
+    yield from _steps(log, asked)
     # Whether lines say which block they are about, so that the blocks that are live are known.
     paired = not {"no_lifetimes", "no_tensor_events"} & {doubt.code for doubt in log.trust.doubts}
-    if figures := tuple(_key_figures(window, asked.terms)):
-        yield from apart(Figures(figures))
     for name, result in window.results.items():
-        for block in lists_of(name, result, window, asked, full=full, paired=paired):
-            if not isinstance(block, Figures):  # they stand right below their heading
-                yield None
-            yield block
+        versions = []
+        for of_lists in asked.of(log):
+            blocks: list[Block] = []
+            for block in lists_of(name, result, window, of_lists, full=asked.detailed, paired=paired):
+                # Figures stand right below their heading.
+                blocks += [block] if isinstance(block, Figures) else [None, block]
+            versions.append(blocks)
+        # The report of a failure has what matters then.
+        yield Part((*versions, *([()] if log.ooms else [])), _OF_LISTS)
+
+
+def _steps(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
+    """The steps that were found by themselves, what piles up in them, and their phases."""
+    lists = [*asked.of(log)]
+    if log.steps is None:
+        return
+    if asked.detailed:
+        yield Part((apart(*steps_blocks(log, lists[0], full=True)),))
+        return
+    yield Part((apart(*steps_blocks(log, lists[0])),))
+    if log.growth is not None and log.growth.piling:
+        piling = (apart(piling_table(log.growth, of_lists)) for of_lists in lists)
+        yield Part((*piling, ()), _OF_LISTS)
+    if log.phases is not None and log.phases.phases:
+        yield Part(
+            (*(apart(phases_table(log.phases, of_lists.top, of_lists.terms)) for of_lists in lists), ()), _OF_LISTS
+        )
+
+
+def _head(log: LogAnalysis, heading: Line, asked: _Asked) -> Part:
+    """What is shown of which log, and its trust report, with fewer and fewer doubts and notes."""
+    return Part(tuple(apart(heading, *_trust(log, top)) for top in asked.lists), _OF_REMARKS)
 
 
 def _heading(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> Line:
@@ -156,42 +228,51 @@ def _allocs(stats: Any) -> str:
     return text
 
 
-def _series(log: LogAnalysis, asked: Asked, top: int | None, sort: str | None) -> Iterator[Block]:
+def _series(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
     windows = log.windows
     events = sum(window.events for window in windows)
-    yield Line(f"{plural(len(windows), 'window')} by {log.by}, {plural(events, 'event')}", "quiet", log.path)
-    yield from _trust(log)
-    yield None
-    measures = measures_of(WINDOW_COLUMNS, windows)
-    rows = ([measure.of(window) for measure in measures] for window in sorted_windows(windows, sort))
-    columns, most = [measure.column for measure in measures], _TOP_OF_SERIES if top is None else top
-    yield take("", columns, rows, len(windows), most, "window", asked.terms)
-    if log.growth is not None:
-        yield from apart(*growth_blocks(log.growth, asked))
+    heading = Line(f"{plural(len(windows), 'window')} by {log.by}, {plural(events, 'event')}", "quiet", log.path)
+    yield _head(log, heading, asked)
+    lists = [*asked.of(log)]
+    tables = [(rows, lists[min(k, len(lists) - 1)]) for k, rows in enumerate(asked.tables)]
+    yield Part(tuple(apart(*series_blocks(log, of_lists, rows, asked.sort)) for rows, of_lists in tables), _OF_TABLES)
 
 
-def _several_logs(logs: Sequence[LogAnalysis], top: int | None, sort: str | None) -> Iterator[Block]:
-    ordered = sorted_logs(logs, sort)
+def _several_logs(logs: Sequence[LogAnalysis], asked: _Asked) -> Iterator[Part]:
+    short = file_names([log.path for log in logs])
+    if failed := [Line(failure_sentence(log.ooms), "bad", short[log.path]) for log in logs if log.ooms]:
+        yield Part((apart(*labelled("Out of memory", failed, "more log")),))
+    ordered = sorted_logs(logs, asked.sort)
     columns_of = LOG_COLUMNS if all(log.windows[0].whole for log in logs) else CUT_LOG_COLUMNS
     measures = measures_of(columns_of, [log.windows[0] for log in ordered])
     columns = [Column("path", "Log", "name"), *(measure.column for measure in measures[1:])]
+    if any(log.growth is not None for log in ordered):
+        columns.append(Column("growth", "Growth", "word", drop=2))
     columns.append(Column("doubts", "Doubts", "count", drop=3))
-    short = _short_names([log.path for log in ordered])
-    rows = (
-        [short[log.path], *(measure.of(log.windows[0]) for measure in measures[1:]), len(log.trust.doubts)]
+    values = [
+        [
+            short[log.path],
+            *(measure.of(log.windows[0]) for measure in measures[1:]),
+            *growth_word(log, ordered),
+            len(log.trust.doubts),
+        ]
         for log in ordered
-    )
-    yield take("", columns, rows, len(logs), len(logs) if top is None else top, "log")
-    for log in ordered:
-        if not log.trust.ok or log.trust.doubts or log.notes or log.remarks:
-            yield from apart(Line("", name=log.path))
-            yield from _trust(log)
+    ]
+    yield Part(tuple(apart(take("", columns, values, len(logs), rows, "log")) for rows in asked.tables), _OF_TABLES)
+    remarkable = [log for log in ordered if not log.trust.ok or log.trust.doubts or log.notes or log.remarks]
+    if asked.detailed:
+        for log in remarkable:
+            yield Part((apart(Line("", name=log.path), *_trust(log, asked.lists[0])),))
+    elif remarkable:
+        lines = [Line(_in_short(log), "plain" if log.trust.ok else "doubt", short[log.path]) for log in remarkable]
+        yield Part((apart(*labelled("Trust", lines, "more log", note=" (--full has all)")),))
 
 
-def _short_names(paths: Sequence[str]) -> dict[str, str]:
-    """File names where they tell the logs apart, else whole paths."""
-    names = {path: PurePath(path).name for path in paths}
-    return names if len(set(names.values())) == len(names) else {path: path for path in paths}
+def _in_short(log: LogAnalysis) -> str:
+    """What is to be doubted or known of one of several logs, by the names of it."""
+    if not log.trust.ok:
+        return log.trust.summary().partition(";")[0]
+    return (*(doubt.message for doubt in log.trust.doubts), *log.notes, *log.remarks)[0]
 
 
 def _failures(failures: Sequence[Failure]) -> Iterator[Line]:
@@ -200,19 +281,22 @@ def _failures(failures: Sequence[Failure]) -> Iterator[Line]:
         yield Line(f"not analyzed: {what}", "doubt", failure.path)
 
 
-def _trust(log: LogAnalysis) -> Iterator[Line]:
-    """The trust report of a log, most important first."""
+def _trust(log: LogAnalysis, top: int) -> Iterator[Line]:
+    """The trust report of a log, most important first; ``top`` doubts and notes at most."""
+    most = min(max(top, 1), MOST_NAMES)
     trust = log.trust
     yield Line(trust.summary(), "good" if trust.ok else "doubt", label="Trust")
-    kinds: Sequence[tuple[str, Sequence[Doubt | Note]]] = (("doubt", trust.doubts), ("note", trust.notes))
+    # What ran out is reported above.
+    notes = [note for note in trust.notes if note.code != "out_of_memory"]
+    kinds: Sequence[tuple[str, Sequence[Doubt | Note]]] = (("doubt", trust.doubts), ("note", notes))
     for kind, remarks in kinds:
-        for number, remark in enumerate(remarks[:MOST_NAMES]):
+        for number, remark in enumerate(remarks[:most]):
             label = kind.capitalize() if number == 0 else " "
             yield Line(remark.message, "doubt" if kind == "doubt" else "plain", label=label)
             if remark.hint:
                 yield Line(remark.hint, "hint", label=" ")
-        if (left := len(remarks) - MOST_NAMES) > 0:
-            yield Line(f"… and {plural(left, f'more {kind}')} (--format json has all)", "hint", label=" ")
+        if (left := len(remarks) - most) > 0:
+            yield Line(f"… and {plural(left, f'more {kind}')} (--full has all)", "hint", label=" ")
     for note in log.notes:
         yield Line(note, "doubt", label="Windows")
     for number, text in enumerate(log.remarks):

@@ -6,17 +6,42 @@ new form shows every result there is, and a new result shows in every form.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, takewhile
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from memlens.reports.text import LINES, MOST_NAMES, Terms, plural
+from memlens.text import LINES, MOST_NAMES, NO_BREAK, Terms, plural
 
-__all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Quoted", "Table", "Value", "apart", "cells", "labelled", "take"]  # fmt: skip
+if TYPE_CHECKING:
+    from memlens.analyzers.curve import Curve
+    from memlens.text import Answer, Tone
+
+__all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Picture", "Quoted", "Table", "Toned", "Value", "answered", "apart", "brief", "cells", "labelled", "take"]  # fmt: skip
 
 Value: TypeAlias = "int | str | None"
+
+_FIGURE = re.compile(r"(\d) ([KMGTPE]?i?B|m?s)\b")
+
+
+class Toned(str):
+    """Words in a cell, or a figure as it is written, that are better or worse than others."""
+
+    __slots__ = ("tone",)
+    tone: Tone
+
+    def __new__(cls, text: str, tone: Tone) -> Self:
+        """The text, with what to think of it."""
+        made = super().__new__(cls, text)
+        made.tone = tone
+        return made
+
+    @classmethod
+    def change(cls, text: str, change: int) -> Self:
+        """A difference of which more is worse."""
+        return cls(text, "bad" if change > 0 else "good" if change < 0 else "plain")
 
 
 @dataclass(frozen=True)
@@ -26,7 +51,8 @@ class Column:
     Attributes:
         key: Which attribute of an item it shows; the name of the figure in machine output and for ``--sort``.
         title: Its heading.
-        kind: ``name`` is text from a log; ``word`` is text of memlens; the others are integers and how to write them.
+        kind: ``name`` is text from a log; ``word`` is text of memlens; the others are integers and how to write them.  ``signed`` is a
+            difference in bytes of which more is worse.
         drop: Which columns a narrow terminal leaves out first: the largest number; 0 stays always.
         strong: A key figure.
     """
@@ -75,13 +101,13 @@ class Line:
 
     Attributes:
         text: Words of memlens.
-        style: ``heading``, ``good``, ``doubt``, ``hint``, ``quiet`` or ``plain``.
+        style: ``heading``, ``strong``, ``good``, ``bad``, ``doubt``, ``hint``, ``quiet`` or ``plain``.
         name: Text from a log or a file name that stands in front of ``text``.
         label: A word in front of both, in the column of the labels of key figures.
     """
 
     text: str
-    style: Literal["heading", "good", "doubt", "hint", "quiet", "plain"] = "plain"
+    style: Literal["heading", "strong", "good", "bad", "doubt", "hint", "quiet", "plain"] = "plain"
     name: str = ""
     label: str = ""
 
@@ -122,8 +148,32 @@ class Fold:
     blocks: tuple[Block, ...]
 
 
+@dataclass(frozen=True)
+class Picture:
+    """Levels over a run, drawn as wide as a form has room by :func:`memlens.reports.picture.draw`.
+
+    Attributes:
+        curve: The levels.
+        terms: What the lines of the input are called.
+    """
+
+    curve: Curve
+    terms: Terms = LINES
+
+
 #: ``None`` is an empty line between two parts.
-Block: TypeAlias = "Line | Figures | Table | Excerpt | Fold | None"
+Block: TypeAlias = "Line | Figures | Table | Excerpt | Fold | Picture | None"
+
+
+def answered(answer: Answer) -> tuple[Line]:
+    """The verdict, which a screen begins with: all that ``--brief`` shows of it; no figure is parted from its unit."""
+    text = _FIGURE.sub(rf"\1{NO_BREAK}\2", str(answer))
+    return (Line(text, "strong" if answer.tone == "plain" else answer.tone),)
+
+
+def brief(blocks: Iterable[Block]) -> list[Block]:
+    """What stands above the first empty line of a screen: its verdict."""
+    return list(takewhile(lambda block: block is not None, blocks))
 
 
 def apart(*blocks: Block) -> tuple[Block, ...]:

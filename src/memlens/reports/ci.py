@@ -12,10 +12,10 @@ import xml.etree.ElementTree as ET  # only written here, never read
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from memlens.reports.findings import finding_blocks
+from memlens.reports.diff.findings import finding_blocks
 from memlens.reports.gate import accept_command, growth_words, row_words, telling, verdict_words
 from memlens.reports.terminal import render
-from memlens.reports.text import Terms, clipped, name_list, plural, terms_of, visible
+from memlens.text import Terms, clipped, name_list, plural, terms_of, visible
 
 if TYPE_CHECKING:
     from memlens.gating.judging import Judged

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from memlens.reports.blocks import Block, Column, Line, Table, Value, apart, labelled, take
+from memlens.reports.blocks import Block, Column, Line, Table, Value, answered, apart, labelled, take
 from memlens.reports.compare_tables import (
     DOUBTFUL,
     column_values,
@@ -18,7 +18,8 @@ from memlens.reports.compare_tables import (
     scale_of,
     value_title,
 )
-from memlens.reports.text import format_change, format_count, name_list, plural, short_name
+from memlens.reports.terminal import Part, fits, fitted
+from memlens.text import format_change, format_count, name_list, plural, short_name
 from memlens.units import format_signed
 
 if TYPE_CHECKING:
@@ -28,22 +29,42 @@ if TYPE_CHECKING:
 __all__ = ["compare_blocks"]
 
 _TOP_OF_SLOPES = 20
+#: Rows of a table that shares one screen with others.
+_ROWS = (25, 20, 15, 12, 9, 7, 5, 4, 3, 2)
 _TOP_OF_OUTLIERS = 5
 
 
-def compare_blocks(comparison: Comparison, *, top: int | None = None) -> list[Block]:
-    """Everything a comparison shows.
+def compare_blocks(comparison: Comparison, *, top: int | None = None, full: bool = False) -> list[Block]:
+    """The verdict of a comparison, and what it rests on.
 
     Args:
         comparison: What to show.
-        top: Windows of a series, and rows of the lists below the tables; ``None`` for as many as make a page.
+        top: Windows of a series, and rows of the lists below the tables; ``None`` for as many as fit.
+        full: Show everything; without it, and without ``top``, all of it is one screen.
     """
+    verdict = (*answered(comparison.answer), None)
     tables = list_blocks if comparison.layout.cols is None else matrix_blocks
-    below = (*tables(comparison, top), *_scaling(comparison, top), *_outliers(comparison, top))
-    return [*_head(comparison), *(block for one in below for block in apart(one))]
+    below = [*_scaling(comparison, top), *_outliers(comparison, top)]
+    head = [*_head(comparison)]
+    everything = [*verdict, *head, *(block for one in (*tables(comparison, top), *below) for block in apart(one))]
+    if full or top is not None or fits(everything):
+        return everything
+    plain = [line for line in head if line.style in ("plain", "quiet", "good") or line.label in ("Runs", "Base")]
+    versions = zip(*([apart(one) for one in tables(comparison, top, most)] for most in _ROWS), strict=True)
+    first, *others = versions
+    return fitted(
+        [
+            Part((verdict,)),
+            Part((head, plain, [line for line in plain if line.label in ("Runs", "Base")]), 3),
+            Part(first, 2),
+            *(Part((*other, ()), 1) for other in others),
+            *(Part((apart(one), ()), 7) for one in below),
+            Part((apart(Line("--full shows everything.", "hint")),)),
+        ]
+    )
 
 
-def _head(comparison: Comparison) -> Iterator[Block]:
+def _head(comparison: Comparison) -> Iterator[Line]:
     yield _runs(comparison)
     yield from _base(comparison)
     yield from _windows(comparison)

@@ -11,18 +11,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from memlens.comparing.layout import row_keys, run_key
 from memlens.comparing.templates import number
-from memlens.reports.blocks import Column, Table, Value
+from memlens.reports.blocks import Column, Table, Toned, Value
 from memlens.reports.tables import OPEN
-from memlens.reports.text import format_change, format_count, plural, shorten, visible
+from memlens.text import format_change, format_count, plural, shorten, visible
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
     from memlens.comparing.result import Comparison, Run, Status
     from memlens.comparing.statistics import Metric
+
+Row = TypeVar("Row")
 
 __all__ = [
     "DOUBTFUL",
@@ -120,31 +122,44 @@ def _changes(base: Run | None, run: Run | None, window: str | None, scale: Scale
         return "", ""
     fates = base.status_of(window), run.status_of(window)
     if fates in (("oom", "ok"), ("ok", "oom")):
-        return "was OOM" if fates[0] == "oom" else "now OOM", ""
+        return Toned("was OOM", "good") if fates[0] == "oom" else Toned("now OOM", "bad"), ""
     sides = [one.window(window) for one in (base, run) if one.status_of(window) == "ok"]
     known = [figure for side in sides if side and (figure := side.figure(scale.metric)) is not None]
-    return (scale.signed(known[1] - known[0]), format_change(*known)) if len(known) == 2 else ("", "")
+    if len(known) != 2:
+        return "", ""
+    change, texts = known[1] - known[0], (scale.signed(known[1] - known[0]), format_change(*known))
+    judged = scale.metric.more_is_worse
+    return (Toned.change(texts[0], change), Toned.change(texts[1], change)) if judged else texts
 
 
-def list_blocks(comparison: Comparison, top: int | None) -> Iterator[Table]:
-    """A row a run: its figures, and what each differs from the base by."""
+def list_blocks(comparison: Comparison, top: int | None, most: int | None = None) -> Iterator[Table]:
+    """A row a run: its figures, and what each differs from the base by; with ``most`` no more rows than these."""
     if comparison.typical:
         runs = [
             replace(run, windows=() if window is None else (window,))
             for run, window in zip(comparison.runs, comparison.typical, strict=True)
         ]
-        yield _list(comparison, runs, (None,), "Typical window: the median of the windows that all runs have")
+        yield _list(
+            comparison, runs, (None,), "Typical window: the median of the windows that all runs have", most=most
+        )
     names, more = _chosen_windows(comparison, top)
     title = "Windows, those that change most first" if more else ""
-    yield _list(comparison, comparison.runs, names, title, more)
+    yield _list(comparison, comparison.runs, names, title, more, most)
 
 
 def _list(
-    comparison: Comparison, runs: Sequence[Run], windows: Sequence[str | None], title: str = "", more: str = ""
+    comparison: Comparison,
+    runs: Sequence[Run],
+    windows: Sequence[str | None],
+    title: str = "",
+    more: str = "",
+    most: int | None = None,
 ) -> Table:
     index_of = {id(run): index for index, run in enumerate(comparison.runs)}
     bases = [None if base is None else runs[index_of[id(base)]] for base in map(comparison.base_of, comparison.runs)]
     shown = [(window, index) for window in windows for index in range(len(runs)) if _exists(runs[index], window)]
+    weights = [_weight(comparison, comparison.runs[index], window, comparison.metrics[0]) for window, index in shown]
+    shown, more = _heaviest(shown, weights, most, more)
     short = _short_names([run.path for run in runs])
     metrics = _known(comparison, runs)
     changing = any(base is not None for base in bases)
@@ -215,14 +230,16 @@ def _known(comparison: Comparison, runs: Sequence[Run]) -> Sequence[Metric]:
     return known or comparison.metrics
 
 
-def matrix_blocks(comparison: Comparison, top: int | None) -> Iterator[Table]:
-    """For each metric a matrix: rows of fields, a column a value, and what each value differs from its base by."""
+def matrix_blocks(comparison: Comparison, top: int | None, most: int | None = None) -> Iterator[Table]:
+    """For each metric a matrix: rows of fields, a column a value, and what each value differs from its base by; no more rows than ``most``."""
     names, more = _chosen_windows(comparison, top)
     for metric in _known(comparison, comparison.runs):
-        yield _matrix(comparison, metric, names, more)
+        yield _matrix(comparison, metric, names, more, most)
 
 
-def _matrix(comparison: Comparison, metric: Metric, windows: Sequence[str | None], more: str) -> Table:
+def _matrix(
+    comparison: Comparison, metric: Metric, windows: Sequence[str | None], more: str, most: int | None
+) -> Table:
     layout, runs = comparison.layout, comparison.runs
     assert layout.cols is not None
     scale = scale_of(metric, _figures(runs, windows, metric))
@@ -239,6 +256,7 @@ def _matrix(comparison: Comparison, metric: Metric, windows: Sequence[str | None
             columns.append(Column(f"d_{head}", title, "count", drop=100 + index if index > 1 else 0, strong=True))
             columns.append(Column(f"d_{head}_percent", "%", "count", drop=200 + index))
     rows: list[list[Value]] = []
+    weights: list[float] = []
     keys = row_keys({run_key(run, layout.rows) for run in runs}, [comparison.values[name] for name in layout.rows])
     for window, key in product(windows, keys):
         here = [cells.get((key, head)) for head in heads]
@@ -251,9 +269,37 @@ def _matrix(comparison: Comparison, metric: Metric, windows: Sequence[str | None
                 base = None if run is None else comparison.base_of(run)
                 row += _changes(base, run, window, scale)
         rows.append(row)
+        weights.append(max(_weight(comparison, run, window, metric) for run in here))
+    rows, more = _heaviest(rows, weights, most, more)
     unit = f" ({scale.unit})" if scale.unit else ""
     title = f"{metric.words}{unit} by {layout.cols}"
     return Table(title, tuple(columns), _aligned(columns, rows), more)
+
+
+def _weight(comparison: Comparison, run: Run | None, window: str | None, metric: Metric) -> float:
+    """How much a run has to say: its change, or its figure where there is no base; without limit where it ran out of memory."""
+    if run is None or run.status in ("missing", "unreadable"):
+        return 0
+    if run.status_of(window) == "oom":
+        return float("inf")
+    found = run.window(window)
+    figure = None if found is None else found.figure(metric)
+    layout = comparison.layout
+    if layout.base_run is None and layout.base_field is None:
+        return abs(figure or 0)
+    if comparison.base_of(run) is None and layout.cols is None:
+        return float("inf")  # what the others are read against
+    return abs(comparison.change(run, window, metric) or 0)
+
+
+def _heaviest(rows: list[Row], weights: Sequence[float], most: int | None, more: str) -> tuple[list[Row], str]:
+    """Those rows with most to say, in their order, and that others were left out."""
+    left = 0 if most is None else max(len(rows) - most, 0)
+    if not left:
+        return rows, more
+    chosen = sorted(sorted(range(len(rows)), key=lambda row: -weights[row])[:most])
+    said = [f"… and {plural(left, 'row')} that {'says' if left == 1 else 'say'} less", *([more] if more else [])]
+    return [rows[row] for row in chosen], "; ".join(said)
 
 
 def column_values(comparison: Comparison) -> list[str]:

@@ -6,16 +6,16 @@ As Markdown it is the comment of a pull request, which is never longer than GitH
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memlens.diffing import explaining
 from memlens.gating.judging import WHOLE
-from memlens.reports.blocks import Block, Column, Fold, Line, Table, apart, cells, labelled, take
-from memlens.reports.findings import finding_blocks
+from memlens.reports.blocks import Block, Column, Fold, Line, Table, Toned, apart, cells, labelled, take
+from memlens.reports.diff.findings import finding_blocks
 from memlens.reports.markdown import plain, render
-from memlens.reports.text import (
+from memlens.text import (
     clipped,
     format_change,
     format_count,
@@ -250,7 +250,8 @@ def _table(title: str, rows: Sequence[Judged], top: int, what: str) -> Table:
 
     def percent(row: Judged) -> str:
         known = row.base_bytes is not None and row.head_bytes is not None
-        return format_change(row.base_bytes or 0, row.head_bytes or 0) if known else ""
+        change = row.base_bytes or 0, row.head_bytes or 0
+        return Toned.change(format_change(*change), change[1] - change[0]) if known else ""
 
     made = cells(
         columns,
@@ -296,23 +297,10 @@ def _window(verdict: Verdict, blame: Blame, room: Room) -> Iterator[Block]:
 
 
 def telling(blame: Blame) -> list[Finding]:
-    """The findings that raise what failed, the largest effect first.
-
-    Blocks of one size may well be found under several kinds whose effects cancel (freed early here, allocated anew there).  What a finding
-    adds counts only as far as all findings of its size together add something; what cancels comes last.
-    """
+    """The findings that raise what failed, the largest effect first."""
     measures: list[Callable[[Finding], int]] = []
     if {"remaining", "growth"} & set(blame.metrics):
         measures.append(lambda finding: finding.d_remaining_bytes)
     if {"peak", "rise"} & set(blame.metrics):
         measures.append(lambda finding: finding.d_peak_bytes)
-    together: Counter[tuple[int, int]] = Counter()
-    for finding in blame.diff.findings:
-        for which, measure in enumerate(measures):
-            together[which, finding.size_bytes] += measure(finding)
-
-    def effects(finding: Finding) -> tuple[int, int]:
-        added = [(measure(finding), together[which, finding.size_bytes]) for which, measure in enumerate(measures)]
-        return max(max(min(alone, all_alike), 0) for alone, all_alike in added), max(alone for alone, _ in added)
-
-    return sorted((one for one in blame.diff.findings if effects(one)[1] > 0), key=effects, reverse=True)
+    return explaining.telling(blame.diff.findings, *measures)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from memlens.analyzers.trend import MINIMUM
 from memlens.analyzing.result import plain
 from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Table, Value, apart, cells, take
-from memlens.reports.text import format_count, format_duration, format_share, plural
+from memlens.text import format_count, format_duration, format_share, plural
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
     from memlens.analyzing.result import WindowAnalysis
 
-__all__ = ["growth_blocks", "lists_of"]
+__all__ = ["growth_blocks", "lists_of", "piling_table"]
 
 _SIZE = Column("size_bytes", "Size", "bytes")
 _COUNT = Column("count", "Count", "count")
@@ -185,11 +185,16 @@ def _other_fates(unmatched: Any) -> Iterator[Figure]:
 
 def growth_blocks(growth: Any, asked: Asked) -> Iterator[Block]:
     """How memory develops over a series, and what piles up."""
-    yield Line(_growth_words(growth), "doubt" if growth.verdict == "growing" else "plain", label="Growth")
+    yield Line(_growth_words(growth), "bad" if growth.verdict == "growing" else "plain", label="Growth")
     if growth.piling:
-        columns, what = _owned((_SIZE, _COUNT, _TOTAL, _PER_WINDOW, _IN_WINDOWS), growth.piling)
-        rows = cells(columns, growth.piling, bytes_per_window=lambda pile: round(pile.bytes_per_window))
-        yield from apart(take("Piling up", columns, rows, len(growth.piling), asked.top, what))
+        yield from apart(piling_table(growth, asked))
+
+
+def piling_table(growth: Any, asked: Asked) -> Table:
+    """What piles up over a series."""
+    columns, what = _owned((_SIZE, _COUNT, _TOTAL, _PER_WINDOW, _IN_WINDOWS), growth.piling)
+    rows = cells(columns, growth.piling, bytes_per_window=lambda pile: round(pile.bytes_per_window))
+    return take("Piling up", columns, rows, len(growth.piling), asked.top, what)
 
 
 def _owned(columns: Sequence[Column], groups: Sequence[Any]) -> tuple[Sequence[Column], str]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from memlens.reports.text import visible
+from memlens.text import visible
 
 __all__ = ["Result", "render_csv", "render_json"]
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, Table, Value
-from memlens.reports.text import format_value, shorten, visible
+from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, Picture, Table, Value
+from memlens.reports.picture import USUAL_WIDTH, draw
+from memlens.text import NO_BREAK, format_value, shorten, visible
 
 __all__ = ["render"]
 
@@ -35,6 +36,8 @@ def _paragraphs(blocks: Sequence[Block]) -> Iterator[str]:
             yield "\n".join(_table(block))
         elif isinstance(block, Excerpt):
             yield "\n".join(_excerpt(block))
+        elif isinstance(block, Picture):
+            yield "\n".join(_fenced("".join(text for text, _ in line).rstrip() for line in draw(block, USUAL_WIDTH)))
         elif isinstance(block, Fold):
             # Markdown is read within HTML only after an empty line.
             yield f"<details>\n<summary>{html.escape(visible(block.summary))}</summary>"
@@ -55,7 +58,7 @@ def code(text: str) -> str:
 
 def plain(text: str) -> str:
     """Words that may quote a log, with everything escaped that Markdown or HTML would act upon."""
-    return _MARKUP.sub(_escape, visible(text))
+    return _MARKUP.sub(_escape, visible(text).replace(NO_BREAK, " "))
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -69,6 +72,8 @@ def _line(line: Line) -> str:
     text = " ".join(part for part in (code(line.name) if line.name else "", plain(line.text)) if part)
     if line.style == "heading":
         return f"### {text}"
+    if line.style in ("strong", "bad"):
+        return _strong(text)
     label = line.label.strip()
     return f"**{label}:** {text}" if label else text
 
@@ -102,10 +107,14 @@ def _excerpt(excerpt: Excerpt) -> Iterator[str]:
         yield plain(excerpt.title)
         yield ""
     numbers = max((len(str(quoted.line)) for quoted in excerpt.lines), default=0)
-    lines = [
+    yield from _fenced(
         f"{'>' if quoted.marked else ' '} {str(quoted.line).rjust(numbers)}  {visible(quoted.text)}"
         for quoted in excerpt.lines
-    ]
+    )
+
+
+def _fenced(texts: Iterable[str]) -> Iterator[str]:
+    lines = list(texts)
     # A fence is closed by one at least as long: this one is longer than any run of backticks within.
     longest = max((len(run) for line in lines for run in re.findall(r"`+", line)), default=0)
     fence = "`" * max(3, longest + 1)

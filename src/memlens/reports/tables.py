@@ -79,9 +79,30 @@ _EVENTS = _measure("events", "", "events", "Events", "count", 8)
 _LINE = _measure("line", "", "start_line", "Line", "count", 7)
 _DURATION = _measure("duration", "", "duration_us", "Duration", "duration", 9)
 
+
+def _at_peak(field: str) -> Callable[[Any], Value]:
+    """A figure of the chunks at the peak of a window, where they are known."""
+    return lambda segments: getattr(segments.moments[0], field) if segments.moments else None
+
+
+_FREE_INSIDE = Measure(
+    Column("free_bytes", "Free inside", "bytes", 0), "free-inside", "segments", _at_peak("free_bytes")
+)
+_LARGEST_GAP = Measure(
+    Column("largest_gap_bytes", "Largest gap", "bytes", 0), "largest-gap", "segments", _at_peak("largest_gap_bytes")
+)
+_TEMPORARY = _measure("temporary", "lifetimes", "temporary_bytes", "Temporary", "bytes", 0)
+_LONGEST = Measure(
+    Column("life_events", "Longest life", "count", 0),
+    "longest-life",
+    "lifetimes",
+    lambda lives: lives.longest[0].life_events if lives.longest else None,
+)
+
 #: A row a window.  The order is the order shown; ``drop`` says what leaves first on a narrow terminal.
 WINDOW_COLUMNS = (
-    _NAME, _PEAK, _RISE, _REMAINING, _ALLOC_BYTES, _ALLOCS, _FREE_BYTES, _FREES, _CARRIED_IN, _EVENTS, _LINE, _DURATION,
+    _NAME, _PEAK, _RISE, _REMAINING, _FREE_INSIDE, _LARGEST_GAP, _TEMPORARY, _LONGEST,
+    _ALLOC_BYTES, _ALLOCS, _FREE_BYTES, _FREES, _CARRIED_IN, _EVENTS, _LINE, _DURATION,
 )  # fmt: skip
 
 #: A row a log.  Reserved against allocated decides here, so both peaks stay at every width; no figure leaves out what was there before.

@@ -7,16 +7,24 @@ cut, columns leave in the order that their ``drop`` says, and only names are sho
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import TypeAlias
 
-from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, Table
-from memlens.reports.text import NO_BREAK, format_value, plain_ascii, shorten, visible, width_of
+from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, Picture, Table, Toned
+from memlens.reports.picture import USUAL_WIDTH, draw
+from memlens.text import NO_BREAK, format_value, plain_ascii, shorten, visible, width_of
 
-__all__ = ["render"]
+__all__ = ["Part", "fits", "fitted", "render"]
 
-Span: TypeAlias = tuple[str, str]  # text that is safe to show, and a rich style
+Span: TypeAlias = tuple[str, str]  # text that is safe to show, and how: words of _CODES
 Spans: TypeAlias = list[Span]
 
+#: Columns without room that a note names.
+_MOST_HIDDEN = 12
+#: What one screen holds.
+SCREEN_ROWS, SCREEN_COLUMNS = 40, 80
 _GAP = "  "
 #: A name wider than this is shortened even where the output has no width: one line of a megabyte must not pad every row.
 _WIDEST_NAME = 120
@@ -24,7 +32,18 @@ _WIDEST_NAME = 120
 _NARROWEST_NAME = 20
 #: A quoted line of a log takes about so many rows of a terminal at most.
 _ROWS_OF_A_QUOTE = 3
-_STYLES = {"heading": "bold", "good": "green", "doubt": "yellow", "hint": "dim", "quiet": "dim", "plain": ""}
+_STYLES = {
+    "heading": "bold",
+    "strong": "bold",
+    "good": "green",
+    "bad": "bold red",
+    "doubt": "yellow",
+    "hint": "dim",
+    "quiet": "dim",
+    "plain": "",
+}
+_TONES = {"good": "green", "bad": "red"}
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 
 def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = False, ascii_only: bool = False) -> str:
@@ -34,7 +53,7 @@ def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = 
         blocks: What to show.
         width: Columns of the terminal; ``None`` for an output without a width (a pipe, a file), where nothing wraps and no
             column is left out.
-        colour: Mark key figures and doubts with ANSI codes.
+        colour: Mark what is worse and what is better, key figures and doubts with ANSI codes.
         ascii_only: The output cannot show characters beyond ASCII.
 
     Returns:
@@ -54,11 +73,40 @@ def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = 
                 lines += _excerpt(block, width)
             elif isinstance(block, Table):
                 lines += _table(block, width)
+            elif isinstance(block, Picture):
+                lines += draw(block, USUAL_WIDTH if width is None else width, ascii_only=ascii_only)
     if ascii_only:
         lines = [[(plain_ascii(text), style) for text, style in line] for line in lines]
-    if colour:
-        return _ansi(lines)
-    return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
+    return "".join(_written(line, colour) + "\n" for line in lines)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a screen, in several versions.
+
+    Attributes:
+        versions: Its blocks, from all that it has to say to the least; an empty one leaves it out.
+        weight: Of two parts the one of less weight is shortened first; each step adds 1 to it.
+    """
+
+    versions: tuple[Sequence[Block], ...]
+    weight: int = 0
+
+
+def fitted(parts: Sequence[Part]) -> list[Block]:
+    """The parts in the longest versions that fit one screen together."""
+    chosen = [0] * len(parts)
+    while True:
+        blocks = [block for part, which in zip(parts, chosen, strict=True) for block in part.versions[which]]
+        shorter = [index for index, part in enumerate(parts) if chosen[index] + 1 < len(part.versions)]
+        if not shorter or fits(blocks):
+            return blocks
+        chosen[min(shorter, key=lambda index: parts[index].weight + chosen[index])] += 1
+
+
+def fits(blocks: Sequence[Block]) -> bool:
+    """Whether blocks are no more than one screen."""
+    return render(blocks, width=SCREEN_COLUMNS).count("\n") <= SCREEN_ROWS
 
 
 def _parts(blocks: Sequence[Block]) -> list[list[Block]]:
@@ -131,14 +179,17 @@ def _table(table: Table, width: int | None) -> Iterator[Spans]:
     shown, widths = _fit(table.columns, widths, width)
     if table.title:
         yield from _hanging(table.title, "bold", width)
-    yield _row([table.columns[index].title for index in shown], table, shown, widths, header=True)
-    for row in cells:
-        yield _row([row[index] for index in shown], table, shown, widths)
+    yield _row([table.columns[index].title for index in shown], table, shown, widths)
+    for row, values in zip(cells, table.rows, strict=True):
+        tones = [_tone(table.columns[index], values[index]) for index in shown]
+        yield _row([row[index] for index in shown], table, shown, widths, tones)
     if table.more:
         yield [(table.more, "dim")]
     hidden = [column.title for index, column in enumerate(table.columns) if index not in shown]
     if hidden:
-        note = f"(no room here for: {', '.join(hidden)}; a wider terminal, a pipe or --format csv has all)"
+        left = len(hidden) - _MOST_HIDDEN
+        names = ", ".join(hidden[:_MOST_HIDDEN]) + (f" and {left} more" if left > 0 else "")
+        note = f"(no room here for: {names}; a wider terminal, a pipe or --format csv has all)"
         yield from _hanging(note, "dim", width)
 
 
@@ -194,23 +245,36 @@ def _fit(columns: Sequence[Column], natural: Sequence[int], width: int | None) -
     return shown, widths
 
 
+def _tone(column: Column, value: object) -> str:
+    """The colour of what is worse, and of what is better; ``""`` where neither is so."""
+    if column.kind == "signed" and isinstance(value, int):
+        value = Toned.change("", value)
+    return _TONES.get(value.tone, "") if isinstance(value, Toned) else ""
+
+
 def _row(
-    texts: Sequence[str], table: Table, shown: Sequence[int], widths: Sequence[int], header: bool = False
+    texts: Sequence[str],
+    table: Table,
+    shown: Sequence[int],
+    widths: Sequence[int],
+    tones: Sequence[str] | None = None,
 ) -> Spans:
+    """A row with the colours of its cells, or the headings, which have none."""
     spans: Spans = []
     for number, (whole, index, width) in enumerate(zip(texts, shown, widths, strict=True)):
         column = table.columns[index]
         text = whole if column.numeric else shorten(whole, width)
         blanks = " " * (width - width_of(text))
         padded = blanks + text if column.numeric else text + blanks
-        spans.append(((_GAP if number else "") + padded, "dim" if header else "bold" if column.strong else ""))
+        style = "dim" if tones is None else f"{'bold ' if column.strong else ''}{tones[number]}"
+        spans.append(((_GAP if number else "") + padded, style.rstrip()))
     return spans
 
 
 def wrap(text: str, width: int | None) -> list[str]:
     """Break visible text at blanks into lines of at most ``width`` columns; a longer word is broken anywhere.
 
-    Words joined by :data:`~memlens.reports.text.NO_BREAK` stay together; it is written as a blank.
+    Words joined by :data:`~memlens.text.NO_BREAK` stay together; it is written as a blank.
     """
     if width is None or width_of(text) <= width:
         return [text.replace(NO_BREAK, " ")]
@@ -236,18 +300,15 @@ def _head(text: str, width: int) -> str:
     return text[:end]
 
 
-def _ansi(lines: Iterable[Spans]) -> str:
-    """The lines with ANSI codes.  rich knows terminals; it is imported only where a terminal is."""
-    from io import StringIO
-
-    from rich.console import Console
-    from rich.text import Text
-
-    # The lines are already laid out: rich must not wrap, cut or interpret anything in them.
-    console = Console(
-        file=StringIO(), force_terminal=True, color_system="standard", markup=False, emoji=False, highlight=False
-    )
-    with console.capture() as capture:
-        for line in lines:
-            console.print(Text.assemble(*line), soft_wrap=True)
-    return capture.get()
+def _written(line: Spans, colour: bool) -> str:
+    """A line without the blanks at its end, as it is or with ANSI codes, which end with it: it stands for itself in a pager."""
+    whole = "".join(text for text, _ in line).rstrip()
+    if not colour:
+        return whole
+    parts, at = [], 0
+    for style, run in groupby(line, key=itemgetter(1)):
+        text = "".join(text for text, _ in run)
+        shown, at = whole[at : at + len(text)], at + len(text)
+        codes = ";".join(_CODES[word] for word in style.split())
+        parts.append(f"\x1b[{codes}m{shown}\x1b[0m" if codes and shown.strip() else shown)
+    return "".join(parts)

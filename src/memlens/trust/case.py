@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OF_ENTRIES",
+    "RESERVED_DOUBTS",
     "WITHOUT_CHUNKS",
     "Case",
     "Doubt",
@@ -31,6 +32,9 @@ WITHOUT_CHUNKS = ("rmm", "kineto", "format:")
 
 #: Layers whose inputs consist of entries and not of lines.
 OF_ENTRIES = frozenset({"torch_snapshot", "kineto"})
+
+#: Doubts that make nothing wrong but what is reserved.
+RESERVED_DOUBTS = frozenset({"no_chunk_lines", "prealloc", "reserved_too_low"})
 
 #: What to do where recording of entries has gaps.
 RECORD_FROM_THE_START = "Begin to record before the first tensor is made, and keep all entries: give no max_entries, and no schedule that skips."

@@ -22,9 +22,9 @@ def _out_of_memory(case: Case) -> Finding | None:
     ooms = case.log.facts.ooms
     if not ooms:
         return None
-    # The message that says most: the first with a size, else the first.
-    first = next((oom for oom in ooms if oom.requested_bytes is not None), ooms[0])
-    asked = "" if first.requested_bytes is None else f", asking for {format_bytes(first.requested_bytes)}"
+    # The message that says most: the first with a size, else the first behind a request without its block, else the first.
+    first = max(ooms, key=lambda oom: (oom.requested_bytes is not None, oom.asked_bytes is not None))
+    asked = "" if first.asked_bytes is None else f", asking for {format_bytes(first.asked_bytes)}"
     free = "" if first.free_bytes is None else f", with {format_bytes(first.free_bytes)} free on the device"
     failures = counted(case.distinct_ooms, "out-of-memory failure")
     return Finding(f"the run met {failures}{case.first(ooms[0].line)}{asked}{free}.", line=ooms[0].line)

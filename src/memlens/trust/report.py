@@ -240,8 +240,8 @@ def _line_numbers(log: EventLog, events: list[int]) -> dict[int, int | None]:
 def failures_of(log: EventLog) -> tuple[OutOfMemory, ...]:
     """The failures that the messages of a log tell of, in file order.
 
-    Messages with no ALLOC between them that name the same size and device, or none, are one: the first of them, with the size that one of
-    them names.
+    Messages with no ALLOC between them that name the same size and device, or none, are one: the first of them, with what the others
+    say beyond it.
     """
     ooms = log.facts.ooms
     if not ooms:
@@ -250,17 +250,15 @@ def failures_of(log: EventLog) -> tuple[OutOfMemory, ...]:
     allocs = np.flatnonzero(log.kind == Kind.ALLOC)
     before = np.searchsorted(allocs, places).tolist()  # ALLOCs before each message
     found = [ooms[0]]
-    previous, since = ooms[0], before[0]
-    for oom, taken in zip(ooms[1:], before[1:], strict=True):
+    for oom, since, taken in zip(ooms[1:], before, before[1:], strict=False):
+        previous = found[-1]
         same_device = not oom.device or not previous.device or oom.device == previous.device
         asked, known = oom.requested_bytes, previous.requested_bytes
         # A size printed in GB with six decimals is known to about a KiB.
         same_size = asked is None or known is None or abs(asked - known) <= 1024
-        if not (same_device and same_size and taken == since):
-            previous = oom
+        if same_device and same_size and taken == since:
+            unsaid = [spec.name for spec in fields(oom) if getattr(previous, spec.name) in (None, "")]
+            found[-1] = replace(previous, **{name: getattr(oom, name) for name in unsaid})
+        else:
             found.append(oom)
-        elif known is None:
-            previous = oom
-            found[-1] = replace(found[-1], requested_bytes=asked)
-        since = taken
     return tuple(found)

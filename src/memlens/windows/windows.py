@@ -35,6 +35,7 @@ __all__ = [
     "whole",
     "window",
     "windows",
+    "windows_at",
 ]
 
 #: The name of the window that holds what precedes a series.
@@ -185,6 +186,11 @@ def windows(
     anchor, *end_anchors = find_anchors(log, (Pattern(by, regex=True), *ends))
     if not len(anchor):
         raise no_such_anchor(log, anchor.pattern)
+    return windows_at(log, anchor, end_anchors)
+
+
+def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = ()) -> tuple[Window, ...]:
+    """The same where the lines are found already; there is at least one that starts a window."""
     end_offsets, end_lines = _merged(end_anchors)
     last_offset, last_line = _log_end(log)
     # int64, one entry a window: where it starts, and where the next one does

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from memlens.inputs.custom.columns import LineReader, name_number
 from memlens.inputs.custom.lines import LONGEST, Found, TextError, UserLine
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.scan import Scan, Scanner
+from memlens.windows.landmarks import landmarks_in_block
 from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
@@ -62,7 +64,8 @@ def read_user_format(
     scanner, matchers = UserScanner(lines), [Matcher(pattern) for pattern in request.patterns]
     inputs, numbered = _Input(lines), source.numbered
     builder = Builder(source, request, {name: _TYPES.get(name, np.int64) for name in inputs.columns}, size=source.size)
-    for read in source.read_blocks(lambda block: scanner.read(block, matchers), request.progress):
+    work = partial(scanner.read, matchers=matchers, landmarks=request.landmarks)
+    for read in source.read_blocks(work, request.progress):
         part = inputs.completed(read)
         builder.add(part if numbered else replace(part, line=None))
 
@@ -139,7 +142,7 @@ class UserScanner:
         scans = [Scan(LineFormat("", "", literal.encode(), regex, {}), once=True) for literal, regex in others]
         self._scanner = Scanner([*(reader.scan for reader in self._readers), *scans])
 
-    def read(self, block: Block, matchers: Sequence[Matcher] = ()) -> Read:
+    def read(self, block: Block, matchers: Sequence[Matcher] = (), *, landmarks: bool = False) -> Read:
         """What the lines of a block say."""
         data = block.data
         rows = self._scanner.scan(data, block.begin, block.end)
@@ -179,7 +182,9 @@ class UserScanner:
         row = columns.pop("row")
         columns["line"] = rows.line[row]
         columns["offset"] = rows.line_start[row] + (block.offset - block.begin)
-        seen = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
+        seen: dict[str, Any] = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
+        if landmarks:
+            seen["landmarks"] = landmarks_in_block(block.text, block.offset)
         text = block.text.tobytes() if (columns["size"] < 0).any() else b""
         named = {group: tuple(numbers) for group, numbers in names.items()}
         return Read(Part.of(block, columns, matchers, **seen), named, text)

@@ -97,9 +97,10 @@ class Spans(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """An ``[OutOfMemory]`` event: when, on which device, and the bytes asked for."""
+    """An ``[OutOfMemory]`` event: when and on which track, on which device, and the bytes asked for."""
 
     time: int
+    track: int
     kind: int
     device: int
     size: int | None
@@ -274,7 +275,7 @@ class Events:
             if kind is None or device is None or not _is_device(kind, device):
                 raise ValueError
             size = size if size is not None and 0 < size <= _MOST_TOTAL else None
-            self.failures.append(Failure(time, kind, device, size))
+            self.failures.append(Failure(time, track, kind, device, size))
         elif len(known) < len(numbers) or not _is_change(*known):
             raise ValueError
         else:

@@ -71,11 +71,11 @@ def make_logs(events: Events, name: str, request: Request, *, base: int, size: i
 
 
 class _Trace:
-    """What was read of one trace, on all its devices: changes of memory with owners, threads and times; annotations and failures by time."""
+    """What was read of one trace, on all its devices: changes of memory with owners, threads and times; annotations and failures by time, failures with their owners."""
 
     def __init__(self, events: Events, base: int) -> None:
         self.changes, spans, texts = events.changes, events.spans, events.texts
-        self.owner, self.owner_names = owners_of(self.changes, spans, texts)
+        self.owner, self.owner_names = owners_of(self.changes.track, self.changes.time, spans, texts)
         self.thread = np.array([thread for _, thread in events.tracks], np.int64)[self.changes.track]
         # The clock's zero is a time itself: nothing is lost by rounding down after both are added.
         self.time_us = (self.changes.time + base) // 1000
@@ -83,7 +83,11 @@ class _Trace:
         annotations = annotations[np.argsort(spans.start[annotations], kind="stable")]
         self.marked = spans.start[annotations]
         self.marks = [texts[number] for number in spans.name[annotations].tolist()]
-        self.failures = sorted(events.failures, key=lambda failure: failure.time)
+        failures = sorted(events.failures, key=lambda failure: failure.time)
+        times, tracks = (np.array([failure[k] for failure in failures], np.int64) for k in (0, 1))
+        asking, names = owners_of(tracks, times, spans, texts)
+        asked_by = [names[number] if number >= 0 else "" for number in asking.tolist()]
+        self.failures = list(zip(failures, asked_by, strict=True))
 
 
 def device_name(kind: int, device: int) -> str:
@@ -97,8 +101,8 @@ def _columns_of(trace: _Trace, number: int, kind: int, device: int) -> tuple[dic
     changes = trace.changes
     rows = np.flatnonzero((changes.kind == kind) & (changes.device == device))
     rows = rows[np.argsort(changes.time[rows], kind="stable")]
-    failures = [failure for failure in trace.failures if (failure.kind, failure.device) == (kind, device)]
-    failed = np.array([failure.time for failure in failures], np.int64)
+    failures = [found for found in trace.failures if (found[0].kind, found[0].device) == (kind, device)]
+    failed = np.array([failure.time for failure, _ in failures], np.int64)
     mark_offset, offset, failure_offset = _numbered_by_time(trace.marked, changes.time[rows], failed)
     change = changes.size[rows]
     size, is_free = np.abs(change), change < 0
@@ -131,7 +135,9 @@ def _columns_of(trace: _Trace, number: int, kind: int, device: int) -> tuple[dic
         "threads": tuple(sorted(set(np.unique(thread).tolist()) - {-1})),
         "opening": len(opening),
         "hints": {} if has_addresses else {"no_addresses": int(offset[0]) + 1},
-        "ooms": tuple(map(_out_of_memory, failures, failure_offset.tolist())),
+        "ooms": tuple(
+            _out_of_memory(*found, offset) for found, offset in zip(failures, failure_offset.tolist(), strict=True)
+        ),
         "stat_lines": _stat_lines(
             offset, change, allocated - (rest if kind == _CPU_TYPE else 0), allocated != UNKNOWN, number
         ),
@@ -213,8 +219,8 @@ def _stat_lines(
     )
 
 
-def _out_of_memory(failure: Failure, offset: int) -> OutOfMemory:
+def _out_of_memory(failure: Failure, owner: str, offset: int) -> OutOfMemory:
     device = device_name(failure.kind, failure.device)
     asked = "an unknown size" if failure.size is None else f"{failure.size:,} bytes ({format_bytes(failure.size)})"
     text = f"[OutOfMemory] {device}: {asked} could not be given"
-    return OutOfMemory(offset, offset + 1, device, failure.size, None, text)
+    return OutOfMemory(offset, offset + 1, device, failure.size, None, text, owner=owner)

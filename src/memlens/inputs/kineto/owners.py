@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.inputs.kineto.events import Changes, Spans
+    from memlens.inputs.kineto.events import Spans
 
     Integers = NDArray[np.int64]
 
@@ -42,11 +42,14 @@ _NO_FRAME, _FRAME, _OWN_FRAME = 0, 1, 2
 _RANK_BITS = np.int64(32)
 
 
-def owners_of(changes: Changes, spans: Spans, texts: Sequence[str]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """Name the owners of changes of memory.
+def owners_of(
+    track: Integers, time: Integers, spans: Spans, texts: Sequence[str]
+) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Name the owners of changes of memory, or of failures.
 
     Args:
-        changes: The changes.
+        track: The track of each change, int64.
+        time: When it happens, int64.
         spans: The operators and frames of the whole trace.
         texts: The names of the spans, and their call stacks, by number.
 
@@ -55,9 +58,10 @@ def owners_of(changes: Changes, spans: Spans, texts: Sequence[str]) -> tuple[NDA
     """
     level = np.array([_frame_level(text) for text in texts], np.int64)[spans.name]
     is_frame = spans.kind == SpanKind.FRAME
-    op = _enclosing(spans, spans.kind == SpanKind.OP, changes)
-    frame = _enclosing(spans, is_frame & (level >= _FRAME), changes)
-    own = _enclosing(spans, is_frame & (level >= _OWN_FRAME), changes)
+    op, frame, own = (
+        _enclosing(spans, chosen, track, time)
+        for chosen in (spans.kind == SpanKind.OP, is_frame & (level >= _FRAME), is_frame & (level >= _OWN_FRAME))
+    )
     names_of, stack = np.append(spans.name, -1), np.append(spans.stack, -1)
     # int64 (changes, 4): the texts that a name is made of; -1 for none.
     parts = np.stack((names_of[op], stack[op], names_of[frame], names_of[own]), axis=1)
@@ -96,10 +100,10 @@ def _shown(name: str) -> str:
     return GENERATED if found is not None and is_generated(found["path"]) else name
 
 
-def _enclosing(spans: Spans, chosen: NDArray[np.bool_], changes: Changes) -> Integers:
-    """The innermost of the chosen spans around each change, as an index of all spans; -1 for none."""
+def _enclosing(spans: Spans, chosen: NDArray[np.bool_], track: Integers, time: Integers) -> Integers:
+    """The innermost of the chosen spans around each time on its track, as an index of all spans; -1 for none."""
     rows = np.flatnonzero(chosen)
-    found = innermost(spans.track[rows], spans.start[rows], spans.end[rows], changes.track, changes.time)
+    found = innermost(spans.track[rows], spans.start[rows], spans.end[rows], track, time)
     return np.where(found >= 0, np.append(rows, -1)[found], -1)
 
 

@@ -39,6 +39,7 @@ def _read(source: FileSource, request: Request) -> Sequence[EventLog]:
             columns=request.columns,
             layer=request.layer,
             strict=request.strict,
+            landmarks=request.landmarks,
             progress=request.progress,
         )
     ]

@@ -112,7 +112,7 @@ class BlockReader:
     Args:
         matchers: The anchors to look for.
         marks: Lines that name an owner, beside those of :mod:`memlens.inputs.paddle.context`; where several match one line the first counts.
-        columns: The columns wanted: ``time_us``, ``line``.
+        columns: What is wanted: ``time_us``, ``line``, ``landmarks``.
         layer: The layer that the user asks for.
     """
 
@@ -120,8 +120,8 @@ class BlockReader:
         self, matchers: Sequence[Matcher], marks: Sequence[Matcher], columns: Collection[str], layer: Layer | None
     ) -> None:
         self._matchers, self._marks, self._layer = matchers, marks, layer
-        self._times, self._lines = "time_us" in columns, "line" in columns
-        self._scanner = scanner(times=self._times)
+        self._times, self._lines, self._landmarks = (name in columns for name in ("time_us", "line", "landmarks"))
+        self._scanner = scanner(times=self._times, landmarks=self._landmarks)
         # Once the auto-growth layer is there, or asked for, events of no other one are kept.
         self._alone = layer == Layer.AUTO_GROWTH
 
@@ -158,6 +158,7 @@ class BlockReader:
             malformed=len(malformed),
             samples=rows.texts(malformed[:SAMPLES]),
             hints=dict(_hints(rows)),
+            landmarks=rows.landmarks() if self._landmarks else None,
         )
         return BlockReading(
             part,
@@ -202,9 +203,7 @@ class BlockReader:
 
     def _marked(self, block: Block) -> tuple[Ints, list[str]]:
         """Where the lines end that the user's patterns name, and the names that they give."""
-        marked: dict[int, str] = {}
-        for matcher in reversed(self._marks):
-            marked.update((match.start, match.name) for match in matcher.find(block.text))
+        marked = {match.start: match.name for matcher in reversed(self._marks) for match in matcher.find(block.text)}
         starts = np.array(sorted(marked), np.int64)
         ends = np.append(np.flatnonzero(block.text == 0x0A), len(block.text))
         return ends[ends.searchsorted(starts)] + block.begin, [marked[start] for start in starts.tolist()]

@@ -11,6 +11,7 @@ from memlens.inputs.paddle import other_events as others
 from memlens.inputs.paddle.layers import Layer
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.scan import Scan, Scanner
+from memlens.windows.landmarks import WORD_SCANS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,7 @@ __all__ = [
     "CONTEXTS",
     "EVENTS",
     "HEADER_VALUES",
+    "LANDMARKS",
     "MESSAGES",
     "events_scanner",
     "number_of",
@@ -74,10 +76,15 @@ ALIKE_OTHERS = _numbers(others.LOOK_ALIKES)
 MESSAGES = _numbers(tuple(_LITERALS.values()))
 
 
-@lru_cache(maxsize=2)
-def scanner(*, times: bool) -> Scanner:
-    """The scanner for all of it, with the time stamps of the headers or without."""
-    return Scanner(_SCANS, header=events.HEADER, header_values=HEADER_VALUES if times else HEADER_VALUES[:1])
+#: … and of words of landmarks, which follow all others.
+LANDMARKS = range(len(_SCANS), len(_SCANS) + len(WORD_SCANS))
+
+
+@lru_cache(maxsize=4)
+def scanner(*, times: bool, landmarks: bool = False) -> Scanner:
+    """The scanner for all of it, with the time stamps of the headers or without, and with words of landmarks or without."""
+    scans = (*_SCANS, *WORD_SCANS) if landmarks else _SCANS
+    return Scanner(scans, header=events.HEADER, header_values=HEADER_VALUES if times else HEADER_VALUES[:1])
 
 
 @lru_cache(maxsize=1)

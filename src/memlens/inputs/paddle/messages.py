@@ -60,14 +60,19 @@ def _out_of_memory(line: bytes, offset: int, line_number: int) -> OutOfMemory | 
         match = wording.search(line)
         if match is not None:
             found = {key: text.decode() for key, text in match.groupdict().items() if text is not None}
+            size = {key: _size(found[key]) for key in ("requested", "free", "used", "total") if key in found}
+            total = size.get("total")
+            if total is None and "used" in size and "free" in size:
+                total = size["used"] + size["free"]
             shown = line if len(line) <= 300 else line[match.start() : match.start() + 1200]
             return OutOfMemory(
                 offset,
                 line_number,
                 found.get("device", ""),
-                _size(found["requested"]) if "requested" in found else None,
-                _size(found["free"]) if "free" in found else None,
+                size.get("requested"),
+                size.get("free"),
                 shown.decode("utf-8", "replace").strip()[:300],
+                total,
             )
     return None
 

@@ -7,7 +7,7 @@ order: what lines say of events in later blocks, and at the end which layer is b
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from memlens.inputs.paddle.joins import ByThread, Said, join_streams, size_frees
 from memlens.inputs.paddle.layers import SIZELESS, WITHOUT_ADDRESSES, Chosen, Layer, Layers, layer_named
 from memlens.inputs.paddle.messages import read_message
 from memlens.inputs.paddle.other_events import HOST_PLACES
+from memlens.inputs.paddle.unanswered import Unanswered, text_before
 from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from memlens.errors import NoEventsError
     from memlens.events import EventLog
+    from memlens.inputs.blocks import Block
     from memlens.windows.patterns import Pattern
 
 __all__ = ["COLUMNS", "read"]
@@ -50,6 +52,7 @@ def read(
     columns: Collection[str] = (),
     layer: str | None = None,
     strict: bool = False,
+    landmarks: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> EventLog:
     """Read a log of Paddle; see :func:`memlens.inputs.read` for any input.
@@ -63,6 +66,7 @@ def read(
         columns: Columns wanted beyond the usual ones: ``time_us``, ``thread``.
         layer: The allocator layer to take blocks from, a name of :class:`memlens.inputs.paddle.layers.Layer`; the most exact one by itself.
         strict: Raise when a compressed input is cut short, instead of reading what there is.
+        landmarks: Keep lines that may mark the work of the run.
         progress: Called now and then with the bytes consumed of the input as it lies on disk.
 
     Raises:
@@ -74,18 +78,24 @@ def read(
         raise UsageError(f"no column {', '.join(sorted(unknown))}", f"There are: {', '.join(sorted(COLUMNS))}.")
     asked = None if layer is None else layer_named(layer)
     source = where if isinstance(where, FileSource) else open_source(where)
-    matchers, marks = ([Matcher(pattern) for pattern in wanted] for wanted in (patterns, owners))
-    request = Request(tuple(patterns), tuple(owners), tuple(columns), layer, strict, progress)
+    matchers, marks = ([Matcher(pattern) for pattern in texts] for texts in (patterns, owners))
+    request = Request(tuple(patterns), tuple(owners), tuple(columns), layer, strict, landmarks, progress)
     with closing(source.open()) as stream:
         plain_file = source.path if not stream.compression else None
         # What cannot be looked up quickly later is numbered now.
-        reader = BlockReader(matchers, marks, (*columns, *(() if plain_file else ("line",))), asked)
+        wanted = [*columns, *([] if plain_file else ["line"]), *(["landmarks"] if landmarks else [])]
+        reader = BlockReader(matchers, marks, wanted, asked)
+
+        def work(block: Block) -> tuple[BlockReading, tuple[dict[int, bytes], bytes]]:
+            reading = reader.read(block)
+            return reading, text_before(block, reading)
+
         # A log may be written faster than it is read: its end is where it was when the reading began.
         size = os.path.getsize(plain_file) if plain_file else 0
         assembler = _Assembler(source, request, size, asked)
-        with closing(in_order(stream, reader.read, size=size)) as readings:
-            for reading in readings:
-                assembler.add(reading)
+        with closing(in_order(stream, work, size=size)) as readings:
+            for reading, before in readings:
+                assembler.add(reading, *before)
                 if progress is not None:
                     progress(stream.consumed or reading.part.offset + reading.part.size)
         return assembler.finish(stream.problem)
@@ -111,12 +121,18 @@ class _Assembler:
         self._names: dict[str, int] = {}
         self._last_thread = -1
         self._ooms: list[OutOfMemory] = []
+        self._unanswered = Unanswered()
         self._figures: list[Figure] = []
         self._stats: list[StatLines] = []
         self._streams: list[Streams] = []
 
-    def add(self, reading: BlockReading) -> None:
+    def add(self, reading: BlockReading, above: Mapping[int, bytes], tail: bytes) -> None:
         """Take the next block.
+
+        Args:
+            reading: What it holds.
+            above: The text before its out-of-memory messages, by their offset.
+            tail: How it ends.
 
         Raises:
             InputError: The sizes add up to more than 64-bit sums can hold.
@@ -138,7 +154,8 @@ class _Assembler:
             if message is not None:
                 self._figures.extend(message.figures)
                 if message.oom is not None:
-                    self._ooms.append(message.oom)
+                    self._ooms.append(self._unanswered.completed(message.oom, above.get(text.offset)))
+        self._unanswered.end_block(tail)
         if reading.stat_lines is not None:
             self._stats.append(reading.stat_lines)
         if reading.streams is not None:

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.inputs.builder import Text
-from memlens.inputs.paddle.lines import MESSAGES
+from memlens.inputs.paddle.lines import LANDMARKS
+from memlens.windows.landmarks import landmarks_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.inputs.blocks import Block
     from memlens.scanner.scan import Rows
+    from memlens.windows.landmarks import Landmarks
 
     Ints = NDArray[np.int64]
 
@@ -36,7 +38,7 @@ class BlockRows:
     def __init__(self, block: Block, found: Rows) -> None:
         self.block, self.found = block, found
         self.to_input = block.offset - block.begin
-        self.counts: list[int] = np.bincount(found.format, minlength=MESSAGES.stop).tolist()
+        self.counts: list[int] = np.bincount(found.format, minlength=LANDMARKS.stop).tolist()
 
     def of(self, *numbers: int) -> Ints:
         """The rows of some formats, in order."""
@@ -69,6 +71,12 @@ class BlockRows:
             return rows
         rows = np.sort(rows)
         return rows[np.unique(self.found.line[rows], return_index=True)[1]]
+
+    def landmarks(self) -> Landmarks:
+        """The lines that may mark the work of the run."""
+        rows = self.of(*LANDMARKS)
+        starts, lines = self.found.line_start[rows], self.found.line[rows]
+        return landmarks_at(self.block.data[: self.block.end], starts, lines, self.to_input)
 
     def texts(self, rows: Ints) -> tuple[Text, ...]:
         """The lines of some rows."""

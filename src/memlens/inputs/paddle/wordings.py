@@ -46,6 +46,8 @@ _MEANS_OOM = {
     "device": "the device that is full",
     "requested": "what was asked for",
     "free": "what was left on the device, by all processes",
+    "used": "what was in use on the device, by all processes; with a limit set, what counts against it",
+    "total": "what the device has",
 }
 
 #: Wordings of out-of-memory messages.  Where a message has several lines, its figures are on the line of the format.
@@ -55,8 +57,9 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
         "cuda",
         b"Out of memory error on ",
         rf"Out of memory error on (?P<device>{_DEVICE})\. Cannot allocate (?P<requested>{_SIZE}) (?:GPU )?memory"
+        rf"(?:[^\n]{{0,60}}?, (?P<used>{_SIZE}) memory has been allocated)?"
         rf"(?:[^\n]{{0,300}}?available memory is (?:only )?(?P<free>{_SIZE}))?",
-        _MEANS_OOM,
+        {key: _MEANS_OOM[key] for key in ("device", "requested", "used", "free")},
         samples=(
             Sample(
                 "Out of memory error on GPU 0. Cannot allocate 3.125000GB memory on GPU 0, available memory is only 117.750000MB.",
@@ -65,16 +68,16 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
             Sample(
                 "Out of memory error on GPU 0. Cannot allocate 98.000244MB memory on GPU 0, 6.000000GB memory has been"
                 " allocated and available memory is only 0.000000B.",
-                {"device": "GPU 0", "requested": "98.000244MB", "free": "0.000000B"},
+                {"device": "GPU 0", "requested": "98.000244MB", "used": "6.000000GB", "free": "0.000000B"},
             ),
             Sample(
                 "Out of memory error on GPU 3. Cannot allocate 4.000000GB memory on GPU 3, 77.415039GB memory has been"
                 " allocated(actual using allocated memory 73.000000GB) and available memory is only 1.735962GB.",
-                {"device": "GPU 3", "requested": "4.000000GB", "free": "1.735962GB"},
+                {"device": "GPU 3", "requested": "4.000000GB", "used": "77.415039GB", "free": "1.735962GB"},
             ),
             Sample(
                 "Out of memory error on GPU 1. Cannot allocate 2.000000GB memory.",
-                {"device": "GPU 1", "requested": "2.000000GB", "free": None},
+                {"device": "GPU 1", "requested": "2.000000GB", "used": None, "free": None},
             ),
             Sample(
                 "Out of memory error on GPU Virtual Memory 0. Cannot allocate 1.500000kB memory on GPU Virtual Memory 0,"
@@ -92,14 +95,14 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
         "oom_custom_device",
         "custom_device",
         b". total memory is ",
-        rf"Out of memory error on (?P<device>{_DEVICE})\. total memory is {_SIZE}, used memory is {_SIZE},"
+        rf"Out of memory error on (?P<device>{_DEVICE})\. total memory is (?P<total>{_SIZE}), used memory is {_SIZE},"
         rf" available memory is only (?P<free>{_SIZE})",
-        {key: _MEANS_OOM[key] for key in ("device", "free")},
+        {key: _MEANS_OOM[key] for key in ("device", "total", "free")},
         samples=(
             Sample(
                 "Out of memory error on npu 0. total memory is 32.000000GB, used memory is 31.500000GB, available memory is"
                 " only 512.000000MB.",
-                {"device": "npu 0", "free": "512.000000MB"},
+                {"device": "npu 0", "total": "32.000000GB", "free": "512.000000MB"},
             ),
         ),
         traps=("npu 0. total memory is 32.000000GB, used memory is 31.500000GB",),
@@ -108,13 +111,13 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
         "oom_naive_best_fit",
         "naive_best_fit",
         b"Cannot allocate ",
-        rf"Cannot allocate (?P<requested>{_SIZE}) in (?P<device>{_DEVICE}), available (?P<free>{_SIZE}), total {_SIZE}",
-        _MEANS_OOM,
+        rf"Cannot allocate (?P<requested>{_SIZE}) in (?P<device>{_DEVICE}), available (?P<free>{_SIZE}), total (?P<total>{_SIZE})",
+        {key: _MEANS_OOM[key] for key in ("device", "requested", "free", "total")},
         samples=(
             Sample(
                 "Cannot allocate 1.000000GB in GPU 0, available 200.000000MB, total 16.000000GB, GpuMinChunkSize 256.000000B,"
                 " GpuMaxChunkSize 14.000000GB, GPU memory used: 15.000000GB.",
-                {"requested": "1.000000GB", "device": "GPU 0", "free": "200.000000MB"},
+                {"requested": "1.000000GB", "device": "GPU 0", "free": "200.000000MB", "total": "16.000000GB"},
             ),
         ),
         traps=("cudaHostAlloc Cannot allocate 4096 bytes in CUDAPinnedPlace",),

@@ -194,7 +194,7 @@ def _log(
             "chunks_join": bool(np.isin(entries.action, (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP)).any()),
             "opening": events.opening,
             "hints": _hints(entries, events, placed=placed, unread=annotations[1]),
-            "ooms": _ooms(entries, device),
+            "ooms": _ooms(entries, device, tables),
             # What the segments say is held at the end: the events must add up to that.
             "figures": tuple(
                 Figure(len(entries), metric, value, value, _LAYER, device)
@@ -236,9 +236,10 @@ def _hints(entries: Entries, events: DeviceEvents, *, placed: bool, unread: int)
     return hints
 
 
-def _ooms(entries: Entries, device: int) -> tuple[OutOfMemory, ...]:
-    device_name, failed = f"GPU {device}", np.flatnonzero(entries.action == Action.OOM).tolist()
-    return tuple(
-        OutOfMemory(at, at + 1, device_name, int(entries.size[at]), entries.device_free.get(at), "oom entry")
-        for at in failed
-    )
+def _ooms(entries: Entries, device: int, tables: Tables) -> tuple[OutOfMemory, ...]:
+    found = []
+    for at in np.flatnonzero(entries.action == Action.OOM).tolist():
+        size, left, stack = int(entries.size[at]), entries.device_free.get(at), int(entries.stack[at])
+        owner = tables.name(stack) if stack >= 0 else ""
+        found.append(OutOfMemory(at, at + 1, f"GPU {device}", size, left, "oom entry", owner=owner))
+    return tuple(found)

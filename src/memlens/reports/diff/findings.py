@@ -7,14 +7,22 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlens.reports.blocks import Asked, Block, Column, Excerpt, Line, Quoted, Table, Value, apart, cells, take
-from memlens.reports.text import MOST_NAMES, Terms, format_count, format_exact, format_explained, plural
+from memlens.text import MOST_NAMES, Terms, format_count, format_exact, format_explained, plural
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
     from memlens.diffing.finding import Finding, Side
     from memlens.diffing.result import Repeated, WindowDiff
 
-__all__ = ["UNTIMELY", "account_blocks", "effects_of", "finding_blocks", "other_findings", "repeated_table"]
+__all__ = [
+    "UNTIMELY",
+    "account_blocks",
+    "effects_of",
+    "finding_blocks",
+    "finding_table",
+    "other_findings",
+    "repeated_table",
+]
 
 
 class Words(NamedTuple):
@@ -243,13 +251,20 @@ def _untimely(findings: Sequence[Finding], asked: Asked) -> Table:
     )
 
 
-def repeated_table(rows: Sequence[Repeated], windows: int, top: int, asked: Asked) -> Table:
-    """Findings of all windows, those alike in one row: ``3.38 MiB, kept by head, in 412 of 430 windows``."""
+def finding_table(findings: Sequence[Finding], asked: Asked) -> Table:
+    """Findings of any kind, the largest effect first, a row each."""
+    columns = _owned((_WHAT, _SIZE, _COUNT, _D_REMAINING, _D_PEAK), findings, asked)
+    return asked.table("Other findings", columns, findings, "finding", what=lambda one: words_of(one).short)
+
+
+def repeated_table(rows: Sequence[Repeated], windows: int, top: int, asked: Asked, *, wide: bool = True) -> Table:
+    """Findings of all windows, those alike in one row: ``3.38 MiB, kept by head, in 412 of 430 windows``; ``wide`` names these windows."""
     listed = [row for row in rows if row.finding.size_bytes >= asked.min_size]
     # Peaks of several windows are of several moments: the largest one is shown, and never a sum.
     high = (_LARGEST, _LARGEST_IN) if any(row.largest_d_peak_bytes for row in listed[:top]) else ()
+    places = (*high, _FIRST) if wide else high[:1]
     owner = (_OWNER,) if any(row.finding.owner for row in listed[:top]) else ()
-    columns = (_SIZE, _WHAT, _WINDOWS, _BLOCKS, _D_REMAINING, *high, _FIRST, *owner)
+    columns = (_SIZE, _WHAT, _WINDOWS, _BLOCKS, _D_REMAINING, *places, *owner)
     made = cells(
         columns,
         listed,

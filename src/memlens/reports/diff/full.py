@@ -1,4 +1,4 @@
-"""What a comparison of two runs shows to people, most important first, as blocks that any form can show.
+"""All that a comparison of two runs shows to people, most important first.
 
 A pair of windows has figures side by side, findings, what only one run has, and the account down to the last byte.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from memlens.reports.blocks import Asked, Block, Column, Fold, Line, Table, Value, apart, cells, take
-from memlens.reports.findings import (
+from memlens.reports.blocks import Asked, Block, Column, Fold, Line, Table, Toned, Value, apart, cells, take
+from memlens.reports.diff.findings import (
     UNTIMELY,
     account_blocks,
     effects_of,
@@ -17,7 +17,7 @@ from memlens.reports.findings import (
     other_findings,
     repeated_table,
 )
-from memlens.reports.text import (
+from memlens.text import (
     Terms,
     format_change,
     format_count,
@@ -31,10 +31,10 @@ from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
     from memlens.diffing.finding import Finding
-    from memlens.diffing.result import Approximation, Diff, WindowDiff, WindowSide
+    from memlens.diffing.result import Approximation, Diff, RunSide, WindowDiff, WindowSide
     from memlens.trust import Trust
 
-__all__ = ["diff_blocks"]
+__all__ = ["OF_RUNS", "everything", "figures", "pair_head", "series_head"]
 
 #: Findings, and rows of each list, where ``--top`` says nothing.
 _TOP_OF_LISTS = 5
@@ -62,6 +62,8 @@ _UNTIMELY_IN_FULL = 2
 #: Blocks that make a pile, and sizes that the line about it names.
 _PILE, _PARTS = 3, 4
 
+#: Figures of whole runs.
+OF_RUNS = ("peak_bytes", "live_bytes", "reserved_peak_bytes")
 _FIGURES = (
     Column("figure", "", "word"),
     Column("base", "Base", "count"),
@@ -71,8 +73,8 @@ _FIGURES = (
 )
 
 
-def diff_blocks(diff: Diff, *, top: int | None = None) -> list[Block]:
-    """Everything a comparison shows.
+def everything(diff: Diff, top: int | None) -> Iterator[Block]:
+    """All that a comparison shows.
 
     Args:
         diff: What to show.
@@ -80,18 +82,23 @@ def diff_blocks(diff: Diff, *, top: int | None = None) -> list[Block]:
     """
     asked = Asked(_TOP_OF_LISTS if top is None else top, diff.min_size, terms_of(diff.base.trust.layer))
     if diff.series or len(diff.windows) != 1:
-        return list(_series(diff, _TOP_OF_SERIES if top is None else top, asked))
-    return list(_one_pair(diff, asked))
+        return _series(diff, _TOP_OF_SERIES if top is None else top, asked)
+    return _one_pair(diff, asked)
 
 
-def _one_pair(diff: Diff, asked: Asked) -> Iterator[Block]:
+def pair_head(diff: Diff, terms: Terms) -> Iterator[Line]:
+    """The two windows, and what to doubt of their logs."""
     window = diff.windows[0]
     for label, run, side in (("Base", diff.base, window.base), ("Head", diff.head, window.head)):
         name = run.path if side.name == _WHOLE else f"{run.path}: {side.name}"
-        yield Line(_lines(side, asked.terms), "quiet", name, label)
+        yield Line(_lines(side, terms), "quiet", name, label)
         yield from _doubts(run.trust)
     yield from _notes(diff)
-    yield from apart(*_window(window, asked))
+
+
+def _one_pair(diff: Diff, asked: Asked) -> Iterator[Block]:
+    yield from pair_head(diff, asked.terms)
+    yield from apart(*_window(diff.windows[0], asked))
 
 
 def _lines(side: WindowSide, terms: Terms) -> str:
@@ -119,7 +126,8 @@ def _notes(diff: Diff) -> Iterator[Line]:
         yield Line(note, "doubt", label="Note")
 
 
-def _series(diff: Diff, rows: int, asked: Asked) -> Iterator[Block]:
+def series_head(diff: Diff) -> Iterator[Line]:
+    """The two runs, the windows that they were cut into, and those that nothing is said of."""
     for label, run in (("Base", diff.base), ("Head", diff.head)):
         yield Line(plural(run.windows, "window"), "quiet", run.path, label)
         yield from _doubts(run.trust)
@@ -135,6 +143,12 @@ def _series(diff: Diff, rows: int, asked: Asked) -> Iterator[Block]:
             yield Line(f"only in {which}: {name_list(run.unpaired)}", "doubt", label=label)
             label = " "
     yield from _open(diff)
+
+
+def _series(diff: Diff, rows: int, asked: Asked) -> Iterator[Block]:
+    yield from series_head(diff)
+    if (table := figures(diff.base, diff.head, *OF_RUNS)).rows:
+        yield from apart(table)
     differing = [window for window in diff.worst() if not window.alike]
     if not differing:
         yield from apart(_nothing_differs(diff))
@@ -205,7 +219,7 @@ def _in_full(window: WindowDiff, what: str, asked: Asked) -> Iterator[Block]:
 
 def _window(window: WindowDiff, asked: Asked) -> Iterator[Block]:
     """Everything that is shown of one pair of windows."""
-    yield _figures(window)
+    yield figures(window.base, window.head)
     yield from _approximation(window.approximation)
     if window.threads:
         yield from apart(
@@ -285,16 +299,27 @@ _SIDE_BY_SIDE = (
     ("Allocs", "allocs", False),
     ("Frees", "frees", False),
 )
+#: Sums of what came and went, of which more is not worse.
+_SUMS = frozenset({"alloc_bytes", "free_bytes", "allocs", "frees"})
 
 
-def _figures(window: WindowDiff) -> Table:
-    carried_in = window.base.carried_in_bytes or window.head.carried_in_bytes
+def figures(base: WindowSide | RunSide, head: WindowSide | RunSide, *names: str) -> Table:
+    """Figures of two windows, or of two runs, side by side: all that they know, or those named."""
+    carried_in = getattr(base, "carried_in_bytes", 0) or getattr(head, "carried_in_bytes", 0)
     rows: list[tuple[Value, ...]] = []
     for title, name, only_carried in _SIDE_BY_SIDE:
-        old, new = getattr(window.base, name), getattr(window.head, name)
+        old, new = (getattr(side, name, None) for side in (base, head))
+        if (
+            old is None
+            or new is None
+            or (only_carried and not carried_in and not names)
+            or name not in (names or (name,))
+        ):
+            continue
         write, signed = (format_bytes, format_signed) if name.endswith("_bytes") else (format_count, _signed_count)
-        if carried_in or not only_carried:
-            rows.append((title, write(old), write(new), signed(new - old), format_change(old, new)))
+        worse = 0 if name in _SUMS else new - old
+        changes = (Toned.change(text, worse) for text in (signed(new - old), format_change(old, new)))
+        rows.append((title, write(old), write(new), *changes))
     return Table("", _FIGURES, tuple(rows))
 
 

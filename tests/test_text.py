@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memlens.inputs.paddle.times import microseconds
-from memlens.reports.text import (
+from memlens.text import (
     format_duration,
     format_moment,
     format_share,

@@ -3,7 +3,7 @@ r"""Which lines could be anchors: texts that stay the same but for a number that
 People who hunt memory print lines like ``START SOT_CALL_12``, ``STEP 3 START`` or ``== iteration 7 ==``; trainers print
 ``Epoch: [0] [ 110/3125] …``.  :func:`templates` tells these from the rest of a log (events, messages of the framework, JSON,
 warnings, progress bars) by the look of one line; whether the numbers really count is judged over the whole log, in
-:mod:`memlens.diffing.anchor_discovery`.
+:mod:`memlens.windows.anchor_discovery`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,17 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-__all__ = ["WORDS", "Place", "Template", "may_mark", "skeleton", "templates"]
+__all__ = [
+    "WORDS",
+    "Place",
+    "Template",
+    "Work",
+    "may_mark",
+    "named_as_it_is",
+    "phase_template",
+    "skeleton",
+    "templates",
+]
 
 
 class Place(IntEnum):
@@ -26,6 +36,14 @@ class Place(IntEnum):
     UNNAMED = 4  # some words and a number
 
 
+class Work(IntEnum):
+    """What a template counts: whether each is the same work again, so that memory that one leaves behind is told from a leak."""
+
+    STEP = 0  # one after the other, each the same: steps, iterations, batches, requests
+    EPOCH = 1  # the same, but each of many steps
+    PART = 2  # of a larger unit of work, or of who knows what: calls, layers, micro batches; what they leave behind may be used later
+
+
 class Template(NamedTuple):
     """A kind of lines that differ in counting numbers only.
 
@@ -34,19 +52,24 @@ class Template(NamedTuple):
         strict: The same for lines that hold nothing before it, nor behind it where that is the rule.
         place: Where such lines stand.
         numbers: Which of the numbers of the line, from 0, are in the group.
+        work: What its last number counts.
     """
 
     by: str
     strict: str
     place: Place
     numbers: tuple[int, ...]
+    work: Work = Work.PART
 
 
 #: Texts that an anchor holds most often; for lines that are too many to be looked at one by one.
-WORDS = tuple(
-    form.encode()
-    for word in ("start", "begin", "step", "epoch", "iter")
-    for form in (word, word.upper(), word.capitalize())
+WORDS = (
+    *(
+        form.encode()
+        for word in ("start", "begin", "step", "epoch", "iter", "batch")
+        for form in (word, word.upper(), word.capitalize())
+    ),
+    *(b"END", b"End"),  # as "end" stands in many words
 )
 
 #: What no anchor holds: an address, JSON, an arrow, a progress bar, a header of glog.
@@ -64,7 +87,7 @@ _CLOSING = _set(
 )
 _UNITS = _set(
     "step steps iter iters iteration iterations epoch epochs batch batches microbatch microbatches call calls subgraph subgraphs "
-    "graph block blocks layer layers stage stages round rounds phase phases pass passes loop loops segment segments sample samples "
+    "profilerstep minibatch graph block blocks layer layers stage stages round rounds phase phases pass passes loop loops segment segments sample samples "
     "request requests forward backward fwd bwd train eval validate validation update updates partition part section"
 )
 #: What a number after such a word says: whose line it is, or how much; it does not count the work.
@@ -73,6 +96,11 @@ _FIGURES = _set(
     "host server trainer trainers seed size sizes len length lr loss acc accuracy time eta ips version code num nums number count "
     "total attempt retry signal dim dims shape id uid slot level year month day hour"
 )
+_STEPS = _set(
+    "step steps profilerstep iter iters iteration iterations batch batches minibatch round rounds loop loops sample samples request requests update updates"
+)
+_EPOCHS = _set("epoch epochs")
+_SMALLER = _set("micro microbatch sub")
 _ORDINALS = _set("id num number count")
 #: A line that holds such a word is about something else.
 _STRANGE = _set(
@@ -104,6 +132,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _BEFORE = re.compile(r"([^\W\d]+)[\s:=#\[(_-]*\Z")
 _TOTAL = re.compile(r"\s?/\s?0")
 _IS_TOTAL = re.compile(r"0\s?/\s?\Z")
+_OPENS = re.compile(r"([^\W\d_]+)[\s:]+")
 _STRANGE_CHARACTERS = re.compile(r"[^\w\s:\[\]()/#*=.,<>~+!|-]")
 _LONGEST = 100
 _MOST_NUMBERS = 3
@@ -141,13 +170,55 @@ def templates(bones: bytes) -> tuple[Template, ...]:
     return tuple(found.values())
 
 
+def phase_template(bones: bytes) -> Template | None:
+    """What a line is one of that says where a part of the work begins or ends, with a number or without one.
+
+    Args:
+        bones: The :func:`skeleton` of a clean line.
+
+    Returns:
+        Its template, of an opening or a closing place; ``None`` for any other line.
+    """
+    found = [template for template in templates(bones) if template.place in (Place.OPENING, Place.CLOSING)]
+    if found:
+        return found[-1]
+    try:
+        text = bones.decode().strip()
+    except UnicodeDecodeError:
+        return None
+    words = [word.lower() for word in _WORD.findall(text)]
+    if len(words) < 2 or "0" in text or len(text) > _LONGEST or _STRANGE_CHARACTERS.search(text):
+        return None
+    if not _STRANGE.isdisjoint(words):
+        return None
+    ends = {words[0], words[-1]}
+    place = Place.CLOSING if ends & _CLOSING else Place.OPENING if ends & _OPENING else None
+    if place is None:
+        return None
+    first, last = _name(text, 0, len(text), -1, place)
+    if place is Place.OPENING and (word := _OPENS.match(text, first, last)) and word[1].lower() in _OPENING:
+        first = word.end()
+    by = f"{_escaped(text[:first])}({_escaped(text[first:last])}){_escaped(text[last:])}"
+    return Template(by, f"^{by}$", place, ())
+
+
+def named_as_it_is(bones: bytes) -> Template | None:
+    """The template of a line that was written to mark something, whatever it says: an annotation."""
+    try:
+        text = bones.decode().strip()
+    except UnicodeDecodeError:
+        return None
+    by = f"({_escaped(text)})"
+    return Template(by, f"^{by}$", Place.OPENING, ()) if 0 < len(text) <= _LONGEST else None
+
+
 def _progress(text: str) -> Iterator[Template]:
     for expression in _PROGRESS:
         if match := expression.search(text):
             first = text.count("0", 0, match.start(1))
             numbers = tuple(range(first, first + match[1].count("0")))
             by = expression.pattern
-            yield Template(by, by, Place.PROGRESS, numbers)
+            yield Template(by, by, Place.PROGRESS, numbers, Work.STEP)
             return
 
 
@@ -157,7 +228,7 @@ def _heads(text: str, begin: int) -> Iterator[Template]:
         match.start() for match in _NUMBER.finditer(text, begin) if not _IS_TOTAL.search(text, begin, match.start())
     ]
     counting: list[int] = []
-    unit = False
+    unit, work = False, Work.PART
     for place in numbers:
         kind = _kind(text, begin, place)
         if kind == "figure" or (kind == "count" and len(counting) == _MOST_NUMBERS):
@@ -165,11 +236,12 @@ def _heads(text: str, begin: int) -> Iterator[Template]:
         if kind == "word":
             continue
         counting.append(place)
-        unit = unit or not _UNITS.isdisjoint(_words_before(text, begin, place))
+        named = _words_before(text, begin, place)
+        unit, work = unit or not _UNITS.isdisjoint(named), _work(text, begin, place, named) if named else work
         end, bare = _head_end(text, place, numbers)
         template = _template(text, begin, end, counting, bare=bare, unit=unit)
         if template is not None:
-            yield template
+            yield template._replace(work=work)
 
 
 def _kind(text: str, begin: int, place: int) -> str:
@@ -186,6 +258,13 @@ def _kind(text: str, begin: int, place: int) -> str:
     if words and words[-1] in _FIGURES and not (words[-1] in _ORDINALS and words[-2:-1] and words[-2] in _UNITS):
         return "figure"
     return "figure" if before in ("-", "+") and place - 1 > begin and text[place - 2].isspace() else "count"
+
+
+def _work(text: str, begin: int, place: int, words: list[str]) -> Work:
+    """What a number counts, given the words of the identifier before it: ``STEP 3``, ``step_idx: 3``, but ``micro batch 3``."""
+    if not _SMALLER.isdisjoint(word.lower() for word in _WORD.findall(text, begin, place)):
+        return Work.PART
+    return Work.STEP if not _STEPS.isdisjoint(words) else Work.PART if _EPOCHS.isdisjoint(words) else Work.EPOCH
 
 
 def _words_before(text: str, begin: int, place: int) -> list[str]:
@@ -256,8 +335,8 @@ def _name(text: str, begin: int, end: int, number: int, place: Place) -> tuple[i
     while last > number + 1 and not (text[last - 1].isalnum() or text[last - 1] in "])"):
         last -= 1
     if place is Place.OPENING:
-        if (word := re.match(r"([^\W\d_]+)[\s:]+", text[first:last])) and word[1].lower() in _OPENING:
-            first += word.end() if first + word.end() <= number else 0
+        if (word := _OPENS.match(text, first, last)) and word[1].lower() in _OPENING:
+            first = word.end() if word.end() <= number else first
         if (word := re.search(r"[\s:,]+([^\W\d_]+)\Z", text[first:last])) and word[1].lower() in _OPENING:
             last = max(first + word.start(), number + 1)
     return first, last

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from memlens.diffing import anchor_discovery as families
-from memlens.diffing.anchor_discovery import Family, common_family
-from memlens.diffing.anchor_templates import may_mark, skeleton, templates
 from memlens.errors import MemlensError
 from memlens.events import EventLog
 from memlens.inputs.paddle.reader import read
 from memlens.source import MemorySource
+from memlens.windows import anchor_discovery as families
+from memlens.windows.anchor_discovery import Family, common_family
+from memlens.windows.anchor_templates import may_mark, skeleton, templates
 from memlens.windows.patterns import Pattern, find_anchors
 
 ALLOC = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] Alloc 256 bytes, ptr = 0x5606f8aeb000"

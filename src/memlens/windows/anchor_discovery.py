@@ -1,25 +1,24 @@
-"""Find the anchor lines that two logs share, so that a comparison can cut both without being told how.
+"""Find the anchor lines of one log, or those that two logs share, so that they can be cut without being told how.
 
-A *family* is a set of lines that differ in one counting number only: ``START SOT_CALL_0`` … ``START SOT_CALL_429``.  Both logs are
-gone through as a whole, but only lines that begin at the margin and carry no header of the framework are looked at one by one.
-What a family must hold, and which of several is taken, is said at :func:`common_family`.
+A *family* is a set of lines that differ in one counting number only: ``START SOT_CALL_0`` … ``START SOT_CALL_429``.  Of one log the
+landmarks are looked at (:mod:`memlens.windows.landmarks`), which are found while it is read.  Two logs are gone through as a whole,
+but only lines that begin at the margin and carry no header of the framework are looked at one by one.
+What a family must hold, and which of several is taken, is said at :func:`common_family` and :func:`family`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.diffing.anchor_templates import WORDS, Place, Template, may_mark, skeleton, templates
-from memlens.scanner.formats import LineFormat
 from memlens.scanner.lines import pieces
-from memlens.scanner.scan import Scan, Scanner
+from memlens.windows.anchor_templates import Place, Template, Work, may_mark, skeleton, templates
+from memlens.windows.landmarks import LONGEST_LINE, Landmarks, at_margin, landmarks_of, word_scanner
 from memlens.windows.patterns import Anchor, Pattern, clean_line, find_anchors
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
 
-__all__ = ["Family", "common_family"]
+__all__ = ["Family", "common_family", "family"]
 
 #: Lines of one log that are looked at one by one, from its beginning: done in about a second.
 _MOST_LINES = 400_000
@@ -35,7 +34,6 @@ _MOST_LINES = 400_000
 _CROWDED = 2000
 #: Kinds of lines that are told apart in one log; a log with more of them is full of something else.
 _MOST_KINDS = 20_000
-_LONGEST_LINE = 400
 #: Families that are looked for in the text of both logs before there is none.
 _MOST_TRIED = 6
 #: Numbers are short: longer ones are addresses, process ids, times.
@@ -47,15 +45,17 @@ Numbers = tuple[int, ...]
 
 
 class Family(NamedTuple):
-    """Anchor lines that two logs share.
+    """Anchor lines of one log, or that two logs share.
 
     Attributes:
-        by: A regular expression to cut both logs by (:meth:`EventLog.windows`), whose first group names the window.
-        anchors: The lines themselves, of base and of head; put into :attr:`EventLog.anchors` they spare a pass over the text.
+        by: A regular expression to cut the logs by (:meth:`EventLog.windows`), whose first group names the window.
+        anchors: The lines themselves, of each log; put into :attr:`EventLog.anchors` they spare a pass over the text.
+        work: What they count.
     """
 
     by: str
-    anchors: tuple[Anchor, Anchor]
+    anchors: tuple[Anchor, ...]
+    work: Work
 
 
 class _Seen(NamedTuple):
@@ -104,72 +104,156 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
     """
     if not (base.source.rereadable and head.source.rereadable):
         return None
-    ours, our_events = _candidates(base)
-    theirs, their_events = _candidates(head) if ours else ({}, 0)
-    ranked = []
-    for by in ours.keys() & theirs.keys():
-        seen, other = ours[by], theirs[by]
-        worth, same = _worth(
-            _Side.of(base, our_events, seen.offsets, seen.numbers),
-            _Side.of(head, their_events, other.offsets, other.numbers),
-        )
-        if worth:
-            place = seen.template.place
-            rank = max(place, Place.PROGRESS), -worth, not same, place
-            ranked.append((rank, seen.offsets[0] + other.offsets[0], by))
+    ours = _candidates(*_looked_at(base))
+    theirs = _candidates(*_looked_at(head)) if ours.lines else ours
+
+    def rank(template: Template, windows: int, same: bool) -> tuple[object, ...]:
+        return max(template.place, Place.PROGRESS), -windows, not same, template.place
+
+    def both(template: Template, expression: str) -> Sequence[Anchor] | None:  # noqa: ARG001 - how the other one is called
+        return [find_anchors(log, [Pattern(expression, regex=True)])[0] for log in (base, head)]
+
+    return _best((base, head), (ours, theirs), rank, both)
+
+
+def family(log: EventLog) -> Family | None:
+    """The family of anchor lines that counts the steps of one log.
+
+    The rules are those of :func:`common_family`, but for two things.  Nothing but the log itself confirms what its lines count, so lines
+    without a word like START or STEP are none.  And what is wanted is not the smallest pieces but those that repeat: steps, iterations,
+    batches and the like go before epochs, and these before calls, blocks, layers and other parts.
+
+    Args:
+        log: A log whose landmarks were looked for when it was read, or whose text can be read again, or one with marks.
+
+    Returns:
+        The family, or ``None`` where there is none.  Its expression finds no other lines than these in the log.
+
+    Raises:
+        InputError: The text of the log is no longer there.
+    """
+    landmarks = landmarks_of(log)
+    if landmarks is None or not landmarks.offsets:
+        return None
+    lines = ((offset, text) for offset, text in zip(landmarks.offsets, landmarks.texts, strict=True) if may_mark(text))
+    seen = _candidates(lines, len(log))
+    named = {by: entry for by, entry in seen.lines.items() if entry.template.place is not Place.UNNAMED}
+
+    def rank(template: Template, windows: int, same: bool) -> tuple[object, ...]:  # noqa: ARG001 - of one log always the same
+        return template.work, max(template.place, Place.PROGRESS), -windows, template.place
+
+    def found(template: Template, expression: str) -> Sequence[Anchor] | None:
+        # Only lines at the margin are known, so the expression is to find no other ones.
+        if template.strict.startswith("^") and not expression.startswith("^"):
+            expression = f"^{expression}"
+        pattern = Pattern(expression, regex=True)
+        if landmarks.complete:
+            return [_among(landmarks, pattern)]
+        return list(find_anchors(log, [pattern])) if log.source.rereadable else None
+
+    return _best((log,), (seen._replace(lines=named),), rank, found)
+
+
+def _among(landmarks: Landmarks, pattern: Pattern) -> Anchor:
+    """The landmarks that match a pattern."""
+    names = map(pattern.name_in, landmarks.texts)
+    rows = [
+        (offset, line, name)
+        for offset, line, name in zip(landmarks.offsets, landmarks.lines, names, strict=True)
+        if name is not None
+    ]
+    offsets, lines, matched = zip(*rows, strict=True) if rows else ((), (), ())
+    return Anchor(pattern, offsets, lines, matched)
+
+
+def _best(
+    logs: Sequence[EventLog],
+    found: Sequence[_Candidates],
+    rank: Callable[[Template, int, bool], tuple[object, ...]],
+    anchors_of: Callable[[Template, str], Sequence[Anchor] | None],
+) -> Family | None:
+    """Of the lines that all logs have (one, or two), the best that still are a family where their expression has found all lines."""
+    ranked: list[tuple[tuple[object, ...], int, str]] = []
+    for by in found[0].lines.keys() & found[-1].lines.keys():
+        entries = [candidates.lines[by] for candidates in found]
+        sides = [
+            _Side.of(log, candidates.events, entry.offsets, entry.numbers)
+            for log, candidates, entry in zip(logs, found, entries, strict=True)
+        ]
+        windows, same = _worth(sides[0], sides[-1])
+        if windows:
+            ranked.append((rank(entries[0].template, windows, same), sum(entry.offsets[0] for entry in entries), by))
     tried: set[str] = set()
     for _, _, by in sorted(ranked):
-        template = ours[by].template
+        template = found[0].lines[by].template
         for expression in (template.by, template.strict):
             if expression in tried or len(tried) == _MOST_TRIED:
                 continue
             tried.add(expression)
-            found = _found(expression, template, base, head)
-            if found is not None:
-                return Family(expression, found)
+            anchors = anchors_of(template, expression)
+            if anchors is not None and _still(template, logs, anchors):
+                return Family(anchors[0].pattern.text, tuple(anchors), template.work)
     return None
 
 
-def _found(by: str, template: Template, base: EventLog, head: EventLog) -> tuple[Anchor, Anchor] | None:
-    """The lines that an expression finds in both logs, if they still are a family: the expression may find more than was looked at."""
-    sides, anchors = [], []
-    for log in (base, head):
-        anchor = find_anchors(log, [Pattern(by, regex=True)])[0]
+def _still(template: Template, logs: Sequence[EventLog], anchors: Sequence[Anchor]) -> bool:
+    """Whether the lines that an expression finds are a family: it may find more than was looked at."""
+    sides = []
+    for log, anchor in zip(logs, anchors, strict=True):
         numbers = [tuple(int(digits) for digits in re.findall("[0-9]+", name)) for name in anchor.names]
         if not _counts(template, numbers):
-            return None
+            return False
         sides.append(_Side.of(log, len(log), anchor.offsets, numbers))
-        anchors.append(anchor)
-    return (anchors[0], anchors[1]) if _worth(*sides)[0] else None
+    return _worth(sides[0], sides[-1])[0] > 0
 
 
 # -- what a log holds ------------------------------------------------------------------------------------------------------
 
 
-def _candidates(log: EventLog) -> tuple[dict[str, _Seen], int]:
-    """Lines of a log that count, by the expression that finds them; and the events up to where they were looked for."""
+class _Candidates(NamedTuple):
+    """Lines of one log that count, by the expression that finds them; and the events up to where they were looked for."""
+
+    lines: dict[str, _Seen]
+    events: int
+
+
+def _candidates(lines: Iterable[tuple[int, bytes]], events: int) -> _Candidates:
+    """What some lines count.
+
+    Args:
+        lines: Where each begins, and its clean text.
+        events: The events up to where they were looked for.
+    """
     seen: dict[str, _Seen] = {}
     known: dict[bytes, tuple[Template, ...]] = {}  # what lines are, by their skeletons
-    looked_at, events = 0, len(log)
+    for offset, line in lines:
+        if len(line) > LONGEST_LINE:
+            continue
+        kind = skeleton(line)
+        if kind not in known:
+            known[kind] = templates(kind) if len(known) < _MOST_KINDS else ()
+        digits = re.findall(rb"[0-9]+", line) if known[kind] else []
+        if max(map(len, digits), default=0) > _MOST_DIGITS:
+            continue
+        for template in known[kind]:
+            if template.by not in seen:
+                seen[template.by] = _Seen(template, [], [])
+            entry = seen[template.by]
+            entry.offsets.append(offset)
+            entry.numbers.append(tuple(int(digits[n]) for n in template.numbers))
+    return _Candidates({by: entry for by, entry in seen.items() if _counts(entry.template, entry.numbers)}, events)
+
+
+def _looked_at(log: EventLog) -> tuple[list[tuple[int, bytes]], int]:
+    """The lines of a log that could be anchors, as many as are looked at, and the events up to there."""
+    found: list[tuple[int, bytes]] = []
+    looked_at = 0
     for piece, lines, looks in _marginal_lines(log):
         looked_at += looks
         if looked_at > _MOST_LINES:
-            events = int(log.offset.searchsorted(piece))
-            break
-        for offset, line in lines:
-            kind = skeleton(line)
-            if kind not in known:
-                known[kind] = templates(kind) if len(known) < _MOST_KINDS else ()
-            digits = re.findall(rb"[0-9]+", line) if known[kind] else []
-            if max(map(len, digits), default=0) > _MOST_DIGITS:
-                continue
-            for template in known[kind]:
-                if template.by not in seen:
-                    seen[template.by] = _Seen(template, [], [])
-                entry = seen[template.by]
-                entry.offsets.append(offset)
-                entry.numbers.append(tuple(int(digits[n]) for n in template.numbers))
-    return {by: entry for by, entry in seen.items() if _counts(entry.template, entry.numbers)}, events
+            return found, int(log.offset.searchsorted(piece))
+        found += lines
+    return found, len(log)
 
 
 def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[tuple[int, bytes]], int]]:
@@ -188,7 +272,7 @@ def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[tuple[int, bytes]
             starts, stops = _at_margin(piece)
             looks = len(starts)
             if looks > _CROWDED:
-                positions = _words().scan(block, low, high).start - low
+                positions = word_scanner().scan(block, low, high).start - low
                 held = np.unique(starts.searchsorted(positions, "right") - 1)
                 held = held[held >= 0][:_CROWDED]
                 starts, stops, looks = starts[held], stops[held], _CROWDED
@@ -201,36 +285,14 @@ def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[tuple[int, bytes]
             yield offset + low, found, looks
 
 
-@cache
-def _words() -> Scanner:
-    forms = (LineFormat("word", "", word, re.escape(word).decode(), {}) for word in WORDS)
-    return Scanner([Scan(form, values=()) for form in forms])
-
-
-def _margins() -> NDArray[np.bool_]:
-    """Which two bytes a line may begin with, bool, 65,536 entries by the first byte times 256 plus the second."""
-    first = np.zeros(256, np.bool_)
-    first[list(b"[(#=*-<>_+~|\x1b")] = True
-    for byte in range(128):
-        first[byte] |= chr(byte).isalnum()
-    first[128:] = True  # letters of other scripts
-    table = np.repeat(first, 256).reshape(256, 256)
-    table[[[byte] for byte in b"IWEF"], list(b"0123456789")] = False  # glog
-    return table.reshape(-1)
-
-
-_MARGINS = _margins()
-
-
 def _at_margin(piece: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Starts and ends (int64) of the lines that begin like an anchor and are no longer than one."""
     ends = np.flatnonzero(piece == ord("\n"))
     if not len(ends) or ends[-1] < len(piece) - 1:
         ends = np.append(ends, len(piece))
     starts = np.concatenate(([0], ends[:-1] + 1))
-    two = piece[starts].astype(np.uint16) << 8 | piece[np.minimum(starts + 1, len(piece) - 1)]
     length = ends - starts
-    fits = _MARGINS[two] & (length > 2) & (length <= _LONGEST_LINE)
+    fits = at_margin(piece, starts) & (length > 2) & (length <= LONGEST_LINE)
     return starts[fits], ends[fits]
 
 

@@ -6,11 +6,13 @@ that a terminal, a browser or a spreadsheet may show.
 
 from __future__ import annotations
 
+import importlib
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import PurePath
+from typing import Any, Literal, TypeAlias, cast
 
 from memlens.trust.case import OF_ENTRIES
 from memlens.units import format_bytes, format_signed
@@ -19,8 +21,13 @@ __all__ = [
     "LINES",
     "MOST_NAMES",
     "NO_BREAK",
+    "Answer",
+    "Shown",
     "Terms",
+    "Tone",
+    "as_html",
     "clipped",
+    "file_names",
     "format_change",
     "format_count",
     "format_duration",
@@ -51,9 +58,50 @@ MOST_NAMES, _WIDEST_IN_TEXT = 6, 40
 #: A name of more characters than this is cut before anything else is done with it: marks without a width count for nothing later.
 _LONGEST = 200
 
-_IN_ASCII = str.maketrans({"…": "...", "·": "-", "×": "x", "Δ": "d", "\N{EN DASH}": "-"})
+_SPARKLINE = dict(zip("▁▂▃▄▅▆▇█", "..:::###", strict=True))
+_IN_ASCII = str.maketrans({"…": "...", "·": "-", "×": "x", "Δ": "d", "\N{EN DASH}": "-", **_SPARKLINE})
 _LINE = re.compile(r"(?i)\bline\b")
 _DAY_US = 86_400 * 1_000_000
+
+
+Tone: TypeAlias = Literal["good", "bad", "plain"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A verdict in plain words, with exact figures.
+
+    Attributes:
+        sentences: One to three, the most important first; names in them are text from logs.
+        tone: ``bad`` where memory ran out, grew, or costs more than before; ``good`` where a question was asked and nothing of that was
+            found; else ``plain``.
+    """
+
+    sentences: tuple[str, ...]
+    tone: Tone = "plain"
+
+    def __str__(self) -> str:
+        return " ".join(self.sentences)
+
+
+class Shown:
+    """A result that a notebook shows as its screen, and any other shell by its verdict."""
+
+    @property
+    def verdict(self) -> str:
+        """What it says, in one to three sentences."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
+
+
+def as_html(result: object) -> str:
+    """What a notebook shows of a result: the one thing for which a result looks up to the reports, late and by name."""
+    return cast("str", importlib.import_module("memlens.reports.html").of(result))
 
 
 @dataclass(frozen=True)
@@ -149,6 +197,12 @@ def name_list(names: Sequence[str]) -> str:
     """The first few of some names, harmless and short, and how many more there are."""
     left = len(names) - MOST_NAMES
     return ", ".join(map(short_name, names[:MOST_NAMES])) + (f" and {format_count(left)} more" if left > 0 else "")
+
+
+def file_names(paths: Sequence[str]) -> dict[str, str]:
+    """What to call logs: their file names where these tell them apart, else their whole paths."""
+    names = {path: PurePath(path).name for path in paths}
+    return names if len(set(names.values())) == len(names) else {path: path for path in paths}
 
 
 def plain_ascii(text: str) -> str:

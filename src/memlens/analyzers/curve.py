@@ -1,0 +1,135 @@
+"""The levels of a window over its events, as an envelope: what a picture is drawn from.
+
+A log has more events than a picture has columns.  The events are shared out evenly to *buckets*, and of each bucket the lowest and the
+highest level is kept, so that no peak is lost however few buckets there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.analyzers.levels import profile
+from memlens.trust.report import failures_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.events import EventLog
+    from memlens.windows.windows import Window
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["BUCKETS", "Curve", "curve", "curves"]
+
+#: Buckets where nobody says how many: several for each column of a wide terminal.
+BUCKETS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The levels of a window.
+
+    A bucket has the levels right after each of its events; the first one also has the level that the window starts from.  So the largest of
+    ``high_bytes`` is the window's peak, and the largest of ``reserved_bytes`` its reserved peak.
+
+    Attributes:
+        edges: The first event of each bucket and the event after the last one, rising, int64; one more than there are buckets, which
+            are as many as the window has events where it has few.
+        low_bytes: The lowest allocated level in each bucket, int64; below 0 where a log frees what it never allocated.
+        high_bytes: The highest one, int64.
+        reserved_bytes: The highest reserved level, int64; all 0 where nothing is known of chunks.
+        peak_event: The first event that reaches the peak; ``None`` where the window never rises above what it starts from.
+        failures: The last event before each out-of-memory failure in the window, in file order.
+        steps: The first event of each window of a series, and the window's name (text from the log), in file order.
+        start_line: The window's first line, 1-based.
+        end_line: Its last one.
+    """
+
+    edges: Ints
+    low_bytes: Ints
+    high_bytes: Ints
+    reserved_bytes: Ints
+    peak_event: int | None = None
+    failures: tuple[int, ...] = ()
+    steps: tuple[tuple[int, str], ...] = ()
+    start_line: int = 1
+    end_line: int = 1
+
+    def __len__(self) -> int:
+        return len(self.high_bytes)
+
+    def __repr__(self) -> str:
+        return f"<Curve: {len(self):,} buckets of {int(self.edges[-1] - self.edges[0]):,} events>"
+
+
+def curve(window: Window, steps: Sequence[Window] = (), buckets: int = BUCKETS) -> Curve:
+    """The levels of one window.
+
+    Args:
+        window: The window.
+        steps: A series that cuts it, to be marked in the picture.
+        buckets: How many buckets there are at most.
+    """
+    (made,) = curves([window], buckets)
+    return replace(made, steps=tuple((step.lo, step.name) for step in steps))
+
+
+def curves(windows: Sequence[Window], buckets: int = BUCKETS) -> list[Curve]:
+    """The levels of several windows of one log, however they overlap, from one pass over it."""
+    log, figures = windows[0].log, profile(windows)
+    edges = [_edges(window, buckets) for window in windows]
+    cuts = np.unique(np.concatenate(edges))
+    levels = _envelope(log, cuts)
+    failures = failures_of(log)
+    made = []
+    for window, own, rise, summit, (allocated, chunks) in zip(
+        windows, edges, figures["rise_bytes"], figures.summit, figures.levels.T.tolist(), strict=True
+    ):
+        at = np.searchsorted(cuts, own)
+        low, high, reserved = (
+            join.reduceat(part[: at[-1]], at[:-1]) if len(own) > 1 else part[:0]
+            for join, part in zip((np.minimum, np.maximum, np.maximum), levels, strict=True)
+        )
+        low[:1], high[:1] = np.minimum(low[:1], allocated), np.maximum(high[:1], allocated)
+        reserved[:1] = np.maximum(reserved[:1], chunks)
+        failed = [oom.offset for oom in failures if window.start_offset <= oom.offset < window.end_offset]
+        before = np.maximum(np.searchsorted(log.offset, failed) - 1, window.lo).tolist() if failed else ()
+        made.append(
+            Curve(
+                own,
+                low,
+                high,
+                reserved,
+                int(summit) if rise > 0 else None,
+                tuple(before),
+                start_line=int(window.start_line),
+                end_line=int(window.end_line),
+            )
+        )
+    return made
+
+
+def _edges(window: Window, buckets: int) -> Ints:
+    """The events of a window shared out evenly: the first event of each bucket, and the one after the last."""
+    count = min(buckets, len(window))
+    return window.lo + np.arange(count + 1, dtype=np.int64) * len(window) // max(count, 1)
+
+
+def _envelope(log: EventLog, cuts: Ints) -> tuple[Ints, Ints, Ints]:
+    """The lowest and highest allocated and the highest reserved level right after the events of each stretch between two cuts."""
+    low = np.full(len(cuts) - 1, np.iinfo(np.int64).max)
+    high, reserved = np.full((2, len(cuts) - 1), np.iinfo(np.int64).min)
+    for batch in log.batches(int(cuts[0]), int(cuts[-1])):
+        first, last = int(np.searchsorted(cuts, batch.lo, "right")) - 1, int(np.searchsorted(cuts, batch.hi))
+        rows, begins = slice(first, last), np.maximum(cuts[first:last], batch.lo) - batch.lo
+        for levels, join, part in (
+            (batch.allocated, np.minimum, low),
+            (batch.allocated, np.maximum, high),
+            (batch.reserved, np.maximum, reserved),
+        ):
+            join(part[rows], join.reduceat(levels, begins), out=part[rows])
+    return low, high, reserved

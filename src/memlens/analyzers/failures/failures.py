@@ -1,0 +1,225 @@
+"""Each out-of-memory failure of a log, with what stood around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlens.analyzers.failures.causes import UNKNOWN, Cause, Judged, Room, cause_of
+from memlens.analyzers.fates import live_events
+from memlens.analyzers.groups import owner_labels, owners_of
+from memlens.analyzers.levels import tally
+from memlens.analyzers.peak import LiveGroup, live_before
+from memlens.analyzers.places import Lines
+from memlens.analyzers.result import Each, Later, Lazy, Row
+from memlens.analyzers.segments import layout_before
+from memlens.facts import Kind
+from memlens.text import terms_of
+from memlens.trust.report import failures_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.events import EventLog
+    from memlens.facts import OutOfMemory
+
+__all__ = ["LiveBlock", "MemoryFailure", "failures", "run_ended_in"]
+
+#: A run ended in a failure where at most one in so many of its ALLOCs comes after the message: what the process still allocates while it
+#: goes down.  A run that caught the failure and went on allocates far more.
+_STILL_GOING = 100
+#: Doubts under which the figures up to a failure hold all the same: the input ends too early.
+_HARMLESS = frozenset({"cut_short", "ends_mid_line"})
+
+
+@dataclass(frozen=True)
+class LiveBlock(Row):
+    """One block: its bytes, the event and the line that allocate it (``None`` for one from before the input), and its owner."""
+
+    size_bytes: int
+    event: int | None
+    line: int | None
+    owner: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryFailure(Row):
+    """One out-of-memory failure.
+
+    Attributes:
+        line: The line of its first message, 1-based.
+        event: The last event before it, 0-based in the log; ``None`` where there is none.
+        device: The device as written, or ``""``.
+        requested_bytes: What was asked for: by a message, or else by the request before it that never got its block; ``None`` where
+            neither is there.
+        owner: The operator or the call stack that asked, ``None`` where unknown; text from the log.
+        allocated_bytes: What blocks held then; ``None`` where the log reports no block.
+        reserved_bytes: What chunks held then; ``None`` where it reports no chunk.
+        free_bytes: What of that held no block; ``None`` where it cannot be told.
+        gaps: Stretches of chunks between blocks; ``None`` where addresses are not known.
+        largest_gap_bytes: The longest of them, 0 where there is none.
+        idle_chunks: Chunks that held no block at all, which the allocator could have given back.
+        idle_bytes: Their bytes.
+        device_free_bytes: What the device had left, by the message.
+        device_total_bytes: What the device has, by the message.
+        elsewhere_bytes: What of that was neither left nor reserved by this run.
+        cause: ``too much``, ``fragmented``, ``another process`` or ``unknown``, by the rules of
+            :mod:`memlens.analyzers.failures.causes`.
+        explanation: The figures that the cause follows from, or why it is unknown, in words.
+        missing_bytes: What had to be free beside what was; ``None`` where unknown.
+        must_go_blocks: The fewest live blocks that hold so much, for ``too much``; ``None`` where all of them do not.
+        must_go_bytes: What these hold.
+        allocs_after: ALLOCs that follow in the log.
+        ended: The run ended in it: hardly any ALLOC follows.
+        live: The blocks live then by size and owner, the largest total first.
+        youngest: The block allocated last among these.
+        oldest: The one allocated first.
+    """
+
+    line: int
+    event: int | None
+    device: str
+    requested_bytes: int | None
+    owner: str | None
+    allocated_bytes: int | None
+    reserved_bytes: int | None
+    free_bytes: int | None
+    gaps: int | None
+    largest_gap_bytes: int | None
+    idle_chunks: int | None
+    idle_bytes: int | None
+    device_free_bytes: int | None
+    device_total_bytes: int | None
+    elsewhere_bytes: int | None
+    cause: Cause
+    explanation: str
+    missing_bytes: int | None
+    must_go_blocks: int | None
+    must_go_bytes: int | None
+    allocs_after: int
+    ended: bool
+    live: Lazy[tuple[LiveGroup, ...]] = field(default=Lazy(()), repr=False)
+    youngest: Lazy[LiveBlock | None] = field(default=Lazy(None), repr=False)
+    oldest: Lazy[LiveBlock | None] = field(default=Lazy(None), repr=False)
+
+    def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
+        """The fields by name, in plain JSON types.
+
+        Args:
+            top: Groups of live blocks to keep; ``None`` keeps all, and ``live_left_out`` counts the others.
+            min_size: Leave groups of smaller blocks (bytes) out.
+        """
+        plain: dict[str, Any] = {}
+        for spec in fields(self):
+            value = getattr(self, spec.name)
+            if spec.name == "live":
+                groups = [group.to_dict() for group in value if group.size_bytes >= min_size][:top]
+                plain["live"] = groups
+                if len(groups) < len(value):
+                    plain["live_left_out"] = len(value) - len(groups)
+            else:
+                plain[spec.name] = value.to_dict() if isinstance(value, Row) else value
+        return plain
+
+
+def run_ended_in(log: EventLog, messages: Sequence[OutOfMemory]) -> list[bool]:
+    """Of each message whether hardly anything is allocated after it: the run ended in what it reports."""
+    if not messages:
+        return []
+    allocs = np.flatnonzero(log.kind == Kind.ALLOC)
+    before = np.searchsorted(log.offset[allocs], [oom.offset for oom in messages])
+    ended: list[bool] = ((len(allocs) - before) * _STILL_GOING <= len(allocs)).tolist()
+    return ended
+
+
+def failures(log: EventLog) -> Sequence[MemoryFailure]:
+    """The out-of-memory failures that the messages of a log report, in its order; each is worked out when it is asked for."""
+    found = failures_of(log)
+    if not found:
+        return ()
+    stops = np.searchsorted(log.offset, [oom.offset for oom in found])
+    ended = run_ended_in(log, found)
+
+    @cache
+    def levels() -> list[tuple[int, int, int]]:
+        """Allocated and reserved bytes at each failure, and the ALLOCs behind it."""
+        allocated, reserved = tally(log, np.unique([0, *stops])).over(stops, stops).levels.tolist()
+        allocs = np.flatnonzero(log.kind == Kind.ALLOC)
+        after = (len(allocs) - allocs.searchsorted(stops)).tolist()
+        return list(zip(allocated, reserved, after, strict=True))
+
+    return Each(len(found), lambda k: _failure(log, found[k], int(stops[k]), levels()[k], ended[k]))
+
+
+def _failure(log: EventLog, oom: OutOfMemory, stop: int, levels: tuple[int, int, int], ended: bool) -> MemoryFailure:
+    allocated = levels[0] if log.tells_of_blocks else None
+    reserved = levels[1] if log.tells_of_chunks else None
+    free = gaps = largest = idle = None
+    if allocated is not None and reserved is not None:
+        free = reserved - allocated if reserved >= allocated else None
+        if (layout := layout_before(log, stop)) is not None:
+            _, gaps, in_gaps, largest, outside = layout.figures()
+            free = None if outside else in_gaps
+            idle = None if log.facts.chunks_join else layout.idle()
+    room = Room(oom.asked_bytes, allocated, reserved, free, gaps, largest, oom.free_bytes, oom.total_bytes)
+    judged = _judged(log, room)
+    live = live_events(log, stop)
+    must_go, must_go_bytes = _fewest(log.size[live], judged.missing) if judged.cause == "too much" else (None, None)
+    ends = None if not len(live) else (int(live[0]), int(live[-1]))
+    blocks = cache(lambda: _blocks(log, *ends) if ends else (None, None))
+    return MemoryFailure(
+        oom.line,
+        stop - 1 if stop > log.facts.opening else None,
+        oom.device,
+        oom.asked_bytes,
+        oom.owner or None,
+        allocated,
+        reserved,
+        free,
+        gaps,
+        largest,
+        None if idle is None else len(idle),
+        None if idle is None else int(idle.sum()),
+        oom.free_bytes,
+        oom.total_bytes,
+        room.elsewhere,
+        judged.cause,
+        judged.explanation,
+        judged.missing,
+        must_go,
+        must_go_bytes,
+        levels[2],
+        ended,
+        Later(live_before, log, stop),
+        Later(lambda: blocks()[1]),
+        Later(lambda: blocks()[0]),
+    )
+
+
+def _judged(log: EventLog, room: Room) -> Judged:
+    doubts = [doubt.code.replace("_", " ") for doubt in log.trust.doubts if doubt.code not in _HARMLESS]
+    if doubts:
+        return Judged(UNKNOWN, f"the figures of the log are in doubt ({', '.join(doubts)})")
+    return cause_of(room, terms_of(log.facts.layer).chunk)
+
+
+def _fewest(sizes: NDArray[np.int64], missing: int | None) -> tuple[int | None, int | None]:
+    """How many of some blocks, the largest first, hold so many bytes, and what these hold; ``None`` where all do not."""
+    held = np.cumsum(np.sort(sizes)[::-1])
+    count = 0 if missing is None else int(held.searchsorted(missing)) + 1
+    return (count, int(held[count - 1])) if 0 < count <= len(held) else (None, None)
+
+
+def _blocks(log: EventLog, *events: int) -> list[LiveBlock]:
+    """Some blocks by their ALLOCs."""
+    known = [event if event >= log.facts.opening else None for event in events]
+    lines, names = Lines(log, known), owner_labels(log)
+    owners = owners_of(log, np.array(events, np.int64)).tolist()
+    return [
+        LiveBlock(int(log.size[event]), given, lines.of(given), names[owner])
+        for event, given, owner in zip(events, known, owners, strict=True)
+    ]

@@ -1,0 +1,249 @@
+"""The phases of a step: what lines like START BACKWARD, START OPT … END cut each step of a run into, over all steps.
+
+A line marks a phase where it says START or END (:func:`~memlens.windows.anchor_templates.phase_template`), or is an annotation of an input
+that has no lines and comes once a step, and comes in most steps at the
+same place among the others: the first, second, … of its kind in its step.  Its number may be always the same, that of the step, or go on
+counting from step to step.  A phase reaches to the next such line of its step, so the phases of a step share it out without a rest, and
+their bytes add up to those of the step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+
+from memlens.analyzers.levels import figures
+from memlens.analyzers.result import Result, Row
+from memlens.windows.anchor_templates import Place, named_as_it_is, phase_template, skeleton
+from memlens.windows.windows import BEFORE, judged, numbered
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.windows.anchor_templates import Template
+    from memlens.windows.landmarks import Landmarks
+    from memlens.windows.windows import Window
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["START", "Phase", "Phases", "Pieces", "cut_phases", "phases"]
+
+#: The name of what precedes the first phase of a step.
+START = "(start)"
+
+
+@dataclass(frozen=True)
+class Phase(Row):
+    """One phase, over the steps that have it.
+
+    Attributes:
+        name: What its line says; a number that is the step's is left out, and ``n`` stands for one that goes on counting.  ``after …``
+            follows a line that says END, and ``(start)`` precedes the first line of all.
+        steps: How many steps have it.
+        peak_bytes: The highest allocated level in it, over these steps.
+        peak_step: The first step that reaches it; a window's name, text from the log.
+        rise_median_bytes: By how much it rises above what was live at its start: the middle one of these steps (of an even number the lower).
+        rise_max_bytes: The most of them.
+        remaining_min_bytes: What it leaves behind (Σ ALLOC - Σ FREE): the least of these steps.
+        remaining_median_bytes: The middle one, likewise.
+        remaining_max_bytes: The most.
+        remaining_bytes: The sum over these steps.
+    """
+
+    name: str
+    steps: int
+    peak_bytes: int
+    peak_step: str
+    rise_median_bytes: int
+    rise_max_bytes: int
+    remaining_min_bytes: int
+    remaining_median_bytes: int
+    remaining_max_bytes: int
+    remaining_bytes: int
+
+
+@dataclass(frozen=True)
+class Phases(Result):
+    """The phases of the steps of one log.
+
+    Attributes:
+        steps: How many steps were looked at: all but an open one, and not what precedes them.
+        phases: In the order in which they come; without those in which nothing is ever allocated or freed.
+    """
+
+    tables: ClassVar[dict[str, type[Row]]] = {"phases": Phase}
+
+    steps: int
+    phases: tuple[Phase, ...]
+
+
+class Pieces(NamedTuple):
+    """The phases of all steps, one entry each time that one comes.
+
+    Attributes:
+        steps: The steps.
+        names: The names of the phases, in the order in which they come.
+        step: Index of its step, int64.
+        phase: Index of its name, int64.
+        lo: Its first event, int64.
+        hi: The event after its last, int64.
+    """
+
+    steps: tuple[Window, ...]
+    names: tuple[str, ...]
+    step: Ints
+    phase: Ints
+    lo: Ints
+    hi: Ints
+
+
+class _Mark(NamedTuple):
+    """A line of a step that may mark a phase: of which kind, the how manieth of it in its step, and its numbers."""
+
+    by: str
+    number: int
+    offset: int
+    name: str
+    numbers: tuple[str, ...]
+
+
+def phases(pieces: Pieces) -> Phases:
+    """Analyze phases in one pass over the events."""
+    found = figures(pieces.steps[0].log, pieces.lo, pieces.hi)
+    rows = []
+    for phase, name in enumerate(pieces.names):
+        at = np.flatnonzero(pieces.phase == phase)
+        if not (pieces.hi[at] > pieces.lo[at]).any():
+            continue
+        peak, rise, remaining = (found[column][at] for column in ("peak_bytes", "rise_bytes", "remaining_bytes"))
+        rise, left = np.sort(rise), np.sort(remaining)
+        highest, middle = int(peak.argmax()), (len(at) - 1) // 2
+        rows.append(
+            Phase(
+                name,
+                len(at),
+                int(peak[highest]),
+                pieces.steps[int(pieces.step[at[highest]])].name,
+                int(rise[middle]),
+                int(rise[-1]),
+                int(left[0]),
+                int(left[middle]),
+                int(left[-1]),
+                int(left.sum()),
+            )
+        )
+    return Phases(len(pieces.steps), tuple(rows))
+
+
+def cut_phases(windows: Sequence[Window], landmarks: Landmarks) -> Pieces | None:
+    """Cut the steps of a log into phases.
+
+    Args:
+        windows: The steps: a series of windows, in file order.
+        landmarks: The lines that may mark them.
+
+    Returns:
+        ``None`` where no line comes in most steps, or lines come in another order in most of them.
+    """
+    steps = [window for window, fate in zip(windows, judged(windows), strict=True) if fate and window.name != BEFORE]
+    marks = _marks(steps, landmarks)
+    seen = Counter((mark.by, mark.number) for of_step in marks for mark in of_step)
+    common = {key for key, count in seen.items() if 2 * count > len(steps)}
+    if not common:
+        return None
+    marks = [[mark for mark in of_step if (mark.by, mark.number) in common] for of_step in marks]
+    order = _order(marks)
+    if order is None:
+        return None
+    names = _names(order, marks, [tuple(re.findall("[0-9]+", step.name)) for step in steps])
+    # int64, one entry a piece: where it begins; the first piece of each step begins with it
+    offsets = [offset for step, of_step in zip(steps, marks, strict=True) for offset in (step.start_offset, *(mark.offset for mark in of_step))]  # fmt: skip
+    phase = [number for of_step in marks for number in (0, *(order[mark.by, mark.number] for mark in of_step))]
+    step = np.repeat(np.arange(len(steps)), [len(of_step) + 1 for of_step in marks])
+    log = steps[0].log
+    lo = log.offset.searchsorted(np.array(offsets, np.int64), "left")
+    lo = np.maximum(lo, np.array([window.lo for window in steps])[step])
+    last = np.append(step[1:] != step[:-1], True)
+    hi = np.where(last, np.array([window.hi for window in steps])[step], np.append(lo[1:], 0))
+    return Pieces(tuple(steps), names, step, np.array(phase, np.int64), lo.astype(np.int64), hi.astype(np.int64))
+
+
+def _marks(steps: Sequence[Window], landmarks: Landmarks) -> list[list[_Mark]]:
+    """The lines of each step that may mark phases, but for the one that begins it."""
+    offsets = np.array(landmarks.offsets, np.int64)
+    first = offsets.searchsorted([step.start_offset for step in steps], "right").tolist()
+    last = offsets.searchsorted([step.end_offset for step in steps], "left").tolist()
+    known: dict[bytes, Template | None] = {}  # by the skeletons of lines
+    as_they_are: set[str] = set()
+    annotated = bool(steps) and steps[0].log.marks is not None
+    found: list[list[_Mark]] = []
+    for a, b in zip(first, last, strict=True):
+        times: Counter[str] = Counter()
+        of_step = []
+        for offset, text in zip(landmarks.offsets[a:b], landmarks.texts[a:b], strict=True):
+            kind = skeleton(text)
+            if kind not in known:
+                known[kind] = phase_template(kind)
+                if known[kind] is None and annotated and (plain := named_as_it_is(kind)) is not None:
+                    known[kind] = plain
+                    as_they_are.add(plain.by)
+            template = known[kind]
+            match = None if template is None else re.search(template.by.encode(), text)
+            if template is None or match is None:
+                continue
+            name = match[1].decode("utf-8", "replace")
+            name = f"after {name}" if template.place is Place.CLOSING else name
+            of_step.append(_Mark(template.by, times[template.by], offset, name, tuple(re.findall("[0-9]+", name))))
+            times[template.by] += 1
+        # What a profiler notes again and again is no phase.
+        found.append([mark for mark in of_step if times[mark.by] == 1 or mark.by not in as_they_are])
+    return found
+
+
+def _order(marks: Sequence[Sequence[_Mark]]) -> dict[tuple[str, int], int] | None:
+    """The place of each phase among them, from 1; ``None`` where they come in another order in most steps."""
+    places: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for of_step in marks:
+        for place, mark in enumerate(of_step):
+            places[mark.by, mark.number].append(place)
+    ordered = sorted(places, key=lambda key: (sum(places[key]) / len(places[key]), key))
+    order = {key: place for place, key in enumerate(ordered, 1)}
+    kept = 0
+    for of_step in marks:
+        row = [order[mark.by, mark.number] for mark in of_step]
+        kept += row == sorted(row)
+    return order if 2 * kept > len(marks) else None
+
+
+def _names(
+    order: dict[tuple[str, int], int], marks: Sequence[Sequence[_Mark]], step_numbers: Sequence[tuple[str, ...]]
+) -> tuple[str, ...]:
+    """What to call each phase, in order; no two alike."""
+    named: dict[tuple[str, int], str] = {}
+    alike: dict[tuple[str, int], list[bool]] = {}  # of each number: always the same
+    of_step: dict[tuple[str, int], list[bool]] = {}  # … always one of the step's
+    first: dict[tuple[str, int], tuple[str, ...]] = {}
+    for of_one, own in zip(marks, step_numbers, strict=True):
+        for mark in of_one:
+            key = mark.by, mark.number
+            before = first.setdefault(key, mark.numbers)
+            named.setdefault(key, mark.name)
+            same = [number == other for number, other in zip(mark.numbers, before, strict=True)]
+            the_step = [number in own for number in mark.numbers]
+            alike[key] = [a and b for a, b in zip(alike.get(key, same), same, strict=True)]
+            of_step[key] = [a and b for a, b in zip(of_step.get(key, the_step), the_step, strict=True)]
+    names = [START]
+    for key in order:
+        parts = re.split("([0-9]+)", named[key])  # every other one is a number
+        for number, (constant, steps) in enumerate(zip(alike[key], of_step[key], strict=True)):
+            at = 2 * number + 1
+            if not constant:
+                parts[at] = "" if steps else "n"
+                parts[at - 1] = parts[at - 1].rstrip(" _#:=-") if steps else parts[at - 1]
+        names.append("".join(parts))
+    return tuple(numbered(names))

@@ -1,0 +1,288 @@
+"""The whole life of one block: where it is allocated and freed, whose it is, how long it lives, and what lies beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlens.analyzers.chunks import chunks_of, inside
+from memlens.analyzers.fates import live_events
+from memlens.analyzers.levels import profile
+from memlens.analyzers.lifetimes import Life, lives_of
+from memlens.analyzers.places import time_of
+from memlens.analyzers.result import Row
+from memlens.diffing.findings import context_lines
+from memlens.errors import UsageError
+from memlens.facts import Kind
+from memlens.inputs import Reading
+from memlens.keywords import with_keywords
+from memlens.options import Block, as_list
+from memlens.text import Answer, Shown, clipped, format_duration, plural, terms_of
+from memlens.units import format_bytes
+
+if TYPE_CHECKING:
+    from memlens.diffing.finding import ContextLine
+    from memlens.events import EventLog
+    from memlens.inputs import Input
+
+__all__ = ["SCHEMA", "BlockLife", "Neighbour", "block", "block_with"]
+
+SCHEMA = "memlens.block/1"
+_NAMES = {kind: kind.name for kind in Kind}
+
+
+@dataclass(frozen=True)
+class Neighbour(Row):
+    """What lies right below or right above a block in its chunk, right after its ALLOC.
+
+    Attributes:
+        side: ``below`` or ``above``.
+        what: ``block``, ``gap``, or ``edge`` of the chunk.
+        size_bytes: Of the block or the gap; 0 of an edge.
+        alloc_line: The ALLOC of the block, 1-based.
+        owner: The block's.
+    """
+
+    side: str
+    what: str
+    size_bytes: int
+    alloc_line: int | None = None
+    owner: str | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class BlockLife(Shown):
+    """The life of one block.
+
+    Attributes:
+        path: The input as it was named.
+        layer: The layer or the format that its events come from.
+        address: Where it begins.
+        life: Its size, its ALLOC and FREE, and how long it lives.
+        before_input: It was live before the first event; its ALLOC has no line.
+        requested_bytes: What was asked for; ``None`` where the input does not say.
+        owner: Whom it belongs to, a whole call stack where the input has them; ``None`` where that is not known.
+        freed_by: The owner of its FREE.
+        alloc_thread: Who allocated it; ``None`` where the input does not say, and so are the next four.
+        free_thread: Who freed it.
+        stream: Its stream.
+        pool: Its memory pool.
+        alloc_time_us: When it was allocated.
+        free_time_us: When it was freed.
+        allocated_bytes: The level right after its ALLOC.
+        at_peak: It is live at the peak of the log.
+        chunk_bytes: The chunk that holds it; ``None`` where chunks have no addresses, or none holds it.
+        chunk_offset: Where in the chunk it begins, in bytes.
+        neighbours: What lies beside it, where that is known.
+        alike: Blocks of its size and owner in the log, it among them.
+        alloc_context: Log lines around its ALLOC; none where the input has no lines of text.
+        free_context: Log lines around its FREE.
+    """
+
+    path: str
+    layer: str
+    address: int
+    life: Life
+    before_input: bool
+    requested_bytes: int | None
+    owner: str | None
+    freed_by: str | None
+    alloc_thread: int | None
+    free_thread: int | None
+    stream: int | None
+    pool: str | None
+    alloc_time_us: int | None
+    free_time_us: int | None
+    allocated_bytes: int
+    at_peak: bool
+    chunk_bytes: int | None
+    chunk_offset: int | None
+    neighbours: tuple[Neighbour, ...]
+    alike: int
+    alloc_context: tuple[ContextLine, ...]
+    free_context: tuple[ContextLine, ...]
+
+    @property
+    def answer(self) -> Answer:
+        """Where it is allocated and freed, and how long it lives, in sentences."""
+        life, terms = self.life, terms_of(self.layer)
+        owner = "" if self.owner is None or self.before_input else f" by {clipped(self.owner.partition(' < ')[0])}"
+        born = f"allocated at {terms.at(life.alloc_line)}{owner}" if life.alloc_line else "live before the input begins"
+        words = f"{format_bytes(life.size_bytes)}, {born}"
+        if life.free_line is None:
+            words += ", never freed" if life.free_event is None else ", and freed"
+        else:
+            # Of a FREE, a context line says what ran before it, and a stack who asked for it.
+            who = "after" if terms.line == "line" else "by"
+            by = "" if self.freed_by is None else f" {who} {clipped(self.freed_by.partition(' < ')[0])}"
+            words += f", freed at {terms.at(life.free_line)}{by}"
+        lasted = "" if life.life_us is None else f" ({format_duration(life.life_us)})"
+        peak = "it is live at the peak" if self.at_peak else "it is not live at the peak"
+        meanwhile = f"{format_bytes(life.meanwhile_bytes)} more are allocated meanwhile"
+        return Answer((f"{words}.", f"It lives for {plural(life.life_events, 'event')}{lasted}: {meanwhile}; {peak}."))
+
+    @property
+    def verdict(self) -> str:
+        return str(self.answer)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, in plain JSON types, by the contract ``memlens.block/1``."""
+        plain: dict[str, Any] = {"schema": SCHEMA, "verdict": self.verdict}
+        for spec in fields(self):
+            value = getattr(self, spec.name)
+            if spec.name == "life":
+                plain |= value.to_dict()
+            else:
+                plain[spec.name] = [row.to_dict() for row in value] if isinstance(value, tuple) else value
+        return plain
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat row: every single figure."""
+        return [{name: value for name, value in self.to_dict().items() if not isinstance(value, list)}]
+
+
+def block_with(log: Input, line: int, options: Block) -> BlockLife:
+    """Tell the life of the block that a line allocates or frees.
+
+    Args:
+        log: A path, a URL, a binary file, or a log already read.
+        line: The number of the line, from 1; of an input without lines that of the entry.
+        options: See :class:`memlens.options.Block`.
+
+    Raises:
+        UsageError: There is no ALLOC or FREE on that line; the message names the nearest ones.
+        MemlensError: The log cannot be read.
+    """
+    from memlens.windows.windows import as_patterns
+
+    marks = as_patterns(as_list(options.owners), regex=True)
+    found = Reading(owners=marks, how=options, times=True, threads=True).read(log)
+    event = _event_on(found, line)
+    partner = int(found.lifetimes.partner[event])
+    if found.kind[event] == Kind.FREE:
+        if partner < 0:
+            raise UsageError(
+                f"{found.source.name}: line {line:,} frees a block that the log never allocates",
+                "Its life began before the log did.",
+            )
+        event, partner = partner, event
+    return _life(found, event, partner if partner >= 0 else None, options.context)
+
+
+block = with_keywords("block", block_with, Block)
+
+
+def _event_on(log: EventLog, line: int) -> int:
+    """The first ALLOC or FREE on a line.
+
+    Raises:
+        UsageError: There is none.
+    """
+    blocks = np.flatnonzero(log.kind <= Kind.FREE)
+    blocks = blocks[blocks >= log.facts.opening]
+    low, high = 0, len(blocks)  # the first block event whose line is not less lies between
+    while low < high:
+        # One look-up of many lines costs about as much as one of a single line.
+        asked = np.unique(np.linspace(low, high - 1, 256).astype(np.int64))
+        numbers = _lines(log, blocks[asked])
+        after = next((k for k, number in enumerate(numbers) if number >= line), len(asked))
+        high = int(asked[after]) if after < len(asked) else high
+        low = int(asked[after - 1]) + 1 if after else low
+    if low < len(blocks) and _lines(log, blocks[low : low + 1])[0] == line:
+        return int(blocks[low])
+    near = blocks[max(low - 1, 0) : low + 1]
+    unit = terms_of(log.facts.layer)
+    listed = ", ".join(
+        f"{unit.at(number)} ({_NAMES[Kind(kind)]} of {format_bytes(size)})"
+        for number, kind, size in zip(_lines(log, near), log.kind[near].tolist(), log.size[near].tolist(), strict=True)
+    )
+    raise UsageError(
+        f"{log.source.name}: {unit.at(line)} neither allocates nor frees a block",
+        f"The nearest that do: {listed}." if listed else "The log has no such line.",
+    )
+
+
+def _lines(log: EventLog, events: Any) -> list[int]:
+    """The lines of events, which are all known."""
+    if log.line is not None:
+        return log.line[events].tolist()  # type: ignore[no-any-return]
+    return [number or 0 for number in log.source.line_numbers(log.offset[events].tolist())]
+
+
+def _life(log: EventLog, alloc: int, free: int | None, context: int) -> BlockLife:
+    whole = profile([log.whole])
+    summit = int(whole.summit[0])
+    ends = [alloc] if free is None else [alloc, free]
+    around = dict(zip(ends, context_lines(log, ends, context), strict=True))
+    chunk, neighbours = _beside(log, alloc)
+    same = (log.kind == Kind.ALLOC) & (log.size == log.size[alloc])
+    if log.owner is not None:
+        same &= log.owner == log.owner[alloc]
+    return BlockLife(
+        path=log.source.name,
+        layer=log.facts.layer,
+        address=int(log.addr[alloc]),
+        life=lives_of(log, np.array([alloc], np.int64))[0],
+        before_input=alloc < log.facts.opening,
+        requested_bytes=_known(log.requested, alloc),
+        owner=log.owner_of(alloc),
+        freed_by=log.owner_of(free),
+        alloc_thread=_known(log.thread, alloc),
+        free_thread=_known(log.thread, free),
+        stream=_known(log.stream, alloc),
+        pool=None if (number := _known(log.pool, alloc)) is None else log.pool_names[number],
+        alloc_time_us=time_of(log, alloc),
+        free_time_us=time_of(log, free),
+        allocated_bytes=log.level_before(alloc + 1)[0],
+        at_peak=alloc <= summit and (free is None or free > summit),
+        chunk_bytes=None if chunk is None else chunk[1],
+        chunk_offset=None if chunk is None else int(log.addr[alloc]) - chunk[0],
+        neighbours=neighbours,
+        alike=int(np.count_nonzero(same)),
+        alloc_context=around[alloc],
+        free_context=() if free is None else around[free],
+    )
+
+
+def _known(column: Any, event: int | None) -> int | None:
+    """The value of a column at an event; ``None`` where there is none, or it is unknown."""
+    return None if column is None or event is None or column[event] < 0 else int(column[event])
+
+
+def _beside(log: EventLog, alloc: int) -> tuple[tuple[int, int] | None, tuple[Neighbour, ...]]:
+    """The address and the bytes of the chunk that holds a block right after its ALLOC, and what lies beside it there."""
+    chunks = chunks_of(log)
+    if chunks is None:
+        return None, ()
+    there = np.flatnonzero((chunks.born <= alloc) & (chunks.dead > alloc))
+    there = there[np.argsort(chunks.addr[there], kind="stable")]
+    number = int(inside(log.addr[alloc : alloc + 1], chunks.addr[there], chunks.size[there])[0])
+    if number < 0:
+        return None, ()
+    start, size = int(chunks.addr[there[number]]), int(chunks.size[there[number]])
+    live = live_events(log, alloc + 1)
+    live = live[np.argsort(log.addr[live], kind="stable")]
+    live = live[(log.addr[live] >= start) & (log.addr[live] < start + size)]
+    at = int(np.flatnonzero(live == alloc)[0])
+    granule = log.facts.block_granularity
+    ends = [
+        int(log.addr[one]) + -(-int(log.size[one]) // granule) * granule for one in live[at - 1 if at else 0 : at + 1]
+    ]
+    below = live[at - 1] if at else None
+    above = live[at + 1] if at + 1 < len(live) else None
+    return (start, size), (
+        _neighbour(log, "below", below, int(log.addr[alloc]) - (ends[0] if at else start)),
+        _neighbour(log, "above", above, (start + size if above is None else int(log.addr[above])) - ends[-1]),
+    )
+
+
+def _neighbour(log: EventLog, side: str, block: Any, distance: int) -> Neighbour:
+    """What lies on one side: nothing for some bytes, or a block, or the edge of the chunk."""
+    if distance > 0:
+        return Neighbour(side, "gap", distance)
+    if block is None:
+        return Neighbour(side, "edge", 0)
+    line = _lines(log, np.array([block]))[0] if block >= log.facts.opening else None
+    return Neighbour(side, "block", int(log.size[block]), line, log.owner_of(int(block)))

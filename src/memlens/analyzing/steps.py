@@ -1,0 +1,74 @@
+"""The steps of a run, found by themselves: the windows of the lines that count them; and what marks their phases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memlens.analyzers.levels import figures
+from memlens.analyzers.phases import Pieces, cut_phases
+from memlens.analyzing.result import Steps
+from memlens.windows.anchor_discovery import family
+from memlens.windows.anchor_templates import Work
+from memlens.windows.landmarks import landmarks_of
+from memlens.windows.windows import suspect_anchors, windows_at
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memlens.analyzing.result import WindowAnalysis
+    from memlens.events import EventLog
+    from memlens.windows.anchor_discovery import Family
+    from memlens.windows.windows import Window
+
+__all__ = ["FoundSteps", "find_phases", "find_steps", "share_pass"]
+
+
+class FoundSteps(NamedTuple):
+    """The steps of one log.
+
+    Attributes:
+        family: The lines that count them.
+        windows: One from each such line to the next, and what precedes the first.
+    """
+
+    family: Family
+    windows: tuple[Window, ...]
+
+    @property
+    def repeated(self) -> bool:
+        """Whether each is the same work again, so that memory that one leaves behind after the other is growth."""
+        return self.family.work is not Work.PART
+
+    def result(self, windows: tuple[WindowAnalysis, ...]) -> Steps:
+        """What is said of them."""
+        return Steps(self.family.by, windows, len(self.family.anchors[0]), self.repeated)
+
+
+def find_steps(log: EventLog) -> FoundSteps | None:
+    """Look for the steps of a log.
+
+    Returns:
+        ``None`` where no lines count them, where these came late, or where its text cannot be read again and they were not looked for
+        when it was read.
+    """
+    found = family(log)
+    if found is None:
+        return None
+    windows = windows_at(log, found.anchors[0])
+    return None if suspect_anchors(windows) is not None else FoundSteps(found, windows)
+
+
+def find_phases(windows: Sequence[Window]) -> Pieces | None:
+    """Look for the phases of a series of windows of one log; ``None`` where no lines mark any."""
+    landmarks = landmarks_of(windows[0].log)
+    return None if landmarks is None else cut_phases(windows, landmarks)
+
+
+def share_pass(log: EventLog, windows: Sequence[Window], pieces: Pieces | None) -> None:
+    """Go over the events once for all that is asked afterwards of these windows and phases."""
+    lo, hi = ([getattr(window, edge) for window in windows] for edge in ("lo", "hi"))
+    if pieces is not None:
+        lo, hi = [*lo, *pieces.lo.tolist()], [*hi, *pieces.hi.tolist()]
+    figures(log, np.array(lo, np.int64), np.array(hi, np.int64))

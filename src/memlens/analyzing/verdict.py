@@ -1,0 +1,215 @@
+"""What an analysis says in one to three sentences: what ran out, what grows, how high the peak is and of what.
+
+Every figure is one of the results; the words claim no more than these do.  ``docs/analyzers.md`` has the rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from memlens.analyzers.failures.words import failure_sentence
+from memlens.analyzers.groups import BEFORE_INPUT
+from memlens.analyzers.trend import MINIMUM
+from memlens.text import Answer, Terms, clipped, file_names, format_share, name_list, plural, terms_of
+from memlens.units import format_bytes
+from memlens.windows.windows import BEFORE
+
+if TYPE_CHECKING:
+    from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
+
+__all__ = ["answer_of", "answer_of_log"]
+
+#: Doubts about a log under which nothing is known of single blocks.
+UNPAIRED = frozenset({"no_lifetimes", "no_tensor_events"})
+#: An expression that is plain text around its only group.
+_GROUP = re.compile(r"\^?([\w :=\-]*)\([^()]*\)([\w :=\-]*)\$?")
+
+
+def answer_of(analysis: Analysis) -> Answer:
+    """The verdict on all logs together; that on the log itself where there is one."""
+    logs = analysis.logs
+    if len(logs) == 1 and not analysis.failures:
+        return answer_of_log(logs[0])
+    names = file_names([log.path for log in logs])
+    sentences = []
+    failed = [names[log.path] for log in logs if log.trust.distinct_ooms]
+    if failed:
+        sentences.append(f"{plural(len(failed), 'log')} ran out of memory: {name_list(failed)}.")
+    growing = [names[log.path] for log in logs if log.growth is not None and log.growth.verdict == "growing"]
+    if growing:
+        sentences.append(f"Memory grows in {name_list(growing)}.")
+    sentences.append(_spread(logs, names, len(analysis.failures)))
+    if (doubtful := sum(not log.trust.ok for log in logs)) and len(sentences) < 3:
+        sentences.append(f"{plural(doubtful, 'log is', 'logs are')} in doubt.")
+    return Answer(tuple(sentences), "bad" if failed or growing or analysis.failures else "plain")
+
+
+def _spread(logs: Sequence[LogAnalysis], names: Mapping[str, str], unread: int) -> str:
+    """How high each of several logs comes, and how many could not be analyzed."""
+    not_analyzed = f"{plural(unread, 'log')} could not be analyzed" if unread else ""
+    peaks = [(max(_peaks(log), default=None), log) for log in logs]
+    known = sorted(((peak, log) for peak, log in peaks if peak is not None), key=lambda entry: -entry[0])
+    if not known:
+        return f"{not_analyzed or plural(len(logs), 'log') + ' analyzed'}."
+    (most, first), (least, last) = known[0], known[-1]
+    words = f"Of {plural(len(logs), 'log')} the highest peak is {format_bytes(most)} in {clipped(names[first.path])}"
+    if len(known) == 1:
+        words = f"Peak {format_bytes(most)} in {clipped(names[first.path])}"
+    elif most > least:
+        words += f", the lowest {format_bytes(least)} in {clipped(names[last.path])}"
+    else:
+        words = f"All of {plural(len(known), 'log')} have the same peak, {format_bytes(most)}"
+    return f"{words}{'; ' if not_analyzed else ''}{not_analyzed}."
+
+
+def _peaks(log: LogAnalysis) -> Iterator[int]:
+    if "no_tensor_events" in _codes(log):
+        return iter(())
+    return (result.peak_bytes for window in log.windows if (result := window.results.get("peak")) is not None)
+
+
+def answer_of_log(log: LogAnalysis) -> Answer:
+    """The verdict on one log."""
+    terms = terms_of(log.trust.layer)
+    growth = log.growth
+    grows = growth is not None and growth.verdict == "growing"
+    sentences = [failure_sentence(log.ooms, terms)] if log.ooms else []
+    sentences += [_growing(log)] if grows else []
+    highest = max(log.windows, key=_height, default=None)
+    if highest is not None and "peak" in highest.results:
+        sentences.append(_peak(log, highest, terms))
+    if not grows and len(sentences) < 3:
+        sentences += [_flat(log)] if growth is not None and growth.judged >= MINIMUM else []
+    if not log.series and len(log.windows) == 1 and len(sentences) < 3:
+        sentences += _left(log, log.windows[0])
+    if not sentences:
+        sentences.append(f"{plural(sum(window.events for window in log.windows), 'event')} analyzed.")
+    if not log.trust.ok:
+        sentences[0] = f"In doubt ({_doubts(log)}): {sentences[0][0].lower()}{sentences[0][1:]}"
+    return Answer(tuple(sentences[:3]), "bad" if grows or log.trust.distinct_ooms else "plain")
+
+
+def _height(window: WindowAnalysis) -> int:
+    result = window.results.get("peak")
+    return -1 if result is None else result.peak_bytes
+
+
+def _codes(log: LogAnalysis) -> set[str]:
+    return {doubt.code for doubt in log.trust.doubts}
+
+
+def _doubts(log: LogAnalysis) -> str:
+    """What is doubtful of a log, in the words of its trust report."""
+    return log.trust.summary().partition(";")[0].removeprefix("doubtful: ")
+
+
+def _growing(log: LogAnalysis) -> str:
+    growth = log.growth
+    assert growth is not None
+    words = (
+        f"Memory grows from {_label(log.by, growth.since or '')} on: {format_bytes(round(growth.gained_bytes_per_window))} a"
+        f" {_unit(log)}, {format_bytes(growth.gained_bytes)} in all over {_judged(log)}"
+    )
+    if growth.piling:
+        pile = growth.piling[0]
+        of = f" of {format_bytes(pile.size_bytes)}"
+        words += f", most of it in {plural(pile.count, 'block')}{of}{_by(pile.owner)}"
+    return words + "."
+
+
+def _unit(log: LogAnalysis) -> str:
+    """What one of a series is: a step, where steps were found, else a window."""
+    return "window" if log.steps is None else "step"
+
+
+def _judged(log: LogAnalysis) -> str:
+    """Over how many of a series growth is judged; what precedes the first of them is none."""
+    windows = log.windows if log.steps is None else log.steps.windows
+    before = bool(windows) and windows[0].name == BEFORE
+    return plural(0 if log.growth is None else log.growth.judged - before, _unit(log))
+
+
+def _label(by: str | None, name: str) -> str:
+    """What to call a window of a series: what marks it with its name filled in, ``STEP 3 START``, where that is plain text."""
+    around = _GROUP.fullmatch(by or "")
+    return clipped(name if around is None or name == BEFORE else f"{around[1]}{name}{around[2]}")
+
+
+def _flat(log: LogAnalysis) -> str:
+    growth = log.growth
+    assert growth is not None
+    if growth.verdict == "shrinking":
+        return f"Memory shrinks over {_judged(log)}."
+    if growth.verdict == "swinging":
+        return f"Memory does not grow over {_judged(log)}: it swings within ±{format_bytes(growth.swing_bytes)}."
+    return f"Memory does not grow over {_judged(log)}."
+
+
+def _peak(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> str:
+    """How high a window comes, what the device had to hold for it, where, and of what."""
+    peak = window.results["peak"]
+    words = "The highest peak" if log.series else "Peak"
+    if state_only := any(note.code == "no_trace" for note in log.trust.notes):
+        words = "Live when the snapshot was taken"
+    elif log.trust.peak_may_be_earlier:
+        words += " since recording began"
+    if not window.whole:
+        words += f" in {_label(log.by, window.name)}"
+    figures = [f"{format_bytes(peak.peak_bytes)} allocated"] if "no_tensor_events" not in _codes(log) else []
+    figures += [f"{format_bytes(peak.reserved_peak_bytes)} reserved"] if peak.reserved_peak_bytes else []
+    words += f": {', '.join(figures)}"
+    if peak.at_start:
+        words += "" if state_only else ", all of it there from the start"
+    elif peak.line is not None:
+        words += f", at {terms.at(peak.line)}"
+    if not window.whole and peak.carried_in_bytes and peak.rise_bytes:
+        words += f", {format_bytes(peak.rise_bytes)} above what was carried in"
+    if not UNPAIRED & _codes(log):
+        words += _most_of(peak.live, peak.peak_bytes)
+    return f"{words}."
+
+
+def _most_of(groups: Sequence[Any], whole: int) -> str:
+    """What is live at the peak above all: the owner with the most bytes where owners are known of most, else the size."""
+    if not groups or whole <= 0:
+        return ""
+    total: defaultdict[str | None, int] = defaultdict(int)
+    count: defaultdict[str | None, int] = defaultdict(int)
+    for group in groups:
+        total[group.owner] += group.total_bytes
+        count[group.owner] += group.count
+    owner = max(total, key=lambda name: (name is not None, total[name]))
+    if owner is not None and 2 * total[None] <= whole:
+        size, blocks = total[owner], plural(count[owner], "block")
+    else:
+        first = groups[0]
+        owner, size = None, first.total_bytes
+        blocks = f"{plural(first.count, 'block')} of {format_bytes(first.size_bytes)}"
+    # Where FREEs have no ALLOC in the log, blocks may add up to more than the level.
+    return (
+        f"; {format_bytes(size)} ({format_share(size, whole)}) of it in {blocks}{_by(owner)}" if size <= whole else ""
+    )
+
+
+def _by(owner: str | None) -> str:
+    """Whose a block is: an operator, or the innermost frame of a call stack."""
+    if owner is None:
+        return ""
+    return " from before the input" if owner == BEFORE_INPUT else f" by {clipped(owner.partition(' < ')[0])}"
+
+
+def _left(log: LogAnalysis, window: WindowAnalysis) -> list[str]:
+    """What a single window leaves behind."""
+    remaining, unmatched = window.results.get("remaining"), window.results.get("unmatched")
+    if remaining is None or unmatched is None or UNPAIRED & _codes(log) or remaining.live_bytes < 0:
+        return []
+    if not window.whole:
+        if not unmatched.held:
+            return ["Every block allocated in it is freed in it."]
+        held = sum(group.count for group in unmatched.held)
+        return [f"{format_bytes(unmatched.held_bytes)} allocated in it is not freed in it: {plural(held, 'block')}."]
+    live = remaining.live_bytes
+    return ["Everything is freed at the end." if not live else f"{format_bytes(live)} is live at the end."]

@@ -1,0 +1,96 @@
+"""What a shell offers where the value of an option or an argument is typed: names that memlens knows, and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from memlens.keywords import Option
+
+__all__ = ["FILES", "offered"]
+
+#: How help calls a value that is the path of a file.
+_PATHS = ("FILE", "LOG", "PATH")
+
+
+class _Offered(click.ParamType):  # type: ignore[type-arg]  # generic only in newer releases
+    """Text for which a shell offers something."""
+
+    name = "text"
+
+    def __init__(self, find: Callable[[str], list[CompletionItem[Any]]]) -> None:
+        self._find = find
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem[Any]]:
+        """What begins as the word that is being typed."""
+        return self._find(incomplete)
+
+
+#: Text that is the path of a file: the shell finds it.
+FILES = _Offered(lambda incomplete: [CompletionItem(incomplete, type="file")])
+
+
+def offered(one: Option) -> click.ParamType | None:  # type: ignore[type-arg]
+    """The type of an option whose value is text, where a shell can offer something for it."""
+    if one.offers:
+        return _Offered(lambda incomplete: _names(_LISTS[one.offers], incomplete))
+    return FILES if one.metavar.endswith(_PATHS) else None
+
+
+def _names(known: Callable[[], Sequence[str]], incomplete: str) -> list[CompletionItem[Any]]:
+    found: Sequence[str] = ()
+    with suppress(
+        Exception
+    ):  # a package or a file of formats that is not sound: the command says so, and a shell waits for nothing
+        found = known()
+    return [CompletionItem(name) for name in found if name.startswith(incomplete)]
+
+
+def _analyzers() -> Sequence[str]:
+    from memlens.analyzers.registry import OF_SERIES, names
+
+    return (*names(), OF_SERIES)
+
+
+def _columns() -> Sequence[str]:
+    from memlens.reports.tables import sort_names
+
+    return sort_names()
+
+
+def _formats() -> Sequence[str]:
+    from memlens.inputs.registry import known_formats
+
+    return [form.name for form in known_formats()]
+
+
+def _layers() -> Sequence[str]:
+    from memlens.inputs.paddle.layers import Layer
+
+    return [layer.label for layer in Layer]
+
+
+def _metrics() -> Sequence[str]:
+    from memlens.comparing.statistics import METRICS
+
+    return [metric.name for metric in METRICS]
+
+
+#: What :attr:`~memlens.keywords.Option.offers` may say.
+_LISTS: dict[str, Callable[[], Sequence[str]]] = {
+    "analyzers": _analyzers,
+    "columns": _columns,
+    "formats": _formats,
+    "layers": _layers,
+    "metrics": _metrics,
+}

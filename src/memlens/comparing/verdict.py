@@ -1,0 +1,273 @@
+"""What a comparison of runs comes to, in one to three sentences: who ran out, who needs most and least, and what grows with what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from memlens.comparing.templates import number
+from memlens.text import Answer, format_count, format_duration, plural, short_name
+from memlens.trust.case import RESERVED_DOUBTS
+from memlens.units import format_bytes
+
+if TYPE_CHECKING:
+    from memlens.comparing.result import Comparison, Run
+    from memlens.comparing.statistics import Slope
+    from memlens.text import Tone
+
+__all__ = ["answer_of"]
+
+#: Sentences of a verdict, and runs that one names.
+_SENTENCES, _NAMED = 3, 3
+
+
+def answer_of(comparison: Comparison) -> Answer:
+    """The verdict of a comparison, by the first of its metrics."""
+    case = _Case(comparison)
+    said = [
+        text for part in (case.failed(), case.figures(), case.scaling(), case.outliers()) if (text := "; ".join(part))
+    ]
+    sentences = (f"{text[:1].upper()}{text[1:]}." for text in said[:_SENTENCES])
+    return Answer(tuple(sentences), case.tone)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A run with the figure that counts of it."""
+
+    run: Run
+    figure: int
+
+
+class _Case:
+    """A comparison as its verdict sees it.
+
+    Attributes:
+        tone: Bad where a run that has a base ran out and the base did not, or where all that changed rose; good for the opposite.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._all, self._metric = comparison, comparison.metrics[0]
+        self._names = _names(comparison)
+        found = zip(comparison.runs, map(self._figure, range(len(comparison.runs))), strict=True)
+        self._measured = [_Measured(run, figure) for run, figure in found if figure is not None]
+        self._by_run = {id(one.run): one.figure for one in self._measured}
+        self.tone = self._tone()
+
+    def _figure(self, place: int) -> int | None:
+        """The figure of a run: of all of it, the highest peak of its windows, or that of its typical window."""
+        run, metric = self._all.runs[place], self._metric
+        if run.status != "ok":
+            return None
+        if self._all.by and metric.key == "peak_bytes":
+            return max((window.peak_bytes for window in run.windows if window.peak_bytes is not None), default=None)
+        window = self._all.typical[place] if self._all.typical else run.window(None)
+        return None if window is None else window.figure(metric)
+
+    def _changes(self) -> Iterator[tuple[Run, int]]:
+        """Each run that has a base, both with a figure, and by how much it differs."""
+        for one in self._measured:
+            base = self._all.base_of(one.run)
+            if base is not None and id(base) in self._by_run:
+                yield one.run, one.figure - self._by_run[id(base)]
+
+    def _tone(self) -> Tone:
+        ooms = [run for run in self._all.runs if run.status == "oom"]
+        new = [run for run in ooms if (base := self._all.base_of(run)) is None or base.status != "oom"]
+        bases = {id(base) for run in self._all.runs if (base := self._all.base_of(run)) is not None}
+        if any(id(run) not in bases for run in new):
+            return "bad"
+        changes = {(change > 0) - (change < 0) for _, change in self._changes()} - {0}
+        if ooms or not changes:
+            return "good" if ooms and 1 not in changes else "plain"
+        return {frozenset({1}): "bad", frozenset({-1}): "good"}.get(frozenset(changes), "plain")  # type: ignore[return-value]
+
+    # --- sentences, each in clauses ---
+
+    def failed(self) -> Iterator[str]:
+        """Which runs ran out of memory, with what was asked for, and which have no figures."""
+        runs = self._all.runs
+        ooms = [run for run in runs if run.status == "oom"]
+        if ooms:
+            which = self._common(ooms)
+            yield f"{_of(len(ooms), len(runs), 'run')} ran out of memory: {which or self._listed(ooms, _asked)}"
+        for status, words in (
+            ("missing", "missing"),
+            ("unreadable", "unreadable"),
+            ("no_window", "without the window"),
+        ):
+            found = [run for run in runs if run.status == status]
+            if found:
+                yield f"{_of(len(found), len(runs), 'run')} {'is' if len(found) == 1 else 'are'} {words}: {self._listed(found)}"
+
+        doubtful = [run for run in runs if not RESERVED_DOUBTS.issuperset(run.doubts)]
+        if doubtful:
+            yield f"{_of(len(doubtful), len(runs), 'run')} {'is' if len(doubtful) == 1 else 'are'} in doubt: {self._listed(doubtful)}"
+
+    def _common(self, runs: Sequence[Run]) -> str:
+        """What all of several runs have in common, and only they; ``""`` where that is nothing."""
+        values = self._all.values
+        shared = {name: runs[0].fields[name] for name in values if len({run.fields[name] for run in runs}) == 1}
+        shared = {name: value for name, value in shared.items() if len(values[name]) > 1}
+        alike = [run for run in self._all.runs if all(run.fields[name] == value for name, value in shared.items())]
+        if len(runs) == 1 or not shared or len(alike) != len(runs):
+            return ""
+        sizes = {run.oom.requested_bytes for run in runs if run.oom is not None}
+        asked = next(iter(sizes)) if len(sizes) == 1 else None
+        return f"all with {' and '.join(_field(name, value) for name, value in shared.items())}" + (
+            "" if asked is None else f" (each asked for {format_bytes(asked)})"
+        )
+
+    def _listed(self, runs: Sequence[Run], remark: object = None) -> str:
+        names = [f"{self._names[id(run)]}{_asked(run) if remark else ''}" for run in runs[:_NAMED]]
+        left = len(runs) - _NAMED
+        return ", ".join(names) + (f" and {format_count(left)} more" if left > 0 else "")
+
+    def figures(self) -> Iterator[str]:
+        """Who needs most and least, and what changed against the base."""
+        if not self._measured:
+            if len(self._all.runs) and not any(run.status == "oom" for run in self._all.runs):
+                yield f"no run has a figure for {self._metric.words.lower()}"
+            return
+        most = max(self._measured, key=lambda one: one.figure)
+        least = min(self._measured, key=lambda one: one.figure)
+        pair = next(self._changes(), None)
+        if len(self._measured) == 1:
+            yield f"the {self._what} is {self._write(most.figure)} in {self._name(most)}"
+        elif len(self._measured) == 2 and pair is not None:
+            (run, change), base = pair, self._all.base_of(pair[0])
+            old = self._by_run[id(base)]
+            than = f"in {self._names[id(base)]}{f' ({self._write(old)})' if change else ''}"
+            much = f"{self._write(abs(change))} {'more' if change > 0 else 'less'} than" if change else "as much as"
+            yield f"the {self._what} is {self._write(old + change)} in {self._names[id(run)]}, {much} {than}"
+        elif most.figure == least.figure:
+            yield f"the {self._what} is {self._write(most.figure)} in all {plural(len(self._measured), 'run')}"
+        else:
+            yield (
+                f"the highest {self._what} is {self._write(most.figure)} ({self._name(most)}), the lowest"
+                f" {self._write(least.figure)} ({self._name(least)}), {self._write(most.figure - least.figure)} apart"
+            )
+            yield from self._against()
+
+    def _against(self) -> Iterator[str]:
+        """How many runs have more than their base, and how many less, by how much at most."""
+        changes = [*self._changes()]
+        if not changes:
+            return
+        of = f" of {plural(len(changes), 'run')}"
+        base = f" than {self._base_name()}"
+        for sign, more in ((1, "more"), (-1, "less")):
+            found = [(run, change) for run, change in changes if change * sign > 0]
+            if found:
+                run, change = max(found, key=lambda one: abs(one[1]))
+                verb, by = ("needs", "by") if len(found) == 1 else ("need", "by up to")
+                much = f"{self._write(abs(change))} ({self._names[id(run)]})"
+                yield f"{format_count(len(found))}{of} {verb} {more}{base}, {by} {much}"
+                of = base = ""
+
+    def _base_name(self) -> str:
+        layout = self._all.layout
+        if layout.base_run is not None:
+            return self._names[id(self._all.runs[layout.base_run])]
+        return short_name(layout.base_value or "")
+
+    def scaling(self) -> Iterator[str]:
+        """How the metric grows with the first field that is a number, for each value of the columns."""
+        found = [slope for slope in self._all.scaling if slope.metric == self._metric.key]
+        for field in dict.fromkeys(slope.field for slope in found[:1]):
+            cols = self._all.layout.cols if self._all.layout.cols != field else None
+            groups: dict[str, list[Slope]] = {}
+            for slope in (slope for slope in found if slope.field == field):
+                groups.setdefault("" if cols is None else slope.fields[cols], []).append(slope)
+            yield from self._scales(field, groups)
+
+    def _scales(self, field: str, groups: dict[str, list[Slope]]) -> Iterator[str]:
+        flat, what = [], self._metric.words.lower()
+        for value, slopes in groups.items():
+            place = f" in {short_name(value)}" if value else ""
+            moving = [slope for slope in slopes if slope.verdict in ("growing", "shrinking")]
+            if not moving:
+                flat.append((short_name(value), all(slope.verdict == "flat" for slope in slopes)))
+                continue
+            steepest = max(moving, key=lambda slope: abs(slope.slope))
+            verb = "grows" if steepest.slope > 0 else "falls"
+            most = "up to " if len(moving) > 1 else ""
+            alike = "" if len(slopes) == 1 else f" ({_of(len(moving), len(slopes), 'row')})"
+            yield f"{what} {verb} by {most}{self._slope(abs(steepest.slope))} per {short_name(field)}{place}{alike}"
+        if flat and len(flat) == len(groups):
+            steady = all(is_flat for _, is_flat in flat)
+            yield f"{what} {'does not grow' if steady else 'does not grow steadily'} with {short_name(field)}"
+        elif flat:
+            yield f"not in {', '.join(name for name, _ in flat)}"
+
+    def outliers(self) -> Iterator[str]:
+        """The rank that is farthest from the others of its kind."""
+        found = [one for one in self._all.outliers if one.metric == self._metric.key]
+        if found:
+            worst = max(found, key=lambda one: abs(one.off))
+            ranks = len({one.fields[one.field] for one in found})
+            others = f", and {plural(ranks - 1, 'other')}" if ranks > 1 else ""
+            side = "above" if worst.off > 0 else "below"
+            yield (
+                f"standing out: {short_name(worst.field)} {short_name(worst.fields[worst.field])}{others},"
+                f" {self._write(round(abs(worst.off)))} {side} the median of {format_count(worst.ranks)}"
+            )
+
+    # --- words ---
+
+    def _name(self, one: _Measured) -> str:
+        return self._names[id(one.run)]
+
+    @property
+    def _what(self) -> str:
+        if self._metric.key == "peak_bytes":
+            return "peak"
+        return f"{'typical ' if self._all.typical else ''}{self._metric.words.lower()}"
+
+    def _write(self, figure: int) -> str:
+        return _WRITE[self._metric.kind](figure)
+
+    def _slope(self, slope: float) -> str:
+        if self._metric.kind == "bytes" and slope < 10:
+            return f"{slope:.2g} B"
+        return _WRITE[self._metric.kind](round(slope)) if self._metric.kind != "count" else f"{slope:.3g}"
+
+
+_WRITE = {"bytes": format_bytes, "count": format_count, "time": format_duration}
+
+
+def _of(count: int, total: int, what: str) -> str:
+    return f"{format_count(count)} of {plural(total, what)}"
+
+
+def _asked(run: Run) -> str:
+    size = None if run.oom is None else run.oom.requested_bytes
+    return "" if size is None else f" (asked for {format_bytes(size)})"
+
+
+def _field(name: str, value: str) -> str:
+    """A field and its value as they stand in a sentence: ``gbs 3072``, ``develop``."""
+    return short_name(value) if number(value) is None else f"{short_name(name)} {short_name(value)}"
+
+
+def _names(comparison: Comparison) -> dict[int, str]:
+    """What to call each run in a sentence: the values of the fields that vary, or its file where that tells it apart."""
+    if comparison.template is not None:
+        varying = [name for name, values in comparison.values.items() if len(values) > 1]
+        return {
+            id(run): " ".join(_field(name, run.fields[name]) for name in varying) or short_name(run.path)
+            for run in comparison.runs
+        }
+    files = [PurePath(run.path).name or run.path for run in comparison.runs]
+    names = (
+        files
+        if len(set(files)) == len({run.path for run in comparison.runs})
+        else [run.path for run in comparison.runs]
+    )
+    several = len(set(names)) < len(names)
+    return {
+        id(run): short_name(name) + (f" device {run.device}" if several and run.device is not None else "")
+        for run, name in zip(comparison.runs, names, strict=True)
+    }

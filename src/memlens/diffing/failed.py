@@ -1,0 +1,147 @@
+"""Which of two runs ran out of memory, and where the other one was at that moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.analyzers.failures import MemoryFailure, failure_sentence, failures, most_telling
+from memlens.analyzers.places import Lines
+from memlens.analyzers.result import Row
+from memlens.analyzers.segments import layout_before
+from memlens.diffing.alignment.blocks import gather_windows, tell_threads_apart
+from memlens.diffing.finding import Record
+from memlens.diffing.pairing import match
+from memlens.trust.report import failures_of
+from memlens.units import format_bytes
+
+if TYPE_CHECKING:
+    from memlens.diffing.factor import Factor
+    from memlens.events import EventLog
+    from memlens.text import Terms
+    from memlens.windows.windows import Window
+
+__all__ = ["FailedRun", "Meanwhile", "failed_runs", "failed_sentences"]
+
+_SIDES = ("base", "head")
+
+
+@dataclass(frozen=True)
+class Meanwhile(Row):
+    """Where a run was when the other one failed.
+
+    Attributes:
+        window: The window that pairs with the one that the other run failed in; text from the log.
+        event: The last event before that moment, 0-based in the log; ``None`` where there is none.
+        line: Its line, 1-based.
+        aligned: The moment is right after the block that pairs with the last paired one that the failed run had allocated in its window; where
+            none pairs it is the start of the window.
+        allocated_bytes: What blocks held then; ``None`` where the log reports no block.
+        reserved_bytes: What chunks held; ``None`` where it reports no chunk.
+        largest_gap_bytes: The largest gap in them; ``None`` where addresses are not known.
+    """
+
+    window: str
+    event: int | None
+    line: int | None
+    aligned: bool
+    allocated_bytes: int | None
+    reserved_bytes: int | None
+    largest_gap_bytes: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class FailedRun(Record):
+    """A run that ran out of memory.
+
+    Attributes:
+        side: ``base`` or ``head``.
+        failures: How many failures it had.
+        failure: The one that it ended in, or else the first.
+        other: Where the other run was then; ``None`` where the failure is in none of the windows compared.
+    """
+
+    side: str
+    failures: int
+    failure: MemoryFailure
+    other: Meanwhile | None
+
+
+def failed_runs(
+    pairs: Sequence[tuple[Window, Window]], logs: tuple[EventLog, EventLog], factor: Factor | None = None
+) -> tuple[FailedRun, ...]:
+    """The runs that ran out of memory, base first.  Of one log that is compared with itself only what fails inside the windows counts.
+
+    Args:
+        pairs: The windows compared.
+        logs: The two logs.
+        factor: One between nearly all sizes, as the comparison took it out.
+    """
+    found = []
+    for side, (name, log) in enumerate(zip(_SIDES, logs, strict=True)):
+        own, offsets = failures(log), [oom.offset for oom in failures_of(log)]
+        if logs[0] is logs[1]:
+            windows = [pair[side] for pair in pairs]
+            inside = [k for k, offset in enumerate(offsets) if any(_holds(window, offset) for window in windows)]
+            own, offsets = [own[k] for k in inside], [offsets[k] for k in inside]
+        if not own:
+            continue
+        at = most_telling(own)
+        pair = next((pair for pair in pairs if _holds(pair[side], offsets[at])), None)
+        other = None if pair is None else _meanwhile(pair, side, offsets[at], factor)
+        found.append(FailedRun(name, len(own), own[at], other))
+    return tuple(found)
+
+
+def _holds(window: Window, offset: int) -> bool:
+    return window.start_offset <= offset < window.end_offset
+
+
+def _meanwhile(pair: tuple[Window, Window], side: int, offset: int, factor: Factor | None) -> Meanwhile:
+    """Where the other run of a pair of windows was when the one of ``side`` failed."""
+    base, head = pair if factor is None else (pair[0], *factor.taken_out([pair[1]]))
+    threads = tell_threads_apart(base.log, head.log)
+    found = match(
+        gather_windows([base], threads=threads)[0], gather_windows([head], threads=threads)[0], threads=threads
+    )
+    paired = np.flatnonzero(found.aligned >= 0)
+    events = found.base.event[paired], found.head.event[found.aligned[paired]]
+    before = events[side] < np.searchsorted(pair[side].log.offset, offset)
+    window, aligned = pair[1 - side], bool(before.any())
+    stop = int(events[1 - side][before][events[side][before].argmax()]) + 1 if aligned else window.lo
+    log = window.log
+    allocated, reserved = log.level_before(stop)
+    layout = layout_before(log, stop) if log.tells_of_chunks else None
+    event = stop - 1 if stop > log.facts.opening else None
+    return Meanwhile(
+        window.name,
+        event,
+        Lines(log, [event]).of(event),
+        aligned,
+        allocated if log.tells_of_blocks else None,
+        reserved if log.tells_of_chunks else None,
+        None if layout is None else int(layout.gap_size.max(initial=0)),
+    )
+
+
+def failed_sentences(failed: Sequence[FailedRun], terms: Terms) -> list[str]:
+    """A sentence for each run that ran out of memory, base first: what ran out, and where the other run was then."""
+    return [_sentence(run, terms) for run in failed]
+
+
+def _sentence(run: FailedRun, terms: Terms) -> str:
+    words = failure_sentence([run.failure], terms, who=run.side.capitalize())
+    other = run.other
+    if other is None or other.allocated_bytes is None:
+        return words
+    name = _SIDES[1 - _SIDES.index(run.side)]
+    where = "" if other.line is None else f" ({terms.at(other.line)})"
+    words = f"{words[:-1]}; {name} had {format_bytes(other.allocated_bytes)} allocated then{where}"
+    if other.reserved_bytes is not None:
+        words += f", of {format_bytes(other.reserved_bytes)} reserved"
+    if other.largest_gap_bytes is not None:
+        words += f", largest gap {format_bytes(other.largest_gap_bytes)}"
+    return words + "."

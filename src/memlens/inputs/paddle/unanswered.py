@@ -1,0 +1,136 @@
+"""What was asked for when memory ran out, where the message does not say: the request before it that never got its block, and who asked.
+
+An allocator that fails throws: its thread writes ``Allocate … aligned to N`` and no ``Alloc`` after it, and then the message, mostly
+below a traceback.  So the text right before a message tells what it leaves out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from memlens.inputs.paddle import context, events
+from memlens.inputs.paddle.wordings import OUT_OF_MEMORY
+
+if TYPE_CHECKING:
+    from memlens.facts import OutOfMemory
+    from memlens.inputs.blocks import Block
+    from memlens.inputs.paddle.block import BlockReading
+
+__all__ = ["Unanswered", "text_before"]
+
+#: Bytes before a message that are looked at: a traceback, and what is logged between the request and it.
+_FAR = 1 << 15
+#: So many messages of a log are looked into, and of each of its blocks.
+_MOST = 100
+#: Frames in the name of an owner, and its characters.
+_FRAMES, _LONGEST = 6, 240
+
+_HEADER, _REQUEST, _BLOCK = events.HEADER.pattern, events.REQUEST.pattern, events.BLOCK.pattern
+_CONTEXTS = [form.pattern for form in context.FORMATS]
+_TRACEBACK = re.compile(rb"(?m)^(?:.{0,200}[^+\w] ?)?Traceback \(most recent call last\):")
+_FRAME = re.compile(rb'File "([^"\n]{1,1000})", line (\d{1,9}), in ([^\n]{1,200})')
+_OPERATOR = re.compile(rb"\b_(?:legacy_)?C_ops\.(\w{1,64})\(")
+
+
+def text_before(block: Block, reading: BlockReading) -> tuple[dict[int, bytes], bytes]:
+    """What stands before the out-of-memory messages of a block, by the offset of the message, and how the block ends."""
+
+    def text(end: int) -> bytes:
+        return block.data[max(block.begin, end - _FAR) : end].tobytes()
+
+    failed = (
+        message.offset for message in reading.messages if any(form.literal in message.text for form in OUT_OF_MEMORY)
+    )
+    to_position = block.begin - block.offset
+    return {offset: text(offset + to_position) for offset in islice(failed, _MOST)}, text(block.end)
+
+
+class Unanswered:
+    """Completes out-of-memory messages; carries the end of the text from block to block."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+        self._left = _MOST
+
+    def completed(self, oom: OutOfMemory, before: bytes | None) -> OutOfMemory:
+        """A message with what the text before it tells, which begins with its block where it is short."""
+        if before is None or not self._left:
+            return oom
+        self._left -= 1
+        text = self._tail + before
+        if len(text) > _FAR:  # the first line is cut
+            text = text[-_FAR:].partition(b"\n")[2]
+        asked, owner, request = _request(text)
+        return replace(oom, unanswered_bytes=asked, owner=_traceback(text[request:]) or owner)
+
+    def end_block(self, tail: bytes) -> None:
+        """Take the end of the block whose messages were completed."""
+        self._tail = (self._tail + tail)[-_FAR:]
+
+
+def _request(text: bytes) -> tuple[int | None, str, int]:
+    """The size that one thread asked for last and was not given, the operator that it ran, and where in the text its request stands.
+
+    Nothing where no thread waits, or several do: any of them may be the one that failed.
+    """
+    thread = -1
+    waiting: dict[int, tuple[int, int]] = {}
+    operators: dict[int, str] = {}
+    for at, kind, found in sorted(_lines(text), key=lambda line: line[0]):
+        if kind == "thread":
+            thread = int(found)
+        elif kind == "request":
+            waiting[thread] = int(found), at
+        elif kind == "alloc":
+            waiting.pop(thread, None)
+        else:
+            operators[thread] = found.decode()
+    if len(waiting) > 1:
+        return None, "", 0
+    for thread, (size, at) in waiting.items():
+        return size, operators.get(thread, ""), at
+    return None, operators.get(thread, "") if len(operators) == 1 else "", 0
+
+
+def _lines(text: bytes) -> Iterator[tuple[int, str, bytes]]:
+    """Headers, requests, blocks given and context lines: where each stands, what it is, and what it says."""
+    for match in _HEADER.finditer(text):
+        yield match.start(), "thread", match["thread"]
+    for match in _REQUEST.finditer(text):
+        if int(match["aligned"]) <= events.MAX_SIZE:
+            yield match.start(), "request", match["aligned"]
+    for match in _BLOCK.finditer(text):
+        if match["kind"] == b"Alloc":
+            yield match.start(), "alloc", b""
+    for pattern in _CONTEXTS:
+        for match in pattern.finditer(text):
+            yield match.start(), "operator", match["owner"]
+
+
+def _traceback(text: bytes) -> str:
+    """The operator that the last traceback in a text ends in and the Python frames that led to it, innermost first; empty without one."""
+    start = max((match.end() for match in _TRACEBACK.finditer(text)), default=None)
+    if start is None:
+        return ""
+    text = text[start:]
+    operators = _OPERATOR.findall(text)
+    frames = [
+        f"{_cut(file.replace(chr(92).encode(), b'/').rpartition(b'/')[2])}:{int(line)} {_cut(function)}"
+        for file, line, function in _FRAME.findall(text)
+    ]
+    names = [*map(_cut, operators[-1:]), *reversed(frames)]
+    name = ""
+    for one in list(dict.fromkeys(names))[:_FRAMES]:
+        longer = f"{name} < {one}" if name else one
+        if len(longer) > _LONGEST:
+            break
+        name = longer
+    return name
+
+
+def _cut(text: bytes) -> str:
+    return text.decode("utf-8", "replace").strip()[:80]

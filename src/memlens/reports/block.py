@@ -1,0 +1,60 @@
+"""What people are shown of the life of one block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from memlens.reports.blocks import Block, Excerpt, Figure, Figures, Line, Quoted, answered, apart
+from memlens.text import format_count, format_exact, format_moment, terms_of
+from memlens.units import format_bytes
+
+if TYPE_CHECKING:
+    from memlens.analyzing.block import BlockLife
+
+__all__ = ["life_blocks"]
+
+
+def life_blocks(block: BlockLife) -> list[Block]:
+    """Everything that is known of a block."""
+    return [*answered(block.answer), *_blocks(block)]
+
+
+def _blocks(block: BlockLife) -> Iterator[Block]:
+    yield from apart(Line("", "quiet", block.path))
+    yield Figures(tuple(_figures(block)))
+    if block.owner is not None and " < " in block.owner:
+        yield from apart(Line("The call stack of its allocation, the innermost frame first", "heading"))
+        for frame in block.owner.split(" < "):
+            yield Line("", name=frame)
+    for title, lines in (("Around its ALLOC:", block.alloc_context), ("Around its FREE:", block.free_context)):
+        if lines:
+            yield from apart(Excerpt(title, tuple(Quoted(one.line, one.text, one.is_event) for one in lines)))
+
+
+def _figures(block: BlockLife) -> Iterator[Figure]:
+    terms, life = terms_of(block.layer), block.life
+    asked = "" if block.requested_bytes is None else f"{format_bytes(block.requested_bytes)} asked for"
+    yield Figure("Size", format_exact(life.size_bytes), asked)
+    where = [f"in {block.pool}"] if block.pool else []
+    where += [] if block.stream is None else [f"stream {block.stream}"]
+    if block.chunk_bytes is not None and block.chunk_offset is not None:
+        where.insert(0, f"{format_bytes(block.chunk_offset)} into a {terms.chunk} of {format_bytes(block.chunk_bytes)}")
+    yield Figure("Address", f"0x{block.address:x}", ", ".join(where))
+    for label, line, time, thread in (
+        ("Allocated", life.alloc_line, block.alloc_time_us, block.alloc_thread),
+        ("Freed", life.free_line, block.free_time_us, block.free_thread),
+    ):
+        if line is not None:
+            parts = [] if time is None else [format_moment(time)]
+            parts += [] if thread is None else [f"thread {thread}"]
+            yield Figure(label, terms.at(line), ", ".join(parts))
+    for neighbour in block.neighbours:
+        size = "" if neighbour.what == "edge" else format_bytes(neighbour.size_bytes)
+        words = f"the edge of the {terms.chunk}" if neighbour.what == "edge" else neighbour.what
+        words += "" if neighbour.alloc_line is None else f" of {terms.at(neighbour.alloc_line)}"
+        words += "" if neighbour.owner is None else f", {neighbour.owner.partition(' < ')[0]}"
+        yield Figure(neighbour.side.capitalize(), size, words)
+    yield Figure("Level", format_bytes(block.allocated_bytes), "allocated right after its ALLOC")
+    alike = "the only block" if block.alike == 1 else "blocks"
+    yield Figure("Alike", format_count(block.alike), f"{alike} of its size and owner in the log")

@@ -1,0 +1,146 @@
+"""Out-of-memory failures on a screen: what was asked for, what there was, why it did not suffice, and who held it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from memlens.analyzers.failures.causes import UNKNOWN
+from memlens.analyzers.failures.words import most_telling
+from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, cells, take
+from memlens.text import clipped, format_count, plural, shorten, visible
+from memlens.units import format_bytes
+
+if TYPE_CHECKING:
+    from memlens.analyzers.failures import LiveBlock, MemoryFailure
+
+__all__ = ["failure_blocks"]
+
+#: Columns that an owner takes beside a figure.
+_OWNER = 48
+_LIVE = (
+    Column("size_bytes", "Size", "bytes"),
+    Column("count", "Count", "count"),
+    Column("total_bytes", "Total", "bytes", strong=True),
+    Column("owner", "Owner", "name"),
+)
+_ALL = (
+    *(Column("line", "Line", "count"), Column("requested_bytes", "Asked for", "bytes", strong=True)),
+    *(Column("allocated_bytes", "Allocated", "bytes"), Column("reserved_bytes", "Reserved", "bytes")),
+    *(Column("largest_gap_bytes", "Largest gap", "bytes", drop=1), Column("cause", "Cause", "word")),
+)
+
+
+def failure_blocks(ooms: Sequence[MemoryFailure], asked: Asked, *, full: bool = False) -> Iterator[Block]:
+    """The failures of a log: the one that it ended in, or else the first, in at most ten lines; no empty line before or after.
+
+    Args:
+        ooms: All failures; nothing is shown where there are none.
+        asked: What is asked of lists.
+        full: Show all that is known of it, and a row for each of the others.
+    """
+    if not ooms:
+        return
+    failure = ooms[most_telling(ooms)]
+    why = f": {failure.cause}" if failure.cause != UNKNOWN else ""
+    yield Line(f"Out of memory at {asked.terms.at(failure.line)}{why}", "bad")
+    yield Figures(tuple(_figures(failure, asked)))
+    if full:
+        yield from _blocks(failure, asked)
+    others = len(ooms) - 1
+    if others and full:
+        yield None
+        rows = cells(_ALL, ooms[: asked.top])
+        yield take("All out-of-memory failures", _ALL, rows, len(ooms), asked.top, "failure", asked.terms)
+    elif others:
+        yield Line(f"… and {plural(others, 'more out-of-memory failure')} (--full lists them)", "hint")
+
+
+def _figures(failure: MemoryFailure, asked: Asked) -> Iterator[Figure]:
+    chunk, needed = asked.terms.chunk, failure.requested_bytes
+    by = "" if failure.owner is None else f"by {shorten(visible(clipped(failure.owner)), _OWNER)}"
+    yield Figure("Asked for", "?" if needed is None else format_bytes(needed), by)
+    if failure.allocated_bytes is not None:
+        yield Figure("Allocated", format_bytes(failure.allocated_bytes), _reserved(failure, chunk))
+    if failure.device_free_bytes is not None:
+        yield Figure("Left", format_bytes(failure.device_free_bytes), _on_device(failure))
+    if failure.cause == UNKNOWN:
+        yield Figure("Cause", "unknown", failure.explanation)
+    elif failure.missing_bytes is not None:
+        yield Figure("Missing", format_bytes(failure.missing_bytes), _missing(failure))
+    if failure.idle_bytes and needed is not None and failure.idle_bytes + (failure.device_free_bytes or 0) >= needed:
+        words = f"in {plural(failure.idle_chunks or 0, chunk)} that hold no block: given back, they could make room"
+        yield Figure("Idle", format_bytes(failure.idle_bytes), words)
+    if groups := asked.large(failure.live[:1]):
+        total = sum(group.total_bytes for group in failure.live)
+        words = f"in {plural(groups[0].count, 'block')} of {format_bytes(groups[0].size_bytes)}, of {format_bytes(total)} live"
+        yield Figure("Largest", format_bytes(groups[0].total_bytes), words + _of(groups[0].owner))
+
+
+def _reserved(failure: MemoryFailure, chunk: str) -> str:
+    if failure.reserved_bytes is None:
+        return ""
+    words = f"of {format_bytes(failure.reserved_bytes)} reserved"
+    if failure.free_bytes is not None:
+        words += f"; {format_bytes(failure.free_bytes)} free inside {chunk}s"
+    if failure.gaps:
+        words += f", {plural(failure.gaps, 'gap')}, largest {format_bytes(failure.largest_gap_bytes or 0)}"
+    return words
+
+
+def _on_device(failure: MemoryFailure) -> str:
+    if failure.device_total_bytes is None:
+        return "on the device"
+    words = f"of the device's {format_bytes(failure.device_total_bytes)}"
+    if failure.elsewhere_bytes:
+        words += f"; {format_bytes(failure.elsewhere_bytes)} held elsewhere"
+    return words
+
+
+def _missing(failure: MemoryFailure) -> str:
+    if failure.cause != "too much":
+        return "in one piece"
+    if failure.must_go_blocks is None:
+        return "more than all live blocks hold"
+    blocks = (
+        "the largest block"
+        if failure.must_go_blocks == 1
+        else f"the {format_count(failure.must_go_blocks)} largest blocks"
+    )
+    return f"so {blocks}, {format_bytes(failure.must_go_bytes or 0)}, had to go"
+
+
+def _of(owner: str | None) -> str:
+    return "" if owner is None else f", of {shorten(visible(clipped(owner)), _OWNER)}"
+
+
+def _blocks(failure: MemoryFailure, asked: Asked) -> Iterator[Block]:
+    """What stands beside the figures where all is asked for."""
+    rows = [
+        Figure(label, format_bytes(block.size_bytes), _born(block, asked))
+        for label, block in (("Oldest", failure.oldest), ("Youngest", failure.youngest))
+        if block is not None
+    ]
+    if not failure.ended:
+        rows.append(Figure("After it", format_count(failure.allocs_after), "blocks allocated"))
+    if rows:
+        yield Figures(tuple(rows))
+    if failure.owner is not None:
+        yield Line("", name=failure.owner, label="By")
+    if failure.cause != UNKNOWN:
+        yield Line(failure.explanation, label="Cause")
+    if failure.live:
+        yield None
+        columns = _LIVE if any(group.owner for group in failure.live) else _LIVE[:-1]
+        total = sum(group.total_bytes for group in failure.live)
+        title = f"Live then: {format_bytes(total)} in {plural(sum(group.count for group in failure.live), 'block')}"
+        yield asked.table(title, columns, failure.live, "group")
+
+
+def _born(block: LiveBlock, asked: Asked) -> str:
+    where = "allocated"
+    if block.event is None:
+        where = "from before the input"
+    elif block.line is not None:
+        where += f" at {asked.terms.at(block.line)}"
+    return where + _of(block.owner)

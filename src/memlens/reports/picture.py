@@ -1,0 +1,217 @@
+"""Levels as a picture of characters: a timeline of a few rows, and sparklines for the rows of a table.
+
+Drawn here and not by a library for plots: those sample or average what does not fit, so that a peak of one event is lost, and none keeps
+its marks, its labels and its fallback to ASCII in one width.  A column stands for a stretch of events and shows its highest level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.text import Terms, plural, short_name, width_of
+from memlens.units import format_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.analyzers.curve import Curve
+    from memlens.reports.blocks import Picture
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["USUAL_WIDTH", "draw", "sparkline"]
+
+#: Columns of a picture where the output has no width of its own.
+USUAL_WIDTH = 80
+
+#: Rows of the picture itself; with its caption, its axis and the words below it is three lines longer.
+_ROWS = 6
+#: Columns that it has at least, whatever the width.
+_NARROWEST = 20
+#: Blanks between two words below the axis.
+_APART = 2
+
+
+@dataclass(frozen=True)
+class _Signs:
+    """What a picture is drawn with."""
+
+    parts: str  # of a cell that is filled from below, from nothing to all of it
+    band: str  # between the lowest and the highest level
+    reserved: str  # a line low, in the middle and high in a cell
+    side: str
+    level: str
+    corner: str
+    axis: str
+    step: str
+    peak: str
+    failed: str
+
+
+_UNICODE = _Signs(" ▁▂▃▄▅▆▇█", "▒", "▁─▔", "│", "┤", "└", "─", "┴", "▲", "✗")
+_ASCII = _Signs(" .:#", "=", "_-~", "|", "+", "+", "-", "+", "^", "X")
+
+
+def sparkline(values: Sequence[int] | Ints, width: int, *, low: int = 0, high: int | None = None) -> str:
+    """Values as one row of characters, each of which shows the highest of its share of them; for a column of words in a table.
+
+    Args:
+        values: The values, in order; none give blanks.
+        width: Characters.
+        low: What a blank stands for; whatever is above it shows.
+        high: What a full character stands for, so that several rows can have one scale; by default the highest value.
+    """
+    if not len(values):
+        return " " * width
+    levels = np.asarray(values, np.int64)
+    tops = np.maximum.reduceat(levels, _first_of_each(len(levels), width))
+    heights = _heights(tops, low, int(levels.max()) if high is None else high, len(_UNICODE.parts) - 1)
+    return "".join(_UNICODE.parts[height] for height in heights.tolist())
+
+
+def draw(picture: Picture, width: int, *, ascii_only: bool = False) -> Iterator[list[tuple[str, str]]]:
+    """A timeline as lines of texts that are safe to show, each with a style; none wider than ``width``, if that is 40 or more.
+
+    Args:
+        picture: What to draw.
+        width: Columns.
+        ascii_only: Take characters of ASCII alone.
+    """
+    curve, signs = picture.curve, _ASCII if ascii_only else _UNICODE
+    low, high, reserved = curve.low_bytes, curve.high_bytes, curve.reserved_bytes
+    peak, top, floor = int(high.max()), int(max(high.max(), reserved.max())), int(min(low.min(), 0))
+    zero, at_peak, at_top = map(format_bytes, (floor, peak, top))
+    label = max(map(width_of, (zero, at_peak, at_top)))
+    columns = max(width - label - 2, _NARROWEST)
+    begins = _first_of_each(len(curve), columns)
+    levels = [
+        join.reduceat(part, begins) for join, part in ((np.minimum, low), (np.maximum, high), (np.maximum, reserved))
+    ]
+    full = len(signs.parts) - 1
+    lows, highs = (_heights(part, floor, top, _ROWS * full) for part in levels[:2])
+    lines = _heights(levels[2], floor, top, _ROWS * len(signs.reserved))
+    places = _Places(begins, curve)
+    labels = {_ROWS - 1: at_top} | ({(int(highs.max()) - 1) // full: at_peak} if peak > 0 else {})
+
+    rows = [_cells(signs, row, lows, highs, lines) for row in range(_ROWS)]
+    used = set().union(*rows)
+    yield [(" " * (label + 2), ""), *_caption(signs, used, curve, columns)]
+    for row in reversed(range(_ROWS)):
+        text = labels.get(row, "")
+        yield [
+            (f"{text:>{label}} {signs.level if text else signs.side}", "dim"),
+            *_runs(rows[row], [_style(signs, sign, at in places.failures) for at, sign in enumerate(rows[row])]),
+        ]
+    axis, styles = [signs.axis] * columns, ["dim"] * columns
+    for at, sign, style in (
+        (places.steps if len(set(places.steps)) * 3 <= columns else [], signs.step, "dim"),
+        (places.peak, signs.peak, "bold"),
+        (places.failures, signs.failed, "bold red"),
+    ):
+        for column in at:
+            axis[column], styles[column] = sign, style
+    yield [(f"{zero:>{label}} {signs.corner}", "dim"), *_runs(axis, styles)]
+    yield [(" " * (label + 2) + _words(places, curve, picture.terms, columns), "dim")]
+
+
+class _Places:
+    """In which columns the marks of a curve are.
+
+    Attributes:
+        steps: Of each step, in their order.
+        peak: Of the peak: one column.
+        failures: Of the out-of-memory failures.
+    """
+
+    def __init__(self, begins: Ints, curve: Curve) -> None:
+        self._begins, self._edges = begins, curve.edges
+        self.steps: list[int] = self._of([event for event, _ in curve.steps])
+        first = int(curve.edges[0]) if curve.peak_event is None else curve.peak_event
+        self.peak: list[int] = self._of([first]) if curve.high_bytes.max() > 0 else []
+        self.failures: list[int] = self._of(curve.failures)
+
+    def _of(self, events: Sequence[int]) -> list[int]:
+        """The first column of the bucket of each event."""
+        last = len(self._edges) - 2
+        buckets = np.clip(np.searchsorted(self._edges, np.asarray(events, np.int64), "right") - 1, 0, last)
+        shown = self._begins[np.searchsorted(self._begins, buckets, "right") - 1]
+        found: list[int] = np.searchsorted(self._begins, shown).tolist()
+        return found
+
+
+def _first_of_each(count: int, columns: int) -> Ints:
+    """Which of some values each column begins with; where there are fewer values than columns, some begin with the same one."""
+    return np.arange(columns, dtype=np.int64) * count // columns
+
+
+def _heights(levels: Ints, floor: int, top: int, full: int) -> Ints:
+    """Levels in parts of ``full``, int64: what is above the floor shows, and only the top is full."""
+    share = (levels - float(floor)) / max(float(top) - floor, 1.0)
+    heights: Ints = np.clip(np.rint(share * full), levels > floor, full).astype(np.int64)
+    return heights
+
+
+def _cells(signs: _Signs, row: int, lows: Ints, highs: Ints, lines: Ints) -> list[str]:
+    """One row of the picture, counted from the bottom."""
+    full, thirds = len(signs.parts) - 1, len(signs.reserved)
+    cells = []
+    for low, high, line in zip(
+        (lows - row * full).tolist(), (highs - row * full).tolist(), (lines - row * thirds).tolist(), strict=True
+    ):
+        if high <= 0:
+            cells.append(signs.reserved[line - 1] if 0 < line <= thirds else " ")
+        elif high < full:
+            cells.append(signs.parts[high])
+        elif 2 * low < full and high - low >= full:
+            cells.append(signs.band)
+        else:
+            cells.append(signs.parts[-1])
+    return cells
+
+
+def _style(signs: _Signs, sign: str, failed: bool) -> str:
+    return "dim" if sign in signs.reserved else "red" if failed else ""
+
+
+def _caption(signs: _Signs, used: set[str], curve: Curve, columns: int) -> Iterator[tuple[str, str]]:
+    """What the signs mean that are there, as far as there is room."""
+    parts = [
+        (signs.parts[-1], "allocated", bool(curve.high_bytes.any())),
+        (signs.reserved[1], "reserved", bool(curve.reserved_bytes.any())),
+        (signs.peak, "peak", bool(curve.high_bytes.max() > 0)),
+        (signs.failed, "out of memory", bool(curve.failures)),
+        (signs.band, "at times", signs.band in used),
+        ("", f"over {plural(int(curve.edges[-1] - curve.edges[0]), 'event')}", True),
+    ]
+    taken = 0
+    for sign, word, there in parts:
+        text = f"{'  ' if taken else ''}{sign} {word}" if sign else f"  {word}"
+        if there and taken + width_of(text) <= columns:
+            taken += width_of(text)
+            yield text, "red" if sign == signs.failed else "dim"
+
+
+def _runs(cells: Sequence[str], styles: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Neighbouring cells of one style together."""
+    for style, run in groupby(zip(cells, styles, strict=True), key=itemgetter(1)):
+        yield "".join(cell for cell, _ in run), style
+
+
+def _words(places: _Places, curve: Curve, terms: Terms, columns: int) -> str:
+    """What stands below the axis: the lines at its ends, and as many names of steps as there is room for."""
+    last = terms.at(curve.end_line)
+    end = columns - width_of(last)
+    steps = [(column, short_name(name)) for column, (_, name) in zip(places.steps, curve.steps, strict=True)]
+    if not steps or steps[0][0] > width_of(terms.at(curve.start_line)) + _APART:
+        steps.insert(0, (0, terms.at(curve.start_line)))
+    text = ""
+    for column, name in steps:
+        if (not text or column >= width_of(text) + _APART) and column + width_of(name) + _APART <= end:
+            text += " " * (column - width_of(text)) + name
+    return text + " " * (end - width_of(text)) + last if end >= 0 else text

@@ -1,0 +1,220 @@
+"""The windows of a series, and the steps and phases of a run: tables that show the ends of a long series and what stands out in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any
+
+from memlens.analyzers.trend import MINIMUM
+from memlens.reports.blocks import Asked, Block, Column, Line, Table, Value, apart, cells, take
+from memlens.reports.lists import growth_blocks
+from memlens.reports.tables import WINDOW_COLUMNS, Measure, measures_of, sorted_windows
+from memlens.text import LINES, Terms, format_value, plural
+from memlens.windows.windows import BEFORE
+
+if TYPE_CHECKING:
+    from memlens.analyzing.result import LogAnalysis, WindowAnalysis
+
+__all__ = ["growth_word", "phases_table", "series_blocks", "steps_blocks", "windows_table"]
+
+#: Columns in which windows may differ that do the same: where they are, and the level that they start from.
+_PLACES = frozenset({"name", "start_line", "duration_us", "events", "peak_bytes", "carried_in_bytes"})
+#: Analyzers that work each window out for itself, so that not all windows of a series are compared by them.
+_COSTLY = frozenset({"segments", "lifetimes"})
+#: What the first screen says of steps.
+_BRIEF = ("name", "peak_bytes", "rise_bytes", "remaining_bytes")
+_BRIEF_ROWS = 6
+_NOTE = Column("note", "", "word", drop=8)
+_PHASE = (
+    *(Column("name", "Phase", "name"), Column("steps", "Steps", "count", drop=5)),
+    *(Column("peak_bytes", "Peak", "bytes", strong=True), Column("peak_step", "In", "name", drop=3)),
+    *(Column("rise_median_bytes", "Rise", "bytes", drop=1), Column("rise_max_bytes", "Max rise", "bytes", drop=2)),
+    Column("remaining_median_bytes", "Remaining", "signed", strong=True),
+    *(Column("remaining_min_bytes", "Min", "signed", drop=4), Column("remaining_max_bytes", "Max", "signed")),
+)
+
+#: Windows next to each other that look alike.
+_Alike = Sequence["WindowAnalysis"]
+
+
+def series_blocks(log: LogAnalysis, asked: Asked, top: int, sort: str | None = None) -> Iterator[Block]:
+    """What is said of a series that was asked for: its windows, how memory develops over them, their phases.
+
+    Args:
+        log: A log that was cut into a series.
+        asked: What is asked of lists.
+        top: Rows of the table of windows.
+        sort: The column that orders windows; ``None`` for file order.
+    """
+    yield windows_table(log.windows, log.growth, top, sort, asked.terms)
+    if log.growth is not None:
+        yield from apart(*growth_blocks(log.growth, asked))
+    if log.phases is not None and log.phases.phases:
+        yield from apart(phases_table(log.phases, asked.top, asked.terms))
+
+
+def steps_blocks(log: LogAnalysis, asked: Asked, *, full: bool = False) -> Iterator[Block]:
+    """What is said of the steps that were found by themselves: 8 lines, or everything; nothing where there are none."""
+    steps = log.steps
+    if steps is None:
+        return
+    growth = log.growth
+    said = "" if growth is None or growth.judged < MINIMUM else f", {growth.verdict}"
+    what = "steps" if steps.repeated else "parts"
+    yield Line(
+        f"{plural(steps.anchors, what[:-1])}, found by themselves: --by '{steps.by}'{said}", label=what.capitalize()
+    )
+    if full:
+        yield windows_table(steps.windows, growth, len(steps.windows), None, asked.terms)
+        if growth is not None:
+            yield from apart(*growth_blocks(growth, asked))
+        if log.phases is not None and log.phases.phases:
+            yield from apart(phases_table(log.phases, len(log.phases.phases), asked.terms))
+    else:
+        brief = [measure for measure in WINDOW_COLUMNS if measure.column.key in _BRIEF]
+        tables = (windows_table(steps.windows, growth, top, None, asked.terms, brief) for top in range(4, 0, -1))
+        yield next(table for table in tables if len(table.rows) <= _BRIEF_ROWS)
+
+
+def growth_word(log: LogAnalysis, logs: Sequence[LogAnalysis]) -> tuple[str, ...]:
+    """The cell of a log in a column of growth, which a table of logs has where memory of one of them was judged."""
+    if all(log.growth is None for log in logs):
+        return ()
+    judged = log.growth is not None and log.growth.judged >= MINIMUM
+    return (log.growth.verdict if judged and log.growth is not None else "",)
+
+
+def phases_table(phases: Any, top: int, terms: Terms = LINES) -> Table:
+    """The phases of steps, in order: the ``top`` that rise or leave behind most."""
+    rows = phases.phases
+
+    def weight(k: int) -> int:
+        row = rows[k]
+        return int(max(row.rise_max_bytes, abs(row.remaining_min_bytes), abs(row.remaining_max_bytes)))
+
+    chosen = sorted(sorted(range(len(rows)), key=lambda k: (-weight(k), k))[:top])
+    every = all(row.steps == phases.steps for row in rows)
+    columns = [column for column in _PHASE if not (every and column.key == "steps")]
+    title = f"Phases of {plural(phases.steps, 'step')} (rise and remaining: the median)"
+    return take(title, columns, cells(columns, [rows[k] for k in chosen]), len(rows), top, "phase", terms)
+
+
+def windows_table(
+    windows: Sequence[WindowAnalysis],
+    growth: Any | None,
+    top: int,
+    sort: str | None = None,
+    terms: Terms = LINES,
+    measures: Sequence[Measure] = WINDOW_COLUMNS,
+) -> Table:
+    """The windows of a series.
+
+    In file order windows next to each other that do the same (they rise, allocate, free and leave behind what looks the same) are one row,
+    ``STEP 2–28 ×27``, with the highest of their peaks.  Where there are more rows than ``top`` these are the
+    windows that stand out (the highest peak, the most left behind, the first that grows), the first ones and the last ones; ``… 27 more`` stands
+    for those between that are not shown.
+
+    Args:
+        windows: The windows.
+        growth: How memory develops over them, or ``None``.
+        top: Rows to show.
+        sort: The column that orders them, the first rows of which are shown; ``None`` for file order.
+        terms: What lines are called.
+        measures: The columns, as far as there are figures for them.
+    """
+    shown = measures_of(measures, windows)
+    columns = [measure.column for measure in shown]
+    if sort is not None:
+        ordered = ([measure.of(window) for measure in shown] for window in sorted_windows(windows, sort))
+        return take("", columns, ordered, len(windows), top, "window", terms)
+    alike = _alike(windows, shown)
+    notes = _standing_out(alike, growth)
+    chosen = _chosen(len(alike), top, list(notes))
+    made: list[tuple[Value, ...]] = []
+    for before, k in pairwise([-1, *chosen, len(alike)]):
+        if left := sum(map(len, alike[before + 1 : k])):
+            made.append((f"… {left:,} more", *[None] * len(columns)))
+        if k < len(alike):
+            figures = (_of_alike(alike[k], measure) for measure in shown[1:])
+            made.append((_name(alike[k], shown[0]), *figures, notes.get(k, "")))
+    if any(row[-1] for row in made):
+        columns = [*columns, _NOTE]
+    rows = (row[: len(columns)] for row in made)
+    return take("", columns, rows, len(made), len(made), "window", terms)
+
+
+def _alike(windows: Sequence[WindowAnalysis], measures: Sequence[Measure]) -> list[_Alike]:
+    """Windows next to each other whose figures look alike, together; an open one stands for itself, and so does what precedes the series."""
+    compared = [measure for measure in measures if measure.column.key not in _PLACES]
+    if any(measure.analyzer in _COSTLY for measure in compared):
+        return [(window,) for window in windows]
+
+    def look(numbered: tuple[int, WindowAnalysis]) -> tuple[object, ...]:
+        number, window = numbered
+        own = number if window.open_end or window.name == BEFORE else None
+        return own, *(format_value(measure.column.kind, measure.of(window)) for measure in compared)
+
+    return [tuple(window for _, window in group) for _, group in groupby(enumerate(windows), look)]
+
+
+def _of_alike(alike: _Alike, measure: Measure) -> Value:
+    """A figure of windows that do the same: the highest of their peaks, the line of the first; nothing where they are not alike in it."""
+    values = [measure.of(window) for window in alike]
+    if measure.column.key == "peak_bytes":
+        return max(value for value in values if isinstance(value, int))
+    return values[0] if measure.column.key == "start_line" or len(set(values)) == 1 else _looked(measure, values)
+
+
+def _looked(measure: Measure, values: Sequence[Value]) -> Value:
+    """What windows look alike in, though not to the byte; else nothing."""
+    return None if len({format_value(measure.column.kind, value) for value in values}) > 1 else values[0]
+
+
+def _standing_out(alike: Sequence[_Alike], growth: Any | None) -> Mapping[int, str]:
+    """Which rows stand out, and by what."""
+    if len(alike) < 3:
+        return {}
+    notes: dict[int, str] = {}
+
+    def note(k: int, words: str) -> None:
+        notes[k] = f"{notes[k]}, {words}" if k in notes else words
+
+    have = alike[0][0].results
+    own = [k for k, row in enumerate(alike) if row[0].name != BEFORE]
+    if "peak" in have:
+        note(max(own, key=lambda k: (max(one.results["peak"].peak_bytes for one in alike[k]), -k)), "highest peak")
+    if "remaining" in have:
+        most = max(own, key=lambda k: (alike[k][0].results["remaining"].remaining_bytes, -k))
+        if alike[most][0].results["remaining"].remaining_bytes > 0:
+            note(most, "leaves most")
+    if growth is not None and growth.since_window is not None:
+        at = 0
+        for k, row in enumerate(alike):
+            at += len(row)
+            if growth.since_window < at:
+                note(k, "grows from here")
+                break
+    return notes
+
+
+def _chosen(count: int, top: int, first: Sequence[int]) -> list[int]:
+    """The rows to show, in order: all, or those that stand out, and then the first and last ones in turn."""
+    if count <= top:
+        return list(range(count))
+    ends = (k for pair in zip(range(count), range(count - 1, -1, -1), strict=True) for k in pair)
+    return sorted(list(dict.fromkeys([*first, *ends]))[:top])
+
+
+def _name(alike: _Alike, measure: Measure) -> str:
+    """What to call windows that look alike: ``STEP 2–28 ×27``."""
+    first, last = str(measure.of(alike[0])), str(measure.of(alike[-1]))
+    if len(alike) == 1:
+        return first
+    ours, theirs = (re.split("([0-9]+)", name) for name in (first, last))
+    unlike = [k for k, (one, other) in enumerate(zip(ours, theirs, strict=False)) if one != other]
+    if len(ours) == len(theirs) and len(unlike) == 1 and unlike[0] % 2:
+        ours[unlike[0]] = f"{ours[unlike[0]]}–{theirs[unlike[0]]}"
+        return f"{''.join(ours)} ×{len(alike):,}"
+    return f"{first} … {last} ×{len(alike):,}"

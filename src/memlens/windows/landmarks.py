@@ -1,0 +1,171 @@
+"""Lines that may mark the work of a run, found while a log is read: those that begin at the margin and say START, STEP, EPOCH and the like.
+
+One scan of each block for a handful of words costs a few hundredths of what reading it costs, and then the text need not be gone
+through again (a pipe cannot be).  Which of these lines count the steps of a run is judged in :mod:`memlens.windows.anchor_discovery`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memlens.scanner.formats import LineFormat
+from memlens.scanner.lines import count_lines
+from memlens.scanner.scan import Scan, Scanner
+from memlens.windows.anchor_templates import WORDS
+from memlens.windows.patterns import clean_line
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.events import EventLog
+
+__all__ = [
+    "LONGEST_LINE",
+    "WORD_SCANS",
+    "Landmarks",
+    "at_margin",
+    "landmarks_at",
+    "landmarks_in_block",
+    "landmarks_of",
+    "word_scanner",
+]
+
+#: Anchors are no longer than this; of a longer line one byte more is kept, so that it is known for one.
+LONGEST_LINE = 400
+#: Landmarks that are kept of one block of the text, and of one log: each is looked at by itself.
+_MOST_OF_BLOCK, _MOST = 2000, 400_000
+
+#: Finds the words of anchors, each once a line.
+WORD_SCANS = tuple(
+    Scan(LineFormat(word.decode(), "", word, re.escape(word).decode(), {}), once=True, values=()) for word in WORDS
+)
+
+
+class Landmarks(NamedTuple):
+    """Lines of one log that may mark its work, in file order.
+
+    Attributes:
+        offsets: Where they begin, byte offsets in the uncompressed input.
+        lines: Their 1-based numbers.
+        texts: Their clean texts (:func:`~memlens.windows.patterns.clean_line`), cut to :data:`LONGEST_LINE` bytes and one.
+        complete: These are all there are; a log that is full of them has more.
+    """
+
+    offsets: tuple[int, ...] = ()
+    lines: tuple[int, ...] = ()
+    texts: tuple[bytes, ...] = ()
+    complete: bool = True
+
+    def and_then(self, later: Iterable[Landmarks]) -> Landmarks:
+        """These and those of what follows in the log, up to as many as are kept of one."""
+        parts = [self, *later]
+        count = sum(len(part.offsets) for part in parts)
+        return Landmarks(
+            tuple(islice((offset for part in parts for offset in part.offsets), _MOST)),
+            tuple(islice((line for part in parts for line in part.lines), _MOST)),
+            tuple(islice((text for part in parts for text in part.texts), _MOST)),
+            count <= _MOST and all(part.complete for part in parts),
+        )
+
+
+def landmarks_in_block(block: NDArray[np.uint8], offset: int, first_line: int = 0) -> Landmarks:
+    """The landmarks of one block.
+
+    Args:
+        block: uint8; whole lines.
+        offset: Byte offset of the block in the input.
+        first_line: The number of the block's first line, which theirs are counted from.
+    """
+    rows = word_scanner().scan(block, 0, len(block))
+    return landmarks_at(block, rows.line_start, rows.line + first_line, offset)
+
+
+def landmarks_at(
+    block: NDArray[np.uint8], starts: NDArray[np.int64], lines: NDArray[np.int64], offset: int
+) -> Landmarks:
+    """The same where a reader has looked for their words (:data:`WORD_SCANS`) in a scan of its own.
+
+    Args:
+        block: uint8; up to the end of the text.
+        starts: Where lines begin that hold a word, positions in the block, int64, rising; several times where they hold several words.
+        lines: Their numbers, int64.
+        offset: Byte offset in the input of the block's first byte.
+    """
+    if not len(starts):
+        return Landmarks()
+    starts, first = np.unique(starts, return_index=True)
+    kept = at_margin(block, starts)
+    starts, lines = starts[kept], lines[first][kept]
+    offsets = starts[:_MOST_OF_BLOCK] + offset
+    texts = (_text(block, start) for start in starts[:_MOST_OF_BLOCK].tolist())
+    complete = len(starts) <= _MOST_OF_BLOCK
+    return Landmarks(tuple(offsets.tolist()), tuple(lines[:_MOST_OF_BLOCK].tolist()), tuple(texts), complete)
+
+
+def _text(block: NDArray[np.uint8], start: int) -> bytes:
+    text = block[start : start + LONGEST_LINE + 2].tobytes()
+    line, end, _ = text.partition(b"\n")
+    return clean_line(line) if end else clean_line(line)[: LONGEST_LINE + 1]
+
+
+def landmarks_of(log: EventLog) -> Landmarks | None:
+    """The landmarks of a log: as found when it was read, its marks where it has no lines, or else from its text.
+
+    Returns:
+        ``None`` where they were not looked for and the text cannot be read again.
+
+    Raises:
+        InputError: The text is no longer there.
+    """
+    if log.marks is not None:
+        texts = (clean_line(mark.text.encode("utf-8", "surrogatepass")) for mark in log.marks)
+        return Landmarks(
+            tuple(mark.offset for mark in log.marks),
+            tuple(mark.line for mark in log.marks),
+            tuple(text[: LONGEST_LINE + 1] for text in texts),
+        )
+    if log.landmarks is not None:
+        return log.landmarks
+    if not log.source.rereadable:
+        return None
+    found, line, end = [], 1, log.facts.bytes or None
+    for offset, text in log.source.blocks(0, end):
+        # What was written to the log after it was read is no part of it.
+        block = np.frombuffer(text, np.uint8)[: None if end is None else end - offset]
+        found.append(landmarks_in_block(block, offset, line))
+        line += count_lines(block)
+    return Landmarks().and_then(found)
+
+
+@cache
+def word_scanner() -> Scanner:
+    """Finds the words of anchors."""
+    return Scanner(WORD_SCANS)
+
+
+def _margins() -> NDArray[np.bool_]:
+    """Which two bytes a line may begin with, bool, 65,536 entries by the first byte times 256 plus the second."""
+    first = np.zeros(256, np.bool_)
+    first[list(b"[(#=*-<>_+~|\x1b")] = True
+    for byte in range(128):
+        first[byte] |= chr(byte).isalnum()
+    first[128:] = True  # letters of other scripts
+    table = np.repeat(first, 256).reshape(256, 256)
+    table[[[byte] for byte in b"IWEF"], list(b"0123456789")] = False  # glog
+    return table.reshape(-1)
+
+
+_MARGINS = _margins()
+
+
+def at_margin(block: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of some lines begin like an anchor: at the margin, without a header of the framework; bool."""
+    two = block[starts].astype(np.uint16) << 8 | block[np.minimum(starts + 1, len(block) - 1)]
+    fits: NDArray[np.bool_] = _MARGINS[two]
+    return fits

@@ -1,0 +1,134 @@
+"""The envelope of levels against a plain walk over the events: no peak is lost, whatever the buckets and the batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memlens
+from memlens.analyzers.curve import BUCKETS, Curve, curve, curves
+from memlens.events import EventLog, Kind
+from memlens.facts import Facts, OutOfMemory
+from memlens.windows.windows import Window
+
+Rows = list[tuple[Kind, int, int]]
+rows = st.lists(
+    st.tuples(st.sampled_from(list(Kind)), st.sampled_from([0, 1, 256, 3538944, 2**40]), st.integers(1, 5)), max_size=40
+)
+
+
+@contextmanager
+def batches_of(size: int) -> Iterator[None]:
+    """Few events in a batch, so that small logs have many."""
+    defaults = EventLog.batches.__kwdefaults__
+    assert defaults is not None
+    before, defaults["size"] = defaults["size"], size
+    try:
+        yield
+    finally:
+        defaults["size"] = before
+
+
+def window_of(log: EventLog, lo: int, hi: int) -> Window:
+    return Window(log, f"{lo}-{hi}", lo, hi, lo, hi, lo + 1, hi)
+
+
+def walked(events: Rows) -> list[tuple[int, int]]:
+    """Allocated and reserved bytes before the first event and after each."""
+    found, allocated, reserved = [(0, 0)], 0, 0
+    for kind, size, _ in events:
+        allocated += {Kind.ALLOC: size, Kind.FREE: -size}.get(kind, 0)
+        reserved += {Kind.RESERVE: size, Kind.RELEASE: -size}.get(kind, 0)
+        found.append((allocated, reserved))
+    return found
+
+
+def check(made: Curve, window: Window, levels: list[tuple[int, int]], buckets: int) -> None:
+    assert len(made) == min(buckets, len(window))
+    edges = made.edges.tolist()
+    if not len(window):
+        return
+    assert (edges[0], edges[-1]) == (window.lo, window.hi)
+    assert max(b - a for a, b in pairwise(edges)) - min(b - a for a, b in pairwise(edges)) <= 1
+    for k, (a, b) in enumerate(pairwise(edges)):
+        own = levels[a if k == 0 else a + 1 : b + 1]  # levels[e] is the one before event e
+        assert made.low_bytes[k] == min(allocated for allocated, _ in own)
+        assert made.high_bytes[k] == max(allocated for allocated, _ in own)
+        assert made.reserved_bytes[k] == max(reserved for _, reserved in own)
+    inside = [allocated for allocated, _ in levels[window.lo : window.hi + 1]]
+    peak = inside.index(max(inside))
+    assert made.high_bytes.max() == inside[peak]
+    assert made.peak_event == (window.lo + peak - 1 if peak else None)
+
+
+@given(rows, st.integers(1, 50), st.sampled_from([1, 2, 3, 7, 64]), st.data())
+def test_each_bucket_has_the_lowest_and_the_highest_level_of_its_events(
+    events: Rows, buckets: int, batch: int, data: st.DataObject
+) -> None:
+    log, levels = EventLog.from_rows(events), walked(events)
+    places = st.integers(0, len(events))
+    pairs = data.draw(st.lists(st.tuples(places, places), min_size=1, max_size=5))
+    windows = [window_of(log, min(pair), max(pair)) for pair in pairs]
+    with batches_of(batch):
+        for window, made in zip(windows, curves(windows, buckets), strict=True):
+            check(made, window, levels, buckets)
+        check(curve(windows[0], buckets=buckets), windows[0], levels, buckets)
+
+
+def test_failures_and_steps_are_marked_by_their_events() -> None:
+    events: Rows = [(Kind.ALLOC, 256, address) for address in range(1, 9)]
+    # The line of event k begins at byte 10 k; memory ran out behind events 3 and 5, and a message stands before all events.
+    ooms = tuple(OutOfMemory(at, at, "GPU 0", size, None, "") for at, size in ((35, 1 << 20), (55, 2 << 20)))
+    log = EventLog.from_rows(events, offset=np.arange(8) * 10, facts=Facts(ooms=ooms, bytes=80, lines=8))
+    steps = [Window(log, name, lo, lo + 4, 10 * lo, 10 * lo + 40, lo + 1, lo + 4) for name, lo in (("a", 0), ("b", 4))]
+    made = curve(log.whole, steps)
+    assert made.failures == (3, 5)
+    assert made.steps == ((0, "a"), (4, "b"))
+    assert (made.start_line, made.end_line) == (1, 8)
+    assert [curve(step).failures for step in steps] == [(3,), (5,)]
+
+
+def test_opening_blocks_are_the_level_that_the_first_bucket_starts_from() -> None:
+    events: Rows = [(Kind.ALLOC, 1000, 1), (Kind.RESERVE, 4000, 1), (Kind.FREE, 1000, 1), (Kind.ALLOC, 10, 2)]
+    made = curve(EventLog.from_rows(events, facts=Facts(opening=2, lines=2)).whole)
+    assert made.high_bytes.tolist() == [1000, 10]
+    assert made.low_bytes.tolist() == [0, 10]
+    assert made.reserved_bytes.tolist() == [4000, 4000]
+    assert made.peak_event is None
+
+
+@pytest.mark.parametrize(
+    "name", ["05_fixed_331", "05_grow_batch_331", "05_leak_activations_331", "05_leak_graph_331", "331_dygraph_cnn"]
+)
+def test_the_curve_of_a_log_has_the_peaks_of_the_frameworks_own_figures(shared: Path, name: str) -> None:
+    figures = json.loads((shared / "data/paddle" / f"{name}.stats.json").read_text())
+    (log,) = (shared / "data/paddle").glob(f"{name}.log*")
+    made = memlens.analyze(log).logs[0].curve
+    assert made is not None
+    assert len(made) == BUCKETS
+    assert made.high_bytes.max() == figures["allocated_peak"]
+    assert made.reserved_bytes.max() == figures["reserved_peak"]
+
+
+def test_the_curve_of_a_series_is_that_of_the_whole_log_with_its_windows(examples: Path) -> None:
+    log = examples / "cnn_5steps.log.gz"
+    (cut,) = memlens.analyze(log, by="STEP (\\d+)").logs
+    (whole,) = memlens.analyze(log).logs
+    assert cut.curve is not None
+    assert whole.curve is not None
+    assert cut.curve.high_bytes.tolist() == whole.curve.high_bytes.tolist()
+    assert [name for _, name in cut.curve.steps] == [window.name for window in cut.windows]
+    assert whole.curve.steps == ()
+
+
+def test_one_of_several_logs_has_no_curve(examples: Path) -> None:
+    logs = sorted(examples.glob("*.log.gz"))[:2]
+    assert [log.curve for log in memlens.analyze(logs).logs] == [None, None]

@@ -1,0 +1,126 @@
+"""The life of one block, against a plain walk over the text of the log."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import memlens
+from memlens.errors import UsageError
+
+EVENT = re.compile(r"\] (Alloc|Free) (\d+) bytes, ptr = (0x[0-9a-f]+)$")
+CHUNK = re.compile(r"reallocate (\d+)\((0x[0-9a-f]+)\)")
+FREED_CHUNK = re.compile(r"Free chunk with size")
+
+
+class Plain:
+    """Events of a log by a loop over its lines: ``(line, kind, size, address)`` with line numbers from 1."""
+
+    def __init__(self, path: Path) -> None:
+        opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
+        with opened as lines:
+            self.lines = lines.read().splitlines()
+        self.events: list[tuple[int, str, int, int]] = []
+        for number, line in enumerate(self.lines, 1):
+            if found := EVENT.search(line):
+                self.events.append((number, found[1], int(found[2]), int(found[3], 16)))
+            elif found := CHUNK.search(line):
+                self.events.append((number, "Chunk", int(found[1]), int(found[2], 16)))
+
+    def life(self, alloc: int) -> tuple[int | None, int, int]:
+        """The index of the FREE of an ALLOC, the events between, and the bytes of the ALLOCs between."""
+        _, _, _, address = self.events[alloc]
+        later = range(alloc + 1, len(self.events))
+        free = next((k for k in later if self.events[k][1] == "Free" and self.events[k][3] == address), None)
+        end = len(self.events) if free is None else free
+        meanwhile = sum(size for _, kind, size, _ in self.events[alloc + 1 : end] if kind == "Alloc")
+        return free, end - alloc, meanwhile
+
+    def beside(self, alloc: int) -> list[tuple[str, str, int]]:
+        """What lies below and above right after an ALLOC."""
+        live: dict[int, int] = {}
+        chunks: list[tuple[int, int]] = []
+        for _, kind, size, address in self.events[: alloc + 1]:
+            if kind == "Chunk":
+                chunks.append((address, address + size))
+            elif kind == "Alloc":
+                live[address] = size
+            else:
+                del live[address]
+        _, _, size, address = self.events[alloc]
+        low, high = next(chunk for chunk in chunks if chunk[0] <= address < chunk[1])
+        below = max((start + live[start] for start in live if low <= start < address), default=low)
+        above = min((start for start in live if address < start < high), default=high)
+        blocks = {start + length: length for start, length in live.items()}
+        found = []
+        for side, distance, length in (
+            ("below", address - below, blocks.get(address) if below > low else None),
+            ("above", above - address - size, live.get(above) if above < high else None),
+        ):
+            what = "gap" if distance else "block" if length is not None else "edge"
+            found.append((side, what, distance or length or 0))
+        return found
+
+
+@pytest.mark.parametrize("name", ["case1_pir.log", "case1_pt.log", "cnn_5steps.log.gz", "oom.log.gz"])
+def test_a_life_is_what_a_walk_over_the_lines_finds(examples: Path, rounds: Callable[[int], range], name: str) -> None:
+    plain = Plain(examples / name)
+    log = memlens.read(examples / name, columns=("time_us", "thread"))
+    allocs = [k for k, event in enumerate(plain.events) if event[1] == "Alloc"]
+    levels = [0]
+    for _, kind, size, _ in plain.events:
+        levels.append(levels[-1] + {"Alloc": size, "Free": -size, "Chunk": 0}[kind])
+    summit = levels.index(max(levels)) - 1
+    chosen = random.Random(name)
+    for _ in rounds(12):
+        alloc = chosen.choice(allocs)
+        line, _, size, address = plain.events[alloc]
+        free, events, meanwhile = plain.life(alloc)
+        block = memlens.block(log, line if free is None or chosen.random() < 0.5 else plain.events[free][0])
+        assert (block.address, block.life.size_bytes, block.life.alloc_line) == (address, size, line)
+        assert block.life.free_line == (None if free is None else plain.events[free][0])
+        assert (block.life.life_events, block.life.meanwhile_bytes) == (events, meanwhile)
+        assert block.allocated_bytes == levels[alloc + 1]
+        assert block.at_peak == (alloc <= summit and (free is None or free > summit))
+        assert [(one.side, one.what, one.size_bytes) for one in block.neighbours] == plain.beside(alloc)
+        assert [one.text for one in block.alloc_context if one.is_event] == [plain.lines[line - 1]]
+
+
+def test_the_verdict_of_the_block_that_the_bad_run_keeps(examples: Path) -> None:
+    """Line 64 allocates the transposed tensor, and line 201 frees it, while the backward pass runs."""
+    block = memlens.block(examples / "case1_pir.log", 64)
+    assert "transpose" in (block.owner or "")
+    assert block.verdict.startswith("3.38 MiB, allocated at line 64 by pd_op.transpose, freed at line 201 after ")
+
+
+@pytest.mark.parametrize("line", [1, 63, 10_000])
+def test_a_line_without_a_block_names_the_nearest_that_have_one(examples: Path, line: int) -> None:
+    plain = Plain(examples / "case1_pir.log")
+    with pytest.raises(UsageError) as caught:
+        memlens.block(examples / "case1_pir.log", line)
+    assert f"line {line:,} neither allocates nor frees" in caught.value.message
+    lines = [number for number, kind, _, _ in plain.events if kind != "Chunk"]
+    near = [*[n for n in lines if n < line][-1:], *[n for n in lines if n > line][:1]]
+    assert re.findall(r"line ([\d,]+)", caught.value.hint) == [f"{number:,}" for number in near]
+
+
+def test_a_free_of_what_the_log_never_allocates_has_no_life(tmp_path: Path) -> None:
+    path = tmp_path / "late.log"
+    head = "I1120 10:00:00.000001 1 auto_growth_best_fit_allocator.cc:177] "
+    path.write_text(f"{head}Free 256 bytes, ptr = 0x1000\n{head}Alloc 512 bytes, ptr = 0x2000\n")
+    with pytest.raises(UsageError, match="line 1 frees a block that the log never allocates"):
+        memlens.block(path, 1)
+    assert "never freed" in memlens.block(path, 2).verdict
+
+
+def test_a_snapshot_gives_the_whole_call_stack(shared: Path) -> None:
+    block = memlens.block(shared / "data" / "torch" / "snapshots" / "train_19464.pickle", 2631)
+    assert block.owner is not None
+    assert block.owner.count(" < ") >= 2
+    assert block.alloc_context == ()
+    assert {one.what for one in block.neighbours} <= {"block", "gap", "edge"}

@@ -1,0 +1,175 @@
+"""Completion in shells: verbs, options, values of options, and files."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from memlens.analyzers.registry import names
+from memlens.cli import VERBS, group, main
+from memlens.cli.completion import FILES
+from memlens.comparing.statistics import METRICS
+from memlens.reports.tables import sort_names
+
+ROOT = Path(__file__).resolve().parents[2]
+Ask = Callable[..., list[str]]
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
+    """What is offered for the last of some words, as ``type,value``."""
+
+    def run(*words: str, shell: str = "bash") -> list[str]:
+        position = words[-1] if shell == "fish" else str(len(words))
+        monkeypatch.setenv("_MEMLENS_COMPLETE", f"{shell}_complete")
+        monkeypatch.setenv("COMP_WORDS", " ".join(["memlens", *words]))
+        monkeypatch.setenv("COMP_CWORD", position)
+        assert main([]) == 0
+        captured = capsys.readouterr()
+        assert captured.err == ""
+        return [line for line in captured.out.splitlines() if line]
+
+    yield run
+    monkeypatch.delenv("_MEMLENS_COMPLETE", raising=False)
+
+
+def plain(*values: str) -> list[str]:
+    return [f"plain,{value}" for value in values]
+
+
+def test_verbs_and_options_are_offered(ask: Ask) -> None:
+    assert ask("") == plain(*VERBS)
+    assert ask("an") == plain("analyze")
+    assert ask("-") == plain("-V", "--version", "-h", "--help")
+    assert ask("diff", "--base-s") == plain("--base-start", "--base-start-regex")
+    assert ask("analyze", "run.log", "--plo") == plain("--plot")
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        (("analyze", "--format"), ("table", "json", "csv", "markdown")),
+        (("analyze", "--color"), ("auto", "always", "never")),
+        (("analyze", "x.log", "--plot"), ("auto", "always", "never")),
+        (("analyze", "-A"), (*names(), "growth")),
+        (("analyze", "--analyzer", "peak", "--analyzer"), (*names(), "growth")),
+        (("analyze", "--sort"), sort_names()),
+        (("diff", "--input-format"), ("paddle", "torch-snapshot", "kineto", "rmm")),
+        (("compare", "-m"), tuple(metric.name for metric in METRICS)),
+        (("compare", "a.log", "--metric"), tuple(metric.name for metric in METRICS)),
+    ],
+    ids=str,
+)
+def test_values_of_options_are_offered(ask: Ask, words: tuple[str, ...], values: tuple[str, ...]) -> None:
+    assert ask(*words, "") == plain(*values)
+    start = values[0][:2]
+    assert ask(*words, start) == plain(*(value for value in values if value.startswith(start)))
+
+
+def test_layers_are_offered(ask: Ask) -> None:
+    assert ask("analyze", "--layer", "auto") == plain("auto_growth")
+
+
+def test_formats_of_users_are_offered_and_a_file_that_is_not_sound_offers_nothing(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "pyproject.toml"
+    own.write_text(
+        '[[tool.memlens.format]]\nname = "mine"\nliteral = "pool: "\n'
+        "regex = 'pool: (?P<kind>take|give) (?P<size>[0-9]+) at (?P<addr>0x[0-9a-f]+)'\n"
+        'alloc = ["take"]\nfree = ["give"]\nsamples = ["pool: take 4096 at 0x7f01"]\n'
+    )
+    assert ask("analyze", "--input-format", "") == plain("paddle", "torch-snapshot", "kineto", "rmm", "mine")
+    own.write_text("[[tool.memlens.format]]\nname = 7\n")
+    assert ask("analyze", "--input-format", "") == []
+
+
+def test_where_a_file_is_wanted_files_are_offered(ask: Ask) -> None:
+    for words in (
+        "analyze",
+        "analyze a.log",
+        "diff a.log",
+        "gate",
+        "slice",
+        "formats",
+        "gate a.log --base-log",
+        "compare --base",
+    ):
+        assert ask(*words.split(), "ru") == ["file,ru"], words
+    for words in ("gate --baseline", "analyze -o", "analyze --formats", "compare --template"):
+        assert ask(*words.split(), "ru") == ["file,ru"], words
+    assert ask("analyze", "--by", "") == []  # a regular expression is nobody's to guess
+
+
+def test_every_path_that_a_command_takes_is_completed() -> None:
+    context = click.Context(group)
+    for verb in VERBS:
+        command = group.get_command(context, verb)
+        assert command is not None
+        for param in command.params:
+            if isinstance(param, click.Argument) or re.search(r"FILE|LOG|PATH", param.metavar or ""):
+                assert param.type is FILES, (verb, param.name)
+
+
+def test_zsh_and_fish_are_told_what_a_verb_does(ask: Ask) -> None:
+    kind, name, does = ask("analy", shell="zsh")
+    assert (kind, name) == ("plain", "analyze")
+    assert does.startswith("Say where the memory went")
+    assert ask("analy", shell="fish")[0].startswith("plain,analyze\tSay where the memory went")
+    assert ask("analyze", "--format", "js", shell="zsh") == ["plain", "json", "_"]
+    assert ask("analyze", "--format", "js", shell="fish") == ["plain,json"]
+    assert ask("analyze", "ru", shell="fish") == ["file,ru"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_line_of_the_documentation_gives_the_script_of_its_shell(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
+    page = (ROOT / "docs" / "terminal.md").read_text()
+    assert f"_MEMLENS_COMPLETE={shell}_source memlens" in page
+    monkeypatch.setenv("_MEMLENS_COMPLETE", f"{shell}_source")
+    assert main([]) == 0
+    assert f"_MEMLENS_COMPLETE={shell}_complete" in capsys.readouterr().out
+
+
+BASH = shutil.which("bash")
+
+
+@pytest.mark.skipif(BASH is None or sys.platform == "win32", reason="needs bash")
+def test_bash_completes_as_the_documentation_says(tmp_path: Path) -> None:
+    program = tmp_path / "memlens"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m memlens "$@"\n')
+    program.chmod(0o755)
+    script = """
+        set -e
+        eval "$(_MEMLENS_COMPLETE=bash_source memlens)"
+        complete -p memlens
+        compopt() { echo "compopt $1 $2"; }  # outside of a real completion there is nothing to set options of
+        try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _memlens_completion memlens; echo "${COMPREPLY[*]}"; }
+        try memlens comp
+        try memlens analyze --format ""
+        try memlens compare --by "'STEP (.*)'" -m du
+        try memlens analyze a.lo
+    """
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("_MEMLENS", "COMP"))}
+    environment |= {
+        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+    assert BASH is not None
+    ran = subprocess.run(
+        [BASH, "--norc", "-c", script], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    registered, *offered = ran.stdout.splitlines()
+    assert registered.endswith("-F _memlens_completion memlens")
+    assert offered == ["compare", "table json csv markdown", "duration", "compopt -o default", ""]

@@ -1,0 +1,255 @@
+"""What people see: in a terminal of its own, at several widths, with colours and without, with more than ASCII and without."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from made_runs import MIB, log_text
+
+from memlens.cli import terminal
+from memlens.cli.analyze import ShowAnalysis
+from memlens.cli.options import Show
+from memlens.text import visible, width_of
+
+if sys.platform == "win32":
+    pytest.skip("needs POSIX terminals", allow_module_level=True)
+
+from pseudo_terminal import ANSI, in_terminal
+
+Process = Callable[..., subprocess.CompletedProcess[str]]
+#: Steps of the example that the analysis of a series shows.
+STEPS = "STEP (\\d+) START"
+
+
+@pytest.fixture
+def log(examples: Path) -> Path:
+    return examples / "cnn_5steps.log.gz"
+
+
+@pytest.fixture
+def oom(examples: Path) -> Path:
+    return examples / "oom.log.gz"
+
+
+def picture_of(text: str) -> list[str]:
+    """The nine lines of the picture, without colours."""
+    lines = ANSI.sub("", text).splitlines()
+    (axis,) = [number for number, line in enumerate(lines) if " 0 B └" in line or " 0 B +" in line]
+    return lines[axis - 7 : axis + 2]
+
+
+@pytest.mark.parametrize(("columns", "arguments"), [(60, ()), (80, ("--by", STEPS)), (120, ()), (200, ("--by", STEPS))])
+def test_a_terminal_gets_a_picture_as_wide_as_it_is(log: Path, columns: int, arguments: tuple[str, ...]) -> None:
+    text = in_terminal("analyze", log, *arguments, columns=columns)
+    assert all(width_of(line) <= columns for line in ANSI.sub("", text).splitlines())
+    drawn = picture_of(text)
+    assert width_of(drawn[7]) == columns
+    assert "█ allocated" in drawn[0]
+    assert "▲" in drawn[7]
+    assert drawn[8].split()[-2] == "line"
+    if arguments:
+        assert "┴" in drawn[7]
+
+
+def test_every_line_ends_its_own_colours_and_nothing_else_acts_on_the_terminal(small_log: Path) -> None:
+    text = in_terminal("analyze", small_log, "--by", "STEP (.*) START")
+    assert "\x1b[" in text
+    for line in text.splitlines():
+        codes = ANSI.findall(line)
+        assert codes[1::2] == ["\x1b[0m"] * (len(codes) // 2)
+        assert len(codes) % 2 == 0
+        assert ANSI.sub("", line) == visible(ANSI.sub("", line)).rstrip()
+
+
+def test_a_failure_is_marked_in_red(oom: Path) -> None:
+    text = in_terminal("analyze", oom)
+    assert "\x1b[1;31m✗\x1b[0m" in text
+    assert "\x1b[31m  ✗ out of memory\x1b[0m" in text
+
+
+class Stdout:
+    """A stdout of some kind."""
+
+    def __init__(self, terminal: bool, encoding: str = "utf-8") -> None:
+        self.isatty, self.encoding = lambda: terminal, encoding
+
+
+@pytest.fixture
+def stdout(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Set what stdout is, and nothing but these variables in the environment."""
+
+    def be(out: Stdout, environment: dict[str, str]) -> None:
+        monkeypatch.setattr(terminal, "sys", SimpleNamespace(stdout=out))
+        monkeypatch.setattr(terminal, "os", SimpleNamespace(environ=environment))
+
+    return be
+
+
+@pytest.mark.parametrize(
+    ("environment", "in_terminal", "in_pipe"),
+    [
+        ({}, True, False),
+        ({"TERM": "dumb"}, False, False),
+        ({"NO_COLOR": "1"}, False, False),
+        ({"NO_COLOR": ""}, True, False),
+        ({"FORCE_COLOR": "1"}, True, True),
+        ({"CLICOLOR_FORCE": "1"}, True, True),
+        ({"FORCE_COLOR": "0"}, True, False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False, False),
+        ({"CLICOLOR": "0"}, False, False),
+        ({"CLICOLOR": "0", "CLICOLOR_FORCE": "1"}, True, True),
+        ({"TERM": "dumb", "FORCE_COLOR": "3"}, True, True),
+    ],
+)
+def test_the_option_decides_about_colours_and_then_the_environment(
+    stdout: Callable[..., None], environment: dict[str, str], in_terminal: bool, in_pipe: bool
+) -> None:
+    for is_terminal, coloured in ((True, in_terminal), (False, in_pipe)):
+        stdout(Stdout(is_terminal), environment)
+        assert terminal.screen(Show())["colour"] == coloured
+        assert terminal.screen(Show(color="always"))["colour"]
+        assert not terminal.screen(Show(color="never"))["colour"]
+        assert terminal.screen(Show(color="always", output="report.txt")) == {}
+
+
+@pytest.mark.parametrize(
+    ("environment", "encoding", "unicode"),
+    [
+        ({"LANG": "de_DE.UTF-8"}, "utf-8", True),
+        ({"LANG": "C"}, "utf-8", False),
+        ({"LANG": "C", "LC_CTYPE": "C.UTF-8"}, "utf-8", False),  # as Python sets it
+        ({"LANG": "C", "LC_CTYPE": "de_DE.UTF-8"}, "utf-8", True),
+        ({"LANG": "de_DE.UTF-8", "LC_ALL": "POSIX"}, "utf-8", False),
+        ({"LC_CTYPE": "C.UTF-8"}, "utf-8", True),  # a container without any locale: its terminal is somewhere else
+        ({}, "ascii", False),
+        ({"LANG": "de_DE"}, "iso8859-1", False),
+    ],
+)
+def test_a_terminal_whose_locale_is_c_on_purpose_gets_ascii(
+    stdout: Callable[..., None], environment: dict[str, str], encoding: str, unicode: bool
+) -> None:
+    stdout(Stdout(True, encoding), environment)
+    assert terminal.screen(Show())["ascii_only"] != unicode
+    stdout(Stdout(False, encoding), environment)
+    assert terminal.screen(Show())["ascii_only"] == (encoding != "utf-8")
+
+
+def test_colours_are_there_where_they_are_asked_for_and_not_in_programs_forms(process: Process, log: Path) -> None:
+    clear = {"FORCE_COLOR": "", "CLICOLOR_FORCE": "", "NO_COLOR": "1", "TERM": "dumb"}
+    text = process("analyze", log, "--color", "always", env=clear).stdout
+    assert "\x1b[" in text
+    assert ANSI.sub("", text) == process("analyze", log, env=clear).stdout
+    for form in ("json", "markdown"):
+        assert "\x1b[" not in process("analyze", log, "--color", "always", "--format", form).stdout
+
+
+def test_more_memory_is_red_and_less_is_green(process: Process, tmp_path: Path) -> None:
+    less, more = tmp_path / "less.log", tmp_path / "more.log"
+    less.write_text(log_text(4 * MIB, step_us=1000))
+    more.write_text(log_text(8 * MIB, step_us=1000))
+    for arguments, code in (((less, more), "31"), ((more, less), "32")):
+        text = process("diff", *arguments, "--color", "always").stdout
+        rows = {line.split(" ")[0]: line for line in text.splitlines()}
+        assert re.findall(r"\x1b\[([1-9][\d;]*)m +[-+]", rows["Peak"]) == [f"1;{code}", code]
+        assert re.findall(r"\x1b\[([1-9][\d;]*)m +[-+]", rows["Freed"]) == ["1"]  # neither better nor worse
+        text = process("compare", *arguments, "--metric", "peak", "--color", "always").stdout
+        assert set(re.findall(r"\x1b\[([1-9]\d*)m +[-+]", text)) == {code}
+
+
+def test_a_picture_is_ascii_where_all_is(oom: Path) -> None:
+    text = in_terminal("analyze", oom, LANG="C", NO_COLOR="1")
+    assert text.isascii()
+    assert "\x1b" not in text
+    drawn = picture_of(text)
+    assert "X out of memory" in drawn[0]
+    assert {"X", "^"} < set(drawn[7])
+
+
+@pytest.mark.parametrize(
+    ("show", "at_terminal", "in_pipe"),
+    [
+        (ShowAnalysis(), True, False),
+        (ShowAnalysis(plot="always"), True, True),
+        (ShowAnalysis(plot="never"), False, False),
+        (ShowAnalysis(output="-"), True, False),
+        (ShowAnalysis(output="report.txt"), False, False),
+        (ShowAnalysis(output="report.txt", plot="always"), True, True),
+        (ShowAnalysis(form="markdown"), False, False),
+        (ShowAnalysis(form="markdown", plot="always"), True, True),
+    ],
+)
+def test_a_picture_is_for_people_at_a_terminal_and_where_it_is_asked_for(
+    stdout: Callable[..., None], show: ShowAnalysis, at_terminal: bool, in_pipe: bool
+) -> None:
+    for is_terminal, drawn in ((True, at_terminal), (False, in_pipe)):
+        stdout(Stdout(is_terminal), {})
+        assert terminal.shows_pictures(show, show.plot) == drawn
+
+
+def test_a_picture_is_drawn_of_one_log(memlens: Any, log: Path, oom: Path) -> None:
+    always = ("--plot", "always")
+    assert "█ allocated" in memlens("analyze", log, *always).out
+    assert "```\n          █ allocated" in memlens("analyze", log, *always, "--format", "markdown").out
+    assert "█ allocated" not in memlens("analyze", log, *always, "--brief").out
+    assert "█ allocated" not in memlens("analyze", log, oom, *always).out
+
+
+# --- what is said on stderr ---
+
+
+def test_quiet_says_nothing_beside_errors(memlens: Any, small_log: Path, tmp_path: Path) -> None:
+    target = tmp_path / "part.log"
+    assert "part.log" in memlens("slice", small_log, "-o", target).err
+    assert memlens("slice", small_log, "-q", "-f", "-o", target).err == ""
+    accept = ("gate", small_log, "--baseline", tmp_path / "memory.json", "--accept")
+    assert "accepted" in memlens(*accept).err
+    assert memlens(*accept, "--quiet").err == ""
+    assert "no such file" in memlens("analyze", tmp_path / "no.log", "-q").err
+
+
+def test_verbose_says_what_was_read_and_how_long_it_took(memlens: Any, small_log: Path) -> None:
+    ran = memlens("analyze", small_log, "-v")
+    first, last = ran.err.splitlines()
+    size = small_log.stat().st_size
+    assert first.startswith(f"memlens: {small_log}: a log of Paddle (it holds ")
+    assert f", layer auto_growth: {size} bytes, 6 lines, 4 events, read in 0." in first
+    assert last.startswith("memlens: ")
+    assert "s reading, " in last
+    assert memlens("analyze", small_log).err == ""
+    assert memlens("analyze", small_log).out == ran.out
+
+
+@pytest.mark.parametrize(("pure", "way"), [("1", "plain Python"), ("0", "compiled code")])
+def test_verbose_says_by_which_code(process: Process, small_log: Path, pure: str, way: str) -> None:
+    from memlens import native
+
+    if pure == "0" and native.missing():
+        pytest.skip("no compiled scanner here")
+    assert f" by {way}\n" in process("analyze", small_log, "-v", env={"MEMLENS_PURE": pure}).stderr
+
+
+def test_verbose_tells_of_each_log_also_where_processes_share_them_out(process: Process, small_log: Path) -> None:
+    other = small_log.with_name("other.log")
+    other.write_bytes(small_log.read_bytes())
+    ran = process("compare", small_log, other, "-v", "--jobs", "2")
+    assert ran.returncode == 0
+    assert {line.split(": ")[1] for line in ran.stderr.splitlines()[:2]} == {str(small_log), str(other)}
+    assert process("diff", small_log, other, "-v").stderr.count("a log of Paddle") == 2
+
+
+def test_quiet_and_verbose_exclude_each_other(memlens: Any, small_log: Path) -> None:
+    ran = memlens("analyze", small_log, "-q", "-v")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--quiet and --verbose exclude each other" in ran.err
+
+
+@pytest.mark.parametrize("option", ["-V", "--version"])
+def test_both_ways_give_the_version(memlens: Any, option: str) -> None:
+    assert memlens(option).out.startswith("memlens 0")

@@ -1,0 +1,97 @@
+"""Results in a notebook: their screens as HTML in which nothing of a log is markup, and short plain texts elsewhere."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import memlens
+from memlens.reports import html
+from memlens.reports.blocks import Block, Column, Excerpt, Figure, Figures, Fold, Line, Quoted, Table
+
+if TYPE_CHECKING:
+    from conftest import Make
+
+#: What the form may write; anything else came from a log.
+TAGS = frozenset("div p h3 strong code pre table thead tbody tr th td br em".split())
+
+
+class Tags(HTMLParser):
+    """The tags, the attributes and the text of a fragment."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes |= {f"{name}={value}" for name, value in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def results(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    base, head = examples / "case1_pt.log", examples / "case1_pir.log"
+    kept = tmp_path_factory.mktemp("gate") / "memory.json"
+    memlens.accept(base, kept)
+    analysis = memlens.analyze(head)
+    return {
+        "log": memlens.read(head),
+        "analysis": analysis,
+        "log analysis": analysis.logs[0],
+        "diff": memlens.diff(base, head),
+        "comparison": memlens.compare([base, head]),
+        "verdict": memlens.gate(head, baseline=kept),
+        "block": memlens.block(head, 64),
+    }
+
+
+NAMES = ("log", "analysis", "log analysis", "diff", "comparison", "verdict", "block")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_result_shows_itself_in_a_notebook(results: dict[str, Any], name: str) -> None:
+    shown = Tags(results[name]._repr_html_())
+    assert set(shown.tags) <= TAGS
+    assert shown.attributes <= {"style=text-align:right"}
+    assert "case1_pir.log" in shown.text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_elsewhere_it_is_one_short_line(results: dict[str, Any], name: str) -> None:
+    text = repr(results[name])
+    assert "\n" not in text
+    assert len(text) < 500
+
+
+def test_nothing_of_a_log_is_markup(make: Make) -> None:
+    hostile = make.HOSTILE + "</code></pre><script>alert(1)</script><img src=x onerror=alert(1)>[a](javascript:alert(1)) https://x.y"
+    blocks: list[Block] = [
+        Line(hostile, name=hostile, label="Trust"),
+        Line(hostile, "heading"),
+        Line(hostile, "bad"),
+        Figures((Figure("Peak", "1 B", hostile),)),
+        Table("Windows", (Column("name", "Window", "name"), Column("word", "Word", "word")), ((hostile, hostile),)),
+        Excerpt("Around:", (Quoted(1, hostile, True), Quoted(2, "```\n" + hostile))),
+        Fold("more", (Line("", name=hostile),)),
+    ]
+    shown = Tags(html.render(blocks))
+    assert set(shown.tags) <= TAGS
+    assert shown.attributes <= {"style=text-align:right"}
+    assert shown.text.count("<script>alert(1)</script>") >= 8
+    assert "\x1b" not in shown.text
+
+
+def test_figures_of_a_table_stand_right() -> None:
+    shown = Tags(html.render([Table("", (Column("peak", "Peak", "bytes"),), ((1536,),))]))
+    assert "style=text-align:right" in shown.attributes
+    assert "1.50 KiB" in shown.text
