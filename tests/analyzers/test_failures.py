@@ -16,6 +16,8 @@ from failing_runs import KIB, FailedAt, Machine, replayed, run_until_full
 from hypothesis import given
 from hypothesis import strategies as st
 from in_threads import in_small_blocks
+from snapshots import entry, frame, segment
+from snapshots import read as read_snapshot
 
 import memlens
 from memlens.analyzers.failures import MemoryFailure, failure_sentence, failures
@@ -290,6 +292,99 @@ def test_nothing_is_claimed_of_a_log_in_doubt() -> None:
     assert only(made(CHUNK, [oom(3, 250)], malformed=1)).cause == "unknown"
     # An input that ends too early is sound up to there.
     assert only(made(CHUNK, [oom(3, 250)], cut_short="it ends")).cause == "fragmented"
+
+
+def test_what_a_log_leaves_out_is_not_taken_for_nothing() -> None:
+    """Where no line tells of chunks, all of the device would be held elsewhere; where none tells of blocks, all would be free."""
+    full = {"free": 10, "total_bytes": 1000}
+    blocks_alone: Rows = [(A, 400, 1000), (A, 300, 1600)]
+    found = only(made(blocks_alone, [oom(2, 301, **full)]))
+    assert (found.cause, found.missing_bytes, found.reserved_bytes, found.elsewhere_bytes) == (
+        "too much",
+        1,
+        None,
+        None,
+    )
+    assert only(made(blocks_alone, [oom(2, 300, **full)])).cause == "unknown"
+    given_back: Rows = [*blocks_alone, (Kind.RELEASE, 100, 0)]
+    assert only(made(given_back, [oom(3, 300, **full)])).cause == "unknown"
+    chunks_alone: Rows = [(R, 700, 1000)]
+    found = only(made(chunks_alone, [oom(1, 50, **full)]))
+    assert (found.cause, found.allocated_bytes, found.free_bytes, found.elsewhere_bytes) == (
+        "another process",
+        None,
+        None,
+        290,
+    )
+    assert only(made([(R, 980, 1000)], [oom(1, 50, **full)])).cause == "unknown"
+    # Levels without addresses: 1000 reserved, 700 allocated.
+    for size, cause in ((311, "too much"), (310, "unknown")):
+        assert only(made(CHUNK, [oom(3, size, 10)], addresses=False)).cause == cause
+
+
+def test_a_snapshot_has_what_its_entry_says() -> None:
+    """Two segments of 20 and 2 MiB, in them blocks of 8, 8 and 1 MiB: 4 MiB and 1 MiB are free."""
+    mib = 1 << 20
+    stack = [frame("/home/me/net.py", 7, "forward"), frame("/home/me/train.py", 3, "step")]
+    taken = [(20 * mib, 20 * mib), (1 << 30, 2 * mib)]
+    blocks = [(20 * mib, 8 * mib), (28 * mib, 8 * mib), (1 << 30, mib)]
+    segments = [segment(addr, size, frames=[]) for addr, size in taken]
+    for asked_for, left, cause, missing in (
+        (8 * mib, 3 * mib, "fragmented", 4 * mib),
+        (8 * mib + 512, 3 * mib, "too much", 512),
+        (4 * mib, 3 * mib, "unknown", None),  # a gap of 4 MiB is there
+        (8 * mib, 8 * mib, "unknown", None),  # the device had enough
+    ):
+        trace = [entry("segment_alloc", *one) for one in taken] + [entry("alloc", *one) for one in blocks]
+        trace.append({"action": "oom", "size": asked_for, "stream": 0, "device_free": left, "frames": stack})
+        trace += [entry("free_completed", *one) for one in blocks]
+        (log,) = read_snapshot({"segments": segments, "device_traces": [trace]})
+        found = only(log)
+        assert (found.line, found.event, found.device, found.owner) == (
+            6,
+            4,
+            "GPU 0",
+            "net.py:7 forward < train.py:3 step",
+        )
+        assert (found.allocated_bytes, found.reserved_bytes) == (17 * mib, 22 * mib)
+        assert (found.free_bytes, found.gaps, found.largest_gap_bytes) == (5 * mib, 2, 4 * mib)
+        assert (found.cause, found.missing_bytes, found.device_free_bytes) == (cause, missing, left)
+        assert (found.must_go_blocks, found.must_go_bytes) == ((1, 8 * mib) if cause == "too much" else (None, None))
+
+
+def test_one_failure_of_a_gpu_is_one_however_often_it_is_printed() -> None:
+    text = (
+        lines(*BLOCK, "Allocate 1073741800 bytes, aligned to 1073741824, extra size 0")
+        + b"""Traceback (most recent call last):
+  File "train.py", line 9, in <module>
+    return _C_ops.matmul(x, y, False, False)
+MemoryError:
+
+--------------------------------------
+C++ Traceback (most recent call last):
+--------------------------------------
+0   paddle::pybind::eager_api_matmul(_object*, _object*, _object*)
+1   paddle::memory::allocation::CUDAAllocator::AllocateImpl(unsigned long)
+
+----------------------
+Error Message Summary:
+----------------------
+ResourceExhaustedError:
+
+Out of memory error on GPU 0. Cannot allocate 1.000000GB memory on GPU 0, 15.000000GB memory has been allocated and available memory is only 800.000000MB.
+
+Please check whether there is any other process using GPU 0.
+1. If yes, please stop them, or start PaddlePaddle on another GPU.
+2. If no, please decrease the batch size of your model.
+ (at ../paddle/fluid/memory/allocation/cuda_allocator.cc:86)
+"""
+    )
+    found = only(read(text))
+    assert (found.requested_bytes, found.device_free_bytes) == (1 << 30, 800 << 20)
+    assert found.device_total_bytes == (15 << 30) + (800 << 20)
+    assert found.owner == "matmul < train.py:9 <module>"
+    # This run holds 256 bytes of the 15 GiB.
+    assert (found.cause, found.elsewhere_bytes) == ("another process", (15 << 30) - 256)
 
 
 def test_nothing_is_free_where_blocks_lie_outside_of_all_chunks() -> None:

@@ -31,7 +31,7 @@ _FRAMES, _LONGEST = 6, 240
 
 _HEADER, _REQUEST, _BLOCK = events.HEADER.pattern, events.REQUEST.pattern, events.BLOCK.pattern
 _CONTEXTS = [form.pattern for form in context.FORMATS]
-_TRACEBACK = re.compile(rb"(?m)^(?:.{0,200}[^+\w] ?)?Traceback \(most recent call last\):")
+_TRACEBACK = re.compile(rb"(?<!C\+\+ )\bTraceback \(most recent call last\):")
 _FRAME = re.compile(rb'File "([^"\n]{1,1000})", line (\d{1,9}), in ([^\n]{1,200})')
 _OPERATOR = re.compile(rb"\b_(?:legacy_)?C_ops\.(\w{1,64})\(")
 
