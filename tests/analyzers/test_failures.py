@@ -156,6 +156,28 @@ def test_where_two_threads_wait_none_is_blamed() -> None:
     ) == (512, "")
 
 
+def test_who_waits_is_what_a_plain_walk_over_the_lines_says() -> None:
+    """Lines of three threads by chance; a thread waits from its request to its block."""
+    seen: Counter[int] = Counter()
+    for seed in range(200):
+        chance = random.Random(seed)
+        waiting: dict[int, int] = {}
+        rows: list[tuple[int, str]] = []
+        for k in range(chance.randrange(12)):
+            thread, size = chance.randrange(1, 4), 256 * chance.randrange(1, 9)
+            kind = chance.choice(["ask", "give", "free", "say"])
+            if kind == "ask":
+                rows.append((thread, f"Allocate {size - 5} bytes, aligned to {size}, extra size 0"))
+                waiting[thread] = size
+            elif kind == "give":
+                rows.append((thread, f"Alloc {waiting.pop(thread, size)} bytes, ptr = {0x10000 * (k + 1):#x}"))
+            else:
+                rows.append((thread, "nothing of note" if kind == "say" else "Free chunk with size 256"))
+        assert asked(*rows)[0] == (next(iter(waiting.values())) if len(waiting) == 1 else None), seed
+        seen[len(waiting)] += 1
+    assert min(seen[count] for count in (0, 1, 2)) > 10
+
+
 def test_the_operator_is_that_of_the_thread_that_waits() -> None:
     one, two = "Running AD API: matmul", (2, "Running AD API: relu")
     request = "Allocate 500 bytes, aligned to 512, extra size 0"
