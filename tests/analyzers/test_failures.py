@@ -25,6 +25,7 @@ from memlens.analyzers.failures.causes import Room, cause_of
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts, OutOfMemory
 from memlens.inputs import Reading
+from memlens.windows.patterns import Pattern
 
 A, F, R = Kind.ALLOC, Kind.FREE, Kind.RESERVE
 Rows = list[tuple[Kind, int, int]]
@@ -204,6 +205,19 @@ def test_a_traceback_names_the_operator_and_its_callers() -> None:
     assert asked(
         request, (0, "C++ Traceback (most recent call last):"), (0, "0   relu_ad_func(paddle::Tensor const&)")
     ) == (512, "")
+
+
+def test_a_line_of_ones_own_names_who_asked_before_all_others() -> None:
+    text = lines(
+        "layer encoder.3",
+        "Running AD API: relu",
+        (2, "layer decoder"),
+        "Allocate 5 bytes, aligned to 256, extra size 0",
+    )
+    text += lines((0, "Traceback (most recent call last):"), (0, "    return _C_ops.relu(x)"), REFUSED)
+    log = memlens.read(io.BytesIO(lines(*BLOCK) + text), owners=[Pattern(r"layer (\S+)", regex=True)])
+    assert isinstance(log, EventLog)
+    assert [oom.owner for oom in log.facts.ooms] == ["encoder.3"]
 
 
 def test_a_size_that_the_message_rounds_is_taken_from_the_request() -> None:
