@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Analysis", "Failure", "LogAnalysis", "Steps", "WindowAnalysis", "analyze", "analyze_with"]
 
+_CUT = "Cut the log with --by REGEX (by=… in Python)."
 #: What is said of each step.
 _OF_STEPS = ("remaining", "peak")
 #: Windows of one of several logs whose results are worked out at once, so that the log itself can be forgotten.
@@ -87,7 +88,7 @@ def _analyze_one(
 ) -> LogAnalysis:
     from memlens.analyzers import growth
     from memlens.analyzers.failures import failures
-    from memlens.analyzers.phases import phases
+    from memlens.analyzers.series.phases import phases
     from memlens.analyzing.steps import find_phases, find_steps, share_pass
     from memlens.windows.windows import open_window, suspect_anchors
 
@@ -95,6 +96,8 @@ def _analyze_one(
     windows = cut.windows(log)
     whole = not cut.given
     found = find_steps(log) if whole and with_growth else None
+    if whole and found is None and with_growth and not names:
+        raise UsageError(f"{name}: growth needs a series of windows, and no lines that count steps were found", _CUT)
     series = windows if cut.series else () if found is None else found.windows
     pieces = find_phases(series) if with_growth and series else None
     share_pass(log, [*windows, *series], pieces)
@@ -190,9 +193,7 @@ def _choose(analyzers: Sequence[str] | None, cut: Analyze) -> tuple[Sequence[str
     wanted = list(dict.fromkeys(analyzers))
     with_growth = "growth" in wanted
     if with_growth and not judges:
-        raise UsageError(
-            "growth needs a series of windows", "Cut the log with --by REGEX (by=… in Python), or leave it whole."
-        )
+        raise UsageError("growth needs a series of windows", _CUT)
     names = [name for name in wanted if name != "growth"]
     for name in names:
         registry.get(name)
