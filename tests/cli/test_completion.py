@@ -116,7 +116,7 @@ def test_every_path_that_a_command_takes_is_completed() -> None:
         command = group.get_command(context, verb)
         assert command is not None
         for param in command.params:
-            if isinstance(param, click.Argument) or re.search(r"FILE|LOG|PATH", param.metavar or ""):
+            if re.search(r"BASE$|HEAD$|FILE|LOG|PATH", param.metavar or ""):
                 assert param.type is FILES, (verb, param.name)
 
 

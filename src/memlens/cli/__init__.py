@@ -29,7 +29,7 @@ VERBS: dict[str, str] = {
     "diff": "Say which allocation one run frees and the other keeps.",
     "compare": "Put many runs side by side, as a table or a matrix.",
     "gate": "Fail where memory grew beyond a baseline or a budget.",
-    "block": "Tell the life of one block: where it is allocated and freed, and by whom.",
+    "block": "Tell the life of one block: its ALLOC, its FREE, its neighbours.",
     "formats": "List the formats that memlens reads, or say which one a log has.",
 }
 
