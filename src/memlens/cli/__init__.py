@@ -166,9 +166,9 @@ def _open_closed_streams() -> None:
 
 def _run(arguments: list[str]) -> int:
     if "_MEMLENS_COMPLETE" in os.environ:  # the shell asks for completions
-        from click.shell_completion import shell_complete
+        from memlens.cli.completion import complete
 
-        return shell_complete(group, {}, "memlens", "_MEMLENS_COMPLETE", os.environ["_MEMLENS_COMPLETE"])
+        return complete(group, os.environ["_MEMLENS_COMPLETE"])
     gc.set_threshold(_COLLECT_AFTER)
     result: Any
     try:
