@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from memlens.comparing.statistics import METRICS, Metric
+from memlens.text import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -150,8 +151,8 @@ _OF_RUN = ("path", "status", "window", "oom_requested_bytes", "doubts", "message
 RESERVED = frozenset({*_OF_RUN, *(spec.name for spec in fields(RunWindow)), *(metric.change_key for metric in METRICS)})
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Shown):
     """Runs side by side.
 
     Attributes:

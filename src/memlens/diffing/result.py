@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Row
 from memlens.diffing.finding import Finding, Record, Repeated
+from memlens.text import Answer, Shown
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.diffing.failed import FailedRun
-    from memlens.text import Answer
     from memlens.trust import Trust
 
 __all__ = [
@@ -246,11 +246,8 @@ class WindowDiff:
         for spec in fields(self)[:-1]:
             value = getattr(self, spec.name)
             # The terms of Δremaining stand beside the other figures.
-            plain |= (
-                value.to_dict()
-                if spec.name == "remaining"
-                else {spec.name: value.to_dict() if isinstance(value, Row) else value}
-            )
+            shown = value.to_dict() if isinstance(value, Row) else value
+            plain |= shown if spec.name == "remaining" else {spec.name: shown}
         if top != 0:
             wanted = [finding for finding in self.findings if finding.size_bytes >= min_size]
             plain["findings"] = [finding.to_dict() for finding in wanted[:top]]
@@ -286,8 +283,8 @@ class RunSide(Record):
     devices: int = 1
 
 
-@dataclass(frozen=True, eq=False)
-class Diff:
+@dataclass(frozen=True, eq=False, repr=False)
+class Diff(Shown):
     """Two runs compared, window pair by window pair.
 
     Attributes:

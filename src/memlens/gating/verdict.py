@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from memlens.gating.judging import Rules
+from memlens.text import as_html
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +49,7 @@ class Blame:
         return {"metrics": list(self.metrics), **plain, "name": self.name, "compared": self.diff.name}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Verdict:
     """What :func:`memlens.gate` found.
 
@@ -100,6 +101,12 @@ class Verdict:
     unblamed: int = 0
     is_baseline: bool = False
     top: int | None = 10
+
+    def __repr__(self) -> str:
+        return f"<Verdict: {self.explanation}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     @property
     def ok(self) -> bool:
