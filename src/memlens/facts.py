@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["DEFAULT_POOL", "Facts", "Figure", "Kind", "LineSample", "Mark", "OutOfMemory", "StatLines", "UnevenSegment"]
-
+#: The largest size that is believed: 128 TiB, the address space of one process.  A larger one is a damaged line.
+MAX_SIZE = 1 << 47
 #: What the memory pool is called that is nobody's own.
 DEFAULT_POOL = "default pool"
 

@@ -27,10 +27,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from memlens.analyzers.result import Row
 from memlens.comparing.templates import natural, number
 from memlens.errors import UsageError
 
@@ -47,10 +48,8 @@ __all__ = [
     "Outlier",
     "Slope",
     "choose_metrics",
-    "is_rank",
     "outliers",
     "slopes",
-    "theil_sen",
 ]
 
 _RANKS = frozenset({"rank", "card", "device", "gpu", "node", "host", "worker", "process"})
@@ -136,19 +135,15 @@ def choose_metrics(names: Sequence[str]) -> tuple[Metric, ...]:
         UsageError: There is no such metric.
     """
     known = {name: metric for metric in METRICS for name in (metric.name, metric.key.replace("_", "-"), *metric.also)}
-    chosen = []
-    for name in names:
-        metric = known.get(name.strip().lower().replace("_", "-"))
+    chosen = {name: known.get(name.strip().lower().replace("_", "-")) for name in names}
+    for name, metric in chosen.items():
         if metric is None:
-            raise UsageError(
-                f"there is no metric {name!r}", f"Metrics: {', '.join(metric.name for metric in METRICS)}."
-            )
-        chosen.append(metric)
-    return tuple(dict.fromkeys(chosen))
+            raise UsageError(f"there is no metric {name!r}", f"Metrics: {', '.join(one.name for one in METRICS)}.")
+    return tuple(dict.fromkeys(filter(None, chosen.values())))
 
 
 @dataclass(frozen=True)
-class _Statement:
+class _Statement(Row):
     """What is said of one metric and one field of the template.
 
     Attributes:
@@ -160,10 +155,6 @@ class _Statement:
     metric: str
     field: str
     fields: Mapping[str, str]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields by name, in plain JSON types."""
-        return {**vars(self), "fields": dict(self.fields)}
 
 
 @dataclass(frozen=True)
@@ -261,13 +252,8 @@ class Slope(_Statement):
 
 def scaling_fields(values: Mapping[str, Sequence[str]]) -> list[str]:
     """The fields whose values are three or more different numbers, but for those that number ranks."""
-    return [
-        name
-        for name, texts in values.items()
-        if not is_rank(name)
-        and all(number(text) is not None for text in texts)
-        and len({number(text) for text in texts}) >= _FEWEST_VALUES
-    ]
+    numbers = {name: {number(text) for text in texts} for name, texts in values.items() if not is_rank(name)}
+    return [name for name, found in numbers.items() if None not in found and len(found) >= _FEWEST_VALUES]
 
 
 def slopes(

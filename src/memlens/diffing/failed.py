@@ -122,9 +122,9 @@ def _meanwhile(pair: tuple[Window, Window], side: int, offset: int, factor: Fact
         head = head if factor is None else factor.taken_out([head])[0]
         threads = tell_threads_apart(base.log, head.log)
         blocks = [gather_windows([one], threads=threads)[0] for one in (base, head)]
-        partner = match(*blocks, threads=threads).aligned
-        paired = np.flatnonzero(partner >= 0)
-        events = blocks[0].event[paired], blocks[1].event[partner[paired]]
+        found = match(*blocks)
+        paired = np.flatnonzero(found.aligned >= 0)
+        events = found.base.event[paired], found.head.event[found.aligned[paired]]
         if len(paired):
             stop = _next_request(window, int(events[1 - side][events[side].argmax()]))
     log, aligned = window.log, stop > window.lo

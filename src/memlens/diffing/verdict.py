@@ -52,6 +52,9 @@ class _Case:
         leaks = sum(window.remaining_left_bytes for window in self._judged) > 0
         better = self._same or (self.sign < 0 and not leaks)
         self.tone: Tone = "bad" if self.sign > 0 else "good" if better else "plain"
+        failed = {run.side for run in diff.failed}
+        if len(failed) == 1:
+            self.tone = "bad" if "head" in failed else "good"
 
     def _all_same(self) -> bool:
         """Whether nothing at all tells the runs apart: windows that are not judged, and figures of the whole runs, included."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.failures.words import failure_sentence
+from memlens.reports.analysis.series import growth_word, phases_table, series_blocks, steps_blocks
 from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Picture, answered, apart, labelled, take
 from memlens.reports.failures import failure_blocks
 from memlens.reports.lists import lists_of, piling_table
-from memlens.reports.series import growth_word, phases_table, series_blocks, steps_blocks
 from memlens.reports.tables import (
     CUT_LOG_COLUMNS,
     LOG_COLUMNS,
@@ -111,7 +111,8 @@ def _parts(analysis: Analysis, asked: _Asked, *, picture: bool) -> Iterator[Part
                 of_lists = next(asked.of(log))
                 yield Part((apart(*failure_blocks(log.ooms, of_lists, full=asked.detailed)),))
             if picture and log.curve:
-                yield Part((apart(Picture(log.curve, terms_of(log.trust.layer))), ()), _OF_PICTURE)
+                drawn = Picture(log.curve, terms_of(log.trust.layer))
+                yield Part((*(apart(replace(drawn, rows=rows)) for rows in (6, 4, 3)), ()), _OF_PICTURE)
             yield from _series(log, asked) if log.series else _one_window(log, asked)
     elif logs:
         yield from _several_logs(logs, asked)

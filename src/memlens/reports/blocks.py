@@ -155,10 +155,12 @@ class Picture:
     Attributes:
         curve: The levels.
         terms: What the lines of the input are called.
+        rows: Rows of the picture itself; with its caption, its axis and the words below that it is three lines longer.
     """
 
     curve: Curve
     terms: Terms = LINES
+    rows: int = 6
 
 
 #: ``None`` is an empty line between two parts.

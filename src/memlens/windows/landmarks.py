@@ -38,6 +38,8 @@ __all__ = [
 
 #: Anchors are no longer than this; of a longer line one byte more is kept, so that it is known for one.
 LONGEST_LINE = 400
+#: … with their colours.
+_LONGEST_RAW = 4096
 #: Landmarks that are kept of one block of the text, and of one log: each is looked at by itself.
 _MOST_OF_BLOCK, _MOST = 2000, 400_000
 
@@ -109,9 +111,8 @@ def landmarks_at(
 
 
 def _text(block: NDArray[np.uint8], start: int) -> bytes:
-    text = block[start : start + LONGEST_LINE + 2].tobytes()
-    line, end, _ = text.partition(b"\n")
-    return clean_line(line) if end else clean_line(line)[: LONGEST_LINE + 1]
+    line = block[start : start + _LONGEST_RAW].tobytes().partition(b"\n")[0]
+    return clean_line(line)[: LONGEST_LINE + 1]
 
 
 def landmarks_of(log: EventLog) -> Landmarks | None:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from memlens.facts import LineSample
-from memlens.inputs.paddle.events import MAX_SIZE
+from memlens.facts import MAX_SIZE, LineSample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence

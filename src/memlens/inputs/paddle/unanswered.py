@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from memlens.facts import MAX_SIZE
 from memlens.inputs.paddle import context, events
 from memlens.inputs.paddle.wordings import OUT_OF_MEMORY
 
@@ -127,7 +128,7 @@ def _lines(text: bytes) -> Iterator[_Line]:
     for match in _HEADER.finditer(text):
         yield match.start(), "thread", match["thread"]
     for match in _REQUEST.finditer(text):
-        if int(match["aligned"]) <= events.MAX_SIZE:
+        if int(match["aligned"]) <= MAX_SIZE:
             yield match.start(), "request", match["aligned"]
     for match in _BLOCK.finditer(text):
         if match["kind"] == b"Alloc":

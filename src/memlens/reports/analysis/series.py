@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
-from memlens.analyzers.trend import MINIMUM
+from memlens.analyzers.series.trend import MINIMUM
 from memlens.reports.blocks import Asked, Block, Column, Line, Table, Value, apart, cells, take
 from memlens.reports.lists import growth_blocks
 from memlens.reports.tables import WINDOW_COLUMNS, Measure, measures_of, sorted_windows
