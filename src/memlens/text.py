@@ -319,6 +319,7 @@ def format_value(kind: str, value: object) -> str:
 _WRITERS: dict[str, Callable[[Any], str]] = {
     "bytes": format_bytes,
     "signed": format_signed,
+    "net": format_signed,
     "count": format_count,
     "duration": format_duration,
 }

@@ -254,3 +254,20 @@ def test_quiet_and_verbose_exclude_each_other(memlens: Any, small_log: Path) -> 
 @pytest.mark.parametrize("option", ["-V", "--version"])
 def test_both_ways_give_the_version(memlens: Any, option: str) -> None:
     assert memlens(option).out.startswith("memlens 0")
+
+
+def test_a_screen_with_its_picture_is_no_longer_than_one_without(memlens: Any, shared: Path) -> None:
+    logs = sorted(path for path in (shared / "data/paddle").glob("0[4567]*.log*") if path.suffix != ".json")
+    assert len(logs) > 10
+    for path in logs:
+        for plot in ("never", "always"):
+            lines = memlens("analyze", path, "--plot", plot, columns=80).out.splitlines()
+            assert len(lines) <= 40, path.name
+            assert any("┤" in line for line in lines) == (plot == "always"), path.name
+
+
+def test_all_is_shown_where_all_is_asked_for(memlens: Any, oom: Path) -> None:
+    text = memlens("analyze", oom, "--full", "--plot", "always", columns=80).out
+    assert len(picture_of(text)) == 9
+    for words in ("Allocated ", "Freed ", "Live at the peak", "Held at the end"):
+        assert words in text
