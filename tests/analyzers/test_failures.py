@@ -16,6 +16,8 @@ from failing_runs import KIB, FailedAt, Machine, replayed, run_until_full
 from hypothesis import given
 from hypothesis import strategies as st
 from in_threads import in_small_blocks
+from snapshots import entry, frame, segment
+from snapshots import read as read_snapshot
 
 import memlens
 from memlens.analyzers.failures import MemoryFailure, failure_sentence, failures
@@ -23,6 +25,7 @@ from memlens.analyzers.failures.causes import Room, cause_of
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts, OutOfMemory
 from memlens.inputs import Reading
+from memlens.windows.patterns import Pattern
 
 A, F, R = Kind.ALLOC, Kind.FREE, Kind.RESERVE
 Rows = list[tuple[Kind, int, int]]
@@ -154,6 +157,28 @@ def test_where_two_threads_wait_none_is_blamed() -> None:
     ) == (512, "")
 
 
+def test_who_waits_is_what_a_plain_walk_over_the_lines_says() -> None:
+    """Lines of three threads by chance; a thread waits from its request to its block."""
+    seen: Counter[int] = Counter()
+    for seed in range(200):
+        chance = random.Random(seed)
+        waiting: dict[int, int] = {}
+        rows: list[tuple[int, str]] = []
+        for k in range(chance.randrange(12)):
+            thread, size = chance.randrange(1, 4), 256 * chance.randrange(1, 9)
+            kind = chance.choice(["ask", "give", "free", "say"])
+            if kind == "ask":
+                rows.append((thread, f"Allocate {size - 5} bytes, aligned to {size}, extra size 0"))
+                waiting[thread] = size
+            elif kind == "give":
+                rows.append((thread, f"Alloc {waiting.pop(thread, size)} bytes, ptr = {0x10000 * (k + 1):#x}"))
+            else:
+                rows.append((thread, "nothing of note" if kind == "say" else "Free chunk with size 256"))
+        assert asked(*rows)[0] == (next(iter(waiting.values())) if len(waiting) == 1 else None), seed
+        seen[len(waiting)] += 1
+    assert min(seen[count] for count in (0, 1, 2)) > 10
+
+
 def test_the_operator_is_that_of_the_thread_that_waits() -> None:
     one, two = "Running AD API: matmul", (2, "Running AD API: relu")
     request = "Allocate 500 bytes, aligned to 512, extra size 0"
@@ -180,6 +205,19 @@ def test_a_traceback_names_the_operator_and_its_callers() -> None:
     assert asked(
         request, (0, "C++ Traceback (most recent call last):"), (0, "0   relu_ad_func(paddle::Tensor const&)")
     ) == (512, "")
+
+
+def test_a_line_of_ones_own_names_who_asked_before_all_others() -> None:
+    text = lines(
+        "layer encoder.3",
+        "Running AD API: relu",
+        (2, "layer decoder"),
+        "Allocate 5 bytes, aligned to 256, extra size 0",
+    )
+    text += lines((0, "Traceback (most recent call last):"), (0, "    return _C_ops.relu(x)"), REFUSED)
+    log = memlens.read(io.BytesIO(lines(*BLOCK) + text), owners=[Pattern(r"layer (\S+)", regex=True)])
+    assert isinstance(log, EventLog)
+    assert [oom.owner for oom in log.facts.ooms] == ["encoder.3"]
 
 
 def test_a_size_that_the_message_rounds_is_taken_from_the_request() -> None:
@@ -290,6 +328,99 @@ def test_nothing_is_claimed_of_a_log_in_doubt() -> None:
     assert only(made(CHUNK, [oom(3, 250)], malformed=1)).cause == "unknown"
     # An input that ends too early is sound up to there.
     assert only(made(CHUNK, [oom(3, 250)], cut_short="it ends")).cause == "fragmented"
+
+
+def test_what_a_log_leaves_out_is_not_taken_for_nothing() -> None:
+    """Where no line tells of chunks, all of the device would be held elsewhere; where none tells of blocks, all would be free."""
+    full = {"free": 10, "total_bytes": 1000}
+    blocks_alone: Rows = [(A, 400, 1000), (A, 300, 1600)]
+    found = only(made(blocks_alone, [oom(2, 301, **full)]))
+    assert (found.cause, found.missing_bytes, found.reserved_bytes, found.elsewhere_bytes) == (
+        "too much",
+        1,
+        None,
+        None,
+    )
+    assert only(made(blocks_alone, [oom(2, 300, **full)])).cause == "unknown"
+    given_back: Rows = [*blocks_alone, (Kind.RELEASE, 100, 0)]
+    assert only(made(given_back, [oom(3, 300, **full)])).cause == "unknown"
+    chunks_alone: Rows = [(R, 700, 1000)]
+    found = only(made(chunks_alone, [oom(1, 50, **full)]))
+    assert (found.cause, found.allocated_bytes, found.free_bytes, found.elsewhere_bytes) == (
+        "another process",
+        None,
+        None,
+        290,
+    )
+    assert only(made([(R, 980, 1000)], [oom(1, 50, **full)])).cause == "unknown"
+    # Levels without addresses: 1000 reserved, 700 allocated.
+    for size, cause in ((311, "too much"), (310, "unknown")):
+        assert only(made(CHUNK, [oom(3, size, 10)], addresses=False)).cause == cause
+
+
+def test_a_snapshot_has_what_its_entry_says() -> None:
+    """Two segments of 20 and 2 MiB, in them blocks of 8, 8 and 1 MiB: 4 MiB and 1 MiB are free."""
+    mib = 1 << 20
+    stack = [frame("/home/me/net.py", 7, "forward"), frame("/home/me/train.py", 3, "step")]
+    taken = [(20 * mib, 20 * mib), (1 << 30, 2 * mib)]
+    blocks = [(20 * mib, 8 * mib), (28 * mib, 8 * mib), (1 << 30, mib)]
+    segments = [segment(addr, size, frames=[]) for addr, size in taken]
+    for asked_for, left, cause, missing in (
+        (8 * mib, 3 * mib, "fragmented", 4 * mib),
+        (8 * mib + 512, 3 * mib, "too much", 512),
+        (4 * mib, 3 * mib, "unknown", None),  # a gap of 4 MiB is there
+        (8 * mib, 8 * mib, "unknown", None),  # the device had enough
+    ):
+        trace = [entry("segment_alloc", *one) for one in taken] + [entry("alloc", *one) for one in blocks]
+        trace.append({"action": "oom", "size": asked_for, "stream": 0, "device_free": left, "frames": stack})
+        trace += [entry("free_completed", *one) for one in blocks]
+        (log,) = read_snapshot({"segments": segments, "device_traces": [trace]})
+        found = only(log)
+        assert (found.line, found.event, found.device, found.owner) == (
+            6,
+            4,
+            "GPU 0",
+            "net.py:7 forward < train.py:3 step",
+        )
+        assert (found.allocated_bytes, found.reserved_bytes) == (17 * mib, 22 * mib)
+        assert (found.free_bytes, found.gaps, found.largest_gap_bytes) == (5 * mib, 2, 4 * mib)
+        assert (found.cause, found.missing_bytes, found.device_free_bytes) == (cause, missing, left)
+        assert (found.must_go_blocks, found.must_go_bytes) == ((1, 8 * mib) if cause == "too much" else (None, None))
+
+
+def test_one_failure_of_a_gpu_is_one_however_often_it_is_printed() -> None:
+    text = (
+        lines(*BLOCK, "Allocate 1073741800 bytes, aligned to 1073741824, extra size 0")
+        + b"""Traceback (most recent call last):
+  File "train.py", line 9, in <module>
+    return _C_ops.matmul(x, y, False, False)
+MemoryError:
+
+--------------------------------------
+C++ Traceback (most recent call last):
+--------------------------------------
+0   paddle::pybind::eager_api_matmul(_object*, _object*, _object*)
+1   paddle::memory::allocation::CUDAAllocator::AllocateImpl(unsigned long)
+
+----------------------
+Error Message Summary:
+----------------------
+ResourceExhaustedError:
+
+Out of memory error on GPU 0. Cannot allocate 1.000000GB memory on GPU 0, 15.000000GB memory has been allocated and available memory is only 800.000000MB.
+
+Please check whether there is any other process using GPU 0.
+1. If yes, please stop them, or start PaddlePaddle on another GPU.
+2. If no, please decrease the batch size of your model.
+ (at ../paddle/fluid/memory/allocation/cuda_allocator.cc:86)
+"""
+    )
+    found = only(read(text))
+    assert (found.requested_bytes, found.device_free_bytes) == (1 << 30, 800 << 20)
+    assert found.device_total_bytes == (15 << 30) + (800 << 20)
+    assert found.owner == "matmul < train.py:9 <module>"
+    # This run holds 256 bytes of the 15 GiB.
+    assert (found.cause, found.elsewhere_bytes) == ("another process", (15 << 30) - 256)
 
 
 def test_nothing_is_free_where_blocks_lie_outside_of_all_chunks() -> None:

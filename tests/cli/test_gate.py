@@ -50,7 +50,7 @@ def baseline(memlens: Any, base: Path, tmp_path: Path) -> Path:
     path = tmp_path / "memory.json"
     ran = memlens("gate", base, "--baseline", path, "--by", BY, "--end", "TRAINED", "--accept")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == f"memlens: {path}: 4 windows of {base} accepted\n"
+    assert ran.err == f"memlens: {path}: 4 windows of {base} accepted, peak 103.00 MiB\n"
     return path
 
 
@@ -166,7 +166,8 @@ def test_several_runs_are_accepted_together_and_keep_their_spread(memlens: Any, 
     path = tmp_path / "memory.json"
     ran = memlens("gate", *runs, "--baseline", path, "--by", BY, "--accept")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == f"memlens: {path}: 5 windows of {', '.join(map(str, runs))} accepted\n"
+    # The highest of the runs holds 9 MiB of step 1, and in step 3 another 9 beside the 100.
+    assert ran.err == f"memlens: {path}: 5 windows of {', '.join(map(str, runs))} accepted, peak 118.00 MiB\n"
     for run in runs:
         assert memlens("gate", run, "--baseline", path, "--limit", "peak=0", "--limit", "rise=0").code == 0
     # Remaining of step 1 was 1 to 9 MiB, so that it may be 9 + 8.

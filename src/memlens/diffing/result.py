@@ -235,11 +235,8 @@ class WindowDiff:
         for spec in fields(self)[:-1]:
             value = getattr(self, spec.name)
             # The terms of Δremaining stand beside the other figures.
-            plain |= (
-                value.to_dict()
-                if spec.name == "remaining"
-                else {spec.name: value.to_dict() if isinstance(value, Row) else value}
-            )
+            shown = value.to_dict() if isinstance(value, Row) else value
+            plain |= shown if spec.name == "remaining" else {spec.name: shown}
         if top != 0:
             wanted = [finding for finding in self.findings if finding.size_bytes >= min_size]
             plain["findings"] = [finding.to_dict() for finding in wanted[:top]]

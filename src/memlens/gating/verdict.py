@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from memlens.gating.judging import Judged, Rules
+from memlens.text import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,8 +48,8 @@ class Blame:
         return {"metrics": list(self.metrics), **plain, "name": self.name, "compared": self.diff.name}
 
 
-@dataclass(frozen=True, eq=False)
-class Verdict:
+@dataclass(frozen=True, eq=False, repr=False)
+class Verdict(Shown):
     """What :func:`memlens.gate` found.
 
     Attributes:

@@ -113,7 +113,7 @@ def _parts(analysis: Analysis, asked: _Asked, *, picture: bool) -> Iterator[Part
             if picture and log.curve:
                 drawn = Picture(log.curve, terms_of(log.trust.layer))
                 yield Part(tuple(apart(replace(drawn, rows=rows)) for rows in (6, 4, 3)), _OF_PICTURE)
-            yield from _series(log, asked) if log.series else _one_window(log, asked, picture=picture)
+            yield from _series(log, asked, picture=picture) if log.series else _one_window(log, asked, picture=picture)
     elif logs:
         yield from _several_logs(logs, asked)
     if analysis.failures:
@@ -229,14 +229,15 @@ def _allocs(stats: Any) -> str:
     return text
 
 
-def _series(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
+def _series(log: LogAnalysis, asked: _Asked, *, picture: bool) -> Iterator[Part]:
     windows = log.windows
     events = sum(window.events for window in windows)
     heading = Line(f"{plural(len(windows), 'window')} by {log.by}, {plural(events, 'event')}", "quiet", log.path)
     yield _head(log, heading, asked)
     lists = [*asked.of(log)]
     tables = [(rows, lists[min(k, len(lists) - 1)]) for k, rows in enumerate(asked.tables)]
-    yield Part(tuple(apart(*series_blocks(log, of_lists, rows, asked.sort)) for rows, of_lists in tables), _OF_TABLES)
+    versions = (series_blocks(log, of_lists, rows, asked.sort, picture=picture) for rows, of_lists in tables)
+    yield Part(tuple(apart(*blocks) for blocks in versions), _OF_TABLES)
 
 
 def _several_logs(logs: Sequence[LogAnalysis], asked: _Asked) -> Iterator[Part]:

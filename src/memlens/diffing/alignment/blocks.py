@@ -101,9 +101,11 @@ def gather_windows(windows: Sequence[Window], *, threads: bool = False) -> tuple
     if not block.all():
         event, window = event[block], window[block]
     free, partner = log.kind[event] == Kind.FREE, log.lifetimes.partner[event].astype(np.int64)
-    thread = log.thread[event] if threads and log.thread is not None else np.full(len(event), -1)
-    numbers, number = np.unique(thread, return_inverse=True)
-    program = window * len(numbers) + number
+    thread, program = np.full(len(event), -1), window
+    if threads and log.thread is not None:
+        thread = log.thread[event]
+        numbers, number = np.unique(thread, return_inverse=True)
+        program = window * len(numbers) + number
     order = np.argsort(program, kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))

@@ -89,7 +89,7 @@ class _Assembler:
         self._names: dict[str, int] = {}
         self._last_thread = -1
         self._ooms: list[OutOfMemory] = []
-        self._unanswered = Unanswered()
+        self._unanswered = Unanswered([Matcher(pattern) for pattern in request.owners])
         self._figures: list[Figure] = []
         self._stats: list[StatLines] = []
         self._streams: list[Streams] = []
