@@ -7,10 +7,9 @@ its marks, its labels and its fallback to ASCII in one width.  A column stands f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -36,8 +35,7 @@ _NARROWEST = 20
 _APART = 2
 
 
-@dataclass(frozen=True)
-class _Signs:
+class _Signs(NamedTuple):
     """What a picture is drawn with."""
 
     parts: str  # of a cell that is filled from below, from nothing to all of it
