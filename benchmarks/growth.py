@@ -15,7 +15,7 @@ from time import time_ns
 
 import numpy as np
 
-from memlens.analyzers.trend import judge
+from memlens.analyzers.series.trend import judge
 
 ROOT = Path(__file__).resolve().parents[1]
 # The kinds are those that the tests use, too

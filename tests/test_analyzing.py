@@ -36,7 +36,8 @@ def test_a_whole_log_is_one_window_with_every_built_in_analyzer(log: Path) -> No
     assert (window.start_line, window.end_line, window.events, window.whole) == (1, 7, 5, True)
     assert window.results["remaining"].remaining_bytes == 30
     assert window.results["peak"].peak_bytes == 150
-    assert analyzed.growth is None
+    assert analyzed.growth is not None
+    assert analyzed.growth.judged == 1  # STEP 1; what follows STEP 2 is open, and too few windows tell nothing
     assert analyzed.path == str(log)
 
 
@@ -135,7 +136,9 @@ def test_arguments_that_exclude_each_other_are_refused(log: Path) -> None:
     with pytest.raises(memlens.UsageError, match="exclude"):
         memlens.analyze(log, start="STEP", start_regex="STEP")
     with pytest.raises(memlens.UsageError, match="growth needs a series"):
-        memlens.analyze(log, analyzers=["growth"])
+        memlens.analyze(log, analyzers=["growth"], whole=True)
+    with pytest.raises(memlens.UsageError, match="exclude"):
+        memlens.analyze(log, by="STEP", whole=True)
 
 
 def test_progress_counts_up_over_all_logs(log: Path) -> None:

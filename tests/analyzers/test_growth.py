@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from made_series import LEAKS, LENGTHS, NO_LEAKS, Maker, grown, made
 
 from memlens.analyzers import growth
-from memlens.analyzers.trend import judge
+from memlens.analyzers.series.trend import judge
 from memlens.events import EventLog, Kind
 from memlens.windows.windows import Window
 

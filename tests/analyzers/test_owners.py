@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memlens.analyzers import get, growth
 from memlens.analyzers.groups import by_size_and_owner
-from memlens.analyzers.growth import PILE_WINDOWS
+from memlens.analyzers.series.growth import PILE_WINDOWS
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts
 from memlens.windows.windows import Window

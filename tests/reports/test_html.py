@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from conftest import Make
 
 #: What the form may write; anything else came from a log.
-TAGS = frozenset("div p h3 strong code pre table thead tbody tr th td br em".split())
+TAGS = frozenset(["div", "p", "h3", "strong", "code", "pre", "table", "thead", "tbody", "tr", "th", "td", "br", "em"])
 
 
 class Tags(HTMLParser):

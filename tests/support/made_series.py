@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memlens.analyzers.trend import judge
+from memlens.analyzers.series.trend import judge
 
 __all__ = ["LEAKS", "LENGTHS", "NO_LEAKS", "Maker", "grown", "made"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import made_diffs as made
 
-from memlens.analyzers.growth import Pile
+from memlens.analyzers.series.growth import Pile
 from memlens.gating.figures import RunFigures, SeriesGrowth, WindowFigures, growth_of
 from memlens.gating.judging import WHOLE, Rules, judge, pair_runs
 from memlens.gating.limits import parse_budgets, parse_limits

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from paddle import read
+
 from memlens.errors import AnchorError
 from memlens.events import EventLog
-from memlens.inputs.paddle.reader import read
 from memlens.windows.windows import Window
 
 __all__ = ["RELATIONS", "WindowPair", "real_windows"]

@@ -5,12 +5,12 @@ The list of them is in :mod:`memlens.analyzers.registry`; what each figure means
 
 from __future__ import annotations
 
-from memlens.analyzers.growth import Growth, Pile, growth
 from memlens.analyzers.lifetimes import Life, LifetimeSummary
 from memlens.analyzers.peak import LiveGroup, Peak, Remaining
 from memlens.analyzers.registry import Analyzer, get, names
 from memlens.analyzers.result import Result, Row
 from memlens.analyzers.segments import GapBin, Moment, Pool, Segments
+from memlens.analyzers.series.growth import Growth, Pile, growth
 from memlens.analyzers.stats import Bin, Stats
 from memlens.analyzers.unmatched import FreedGroup, HeldGroup, Unmatched
 

@@ -76,7 +76,7 @@ BUILT_IN: tuple[Analyzer, ...] = (
     Analyzer("lifetimes", lifetimes, "how long blocks live, the longest-lived and the most wasteful"),
 )
 
-#: The analyzer of a series of windows as one thing, :func:`memlens.analyzers.growth.growth`; it is not one of a window.
+#: The analyzer of a series of windows as one thing, :func:`memlens.analyzers.series.growth.growth`; it is not one of a window.
 OF_SERIES = "growth"
 
 

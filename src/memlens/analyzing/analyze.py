@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memlens.analyzers.result import Later
 from memlens.analyzing.result import Analysis, Failure, LogAnalysis, Steps, WindowAnalysis
 from memlens.errors import AnchorError, MemlensError, UsageError
-from memlens.inputs import Reading, device_label, input_name
+from memlens.inputs import Reading, device_label, expanded, input_name
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, as_list
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Analysis", "Failure", "LogAnalysis", "Steps", "WindowAnalysis", "analyze", "analyze_with"]
 
+_CUT = "Cut the log with --by REGEX (by=… in Python)."
 #: What is said of each step.
 _OF_STEPS = ("remaining", "peak")
 #: Windows of one of several logs whose results are worked out at once, so that the log itself can be forgotten.
@@ -34,7 +35,7 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
 
     Args:
         logs: One log or several: paths (``-`` is standard input), URLs, binary files, or logs already read.  An input with several
-            devices is a log for each of them.
+            devices is a log for each of them, and a folder stands for the logs in it.
         options: See :class:`memlens.options.Analyze`.
 
     Raises:
@@ -46,7 +47,8 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
     if options.whole and options.given:
         raise UsageError("whole and anchors exclude each other", "Leave out --whole to cut the logs.")
     chosen = _choose(options.analyzers, options)
-    inputs: list[Input] = list(logs) if isinstance(logs, (list, tuple)) else [logs]  # type: ignore[list-item]
+    given_logs: list[Input] = list(logs) if isinstance(logs, (list, tuple)) else [logs]  # type: ignore[list-item]
+    inputs = expanded(given_logs, options)
     if not inputs:
         raise UsageError("no log to analyze", "Name one, or several.")
 
@@ -86,7 +88,7 @@ def _analyze_one(
 ) -> LogAnalysis:
     from memlens.analyzers import growth
     from memlens.analyzers.failures import failures
-    from memlens.analyzers.phases import phases
+    from memlens.analyzers.series.phases import phases
     from memlens.analyzing.steps import find_phases, find_steps, share_pass
     from memlens.windows.windows import open_window, suspect_anchors
 
@@ -94,6 +96,8 @@ def _analyze_one(
     windows = cut.windows(log)
     whole = not cut.given
     found = find_steps(log) if whole and with_growth else None
+    if whole and found is None and with_growth and not names:
+        raise UsageError(f"{name}: growth needs a series of windows, and no lines that count steps were found", _CUT)
     series = windows if cut.series else () if found is None else found.windows
     pieces = find_phases(series) if with_growth and series else None
     share_pass(log, [*windows, *series], pieces)
@@ -189,9 +193,7 @@ def _choose(analyzers: Sequence[str] | None, cut: Analyze) -> tuple[Sequence[str
     wanted = list(dict.fromkeys(analyzers))
     with_growth = "growth" in wanted
     if with_growth and not judges:
-        raise UsageError(
-            "growth needs a series of windows", "Cut the log with --by REGEX (by=… in Python), or leave it whole."
-        )
+        raise UsageError("growth needs a series of windows", _CUT)
     names = [name for name in wanted if name != "growth"]
     for name in names:
         registry.get(name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Result
 from memlens.errors import Failure
-from memlens.text import Answer, Shown
+from memlens.text import Answer, Answered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from memlens.analyzers import Growth
     from memlens.analyzers.curve import Curve
     from memlens.analyzers.failures import MemoryFailure
-    from memlens.analyzers.phases import Phases
     from memlens.analyzers.registry import Analyzed
+    from memlens.analyzers.series.phases import Phases
     from memlens.trust import Trust
 
 __all__ = ["SCHEMA", "Analysis", "Failure", "LogAnalysis", "Steps", "WindowAnalysis", "plain"]
@@ -100,7 +100,7 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LogAnalysis(Shown):
+class LogAnalysis(Answered):
     """What the analyzers say of one log.
 
     Attributes:
@@ -142,10 +142,6 @@ class LogAnalysis(Shown):
 
         return answer_of_log(self)
 
-    @property
-    def verdict(self) -> str:
-        return str(self.answer)
-
     def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
         """The log as it stands in the machine output; arguments as for :meth:`WindowAnalysis.to_dict`."""
         most = 10 if top == 0 else top  # a failure is shown where lists are not
@@ -164,7 +160,7 @@ class LogAnalysis(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Analysis(Shown):
+class Analysis(Answered):
     """What :func:`analyze` found.
 
     Attributes:
@@ -185,10 +181,6 @@ class Analysis(Shown):
         from memlens.analyzing.verdict import answer_of
 
         return answer_of(self)
-
-    @property
-    def verdict(self) -> str:
-        return str(self.answer)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, in plain JSON types, by the contract ``memlens.analyze/2``: exact bytes, 1-based lines."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.analyzers.levels import figures
-from memlens.analyzers.phases import Pieces, cut_phases
+from memlens.analyzers.series.phases import Pieces, cut_phases
 from memlens.analyzing.result import Steps
 from memlens.windows.anchor_discovery import family
 from memlens.windows.anchor_templates import Work

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Row
 from memlens.diffing.finding import Finding, Record, Repeated
-from memlens.text import Answer, Shown
+from memlens.text import Answer, Answered
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -21,18 +21,7 @@ if TYPE_CHECKING:
     from memlens.diffing.failed import FailedRun
     from memlens.trust import Trust
 
-__all__ = [
-    "SCHEMA",
-    "Approximation",
-    "Diff",
-    "Finding",
-    "PeakAccount",
-    "RemainingAccount",
-    "Repeated",
-    "RunSide",
-    "WindowDiff",
-    "WindowSide",
-]
+__all__ = ["SCHEMA", "Approximation", "Diff", "Finding", "PeakAccount", "RemainingAccount", "Repeated", "RunSide", "WindowDiff", "WindowSide"]  # fmt: skip
 
 SCHEMA = "memlens.diff/2"
 
@@ -284,7 +273,7 @@ class RunSide(Record):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Diff(Shown):
+class Diff(Answered):
     """Two runs compared, window pair by window pair.
 
     Attributes:
@@ -329,15 +318,12 @@ class Diff(Shown):
     @property
     def parting(self) -> WindowDiff | None:
         """The first judged window in which the runs differ in what they leave or in how high they rise, else in what they do, else in anything."""
-        for differs in (
-            lambda w: w.remaining_left_bytes or w.rise_left_bytes,
-            lambda w: not w.alike,
-            lambda w: not w.same,
-        ):
-            for window in self.judged:
-                if differs(window):
-                    return window
-        return None
+        parted = (
+            [w for w in self.judged if w.remaining_left_bytes or w.rise_left_bytes]
+            or [w for w in self.judged if not w.alike]
+            or [w for w in self.judged if not w.same]
+        )
+        return parted[0] if parted else None
 
     @cached_property
     def answer(self) -> Answer:
@@ -345,11 +331,6 @@ class Diff(Shown):
         from memlens.diffing.verdict import answer_of
 
         return answer_of(self)
-
-    @property
-    def verdict(self) -> str:
-        """Which run needs more, from which window on, and what explains most of it, in one to three sentences with exact figures."""
-        return str(self.answer)
 
     def worst(self) -> tuple[WindowDiff, ...]:
         """The judged windows by falling |Δremaining|, then |Δrise|, a factor taken out, then cost, then |Δpeak|; equal ones in base's order."""

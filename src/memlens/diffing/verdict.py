@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from memlens.diffing.explaining import asked_for, explained, peaks_of, sign_of
+from memlens.diffing.failed import failed_sentences
 from memlens.text import Answer, format_count, plural, short_name, terms_of
 from memlens.trust.case import RESERVED_DOUBTS
 from memlens.units import format_bytes, format_signed
@@ -24,17 +25,18 @@ _NAMED = 2
 
 def answer_of(diff: Diff) -> Answer:
     """The verdict of a comparison: both peaks and where the runs part, the finding that explains most, what cannot be said."""
+    failed = failed_sentences(diff.failed, terms_of(diff.base.trust.layer))
     if not diff.windows:
-        return Answer(("No window of one run has a partner in the other, so nothing was compared.",))
+        return Answer((*failed, "No window of one run has a partner in the other, so nothing was compared."))
     case = _Case(diff)
     factor = "" if diff.factor is None else f"nearly all sizes of head are those of base times {diff.factor}: "
     said = [factor + "; ".join(case.difference()), case.explanation(), "; ".join([*case.left_out(), *_caveats(diff)])]
-    if diff.failed:
-        from memlens.diffing.failed import failed_sentences
-
-        ends = failed_sentences(diff.failed, terms_of(diff.base.trust.layer))
-        said = [" ".join(ends).removesuffix("."), said[0], "; ".join(filter(None, said[1:]))]
-    return Answer(tuple(f"{text[:1].upper()}{text[1:]}." for text in said if text), case.tone)
+    sentences = [*failed, *(f"{text[:1].upper()}{text[1:]}." for text in said if text)]
+    # Three are read at a glance: where a run failed, what remains to be said is said in one.
+    sentences[2:] = (
+        ["; ".join(text.removesuffix(".") for text in sentences[2:]) + "."] if sentences[3:] else sentences[2:]
+    )
+    return Answer(tuple(sentences), "bad" if any(run.side == "head" for run in diff.failed) else case.tone)
 
 
 class _Case:

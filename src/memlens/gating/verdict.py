@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from memlens.gating.judging import Rules
-from memlens.text import as_html
+from memlens.gating.judging import Judged, Rules
+from memlens.text import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from memlens.analyzers.growth import Pile
+    from memlens.analyzers.series.growth import Pile
     from memlens.diffing.result import WindowDiff
     from memlens.gating.figures import SeriesGrowth
-    from memlens.gating.judging import Judged
     from memlens.gating.limits import Limit, Metric
     from memlens.options import Cut
     from memlens.text import Answer
@@ -50,7 +49,7 @@ class Blame:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Verdict:
+class Verdict(Shown):
     """What :func:`memlens.gate` found.
 
     Attributes:
@@ -101,12 +100,6 @@ class Verdict:
     unblamed: int = 0
     is_baseline: bool = False
     top: int | None = 10
-
-    def __repr__(self) -> str:
-        return f"<Verdict: {self.explanation}>"
-
-    def _repr_html_(self) -> str:
-        return as_html(self)
 
     @property
     def ok(self) -> bool:

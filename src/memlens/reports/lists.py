@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memlens.analyzers.trend import MINIMUM
+from memlens.analyzers.series.trend import MINIMUM
 from memlens.analyzing.result import plain
 from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Table, Value, apart, cells, take
 from memlens.text import format_count, format_duration, format_share, plural
@@ -78,9 +78,9 @@ def lists_of(
 
 
 def _chunks(segments: Any, asked: Asked, full: bool) -> Iterator[Table]:
-    """What is free inside chunks; on the first screen only where an allocation failed."""
+    """What is free inside chunks; the first screen has what matters of it beside the peak and the failures."""
     moments = segments.moments
-    if not moments or not (full or any(moment.at == "oom" for moment in moments)):
+    if not moments or not full:
         return
     most = max(asked.top, 3)  # the peak and the end, which come first, are always shown
     asks = any(moment.requested_bytes is not None for moment in moments)

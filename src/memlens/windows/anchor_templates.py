@@ -14,7 +14,6 @@ from enum import IntEnum
 from typing import NamedTuple
 
 __all__ = [
-    "WORDS",
     "Place",
     "Template",
     "Work",
@@ -61,16 +60,6 @@ class Template(NamedTuple):
     numbers: tuple[int, ...]
     work: Work = Work.PART
 
-
-#: Texts that an anchor holds most often; for lines that are too many to be looked at one by one.
-WORDS = (
-    *(
-        form.encode()
-        for word in ("start", "begin", "step", "epoch", "iter", "batch")
-        for form in (word, word.upper(), word.capitalize())
-    ),
-    *(b"END", b"End"),  # as "end" stands in many words
-)
 
 #: What no anchor holds: an address, JSON, an arrow, a progress bar, a header of glog.
 _NO_ANCHOR = re.compile(rb'0x|\{|"|->|\r|%\||[IWEF][0-9]{4,8} [0-9][0-9]:')

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.lines import count_lines
 from memlens.scanner.scan import Scan, Scanner
-from memlens.windows.anchor_templates import WORDS
 from memlens.windows.patterns import clean_line
 
 if TYPE_CHECKING:
@@ -38,13 +38,28 @@ __all__ = [
 
 #: Anchors are no longer than this; of a longer line one byte more is kept, so that it is known for one.
 LONGEST_LINE = 400
+#: … with their colours.
+_LONGEST_RAW = 4096
 #: Landmarks that are kept of one block of the text, and of one log: each is looked at by itself.
 _MOST_OF_BLOCK, _MOST = 2000, 400_000
 
-#: Finds the words of anchors, each once a line.
-WORD_SCANS = tuple(
-    Scan(LineFormat(word.decode(), "", word, re.escape(word).decode(), {}), once=True, values=()) for word in WORDS
+#: Texts that an anchor holds most often; lines with such a word are told from all others.
+_WORDS = (
+    *(
+        form.encode()
+        for word in ("start", "begin", "step", "epoch", "iter", "batch")
+        for form in (word, word.upper(), word.capitalize())
+    ),
+    *(b"END", b"End"),  # as "end" stands in many words
 )
+
+#: Finds these words, each once a line.
+WORD_SCANS = tuple(
+    Scan(LineFormat(word.decode(), "", word, re.escape(word).decode(), {}), once=True, values=()) for word in _WORDS
+)
+
+#: Those of logs that were read without looking for them.
+_FOUND: WeakKeyDictionary[EventLog, Landmarks] = WeakKeyDictionary()
 
 
 class Landmarks(NamedTuple):
@@ -109,9 +124,8 @@ def landmarks_at(
 
 
 def _text(block: NDArray[np.uint8], start: int) -> bytes:
-    text = block[start : start + LONGEST_LINE + 2].tobytes()
-    line, end, _ = text.partition(b"\n")
-    return clean_line(line) if end else clean_line(line)[: LONGEST_LINE + 1]
+    line = block[start : start + _LONGEST_RAW].tobytes().partition(b"\n")[0]
+    return clean_line(line)[: LONGEST_LINE + 1]
 
 
 def landmarks_of(log: EventLog) -> Landmarks | None:
@@ -132,6 +146,8 @@ def landmarks_of(log: EventLog) -> Landmarks | None:
         )
     if log.landmarks is not None:
         return log.landmarks
+    if log in _FOUND:
+        return _FOUND[log]
     if not log.source.rereadable:
         return None
     found, line, end = [], 1, log.facts.bytes or None
@@ -140,7 +156,8 @@ def landmarks_of(log: EventLog) -> Landmarks | None:
         block = np.frombuffer(text, np.uint8)[: None if end is None else end - offset]
         found.append(landmarks_in_block(block, offset, line))
         line += count_lines(block)
-    return Landmarks().and_then(found)
+    _FOUND[log] = Landmarks().and_then(found)
+    return _FOUND[log]
 
 
 @cache

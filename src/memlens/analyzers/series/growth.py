@@ -12,7 +12,7 @@ from memlens.analyzers.fates import held_events, joined
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later, Lazy, Result, Row
-from memlens.analyzers.trend import Verdict, judge
+from memlens.analyzers.series.trend import Verdict, judge
 from memlens.windows.windows import judged
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ class Growth(Result):
         windows: How many windows there are.
         judged: How many of them the verdict is about: all but an open one at the end.
         live_bytes: The level at the end of each window (all of them).
-        gained_bytes: By how much the floor of the level rose; see :class:`~memlens.analyzers.trend.Trend`.
+        gained_bytes: By how much the floor of the level rose; see :class:`~memlens.analyzers.series.trend.Trend`.
         gained_bytes_per_window: The same by the number of windows that it is about.
-        verdict: ``"flat"``, ``"growing"``, ``"shrinking"`` or ``"swinging"``; the rule is in :mod:`memlens.analyzers.trend`.
+        verdict: ``"flat"``, ``"growing"``, ``"shrinking"`` or ``"swinging"``; the rule is in :mod:`memlens.analyzers.series.trend`.
         since: Name of the window in which the first bytes were gained, where the series grows.
         since_window: Its 0-based index in the series.
         swing_bytes: Half of the most by which the level rose and came back, or fell and came back.

@@ -10,7 +10,7 @@ their bytes add up to those of the step.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -207,11 +207,19 @@ def _marks(steps: Sequence[Window], landmarks: Landmarks) -> list[list[_Mark]]:
 
 def _order(marks: Sequence[Sequence[_Mark]]) -> dict[tuple[str, int], int] | None:
     """The place of each phase among them, from 1; ``None`` where they come in another order in most steps."""
-    places: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    # That of the fullest step; what it lacks follows what it follows where it comes first.
+    ordered = [(mark.by, mark.number) for mark in max(marks, key=len)]
+    known = set(ordered)
     for of_step in marks:
-        for place, mark in enumerate(of_step):
-            places[mark.by, mark.number].append(place)
-    ordered = sorted(places, key=lambda key: (sum(places[key]) / len(places[key]), key))
+        keys = [(mark.by, mark.number) for mark in of_step]
+        if known.issuperset(keys):
+            continue
+        place = 0
+        for key in keys:
+            if key not in known:
+                known.add(key)
+                ordered.insert(place, key)
+            place = ordered.index(key) + 1
     order = {key: place for place, key in enumerate(ordered, 1)}
     kept = 0
     for of_step in marks:

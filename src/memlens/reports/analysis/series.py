@@ -7,14 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
-from memlens.analyzers.trend import MINIMUM
+import numpy as np
+
+from memlens.analyzers.series.trend import MINIMUM
 from memlens.reports.blocks import Asked, Block, Column, Line, Table, Value, apart, cells, take
 from memlens.reports.lists import growth_blocks
+from memlens.reports.picture import sparkline
 from memlens.reports.tables import WINDOW_COLUMNS, Measure, measures_of, sorted_windows
 from memlens.text import LINES, Terms, format_value, plural
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
+    from memlens.analyzers.curve import Curve
     from memlens.analyzing.result import LogAnalysis, WindowAnalysis
 
 __all__ = ["growth_word", "phases_table", "series_blocks", "steps_blocks", "windows_table"]
@@ -26,20 +30,25 @@ _COSTLY = frozenset({"segments", "lifetimes"})
 #: What the first screen says of steps.
 _BRIEF = ("name", "peak_bytes", "rise_bytes", "remaining_bytes")
 _BRIEF_ROWS = 6
-_NOTE = Column("note", "", "word", drop=8)
+#: Characters that the levels of a window are drawn with.
+_DRAWN = 12
+_LEVELS = Column("levels", "Levels", "word", drop=10)
+_NOTE = Column("note", "Remark", "word", drop=3)
 _PHASE = (
     *(Column("name", "Phase", "name"), Column("steps", "Steps", "count", drop=5)),
     *(Column("peak_bytes", "Peak", "bytes", strong=True), Column("peak_step", "In", "name", drop=3)),
     *(Column("rise_median_bytes", "Rise", "bytes", drop=1), Column("rise_max_bytes", "Max rise", "bytes", drop=2)),
-    Column("remaining_median_bytes", "Remaining", "signed", strong=True),
-    *(Column("remaining_min_bytes", "Min", "signed", drop=4), Column("remaining_max_bytes", "Max", "signed")),
+    Column("remaining_median_bytes", "Remaining", "net", strong=True),
+    *(Column("remaining_min_bytes", "Min", "net", drop=4), Column("remaining_max_bytes", "Max", "net")),
 )
 
 #: Windows next to each other that look alike.
 _Alike = Sequence["WindowAnalysis"]
 
 
-def series_blocks(log: LogAnalysis, asked: Asked, top: int, sort: str | None = None) -> Iterator[Block]:
+def series_blocks(
+    log: LogAnalysis, asked: Asked, top: int, sort: str | None = None, *, picture: bool = False
+) -> Iterator[Block]:
     """What is said of a series that was asked for: its windows, how memory develops over them, their phases.
 
     Args:
@@ -47,8 +56,10 @@ def series_blocks(log: LogAnalysis, asked: Asked, top: int, sort: str | None = N
         asked: What is asked of lists.
         top: Rows of the table of windows.
         sort: The column that orders windows; ``None`` for file order.
+        picture: Draw the levels of each window.
     """
-    yield windows_table(log.windows, log.growth, top, sort, asked.terms)
+    curve = log.curve if picture else None
+    yield windows_table(log.windows, log.growth, top, sort, asked.terms, curve=curve)
     if log.growth is not None:
         yield from apart(*growth_blocks(log.growth, asked))
     if log.phases is not None and log.phases.phases:
@@ -71,7 +82,7 @@ def steps_blocks(log: LogAnalysis, asked: Asked, *, full: bool = False) -> Itera
         if growth is not None:
             yield from apart(*growth_blocks(growth, asked))
         if log.phases is not None and log.phases.phases:
-            yield from apart(phases_table(log.phases, len(log.phases.phases), asked.terms))
+            yield from apart(phases_table(log.phases, len(log.phases.phases), asked.terms, full=True))
     else:
         brief = [measure for measure in WINDOW_COLUMNS if measure.column.key in _BRIEF]
         tables = (windows_table(steps.windows, growth, top, None, asked.terms, brief) for top in range(4, 0, -1))
@@ -86,8 +97,8 @@ def growth_word(log: LogAnalysis, logs: Sequence[LogAnalysis]) -> tuple[str, ...
     return (log.growth.verdict if judged and log.growth is not None else "",)
 
 
-def phases_table(phases: Any, top: int, terms: Terms = LINES) -> Table:
-    """The phases of steps, in order: the ``top`` that rise or leave behind most."""
+def phases_table(phases: Any, top: int, terms: Terms = LINES, *, full: bool = False) -> Table:
+    """The phases of steps, in order: the ``top`` that rise or leave behind most; ``full`` has a column more."""
     rows = phases.phases
 
     def weight(k: int) -> int:
@@ -96,7 +107,9 @@ def phases_table(phases: Any, top: int, terms: Terms = LINES) -> Table:
 
     chosen = sorted(sorted(range(len(rows)), key=lambda k: (-weight(k), k))[:top])
     every = all(row.steps == phases.steps for row in rows)
-    columns = [column for column in _PHASE if not (every and column.key == "steps")]
+    hidden = {"steps"} if every else set()
+    hidden |= set() if full else {"remaining_min_bytes"}
+    columns = [column for column in _PHASE if column.key not in hidden]
     title = f"Phases of {plural(phases.steps, 'step')} (rise and remaining: the median)"
     return take(title, columns, cells(columns, [rows[k] for k in chosen]), len(rows), top, "phase", terms)
 
@@ -108,6 +121,7 @@ def windows_table(
     sort: str | None = None,
     terms: Terms = LINES,
     measures: Sequence[Measure] = WINDOW_COLUMNS,
+    curve: Curve | None = None,
 ) -> Table:
     """The windows of a series.
 
@@ -123,6 +137,7 @@ def windows_table(
         sort: The column that orders them, the first rows of which are shown; ``None`` for file order.
         terms: What lines are called.
         measures: The columns, as far as there are figures for them.
+        curve: The levels over the whole log, to be drawn in the rows; ``None`` for no picture.
     """
     shown = measures_of(measures, windows)
     columns = [measure.column for measure in shown]
@@ -133,16 +148,31 @@ def windows_table(
     notes = _standing_out(alike, growth)
     chosen = _chosen(len(alike), top, list(notes))
     made: list[tuple[Value, ...]] = []
+    drawn = _drawn(alike, curve) if curve is not None and len(curve.steps) == len(windows) else [""] * len(alike)
     for before, k in pairwise([-1, *chosen, len(alike)]):
         if left := sum(map(len, alike[before + 1 : k])):
-            made.append((f"… {left:,} more", *[None] * len(columns)))
+            made.append((f"… {left:,} more", *[None] * (len(columns) + 1)))
         if k < len(alike):
             figures = (_of_alike(alike[k], measure) for measure in shown[1:])
-            made.append((_name(alike[k], shown[0]), *figures, notes.get(k, "")))
-    if any(row[-1] for row in made):
-        columns = [*columns, _NOTE]
-    rows = (row[: len(columns)] for row in made)
+            made.append((_name(alike[k], shown[0]), *figures, drawn[k], notes.get(k, "")))
+    columns = [*columns, *(column for at, column in ((-2, _LEVELS), (-1, _NOTE)) if any(row[at] for row in made))]
+    keys = {column.key for column in columns}
+    kept = [k for k, key in enumerate([*(m.column.key for m in shown), _LEVELS.key, _NOTE.key]) if key in keys]
+    rows = (tuple(row[k] for k in kept) for row in made)
     return take("", columns, rows, len(made), len(made), "window", terms)
+
+
+def _drawn(alike: Sequence[_Alike], curve: Curve) -> list[str]:
+    """The levels of each row, all on one scale; nothing where its events share a bucket of the curve with others."""
+    first = [event for event, _ in curve.steps]
+    ends = [*first[1:], int(curve.edges[-1])]
+    highest, done, drawn = int(curve.high_bytes.max(initial=0)), 0, []
+    for row in alike:
+        low = int(np.searchsorted(curve.edges[:-1], first[done]))
+        done += len(row)
+        high = int(np.searchsorted(curve.edges[:-1], ends[done - 1]))
+        drawn.append(sparkline(curve.high_bytes[low:high], _DRAWN, high=highest) if high - low > 1 else "")
+    return drawn
 
 
 def _alike(windows: Sequence[WindowAnalysis], measures: Sequence[Measure]) -> list[_Alike]:

@@ -1,0 +1,289 @@
+"""The phases of steps share them out: every figure is that of a plain walk over the lines, and the bytes of a step add up."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import memlens
+from memlens.analyzers.series.phases import START, Phase, cut_phases
+from memlens.events import EventLog, Kind
+from memlens.facts import Facts, Mark
+from memlens.inputs import Reading
+from memlens.source import NumberedSource
+from memlens.windows.anchor_templates import Place, phase_template, skeleton
+from memlens.windows.landmarks import landmarks_of
+from memlens.windows.patterns import Pattern
+
+ALLOC = "I0712 10:54:00.000000  1120 auto_growth_best_fit_allocator.cc:169] Alloc {} bytes, ptr = 0x{:x}"
+FREE = "I0712 10:54:00.000000  1120 auto_growth_best_fit_allocator.cc:220] Free {} bytes, ptr = 0x{:x}"
+EVENT = re.compile(r"(Alloc|Free) (\d+) bytes")
+
+
+BY = r"^(STEP \d+) START"
+
+
+def read(lines: list[str]) -> EventLog:
+    text = "\n".join(lines) + "\n"
+    (log,) = Reading((Pattern(BY, regex=True),), landmarks=True).read_all(io.BytesIO(text.encode()))
+    return log
+
+
+def made(chance: random.Random, steps: int) -> list[str]:
+    """A run with the same phases in each step, some of which now and then are missing, and events between all lines."""
+    live: list[tuple[int, int]] = []
+    lines: list[str] = []
+
+    def events() -> None:
+        for _ in range(chance.randint(0, 4)):
+            if live and chance.random() < 0.5:
+                lines.append(FREE.format(*live.pop(chance.randrange(len(live)))))
+            else:
+                live.append((256 * chance.randint(1, 9), 0x1000 * (len(lines) + 1)))
+                lines.append(ALLOC.format(*live[-1]))
+
+    plan = chance.sample(["LOSS", "BACKWARD", "OPT", "CALL", "BLOCK", "VALIDATE"], chance.randint(1, 6))
+    missing = chance.choice([0.0, 0.2])
+    call = 0
+    events()
+    for step in range(steps):
+        lines.append(f"STEP {step} START")
+        events()
+        for phase in plan:
+            if chance.random() < missing:
+                continue
+            for number in range(2):
+                if phase == "CALL":
+                    lines += [f"START CALL_{call}"]
+                    events()
+                    lines += [f"END CALL_{call}"]
+                    call += 1
+                elif phase == "BLOCK":
+                    lines.append(f"START BLOCK_{number}")
+                elif not number:
+                    lines.append(f"START {phase}")
+                events()
+        if chance.random() < 0.9:
+            lines.append(f"STEP {step} END loss=0.{chance.randint(0, 99)}")
+        events()
+    return lines
+
+
+def plain_name(line: str, step: int, times: dict[str, int]) -> str | None:
+    """What a line of :func:`made` is called, by hand."""
+    kind = re.sub("[0-9]+", "", line)
+    times[kind] += 1
+    if match := re.fullmatch(r"START ([A-Z]+)", line):
+        return match[1]
+    if match := re.fullmatch(r"START (BLOCK_\d)", line):
+        # the first one is always 0 and the second always 1
+        return match[1]
+    if re.fullmatch(r"START CALL_\d+", line):
+        return f"CALL_n#{times[kind]}"
+    if re.fullmatch(r"END CALL_\d+", line):
+        return f"after END CALL_n#{times[kind]}"
+    return "after STEP END" if re.match(rf"STEP {step} END", line) else None
+
+
+def plain(lines: list[str], steps: int) -> tuple[dict[str, list[tuple[int, int, int, int]]], dict[int, int]]:
+    """For each phase ``(step, peak, rise, remaining)`` of each step that has it, and what each step leaves behind: line by line."""
+    level, step, phase = 0, -1, ""
+    found: dict[str, dict[int, list[int]]] = defaultdict(dict)
+    total: dict[int, int] = defaultdict(int)
+    times: dict[str, int] = defaultdict(int)
+
+    def begin(name: str) -> None:
+        nonlocal phase
+        phase = name
+        found[phase][step] = [level, level, level]  # at its start, highest, last
+
+    for line in lines:
+        if match := re.fullmatch(r"STEP (\d+) START", line):
+            step, times = int(match[1]), defaultdict(int)
+            begin(START)
+        elif match := EVENT.search(line):
+            change = int(match[2]) * (1 if match[1] == "Alloc" else -1)
+            level += change
+            if step >= 0:
+                total[step] += change
+                row = found[phase][step]
+                row[1], row[2] = max(row[1], level), level
+        elif (name := plain_name(line, step, times)) is not None:
+            begin(name)
+    closed = range(steps - 1)  # the last step is open
+    return (
+        {
+            name: [(k, row[1], row[1] - row[0], row[2] - row[0]) for k, row in rows.items() if k in closed]
+            for name, rows in found.items()
+        },
+        {k: total[k] for k in closed},
+    )
+
+
+def test_phases_are_what_a_plain_walk_finds_and_add_up_to_their_steps(rounds: Callable[[int], range]) -> None:
+    seen = 0
+    for seed in rounds(60):
+        chance = random.Random(seed)
+        steps = chance.randint(5, 12)
+        lines = made(chance, steps)
+        log = read(lines)
+        windows = log.windows(BY)
+        landmarks = landmarks_of(log)
+        assert landmarks is not None
+        pieces = cut_phases(windows, landmarks)
+        (analyzed,) = memlens.analyze(io.BytesIO(("\n".join(lines) + "\n").encode()), by=BY).logs
+        found, total = plain(lines, steps)
+        # A line that comes in half of the steps or fewer marks nothing: what it begins belongs to the phase before.
+        common = {name: rows for name, rows in found.items() if 2 * len(rows) > steps - 1}
+        if pieces is None:
+            assert len(common) == 1
+            assert analyzed.phases is None
+            continue
+        assert pieces.steps[0].name == "STEP 0"
+        for k, window in enumerate(pieces.steps):
+            at = pieces.step == k
+            # They share the step out: each begins where the one before ends.
+            assert pieces.lo[at].tolist()[1:] == pieces.hi[at].tolist()[:-1]
+            assert (pieces.lo[at][0], pieces.hi[at][-1]) == (window.lo, window.hi)
+        assert analyzed.phases is not None
+        assert analyzed.phases.steps == steps - 1
+        assert sum(phase.remaining_bytes for phase in analyzed.phases.phases) == sum(total.values())
+        if len(common) < len(found):
+            continue
+        seen += 1
+        names = [re.sub(r" #(\d+)$", "", phase.name) for phase in analyzed.phases.phases]
+        expected = {name: rows for name, rows in found.items() if any(rise or left for _, _, rise, left in rows)}
+        by_name: dict[str, list[Phase]] = defaultdict(list)
+        for name, phase in zip(names, analyzed.phases.phases, strict=True):
+            by_name[name].append(phase)
+        for name, rows in expected.items():
+            which, _, number = name.partition("#")
+            with_number = [phase for phase in analyzed.phases.phases if phase.name == (which if number in ("", "1") else f"{which} #{number}")]  # fmt: skip
+            # Of two calls the first may never do anything: then it is not shown.
+            assert len(with_number) == 1, (seed, name, analyzed.phases.phases)
+            (phase,) = with_number
+            left = sorted(row[3] for row in rows)
+            rise = sorted(row[2] for row in rows)
+            peak = max(row[1] for row in rows)
+            first = next(row[0] for row in rows if row[1] == peak)
+            middle = (len(rows) - 1) // 2
+            assert phase == Phase(
+                phase.name, len(rows), peak, f"STEP {first}", rise[middle], rise[-1], left[0], left[middle], left[-1], sum(left)
+            ), (seed, name)  # fmt: skip
+    assert seen > 30
+
+
+def test_phases_of_a_real_run_add_up_to_the_framework_s_own_figures(shared: Path) -> None:
+    """MEMSTAT stands right behind the END of each step: between two of them lies all but the last phase of one step and the last of the other."""
+    for name in (
+        "05_leak_graph_331.log.gz",
+        "05_fixed_331.log.gz",
+        "331_parts_pir_transformer.log",
+        "20_big_v10_dygraph_331.part.log.zst",
+    ):
+        path = shared / "data" / "paddle" / name
+        (log,) = memlens.analyze(path, times=False).logs
+        whole = memlens.read(path)
+        text = b"".join(text for _, text in whole.source.blocks())
+        stated = [json.loads(line.removeprefix(b"MEMSTAT "))["allocated"] for line in text.splitlines() if line.startswith(b"MEMSTAT ")]  # fmt: skip
+        assert log.steps is not None
+        assert log.phases is not None
+        landmarks = landmarks_of(whole)
+        assert landmarks is not None
+        pieces = cut_phases(whole.windows(log.steps.by), landmarks)
+        assert pieces is not None
+        assert pieces.names[-1] == "after STEP END"
+        sums = [int((whole.size[lo:hi] * (1 - 2 * (whole.kind[lo:hi] % 2)) * (whole.kind[lo:hi] < 2)).sum()) for lo, hi in zip(pieces.lo, pieces.hi, strict=True)]  # fmt: skip
+        last = len(pieces.names) - 1
+        for k in range(1, len(pieces.steps)):
+            of_step = sum(size for size, step, phase in zip(sums, pieces.step, pieces.phase, strict=True) if step == k and phase != last)  # fmt: skip
+            before = sum(size for size, step, phase in zip(sums, pieces.step, pieces.phase, strict=True) if step == k - 1 and phase == last)  # fmt: skip
+            assert before + of_step == stated[k] - stated[k - 1], (name, k)
+
+
+def test_the_phase_that_leaks_is_seen_to_leave_memory_behind(shared: Path) -> None:
+    # The run validates after its step and keeps the graph of that: what is left behind of a step is left there.
+    (log,) = memlens.analyze(shared / "data" / "paddle" / "05_leak_graph_331.log.gz", times=False).logs
+    assert log.phases is not None
+    assert log.growth is not None
+    left = {phase.name: phase.remaining_median_bytes for phase in log.phases.phases}
+    assert list(left) == ["(start)", "LOSS", "BACKWARD", "OPT", "VALIDATE", "after STEP END"]
+    assert sum(left.values()) == log.growth.gained_bytes_per_window
+    assert max(left, key=lambda name: left[name] if name != START else 0) == "VALIDATE"
+
+
+def lines_of_steps(*inner: str, count: int = 6) -> EventLog:
+    lines = [line.replace("{}", str(k)) for k in range(count) for one in ("STEP {} START", *inner) for line in (one, ALLOC.format(256, 0x100 * k + 1))]  # fmt: skip
+    return read(lines)
+
+
+def names(log: EventLog) -> list[str] | None:
+    landmarks = landmarks_of(log)
+    assert landmarks is not None
+    pieces = cut_phases(log.windows(BY), landmarks)
+    return None if pieces is None else list(pieces.names)
+
+
+@pytest.mark.parametrize(
+    ("inner", "expected"),
+    [
+        (("START FORWARD", "START BACKWARD"), ["FORWARD", "BACKWARD"]),
+        (("FORWARD BEGIN", "BACKWARD BEGIN", "END OF STEP"), ["FORWARD", "BACKWARD", "after END OF STEP"]),
+        (("== START LOSS ==",), ["LOSS"]),
+        (("BEGIN LOSS of step {}",), ["LOSS of step"]),
+        (("STEP {} FORWARD START",), ["STEP FORWARD"]),
+        (("START CALL_0", "START CALL_1"), ["CALL_0", "CALL_1"]),
+        (("Please start the server before the run",), None),
+        (('START {"json": 1}',), None),
+        (("warning: step {} starts late",), None),
+        ((), None),
+    ],
+)  # fmt: skip
+def test_which_lines_mark_phases_and_what_they_are_called(inner: tuple[str, ...], expected: list[str] | None) -> None:
+    assert names(lines_of_steps(*inner)) == (None if expected is None else [START, *expected])
+
+
+def test_lines_in_another_order_in_most_steps_mark_no_phases() -> None:
+    texts = [f"START {letter}{letter}" for letter in "ABC"]
+    lines = []
+    for k in range(9):
+        order = texts[k % 3 :] + texts[: k % 3] if k % 2 else texts[::-1]
+        lines += [f"STEP {k} START", *(line for text in order for line in (text, ALLOC.format(256, 0x100 * k + 1)))]
+    log = read(lines)
+    assert names(log) is None
+
+
+def test_an_annotation_that_comes_once_a_step_is_a_phase_and_one_that_comes_often_is_not() -> None:
+    marks, rows = [], []
+    for step in range(5):
+        for text in (
+            f"STEP {step} START",
+            "## data ##",
+            "nccl:all_reduce",
+            "nccl:all_reduce",
+            "Optimizer.step#SGD.step",
+        ):
+            marks.append(Mark(len(rows), len(rows) + 1, text))
+            rows.append((Kind.ALLOC, 256, len(rows) + 1))
+    log = EventLog.from_rows(rows, marks=tuple(marks), source=NumberedSource("made"), facts=Facts(bytes=25, lines=25))
+    assert names(log) == [START, "## data ##", "Optimizer.step#SGD.step"]
+
+
+def test_a_line_that_begins_something_is_told_from_one_that_ends_it() -> None:
+    def place(line: bytes) -> Place | None:
+        template = phase_template(skeleton(line))
+        return None if template is None else template.place
+
+    assert place(b"START BACKWARD") is Place.OPENING
+    assert place(b"STEP 3 END loss=3.6") is Place.CLOSING
+    assert place(b"END SOT_CALL_12") is Place.CLOSING
+    assert place(b"START") is None  # of what?
+    assert place(b"the end of the file 3") is None
+    assert place(b"\xff START OPT") is None

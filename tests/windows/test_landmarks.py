@@ -1,0 +1,143 @@
+"""Lines that may mark the work of a run are all found while a log is read, however it is read, and no others."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memlens.errors import MemlensError
+from memlens.inputs import Reading, blocks
+from memlens.inputs.registry import Request
+from memlens.options import ReadAs
+from memlens.source import MemorySource
+from memlens.windows import landmarks
+from memlens.windows.anchor_discovery import family
+from memlens.windows.landmarks import Landmarks, landmarks_in_block, landmarks_of
+from memlens.windows.patterns import clean_line
+
+ALLOC = b"I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] Alloc 256 bytes, ptr = 0x5606f8aeb000\n"
+SAYS_SO = re.compile(
+    rb"start|START|Start|begin|BEGIN|Begin|step|STEP|Step|epoch|EPOCH|Epoch|iter|ITER|Iter|batch|BATCH|Batch|END|End"
+)
+AT_MARGIN = re.compile(rb"(?![IWEF][0-9])[A-Za-z0-9\[(#=*\-<>_+~|\x1b\x80-\xff]")
+
+
+def by_hand(text: bytes) -> Landmarks:
+    """Line by line: it holds a word of anchors, and begins at the margin, without a header of glog."""
+    rows, offset = [], 0
+    lines = text.split(b"\n")
+    for number, line in enumerate(lines if lines[-1] else lines[:-1], 1):
+        if SAYS_SO.search(line) and AT_MARGIN.match(line):
+            rows.append((offset, number, clean_line(line)[:401]))
+        offset += len(line) + 1
+    offsets, numbers, texts = zip(*rows, strict=True) if rows else ((), (), ())
+    return Landmarks(offsets, numbers, texts)
+
+
+def read(where: object) -> Landmarks | None:
+    (log,) = Reading(landmarks=True).read_all(where)  # type: ignore[arg-type]
+    return log.landmarks
+
+
+WORDS = [b"START", b"start", b"Begin", b"STEP 3", b"restarted", b"ITER", b"END", b"append", b"End", b"epoch: 3", b"batch", b"loss=0.5",
+         b"I1120 10:22:32.856307 13292 x.cc:1] step", b"\x1b[32m", b"\xe5\xa7\x8b", b" ", b"\t", b"\r", b'{"step": 1}', b"[", b"W0 ", b"x" * 500, b"\0"]  # fmt: skip
+
+
+def hostile(chance: random.Random, lines: int) -> bytes:
+    made = [b"".join(chance.choices(WORDS, k=chance.randint(0, 6))) + b"\n" if chance.random() < 0.5 else ALLOC for _ in range(lines)]  # fmt: skip
+    return ALLOC + b"".join(made) + chance.choice([b"", b"STEP 9 START", b"noise"])
+
+
+def test_a_reader_finds_the_lines_that_a_look_at_each_line_finds(
+    tmp_path: Path, rounds: Callable[[int], range], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in rounds(60):
+        chance = random.Random(seed)
+        text = hostile(chance, chance.randint(1, 300))
+        path = tmp_path / f"{seed}.log"
+        path.write_bytes(text)
+        monkeypatch.setattr(blocks, "BLOCK_BYTES", chance.choice([1 << 10, 1 << 13, 1 << 21]))
+        assert read(path) == by_hand(text), seed
+        assert read(io.BytesIO(text)) == by_hand(text), seed
+        assert landmarks_in_block(np.frombuffer(text, np.uint8), 0, 1) == by_hand(text), seed
+
+
+def test_a_pipe_and_a_compressed_log_have_them_too(tmp_path: Path) -> None:
+    text = b"".join(b"STEP %d START\n" % k + ALLOC * 3 for k in range(5))
+    packed = tmp_path / "run.log.gz"
+    packed.write_bytes(gzip.compress(text))
+    assert read(packed) == read(io.BytesIO(text)) == by_hand(text)
+    (log,) = Reading(landmarks=True).read_all(io.BytesIO(text))
+    found = family(log)
+    assert found is not None
+    assert (found.by, found.anchors[0].lines) == (r"^(STEP \d+) START", (1, 5, 9, 13, 17))
+
+
+def test_logs_of_rmm_and_of_users_have_them(tmp_path: Path) -> None:
+    rows = ["Thread,Time,Action,Pointer,Size,Stream"]
+    for step in range(4):
+        rows += [f"STEP {step} START", f"1,10:00:00.00000{step},allocate,0x{step + 1}00,256,0"]
+    path = tmp_path / "run.csv"
+    path.write_text("\n".join(rows) + "\n")
+    assert read(path) == by_hand(path.read_bytes())
+    formats = tmp_path / "formats.toml"
+    formats.write_text(
+        '[[format]]\nname = "mine"\nliteral = "take "\nregex = "(?P<kind>take) (?P<size>[0-9]+) at (?P<addr>0x[0-9a-f]+)"\n'
+        'alloc = ["take"]\nsamples = ["take 1 at 0x1"]\n'
+    )
+    own = tmp_path / "own.log"
+    own.write_text("".join(f"iteration {k} begins\ntake 256 at 0x{k + 1}\n" for k in range(4)))
+    (log,) = Reading(landmarks=True, how=ReadAs(formats=formats)).read_all(own)
+    assert log.landmarks == by_hand(own.read_bytes())
+
+
+def test_they_are_looked_for_where_they_are_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(b"STEP 0 START\n" + ALLOC)
+    (log,) = Reading().read_all(path)
+    assert log.landmarks is None
+    assert landmarks_of(log) == by_hand(path.read_bytes())
+    assert not Request().landmarks
+
+
+def test_a_text_that_cannot_be_read_again_has_none_that_were_not_looked_for() -> None:
+    class Piped(MemorySource):
+        rereadable = False  # type: ignore[assignment]
+
+    (log,) = Reading().read_all(io.BytesIO(b"STEP 0 START\n" + ALLOC))
+    assert landmarks_of(log.without_cache(source=Piped())) is None
+    assert family(log) is None
+
+
+def test_a_log_full_of_them_says_that_there_are_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(b"".join(b"STEP %d START\n" % k + ALLOC * 2 for k in range(50)))
+    assert read(path) == by_hand(path.read_bytes())
+    for name, most in (("_MOST_OF_BLOCK", 20), ("_MOST", 30)):
+        with monkeypatch.context() as patch:
+            patch.setattr(landmarks, name, most)
+            (log,) = Reading(landmarks=True).read_all(path)
+            assert log.landmarks is not None
+            assert (len(log.landmarks.offsets), log.landmarks.complete) == (most, False)
+            # The family is that of all lines, or none where they cannot be seen again.
+            found = family(log)
+            assert found is not None
+            assert len(found.anchors[0]) == 50
+            (piped,) = Reading(landmarks=True).read_all(io.BytesIO(path.read_bytes()))
+            assert family(piped) is None
+
+
+def test_real_logs_have_them(shared: Path) -> None:
+    for path in sorted((shared / "data" / "paddle").glob("*.log")):
+        try:
+            found = read(path)
+        except MemlensError:
+            continue  # logs without events
+        assert found == by_hand(path.read_bytes()), path.name
