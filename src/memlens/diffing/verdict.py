@@ -150,7 +150,7 @@ class _Case:
         if any(_left(window, self.sign) > 0 or _rise(window, self.sign) > 0 for window in self._judged):
             return
         for window in self._diff.windows:
-            if not window.judged and not window.same:
+            if not window.judged and (window.d_remaining_bytes or window.d_rise_bytes):
                 yield (
                     f"{short_name(window.label)} is open and not judged: Δremaining {format_signed(window.d_remaining_bytes)},"
                     f" Δrise {format_signed(window.d_rise_bytes)}"
