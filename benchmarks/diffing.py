@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens import read
 from memlens.diffing.run import diff, diff_windows
-from memlens.inputs.paddle.reader import read
 
 if TYPE_CHECKING:
     from memlens.diffing.result import WindowDiff

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens import read
 from memlens.diffing.run import diff_windows
-from memlens.inputs.paddle.reader import read
 
 ROOT = Path(__file__).resolve().parents[1]
 # The generators are what the tests use, too

@@ -36,6 +36,8 @@ def test_a_whole_log_is_one_window_with_every_built_in_analyzer(log: Path) -> No
     assert (window.start_line, window.end_line, window.events, window.whole) == (1, 7, 5, True)
     assert window.results["remaining"].remaining_bytes == 30
     assert window.results["peak"].peak_bytes == 150
+    assert analyzed.growth is not None
+    assert analyzed.growth.judged == 1  # STEP 1; what follows STEP 2 is open, and too few windows tell nothing
     assert analyzed.path == str(log)
 
 

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from memlens.lifetimes import Lifetimes
     from memlens.trust import Trust
     from memlens.units import format_bytes, parse_bytes
-    from memlens.windows.windows import Anchor, Pattern, Window
+    from memlens.windows.patterns import Anchor, Pattern
+    from memlens.windows.windows import Window
 
 __all__ = [
     "Analysis",

@@ -20,14 +20,19 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     _Indices = NDArray[np.int32] | Ints
 
-__all__ = ["NOTHING", "SET", "TAKE", "USE", "Aligned", "Symbols", "align", "chain", "last_by_key", "mix", "pair"]
-
 #: What a row does with its key: nothing; become the latest row that set it; ask for that row; ask for it and clear the key.
 NOTHING, SET, USE, TAKE = 0, 1, 2, 3
 
 _native = load("memlens._columns")
 #: Where keys fall in the compiled hash tables is chance, so that no log can be made up to make them slow.
 _SEED = int.from_bytes(os.urandom(8), "little")
+
+
+def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
+    """The different numbers of a column, rising: ``np.unique``, which would load the masked arrays first, a moment of each start."""
+    ordered: NDArray[Any] = np.sort(numbers)
+    first: NDArray[np.bool_] = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
+    return ordered[first]
 
 
 def pair(kind: NDArray[np.int8], addr: NDArray[np.uint64]) -> tuple[_Indices, Ints]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -16,7 +19,7 @@ from memlens.keywords import with_keywords
 from memlens.options import Slice
 from memlens.output import open_output, refuse_inputs, refuse_overwrite
 from memlens.scanner.lines import count_lines
-from memlens.windows.patterns import Matcher, Pattern, anchors_in_block
+from memlens.windows.patterns import Matcher, Pattern
 from memlens.windows.suggestions import missing_anchor
 from memlens.windows.windows import anchors_of, numbered, too_few_anchors
 
@@ -95,10 +98,14 @@ def slice_with(log: str | Path | BinaryIO, options: Slice) -> Piece:
             f"{source.name} is {found.format.title}: events_only knows the lines of Paddle only",
             "Cut it without --events-only.",
         )
-    rewrite = _rewriting((*starts, *ends), options.events_only, options.renumber)
     written = 0
     with source.open() as stream, open_output(output, options.force) as out:
-        for text in map(rewrite, cutter.cut(_texts(stream, options.progress))):
+        texts = cutter.cut(_texts(stream, options.progress))
+        if options.events_only:
+            texts = map(partial(events_only, anchors=[Matcher(anchor) for anchor in (*starts, *ends)]), texts)
+        if options.renumber:
+            texts = map(Renumberer().rewrite, texts)
+        for text in texts:
             out.write(text)
             written += len(text)
         # Within the block, so that nothing is left behind where no line matched.
@@ -124,20 +131,6 @@ def _texts(stream: ByteStream, progress: Callable[[int], None] | None) -> Iterat
             progress(stream.consumed)
 
 
-def _rewriting(anchors: Sequence[Pattern], only: bool, renumber: bool) -> Callable[[bytes], bytes]:
-    """What to do with the text of the window before it is written."""
-    matchers = [Matcher(anchor) for anchor in anchors]
-    renumberer = Renumberer()
-
-    def rewrite(text: bytes) -> bytes:
-        if only:
-            text = events_only(text, matchers)
-        return renumberer.rewrite(text) if renumber else text
-
-    return rewrite
-
-
-@dataclass
 class TextCutter:
     """Follows a log block by block and gives out the text of one window.
 
@@ -147,20 +140,14 @@ class TextCutter:
         nth: Which of the lines that match the start, from 1.
     """
 
-    start: Pattern | None
-    ends: Sequence[Pattern] = ()
-    nth: int = 1
-    started: bool = field(default=False, init=False)
-    ended: bool = field(default=False, init=False)
-    starts_seen: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        self._start = Matcher(self.start) if self.start is not None else None
-        self._ends = [Matcher(end) for end in self.ends]
+    def __init__(self, start: Pattern | None, ends: Sequence[Pattern] = (), nth: int = 1) -> None:
+        self.start, self.nth = start, nth
+        self.started, self.ended, self.starts_seen = start is None, False, 0
+        self._start = None if start is None else Matcher(start)
+        self._ends = [Matcher(end) for end in ends]
         self._name, self._start_line, self._lines, self._bytes = "(start)", 1, 0, 0
         self._mid_line = False
         self._names: list[str] = []
-        self.started = self._start is None
 
     def cut(self, texts: Iterable[bytes]) -> Iterator[bytes]:
         """The text of the window, piece by piece; stops reading at its end.
@@ -177,9 +164,13 @@ class TextCutter:
                 line += count_lines(block)
                 if not self.started:
                     continue
-            stop = self._find_end(block, after)
-            self._note(block[begin:stop])
+            found = [match.start for matcher in self._ends for match in matcher.find(block) if match.start >= after]
+            self.ended = bool(found)
+            stop = min(found, default=len(block))
             if stop > begin:
+                self._lines += count_lines(block[begin:stop])
+                self._bytes += stop - begin
+                self._mid_line = text[stop - 1] != 0x0A
                 yield text[begin:stop]
             if self.ended:
                 return
@@ -187,33 +178,20 @@ class TextCutter:
     def piece(self, written: int, cut_short: str = "") -> Piece:
         """What was cut out, with what only the one who wrote it knows."""
         end_line = self._start_line + self._lines + self._mid_line - 1
-        open_end = bool(self.ends) and not self.ended
+        open_end = bool(self._ends) and not self.ended
         return Piece(self._name, self._start_line, end_line, self._bytes, written, open_end, cut_short)
 
     def _find_start(self, start: Matcher, block: NDArray[np.uint8], first_line: int) -> tuple[int, int]:
         """Look for the start in a block: where it starts, and from where on an end counts."""
-        offsets, lines, names = anchors_in_block(start, block, 0, first_line)
+        matches = start.find(block, 0, first_line)
         wanted = self.nth - 1 - self.starts_seen
-        self.starts_seen += len(offsets)
-        if wanted >= len(offsets):
-            self._names += names
+        self.starts_seen += len(matches)
+        self._names += [match.name for match in matches[: wanted + 1]]
+        if wanted >= len(matches):
             return 0, 0
         self.started = True
-        self._start_line = lines[wanted]
-        self._name = numbered([*self._names, *names[: wanted + 1]])[-1]
-        return offsets[wanted], offsets[wanted] + 1
-
-    def _find_end(self, block: NDArray[np.uint8], after: int) -> int:
-        """The position of the first end line at or after a position, or the length of the block."""
-        found = [match.start for matcher in self._ends for match in matcher.find(block) if match.start >= after]
-        self.ended = bool(found)
-        return min(found, default=len(block))
-
-    def _note(self, text: NDArray[np.uint8]) -> None:
-        self._lines += count_lines(text)
-        self._bytes += len(text)
-        if len(text):
-            self._mid_line = bool(text[-1] != 0x0A)
+        self._start_line, self._name = matches[wanted].line, numbered(self._names)[-1]
+        return matches[wanted].start, matches[wanted].start + 1
 
 
 def events_only(text: bytes, anchors: Sequence[Matcher] = ()) -> bytes:
@@ -223,7 +201,7 @@ def events_only(text: bytes, anchors: Sequence[Matcher] = ()) -> bytes:
         text: Whole lines.
         anchors: Lines to keep as well.
     """
-    from memlens.inputs.paddle.events import MAX_SIZE
+    from memlens.facts import MAX_SIZE
     from memlens.inputs.paddle.lines import events_scanner
 
     block = np.frombuffer(text, np.uint8)
@@ -261,7 +239,8 @@ class Renumberer:
     _STAMP = re.compile(rb"^20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[ \t]", re.MULTILINE)
 
     def __init__(self) -> None:
-        self._numbers = _Numbers()
+        numbers = count(1)
+        self._numbers = defaultdict[bytes, bytes](lambda: b"#%d" % next(numbers))
 
     def rewrite(self, text: bytes) -> bytes:
         """The text with numbers for addresses and without times and thread ids.
@@ -277,11 +256,3 @@ class Renumberer:
         parts = self._ADDRESS.split(self._HEADER.sub(rb"\1 ", text))
         parts[1::2] = map(self._numbers.__getitem__, parts[1::2])
         return b"".join(parts)
-
-
-class _Numbers(dict[bytes, bytes]):
-    """Numbers for addresses, given out in order of first use."""
-
-    def __missing__(self, address: bytes) -> bytes:
-        number = self[address] = b"#%d" % (len(self) + 1)
-        return number

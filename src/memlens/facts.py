@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["DEFAULT_POOL", "Facts", "Figure", "Kind", "LineSample", "Mark", "OutOfMemory", "StatLines", "UnevenSegment"]
-
+#: The largest size that is believed: 128 TiB, the address space of one process.  A larger one is a damaged line.
+MAX_SIZE = 1 << 47
 #: What the memory pool is called that is nobody's own.
 DEFAULT_POOL = "default pool"
 
@@ -35,6 +35,10 @@ class LineSample:
     offset: int
     line: int
     text: str
+
+
+#: What a size that is printed in GB with six decimals may be off by.
+_OF_DIGITS = 1024
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,14 @@ class OutOfMemory:
 
     @property
     def asked_bytes(self) -> int | None:
-        """What was asked for: by the message, or else by the request that never got its block; ``None`` where neither says."""
-        return self.unanswered_bytes if self.requested_bytes is None else self.requested_bytes
+        """What was asked for: by the message, or else by the request that never got its block; ``None`` where neither says.
+
+        Where the two agree as far as the message's digits go, the request is the exact one.
+        """
+        said, waiting = self.requested_bytes, self.unanswered_bytes
+        if said is None or (waiting is not None and abs(said - waiting) <= _OF_DIGITS):
+            return waiting
+        return said
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -46,8 +46,7 @@ def pair(log: EventLog) -> Lifetimes:
     return Lifetimes(*columns.pair(log.kind, log.addr))
 
 
-@dataclass(frozen=True, eq=False)
-class OddFrees:
+class OddFrees(NamedTuple):
     """The FREE events of a log that do not simply end one ALLOC of their own size, indices rising, int64.
 
     Attributes:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from memlens.errors import OutputError, UsageError
 
@@ -42,10 +42,10 @@ def refuse_inputs(outputs: Iterable[str | Path | None], inputs: Iterable[object]
     for output in outputs:
         for place in _places(output, sys.stdout):
             if place in read:
-                what = "stdout" if str(output) == "-" else _shown(cast("str | Path", output))
+                what = "stdout" if str(output) == "-" else _shown(output)
                 given = read[place]
                 other = isinstance(given, (str, Path)) and str(given) not in ("-", str(output))
-                which = f"{_shown(cast('str | Path', given))}, " if other else ""
+                which = f"{_shown(given)}, " if other else ""
                 raise UsageError(f"{what} is {which}an input of this command", "Name another file to write to.")
 
 
@@ -75,9 +75,8 @@ def refuse_overwrite(path: str | Path | None, force: bool = False) -> None:
     Raises:
         OutputError: The file exists and ``force`` is off, it is a directory, or its directory does not exist.
     """
-    if _is_stdout(path):
+    if (target := _file(path)) is None:
         return
-    target = Path(cast("str | Path", path))
     if target.is_dir():
         raise OutputError(f"cannot write {_shown(target)}: it is a directory", "Name a file.")
     if not target.parent.is_dir():
@@ -101,22 +100,22 @@ def open_output(path: str | Path | None, force: bool = False) -> Iterator[Binary
     Raises:
         OutputError: The file exists and ``force`` is off, or it cannot be written.
     """
-    if _is_stdout(path):
-        with _stdout() as out:
-            yield out
-        return
     refuse_overwrite(path, force)
-    # A symbolic link stays one: what it points at is written.
-    target = Path(os.path.realpath(cast("str | Path", path)))
-    with _beside(target, force) if _replaceable(target) else _direct(target) as out:
+    if (target := _file(path)) is None:
+        way = _stdout()
+    else:
+        target = Path(os.path.realpath(target))  # a symbolic link stays one: what it points at is written
+        way = _beside(target, force) if _replaceable(target) else _direct(target)
+    with way as out:
         yield out
 
 
-def _is_stdout(path: str | Path | None) -> bool:
-    return path is None or str(path) == "-"
+def _file(path: str | Path | None) -> Path | None:
+    """The file that is meant; ``None`` for stdout."""
+    return None if path is None or str(path) == "-" else Path(path)
 
 
-def _shown(path: str | Path) -> str:
+def _shown(path: Any) -> str:
     """A path as shown in a message: control characters escaped, for a terminal must not obey a file name."""
     text = os.fsencode(path).decode("utf-8", "replace")
     return text if text.isprintable() else repr(text)
@@ -209,7 +208,7 @@ def _new_part(target: Path) -> tuple[Path, BinaryIO, int | None]:
         part = target.with_name(f"{_stem(target)}.{os.urandom(4).hex()}.part")
         # 0o666 less the umask, as for any new file; O_EXCL so that nobody's file is taken for ours.
         number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-        if fcntl is None or not _lock(number, wait=True):
+        if not _lock(number, wait=True):
             return part, os.fdopen(number, "wb"), None
         if os.path.exists(part):  # nobody cleared it away in the moment before it was locked
             return part, os.fdopen(os.dup(number), "wb"), number

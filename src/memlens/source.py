@@ -3,51 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
 
 from memlens.errors import InputError
 
 __all__ = ["MemorySource", "NumberedSource", "Source"]
 
 
-class Source(Protocol):
-    """An input that was read, whose text can be looked up by byte offset in the uncompressed input."""
+class Source:
+    """An input that was read, whose text may be looked up by byte offset in the uncompressed input; this one's cannot.
+
+    Args:
+        name: The path as the user gave it, or ``<stdin>``.
+    """
+
+    _rereadable = False
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name!r}>"
 
     @property
     def name(self) -> str:
         """The path as the user gave it, or ``<stdin>``."""
-        ...
+        return self._name
 
     @property
     def rereadable(self) -> bool:
         """Whether the text can be read a second time; lookups answer ``None`` or nothing where it cannot."""
-        ...
+        return self._rereadable
 
-    def blocks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+    def blocks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:  # noqa: ARG002
         """The text again, as ``(offset, bytes)`` pieces that begin and end at line ends, from the line that holds ``start``.
 
         Raises:
             InputError: The input cannot be read a second time.
         """
-        ...
+        raise InputError(f"{self._name}: has no lines of text", "Anchors are looked for among its annotations.")
 
     def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
         """The 1-based number of the line that holds each offset; ``None`` where it cannot be told."""
-        ...
+        return [None] * len(offsets)
 
     def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
         """The text of the line that holds each offset, without its line end; ``None`` where it cannot be told."""
-        ...
+        return [None] * len(offsets)
 
     def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of each span of offsets, ``(first, after the last)``; fewer or none where the text does not reach so far.
 
         All are looked up in one go, in any order.  Empty where the input cannot be read a second time.
         """
-        ...
+        return [b""] * len(spans)
 
 
-class MemorySource:
+class NumberedSource(Source):
+    """An input whose events are numbered in order: offset ``k`` is the place that reports call line ``k + 1``."""
+
+    def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
+        return [offset + 1 if offset >= 0 else None for offset in offsets]
+
+
+class MemorySource(Source):
     """A log held in memory, for tests and for text that a program already has.
 
     Args:
@@ -55,17 +73,11 @@ class MemorySource:
         name: What to call it in reports.
     """
 
+    _rereadable = True
+
     def __init__(self, text: bytes = b"", name: str = "<memory>") -> None:
+        super().__init__(name)
         self.text = text
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def rereadable(self) -> bool:
-        return True
 
     def blocks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         begin = self.text.rfind(b"\n", 0, max(start, 0)) + 1
@@ -89,37 +101,3 @@ class MemorySource:
 
     def parts(self, spans: Iterable[tuple[int, int]]) -> list[bytes]:
         return [self.text[max(begin, 0) : max(end, 0)] for begin, end in spans]
-
-
-class NumberedSource:
-    """An input whose events are numbered in order: offset ``k`` is the place that reports call line ``k + 1``.
-
-    Args:
-        name: The path as the user gave it, or ``<stdin>``.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return f"<NumberedSource {self._name!r}>"
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def rereadable(self) -> bool:
-        return False
-
-    def blocks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:  # noqa: ARG002 - a protocol's
-        raise InputError(f"{self._name}: has no lines of text", "Anchors are looked for among its annotations.")
-
-    def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
-        return [offset + 1 if offset >= 0 else None for offset in offsets]
-
-    def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
-        return [None for _ in offsets]
-
-    def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        return [b"" for _ in spans]

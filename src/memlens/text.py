@@ -22,6 +22,7 @@ __all__ = [
     "MOST_NAMES",
     "NO_BREAK",
     "Answer",
+    "Answered",
     "Shown",
     "Terms",
     "Tone",
@@ -88,15 +89,24 @@ class Shown:
     """A result that a notebook shows as its screen, and any other shell by its verdict."""
 
     @property
-    def verdict(self) -> str:
-        """What it says, in one to three sentences."""
+    def answer(self) -> Answer:
+        """What it says, in sentences."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.verdict}>"
+        return f"<{type(self).__name__}: {self.answer}>"
 
     def _repr_html_(self) -> str:
         return as_html(self)
+
+
+class Answered(Shown):
+    """A result whose verdict is words."""
+
+    @property
+    def verdict(self) -> str:
+        """What it says, in one to three sentences with exact figures."""
+        return str(self.answer)
 
 
 def as_html(result: object) -> str:
@@ -309,6 +319,7 @@ def format_value(kind: str, value: object) -> str:
 _WRITERS: dict[str, Callable[[Any], str]] = {
     "bytes": format_bytes,
     "signed": format_signed,
+    "net": format_signed,
     "count": format_count,
     "duration": format_duration,
 }

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from paddle import read
 
 from memlens import analyze
 from memlens.analyzers import get, growth, names
 from memlens.events import Kind
-from memlens.inputs.paddle.reader import read
 
 #: Logs in which several threads allocate, and the peaks that an independent replay found.
 SEVERAL_THREADS = {

@@ -22,9 +22,8 @@ class Plain:
     """Events of a log by a loop over its lines: ``(line, kind, size, address)`` with line numbers from 1."""
 
     def __init__(self, path: Path) -> None:
-        opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-        with opened as lines:
-            self.lines = lines.read().splitlines()
+        data = path.read_bytes()
+        self.lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()
         self.events: list[tuple[int, str, int, int]] = []
         for number, line in enumerate(self.lines, 1):
             if found := EVENT.search(line):

@@ -96,7 +96,7 @@ def test_an_example_looks_as_approved_and_says_the_same_at_every_width(
 @pytest.mark.parametrize("name", ["case1_whole", "case1_subgraph", "cnn_whole"])
 def test_a_clean_log_is_one_screen(memlens: Any, examples: Path, name: str) -> None:
     log, *options = SCREENS[name]
-    assert len(memlens("analyze", examples / log, *options, columns=80).out.splitlines()) <= 30
+    assert len(memlens("analyze", examples / log, *options, columns=80).out.splitlines()) <= 40
 
 
 def test_hostile_log_text_stays_text(memlens: Any, small_log: Path) -> None:
@@ -178,7 +178,7 @@ def test_an_analyzer_that_was_asked_for_shows_all_it_says(memlens: Any, small_lo
         (["--by", "STEP", "--sort", "size"], "there is no column 'size' to sort by"),
         (["--by", "STEP", "-A", "remaining", "--sort", "peak"], "Ask for its analyzer with -A peak"),
         (["-A", "pike"], "no analyzer of a window is called 'pike'"),
-        (["-A", "growth", "--whole"], "growth needs a series"),
+        (["--whole", "-A", "growth"], "growth needs a series"),
         (["--min-size", "big"], "is not a size"),
         (["--by", "STEP", "--start", "STEP"], "exclude each other"),
         (["--by", "(STEP"], "memlens: error:"),
@@ -246,7 +246,7 @@ def test_several_logs_are_a_row_each(memlens: Any, small_log: Path, tmp_path: Pa
     other.write_text(ALLOC.format(1 << 20, 4096))
     ran = memlens("analyze", small_log, other, "--sort", "peak", columns=80)
     assert ran.code == 0
-    rows = [line.split()[:3] for line in ran.out.splitlines()[1:3]]
+    rows = [line.split()[:3] for line in ran.out.partition("\nLog ")[2].splitlines()[1:3]]
     assert rows == [["other.log", "1.00", "MiB"], ["small.log", "3.00", "KiB"]]
 
 
@@ -415,10 +415,8 @@ def test_which_of_several_devices_ran_out_of_memory_is_said_first(
     monkeypatch.chdir(_trace_of_two_gpus(tmp_path / "t.json").parent)
     ran = memlens("analyze", "t.json", columns=columns)
     assert ran.code == 0
-    first = " ".join(ran.out.partition("Peak")[0].split())
-    assert first.startswith("Out of memory t.json [device 1] the run met 1 out-of-memory failure")
-    assert "asking for 2.00 GiB" in first
-    assert "[device 0]" not in first
+    first = " ".join(ran.out.partition("\n\n")[0].split())
+    assert first.startswith("t.json [device 1] ran out of memory at entry 2: 2.00 GiB asked for, 1.00 KiB allocated")
 
 
 def test_a_log_that_ran_out_of_memory_is_named_above_a_table_of_logs(
@@ -431,9 +429,9 @@ def test_a_log_that_ran_out_of_memory_is_named_above_a_table_of_logs(
     for arguments in ([small_log, failed], [small_log, failed, "--by", "STEP (.*) START"]):
         ran = memlens("analyze", *arguments)
         assert ran.code == 0
-        assert ran.out.startswith("Out of memory ")
-        assert str(failed) in ran.out.splitlines()[0]
-    assert not memlens("analyze", small_log, small_log).out.startswith("Out of memory")
+        assert ran.out.startswith("failed.log ran out of memory")
+        assert "2.00 GiB asked for" in ran.out.splitlines()[0]
+    assert "out of memory" not in memlens("analyze", small_log, small_log).out
 
 
 def test_help_names_every_analyzer_there_is(memlens: Any) -> None:
@@ -441,3 +439,32 @@ def test_help_names_every_analyzer_there_is(memlens: Any) -> None:
     listed = text[text.index("Built in:") : text.index("installed packages")]
     names = [*(one.name for one in registry.BUILT_IN), registry.OF_SERIES]
     assert [name for name in names if not re.search(rf"\b{name}\b", listed)] == []
+
+
+# --- folders ---
+
+
+def test_a_folder_stands_for_its_logs_and_what_is_none_is_named(memlens: Any, small_log: Path) -> None:
+    folder = small_log.parent / "runs \x1b[31m"
+    folder.mkdir()
+    for name in ("worker.10", "worker.9"):
+        (folder / name).write_bytes(small_log.read_bytes())
+    (folder / "notes\x1b.txt").write_text("nothing\n")
+    ran = memlens("analyze", folder)
+    assert ran.code == 0
+    assert "\x1b" not in ran.out + ran.err
+    assert ran.out.index("worker.9") < ran.out.index("worker.10")
+    assert ran.err.endswith(": 1 file is no log by the first 64 KiB and left out: notes\\x1b.txt\n")
+    assert memlens("analyze", folder, "-q").err == ""
+    assert memlens("compare", folder).err == ran.err
+    assert memlens("analyze", folder, "--sort", "peak").code == 0
+    target = folder / "worker.9"
+    assert "is" in memlens("analyze", folder, "-f", "-o", target).err
+    assert target.read_bytes() == small_log.read_bytes()
+
+
+def test_a_verb_for_one_log_says_which_to_name_of_a_folder(memlens: Any, small_log: Path) -> None:
+    for arguments in (("gate", small_log.parent, "--budget", "peak=1GiB"), ("diff", small_log.parent, small_log)):
+        ran = memlens(*arguments)
+        assert (ran.code, ran.out) == (1, "")
+        assert f"Name one log in it, like {small_log}." in ran.err

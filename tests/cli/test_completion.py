@@ -116,7 +116,7 @@ def test_every_path_that_a_command_takes_is_completed() -> None:
         command = group.get_command(context, verb)
         assert command is not None
         for param in command.params:
-            if isinstance(param, click.Argument) or re.search(r"FILE|LOG|PATH", param.metavar or ""):
+            if re.search(r"BASE$|HEAD$|FILE|LOG|PATH", param.metavar or ""):
                 assert param.type is FILES, (verb, param.name)
 
 
@@ -157,6 +157,7 @@ def test_bash_completes_as_the_documentation_says(tmp_path: Path) -> None:
         try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _memlens_completion memlens; echo "${COMPREPLY[*]}"; }
         try memlens comp
         try memlens analyze --format ""
+        try memlens analyze --format = js
         try memlens compare --by "'STEP (.*)'" -m du
         try memlens analyze a.lo
     """
@@ -172,4 +173,4 @@ def test_bash_completes_as_the_documentation_says(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     registered, *offered = ran.stdout.splitlines()
     assert registered.endswith("-F _memlens_completion memlens")
-    assert offered == ["compare", "table json csv markdown", "duration", "compopt -o default", ""]
+    assert offered == ["compare", "table json csv markdown", "json", "duration", "compopt -o default", ""]

@@ -91,7 +91,7 @@ def test_an_input_is_told_with_the_reason(run: Run, tmp_path: Path, trace: Path)
     path.write_bytes(RMM_TEXT)
     code, out, _ = run("formats", path, trace)
     assert code == 0
-    assert out.splitlines()[0] == str(path)
+    assert out.splitlines()[:3] == ["2 of 2 inputs can be read.", "", str(path)]
     assert "  format  rmm: " in out
     assert "  why     it holds RMM's header or whole rows of its log" in out
     assert "  format  kineto: " in out

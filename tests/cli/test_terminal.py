@@ -39,10 +39,11 @@ def oom(examples: Path) -> Path:
 
 
 def picture_of(text: str) -> list[str]:
-    """The nine lines of the picture, without colours."""
+    """The lines of the picture, without colours."""
     lines = ANSI.sub("", text).splitlines()
     (axis,) = [number for number, line in enumerate(lines) if " 0 B └" in line or " 0 B +" in line]
-    return lines[axis - 7 : axis + 2]
+    caption = max(number for number, line in enumerate(lines[:axis]) if " allocated  " in line and "peak" in line)
+    return lines[caption : axis + 2]
 
 
 @pytest.mark.parametrize(("columns", "arguments"), [(60, ()), (80, ("--by", STEPS)), (120, ()), (200, ("--by", STEPS))])
@@ -50,12 +51,12 @@ def test_a_terminal_gets_a_picture_as_wide_as_it_is(log: Path, columns: int, arg
     text = in_terminal("analyze", log, *arguments, columns=columns)
     assert all(width_of(line) <= columns for line in ANSI.sub("", text).splitlines())
     drawn = picture_of(text)
-    assert width_of(drawn[7]) == columns
+    assert width_of(drawn[-2]) == columns
     assert "█ allocated" in drawn[0]
-    assert "▲" in drawn[7]
-    assert drawn[8].split()[-2] == "line"
+    assert "▲" in drawn[-2]
+    assert drawn[-1].split()[-2] == "line"
     if arguments:
-        assert "┴" in drawn[7]
+        assert "┴" in drawn[-2]
 
 
 def test_every_line_ends_its_own_colours_and_nothing_else_acts_on_the_terminal(small_log: Path) -> None:
@@ -169,7 +170,7 @@ def test_a_picture_is_ascii_where_all_is(oom: Path) -> None:
     assert "\x1b" not in text
     drawn = picture_of(text)
     assert "X out of memory" in drawn[0]
-    assert {"X", "^"} < set(drawn[7])
+    assert {"X", "^"} < set(drawn[-2])
 
 
 @pytest.mark.parametrize(
@@ -253,3 +254,26 @@ def test_quiet_and_verbose_exclude_each_other(memlens: Any, small_log: Path) -> 
 @pytest.mark.parametrize("option", ["-V", "--version"])
 def test_both_ways_give_the_version(memlens: Any, option: str) -> None:
     assert memlens(option).out.startswith("memlens 0")
+
+
+def test_a_screen_with_its_picture_is_no_longer_than_one_without(memlens: Any, shared: Path) -> None:
+    logs = sorted(path for path in (shared / "data/paddle").glob("0[4567]*.log*") if path.suffix != ".json")
+    assert len(logs) > 10
+    for path in logs:
+        for plot in ("never", "always"):
+            lines = memlens("analyze", path, "--plot", plot, columns=80).out.splitlines()
+            assert len(lines) <= 40, path.name
+            assert any("┤" in line for line in lines) == (plot == "always"), path.name
+
+
+def test_the_picture_of_the_documentation_is_what_is_drawn(memlens: Any, log: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "terminal.md").read_text()
+    drawn = picture_of(memlens("analyze", log, "--plot", "always", columns=80).out)
+    assert "".join(f"    {line}\n" for line in drawn) in page
+
+
+def test_all_is_shown_where_all_is_asked_for(memlens: Any, oom: Path) -> None:
+    text = memlens("analyze", oom, "--full", "--plot", "always", columns=80).out
+    assert len(picture_of(text)) == 9
+    for words in ("Allocated ", "Freed ", "Live at the peak", "Held at the end"):
+        assert words in text

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from paddle import read
 
 from memlens.diffing.finding import ContextLine
 from memlens.diffing.findings import context_lines
 from memlens.events import EventLog
 from memlens.facts import Facts
-from memlens.inputs.paddle.reader import read
 from memlens.source import MemorySource
 
 

@@ -16,6 +16,7 @@ from exact_alignment import Born, alignments, cost_of, exact, plain_cost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from long_logs import SIZES, cheapest_cost, cut, edited, half_freed, random_fates, repeated
+from paddle import read
 from real_windows import RELATIONS, real_windows
 
 from memlens.diffing.alignment import align as alignment
@@ -24,7 +25,6 @@ from memlens.diffing.alignment.align import align
 from memlens.diffing.run import diff, diff_windows
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts
-from memlens.inputs.paddle.reader import read
 from memlens.windows.windows import Window
 
 # --- real logs -----------------------------------------------------------------------------------------------------------

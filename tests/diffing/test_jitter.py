@@ -11,12 +11,12 @@ import pytest
 from diff_judge import check
 from jitter import jittered
 from made_threads import found_sizes
+from paddle import read
 from real_windows import real_windows
 
 import memlens
 from memlens.diffing.run import diff_windows
 from memlens.events import EventLog, Kind
-from memlens.inputs.paddle.reader import read
 from memlens.windows.windows import Window
 
 

@@ -12,13 +12,13 @@ from random import Random
 import numpy as np
 import pytest
 from diff_judge import assert_mirrored, check_accounts
+from paddle import read
 from real_windows import real_windows
 
 from late_frees import interleaved, jittered, leaking, rates, whole, with_late_frees
 from memlens.diffing.result import WindowDiff
 from memlens.diffing.run import diff, diff_windows
 from memlens.events import Kind
-from memlens.inputs.paddle.reader import read
 from memlens.windows.windows import Window
 
 A, F = Kind.ALLOC, Kind.FREE

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from paddle import read
 
 from memlens.diffing.window_order import longest_common
 from memlens.diffing.window_pairs import WindowPairs, pair_windows
 from memlens.errors import AnchorError
 from memlens.events import EventLog
 from memlens.facts import Facts
-from memlens.inputs.paddle.reader import read
 from memlens.source import MemorySource
 from memlens.windows.windows import Window, numbered, windows
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_window_series import EDITS, KINDS, REGRESSIONS, Program, judged, made, series_of
+from paddle import read
 
 import memlens
 from memlens.cli import main as cli
@@ -25,7 +26,6 @@ from memlens.diffing.window_order import Series, Work, in_order, likeness
 from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
 from memlens.errors import AnchorError
 from memlens.events import EventLog, Kind
-from memlens.inputs.paddle.reader import read
 from memlens.windows.windows import Window
 
 # Four calls that have nothing to do with each other, and one more

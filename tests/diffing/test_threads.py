@@ -12,6 +12,7 @@ import pytest
 from diff_judge import check
 from made_threads import found_sizes, lose_frees, programs_of, run, threaded_program
 from numpy.typing import NDArray
+from paddle import read
 
 import memlens
 from memlens.columns import Symbols
@@ -20,7 +21,6 @@ from memlens.diffing.alignment.align import Alignment, align
 from memlens.diffing.alignment.threads import _assign
 from memlens.diffing.run import diff_windows
 from memlens.events import EventLog, Kind
-from memlens.inputs.paddle.reader import read
 from memlens.windows.windows import Window
 
 Ints = NDArray[np.int64]

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from paddle import read
 from texts import read_packed
 
 from memlens.analyzers import get
 from memlens.errors import NoEventsError
-from memlens.inputs.paddle.reader import read
 from memlens.windows.windows import Window
 
 #: Windows that the script and memlens cut alike: literals that no other anchor contains.

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from paddle import read
 from texts import mutate, read_packed
 
 from memlens.analyzers import get
 from memlens.cli import group
 from memlens.errors import AnchorError, MemlensError
 from memlens.events import EventLog, Kind
-from memlens.inputs.paddle.reader import read
 
 #: How often one log is damaged; a night has more of them (``rounds``).
 ROUNDS = 40

@@ -13,7 +13,7 @@ from memlens.inputs.builder import Builder, Part, Text
 from memlens.inputs.growing import GrowingColumn
 from memlens.inputs.registry import Request
 from memlens.source import MemorySource
-from memlens.windows.patterns import Pattern
+from memlens.windows.patterns import Match, Pattern
 
 TYPES = {"kind": np.int8, "size": np.int64, "addr": np.uint64, "offset": np.int64}
 
@@ -46,13 +46,13 @@ def test_parts_follow_each_other_and_lines_count_on() -> None:
     made.add(
         Part(
             columns(1, 2), offset=0, size=100, lines=3, line=np.array([0, 2]), malformed=1, samples=(Text(7, 1, b"a"),),
-            anchors=(([5], [1], ["one"]),), hints={"prealloc": 2},
+            anchors=([Match(5, 1, "one")],), hints={"prealloc": 2},
         )
     )  # fmt: skip
     made.add(
         Part(
             columns(3), offset=100, size=200, lines=4, line=np.array([1]), malformed=7, ends_mid_line=True,
-            samples=tuple(Text(100 + k, k, b"b\xff" * 200) for k in range(7)), anchors=(([150], [2], ["two"]),),
+            samples=tuple(Text(100 + k, k, b"b\xff" * 200) for k in range(7)), anchors=([Match(150, 2, "two")],),
             hints={"prealloc": 0, "binary": 0},
         )
     )  # fmt: skip

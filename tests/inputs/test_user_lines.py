@@ -311,7 +311,7 @@ def test_numbers_come_from_the_scanner_where_the_expression_says_what_they_are(
     folder: Path, name: str, conversions: dict[str, str]
 ) -> None:
     (line,) = lines_of(form_of(folder, name))
-    found = {group.name: Conversion(group.conversion).name for group in LineReader.of(line).groups}
+    found = {group.name: Conversion(group.conversion).name for group in LineReader(line).groups}
     assert {group: found[group] for group in conversions} == conversions
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import made_comparisons as made
 
 from memlens.comparing.statistics import METRICS
-from memlens.reports.compare_tables import WORDS
+from memlens.reports.compare.tables import WORDS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "compare.md").read_text()
 

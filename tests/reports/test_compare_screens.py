@@ -13,7 +13,7 @@ from widths import check_widths
 from memlens.comparing.result import Comparison
 from memlens.comparing.statistics import choose_metrics
 from memlens.reports.compare import compare_blocks
-from memlens.reports.compare_tables import scale_of
+from memlens.reports.compare.tables import scale_of
 from memlens.reports.markdown import render as render_markdown
 from memlens.reports.terminal import render
 from memlens.text import width_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import made_diffs as made
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from widths import check_widths
 
@@ -42,6 +42,7 @@ def test_the_verdict_comes_first_and_all_of_it_is_one_screen(name: str) -> None:
     assert render(brief(diff_blocks(diff))) == f"{visible(diff.verdict)}\n"
 
 
+@settings(max_examples=40, deadline=None)
 @given(any_text, any_text, any_text, st.integers(1, 60))
 def test_no_text_of_a_log_makes_it_longer(name: str, owner: str, line: str, count: int) -> None:
     diff = made.case1(name, owner=owner, freed_by=owner, context=made.context(77, *[line] * 9))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from conftest import Make
 
 #: What the form may write; anything else came from a log.
-TAGS = frozenset("div p h3 strong code pre table thead tbody tr th td br em".split())
+TAGS = frozenset(["div", "p", "h3", "strong", "code", "pre", "table", "thead", "tbody", "tr", "th", "td", "br", "em"])
 
 
 class Tags(HTMLParser):
@@ -74,7 +74,10 @@ def test_elsewhere_it_is_one_short_line(results: dict[str, Any], name: str) -> N
 
 
 def test_nothing_of_a_log_is_markup(make: Make) -> None:
-    hostile = make.HOSTILE + "</code></pre><script>alert(1)</script><img src=x onerror=alert(1)>[a](javascript:alert(1)) https://x.y"
+    hostile = (
+        make.HOSTILE
+        + "</code></pre><script>alert(1)</script><img src=x onerror=alert(1)>[a](javascript:alert(1)) https://x.y"
+    )
     blocks: list[Block] = [
         Line(hostile, name=hostile, label="Trust"),
         Line(hostile, "heading"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.reports.blocks import Block, Column, Figure, Figures, Line, Table, take
+from memlens.reports.blocks import Block, Column, Figure, Figures, Line, Table, Toned, take
 from memlens.reports.terminal import render, wrap
 from memlens.text import NO_BREAK, visible, width_of
 from memlens.units import format_bytes
@@ -120,3 +120,18 @@ def test_remarks_hang_below_their_figure() -> None:
 def test_rows_left_out_are_counted(top: int, more: str) -> None:
     made = take("", [NAME], [("a",), ("b",), ("c",)], 3, top, "window")
     assert (len(made.rows), made.more) == (min(top, 3), more)
+
+
+def test_only_differences_from_another_run_are_red_and_green() -> None:
+    columns = (Column("a", "Δ", "signed", strong=True), Column("b", "Net", "net"), Column("c", "Words", "word"))
+    rows = ((5, 5, Toned("now OOM", "bad")), (-5, -5, Toned("was OOM", "good")), (0, 0, "x"), (None, None, None))
+    lines = render([Table("", columns, rows)], colour=True).splitlines()[1:]
+    assert lines[0] == "\x1b[1;31m+5 B\x1b[0m  +5 B\x1b[31m  now OOM\x1b[0m"
+    assert lines[1] == "\x1b[1;32m-5 B\x1b[0m  -5 B\x1b[32m  was OOM\x1b[0m"
+    assert lines[2] == "\x1b[1m 0 B\x1b[0m   0 B  x"
+    assert lines[3] == ""
+
+
+def test_a_difference_is_better_or_worse_by_its_sign() -> None:
+    assert [Toned.change("x", change).tone for change in (1, -1, 0)] == ["bad", "good", "plain"]
+    assert Toned("text", "bad") == "text"

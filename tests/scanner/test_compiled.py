@@ -51,7 +51,7 @@ def everything() -> list[Scan]:
     formats = all_formats()
     headers: tuple[Literal["none", "before", "nearest"], ...] = ("none", "before", "nearest")
     scans = [
-        Scan(form, headers[i % 3], covers=i % 2 == 0, uncovered=i % 5 == 0, once=i % 7 == 0)
+        Scan(form, headers[i % 3], covers=i % 2 == 0, uncovered=i % 10 == 5, once=i % 7 == 0)
         for i, form in enumerate([*formats, *OTHERS])
         if form is not HEADER
     ]
@@ -133,6 +133,22 @@ def test_all_formats_together_find_what_re_finds_in_damaged_text(
     text = damaged(chance, chance.choice((1, 3, 60)))
     assert_same(WHOLE, text)
     assert_same(SINGLE[seed % len(SINGLE)], text)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_formats_that_are_not_looked_for_are_as_if_they_were_not_there(seed: int) -> None:
+    chance = random.Random(4000 + seed)
+    block = np.frombuffer(damaged(chance, 40), np.uint8)
+    without = chance.sample(range(len(ALL)), chance.choice((1, 3, len(ALL) // 2, len(ALL))))
+    found = WHOLE.scan(block, 0, len(block), without)
+    assert_rows(found, WHOLE._plain.scan(block, 0, len(block), without))
+    kept = [number for number in range(len(ALL)) if number not in without]
+    alone = Scanner(
+        [ALL[number] for number in kept], header=HEADER, header_values=("level", "date", "time", "thread", "line")
+    )
+    expected = alone._plain.scan(block, 0, len(block))
+    assert [kept.index(number) for number in found.format] == expected.format.tolist()
+    np.testing.assert_array_equal(found.start, expected.start)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -43,6 +43,7 @@ class FakeTrust:
     layer: str = "auto_growth"
     doubts: tuple[Any, ...] = ()
     notes: tuple[Any, ...] = ()
+    ooms: tuple[Any, ...] = ()
     summary_text: str = "ok: 98 events in 266 lines (29.35 KiB); every FREE has its ALLOC"
     values: dict[str, Any] = field(default_factory=dict)
 

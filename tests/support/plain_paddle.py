@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.facts import Kind
+from memlens.facts import MAX_SIZE, Kind
 from memlens.inputs.paddle import context
 from memlens.inputs.paddle import events as paddle
 from memlens.inputs.paddle import other_events as paddle_layers
@@ -158,11 +158,11 @@ def _read_line(
 
 def _auto_growth_event(form: LineFormat, match: re.Match[bytes], here: PlainEvent, state: _State) -> PlainEvent | None:
     if form is paddle.REQUEST:
-        if int(match["requested"]) <= paddle.MAX_SIZE:
+        if int(match["requested"]) <= MAX_SIZE:
             state.pending[here.thread] = int(match["requested"]), int(match["aligned"])
         return None
     size = int(match["size"])
-    if size > paddle.MAX_SIZE:
+    if size > MAX_SIZE:
         return None
     kind = form.kinds[match["kind"].decode()] if "kind" in match.groupdict() else form.kinds[""]
     addr = int(match["addr"] or b"0", 16) if "addr" in match.groupdict() else 0
@@ -183,7 +183,7 @@ def _event(form: LineFormat, match: re.Match[bytes], here: PlainEvent, state: _S
         # A line with a peak repeats the one before it.
         return replace(here, kind=kind, size=abs(change), layer=layer) if match["peak"] is None else None
     size = int(groups.get("size") or groups.get("requested") or 0)
-    if size > paddle.MAX_SIZE:
+    if size > MAX_SIZE:
         return None
     if form is paddle_layers.STREAM_REQUEST:
         state.asked[here.thread] = size

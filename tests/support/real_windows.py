@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from paddle import read
+
 from memlens.errors import AnchorError
 from memlens.events import EventLog
-from memlens.inputs.paddle.reader import read
 from memlens.windows.windows import Window
 
-__all__ = ["RELATIONS", "WindowPair", "real_windows"]
+__all__ = ["RELATIONS", "RUNS", "WindowPair", "real_windows"]
 
 #: How two logs are related: one model and one batch but for the last relation.  ``ast``, ``sot`` and ``dygraph`` are ways to run a
 #: model, ``pt`` and ``pir`` what it is compiled to.
-_RUNS = (
+RUNS = (
     ("same run", "331_dygraph_cnn.log", "331_dygraph_cnn.log"),
     ("same run", "30_ast_transformer_pt.log", "30_ast_transformer_pt.log"),
     ("same run", "331_parts_pir_transformer.log", "331_parts_pir_transformer.log"),
@@ -45,7 +46,7 @@ _RUNS = (
     ("another batch or depth", "09_launch2_dygraph_331.workerlog.0", "09_launch2_dygraph_331.workerlog.1"),
 )
 _STEPS = "two steps"
-RELATIONS = (*dict.fromkeys(relation for relation, *_ in _RUNS), _STEPS)
+RELATIONS = (*dict.fromkeys(relation for relation, *_ in RUNS), _STEPS)
 
 _STEP = r"STEP \d+ START"
 #: How a log is cut, and which lines end a window before the next one starts.
@@ -94,7 +95,7 @@ class WindowPair:
 def real_windows(shared: Path, relations: Collection[str] = RELATIONS) -> Iterator[WindowPair]:
     """Windows of real logs, of any length: those of two runs in order, both runs whole, and neighbouring steps of one run."""
     folder = shared / "data" / "paddle"
-    runs = [run for run in _RUNS if run[0] in relations or _STEPS in relations]
+    runs = [run for run in RUNS if run[0] in relations or _STEPS in relations]
     logs = {name: read(folder / name, columns=("thread",)) for name in sorted({n for _, *pair in runs for n in pair})}
     for relation, base, head in runs:
         if relation not in relations:

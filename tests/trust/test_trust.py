@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from paddle import read
 
 from memlens.errors import NoEventsError
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts, Figure, LineSample, OutOfMemory, StatLines
-from memlens.inputs.paddle.reader import read
 from memlens.source import MemorySource
 from memlens.trust import Trust, judge, no_events_error
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from paddle import read
 
 from memlens.errors import NoEventsError
-from memlens.inputs.paddle.reader import read
 
 if TYPE_CHECKING:
     from memlens.trust import Trust

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from paddle import read
 
 from memlens.errors import MemlensError
 from memlens.events import EventLog
-from memlens.inputs.paddle.reader import read
 from memlens.source import MemorySource
 from memlens.windows import anchor_discovery as families
 from memlens.windows.anchor_discovery import Family, common_family

@@ -16,7 +16,7 @@ from memlens.events import EventLog
 from memlens.facts import Facts
 from memlens.scanner.expressions import longest_text
 from memlens.source import MemorySource
-from memlens.windows.patterns import Anchor, Match, Matcher, Pattern, anchors_in_block, find_anchor, find_anchors
+from memlens.windows.patterns import Anchor, Match, Matcher, Pattern, find_anchors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -248,10 +248,9 @@ def test_anchors_of_a_block_are_counted_from_its_place_in_the_log() -> None:
     text = LOG * 20 + b"START SOT_CALL_4 and the line goes on " * 50 + b"\n" + b"no end of line: START SOT_CALL_4"
     for pattern in (Pattern("START SOT_CALL_4"), Pattern(r"\d+ START", regex=True), Pattern(r"\d{3}|", regex=True)):
         plain = plainly(pattern, text)
-        offsets, lines, names = anchors_in_block(Matcher(pattern), block_of(text), 100, 11)
-        assert offsets == [100 + match.start for match in plain]
-        assert lines == [11 + text.count(b"\n", 0, match.start) for match in plain]
-        assert names == [match.name for match in plain]
+        assert Matcher(pattern).find(block_of(text), 100, 11) == [
+            Match(100 + start, 11 + text.count(b"\n", 0, start), name) for start, _, name in plain
+        ]
 
 
 def test_a_text_that_stands_everywhere_is_found_everywhere() -> None:
@@ -297,7 +296,7 @@ def log_of(text: bytes, source: Callable[[bytes], MemorySource] = MemorySource, 
 
 def test_anchors_of_a_log_have_exact_places_over_all_blocks() -> None:
     log = log_of(LOG, lambda text: Blockwise(text, 1))
-    anchor = find_anchor(log, Pattern("START SOT_CALL_4"))
+    anchor = find_anchors(log, [Pattern("START SOT_CALL_4")])[0]
     assert anchor.lines == (4, 6)
     assert [LOG[offset:].split(b"\n")[0] for offset in anchor.offsets] == [
         b"START SOT_CALL_4",
@@ -315,15 +314,15 @@ def test_several_patterns_take_one_pass() -> None:
 
 def test_what_came_into_the_log_after_it_was_read_is_no_part_of_it() -> None:
     log = log_of(LOG).without_cache(source=Blockwise(LOG + LOG, 1))
-    assert find_anchor(log, Pattern("EPOCH 0 START")).lines == (1,)
+    assert find_anchors(log, [Pattern("EPOCH 0 START")])[0].lines == (1,)
 
 
 def test_an_anchor_named_when_reading_needs_no_second_reading() -> None:
     known = Anchor(Pattern("x"), (5,), (2,), ("x",))
-    assert find_anchor(log_of(LOG, Piped, anchors=(known,)), Pattern("x")) is known
+    assert find_anchors(log_of(LOG, Piped, anchors=(known,)), [Pattern("x")])[0] is known
 
 
 def test_a_pipe_cannot_be_searched_again_and_the_error_says_what_to_do() -> None:
     with pytest.raises(InputError, match="cannot be searched again") as error:
-        find_anchor(log_of(LOG, Piped), Pattern("x"))
+        find_anchors(log_of(LOG, Piped), [Pattern("x")])[0]
     assert "when reading" in error.value.hint

@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from paddle import read
 
 from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts, Mark
-from memlens.inputs.paddle.reader import read
 from memlens.source import MemorySource
+from memlens.windows.patterns import Anchor, Pattern
 from memlens.windows.windows import (
-    Anchor,
-    Pattern,
     Window,
     judged,
     open_window,

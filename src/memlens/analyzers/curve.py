@@ -7,7 +7,7 @@ highest level is kept, so that no peak is lost however few buckets there are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["BUCKETS", "Curve", "curve", "curves"]
+__all__ = ["BUCKETS", "Curve", "curve"]
 
 #: Buckets where nobody says how many: several for each column of a wide terminal.
 BUCKETS = 1000
@@ -67,65 +67,42 @@ class Curve:
 
 
 def curve(window: Window, steps: Sequence[Window] = (), buckets: int = BUCKETS) -> Curve:
-    """The levels of one window.
+    """The levels of a window.
 
     Args:
         window: The window.
         steps: A series that cuts it, to be marked in the picture.
         buckets: How many buckets there are at most.
     """
-    (made,) = curves([window], buckets)
-    return replace(made, steps=tuple((step.lo, step.name) for step in steps))
-
-
-def curves(windows: Sequence[Window], buckets: int = BUCKETS) -> list[Curve]:
-    """The levels of several windows of one log, however they overlap, from one pass over it."""
-    log, figures = windows[0].log, profile(windows)
-    edges = [_edges(window, buckets) for window in windows]
-    cuts = np.unique(np.concatenate(edges))
-    levels = _envelope(log, cuts)
-    failures = failures_of(log)
-    made = []
-    for window, own, rise, summit, (allocated, chunks) in zip(
-        windows, edges, figures["rise_bytes"], figures.summit, figures.levels.T.tolist(), strict=True
-    ):
-        at = np.searchsorted(cuts, own)
-        low, high, reserved = (
-            join.reduceat(part[: at[-1]], at[:-1]) if len(own) > 1 else part[:0]
-            for join, part in zip((np.minimum, np.maximum, np.maximum), levels, strict=True)
-        )
-        low[:1], high[:1] = np.minimum(low[:1], allocated), np.maximum(high[:1], allocated)
-        reserved[:1] = np.maximum(reserved[:1], chunks)
-        failed = [oom.offset for oom in failures if window.start_offset <= oom.offset < window.end_offset]
-        before = np.maximum(np.searchsorted(log.offset, failed) - 1, window.lo).tolist() if failed else ()
-        made.append(
-            Curve(
-                own,
-                low,
-                high,
-                reserved,
-                int(summit) if rise > 0 else None,
-                tuple(before),
-                start_line=int(window.start_line),
-                end_line=int(window.end_line),
-            )
-        )
-    return made
-
-
-def _edges(window: Window, buckets: int) -> Ints:
-    """The events of a window shared out evenly: the first event of each bucket, and the one after the last."""
+    log, figures = window.log, profile([window])
     count = min(buckets, len(window))
-    return window.lo + np.arange(count + 1, dtype=np.int64) * len(window) // max(count, 1)
+    edges = window.lo + np.arange(count + 1, dtype=np.int64) * len(window) // max(count, 1)
+    low, high, reserved = _envelope(log, edges)
+    allocated, chunks = figures.levels[:, 0].tolist()
+    low[:1], high[:1] = np.minimum(low[:1], allocated), np.maximum(high[:1], allocated)
+    reserved[:1] = np.maximum(reserved[:1], chunks)
+    failed = [oom.offset for oom in failures_of(log) if window.start_offset <= oom.offset < window.end_offset]
+    before = np.searchsorted(log.offset, np.array(failed, np.int64)) - 1
+    return Curve(
+        edges,
+        low,
+        high,
+        reserved,
+        int(figures.summit[0]) if figures["rise_bytes"][0] > 0 else None,
+        tuple(np.maximum(before, window.lo).tolist()),
+        tuple((step.lo, step.name) for step in steps),
+        int(window.start_line),
+        int(window.end_line),
+    )
 
 
-def _envelope(log: EventLog, cuts: Ints) -> tuple[Ints, Ints, Ints]:
-    """The lowest and highest allocated and the highest reserved level right after the events of each stretch between two cuts."""
-    low = np.full(len(cuts) - 1, np.iinfo(np.int64).max)
-    high, reserved = np.full((2, len(cuts) - 1), np.iinfo(np.int64).min)
-    for batch in log.batches(int(cuts[0]), int(cuts[-1])):
-        first, last = int(np.searchsorted(cuts, batch.lo, "right")) - 1, int(np.searchsorted(cuts, batch.hi))
-        rows, begins = slice(first, last), np.maximum(cuts[first:last], batch.lo) - batch.lo
+def _envelope(log: EventLog, edges: Ints) -> tuple[Ints, Ints, Ints]:
+    """The lowest and highest allocated and the highest reserved level right after the events of each stretch between two edges."""
+    low = np.full(len(edges) - 1, np.iinfo(np.int64).max)
+    high, reserved = np.full((2, len(edges) - 1), np.iinfo(np.int64).min)
+    for batch in log.batches(int(edges[0]), int(edges[-1])):
+        first, last = int(np.searchsorted(edges, batch.lo, "right")) - 1, int(np.searchsorted(edges, batch.hi))
+        rows, begins = slice(first, last), np.maximum(edges[first:last], batch.lo) - batch.lo
         for levels, join, part in (
             (batch.allocated, np.minimum, low),
             (batch.allocated, np.maximum, high),

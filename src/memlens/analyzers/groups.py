@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from memlens.columns import distinct
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -74,13 +76,13 @@ def kinds_of_blocks(
         :func:`owner_labels`.
     """
     sizes = log.size[blocks]
-    kinds = np.unique(sizes)
+    kinds = distinct(sizes)
     number = kinds.searchsorted(sizes)
     if log.owner is None and not log.facts.opening:
         return number, kinds, np.full(len(kinds), -1, np.int64)
     owners = len(log.owner_names) + 2
     both = number * owners + owners_of(log, blocks) + 2
-    pairs = np.unique(both)
+    pairs = distinct(both)
     return pairs.searchsorted(both), kinds[pairs // owners], pairs % owners - 2
 
 

@@ -20,6 +20,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from memlens.columns import distinct
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -179,7 +181,7 @@ def figures(log: EventLog, lo: Ints, hi: Ints) -> Figures:
     The tally and the answers are kept: analyzers that are asked about the same stretches share one pass, and so do those that are asked
     about stretches with the same edges, or with fewer.
     """
-    cuts = np.unique(np.concatenate([lo, hi, [0]]))
+    cuts = distinct(np.concatenate([lo, hi, [0]]))
     known = _LAST.get(log)
     if known is None or not np.isin(cuts, known[0].edges).all():
         known = _LAST[log] = tally(log, cuts), {}
@@ -198,7 +200,7 @@ def walk(lo: int, hi: int) -> Iterator[tuple[int, int]]:
 def tally(log: EventLog, cuts: Ints) -> Tally:
     """Tally events ``cuts[0] … cuts[-1]-1`` with an edge at every cut (rising), and at some places between."""
     lo, hi = int(cuts[0]), int(cuts[-1])
-    edges = np.union1d(cuts, np.arange(lo, hi, BATCH))
+    edges = distinct(np.concatenate((cuts, np.arange(lo, hi, BATCH))))
     found = Tally(
         edges,
         np.zeros((len(SUMS), len(edges) - 1), np.int64),

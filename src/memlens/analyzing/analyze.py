@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memlens.analyzers.result import Each, Later
 from memlens.analyzing.result import Analysis, Failure, LogAnalysis, Steps, WindowAnalysis
 from memlens.errors import AnchorError, MemlensError, UsageError
-from memlens.inputs import Reading, device_label, input_name
+from memlens.inputs import Reading, device_label, expanded, input_name
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, as_list
 
@@ -35,7 +35,7 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
 
     Args:
         logs: One log or several: paths (``-`` is standard input), URLs, binary files, or logs already read.  An input with several
-            devices is a log for each of them.
+            devices is a log for each of them, and a folder stands for the logs in it.
         options: See :class:`memlens.options.Analyze`.
 
     Raises:
@@ -47,7 +47,8 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
     if options.whole and options.given:
         raise UsageError("whole and anchors exclude each other", "Leave out --whole to cut the logs.")
     chosen = _choose(options.analyzers, options)
-    inputs: list[Input] = list(logs) if isinstance(logs, (list, tuple)) else [logs]  # type: ignore[list-item]
+    given_logs: list[Input] = list(logs) if isinstance(logs, (list, tuple)) else [logs]  # type: ignore[list-item]
+    inputs = expanded(given_logs, options)
     if not inputs:
         raise UsageError("no log to analyze", "Name one, or several.")
 

@@ -19,7 +19,7 @@ from memlens.facts import Kind
 from memlens.inputs import Reading
 from memlens.keywords import with_keywords
 from memlens.options import Block, as_list
-from memlens.text import Answer, Shown, clipped, format_duration, plural, terms_of
+from memlens.text import Answer, Answered, clipped, format_duration, plural, terms_of
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Neighbour(Row):
 
 
 @dataclass(frozen=True, repr=False)
-class BlockLife(Shown):
+class BlockLife(Answered):
     """The life of one block.
 
     Attributes:
@@ -122,10 +122,6 @@ class BlockLife(Shown):
         peak = "it is live at the peak" if self.at_peak else "it is not live at the peak"
         meanwhile = f"{format_bytes(life.meanwhile_bytes)} more are allocated meanwhile"
         return Answer((f"{words}.", f"It lives for {plural(life.life_events, 'event')}{lasted}: {meanwhile}; {peak}."))
-
-    @property
-    def verdict(self) -> str:
-        return str(self.answer)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, in plain JSON types, by the contract ``memlens.block/1``."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Result
 from memlens.errors import Failure
-from memlens.text import Answer, Shown
+from memlens.text import Answer, Answered
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,7 +106,7 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LogAnalysis(Shown):
+class LogAnalysis(Answered):
     """What the analyzers say of one log.
 
     Attributes:
@@ -150,10 +150,6 @@ class LogAnalysis(Shown):
 
         return answer_of_log(self)
 
-    @property
-    def verdict(self) -> str:
-        return str(self.answer)
-
     def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
         """The log as it stands in the machine output; arguments as for :meth:`WindowAnalysis.to_dict`."""
         most = 10 if top == 0 else top  # a failure is shown where lists are not
@@ -172,7 +168,7 @@ class LogAnalysis(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Analysis(Shown):
+class Analysis(Answered):
     """What :func:`analyze` found.
 
     Attributes:
@@ -193,10 +189,6 @@ class Analysis(Shown):
         from memlens.analyzing.verdict import answer_of
 
         return answer_of(self)
-
-    @property
-    def verdict(self) -> str:
-        return str(self.answer)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, in plain JSON types, by the contract ``memlens.analyze/2``: exact bytes, 1-based lines."""

@@ -35,9 +35,12 @@ def answer_of(analysis: Analysis) -> Answer:
         return answer_of_log(logs[0])
     names = file_names([log.path for log in logs])
     sentences = []
-    failed = [names[log.path] for log in logs if log.trust.distinct_ooms]
-    if failed:
-        sentences.append(f"{plural(len(failed), 'log')} ran out of memory: {name_list(failed)}.")
+    failed = [log for log in logs if log.ooms]
+    if len(failed) == 1:
+        sentences.append(failure_sentence(failed[0].ooms, terms_of(failed[0].trust.layer), names[failed[0].path]))
+    elif failed:
+        listed = name_list([names[log.path] for log in failed])
+        sentences.append(f"{plural(len(failed), 'log')} ran out of memory: {listed}.")
     growing = [names[log.path] for log in logs if log.growth is not None and log.growth.verdict == "growing"]
     if growing:
         sentences.append(f"Memory grows in {name_list(growing)}.")
@@ -92,7 +95,7 @@ def answer_of_log(log: LogAnalysis) -> Answer:
         sentences.append(f"{plural(sum(window.events for window in log.windows), 'event')} analyzed.")
     if not log.trust.ok:
         sentences[0] = f"In doubt ({_doubts(log)}): {sentences[0][0].lower()}{sentences[0][1:]}"
-    return Answer(tuple(sentences[:3]), "bad" if grows or log.trust.distinct_ooms else "plain")
+    return Answer(tuple(sentences[:3]), "bad" if grows or log.ooms else "plain")
 
 
 def _height(window: WindowAnalysis) -> int:

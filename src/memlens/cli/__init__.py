@@ -29,7 +29,7 @@ VERBS: dict[str, str] = {
     "diff": "Say which allocation one run frees and the other keeps.",
     "compare": "Put many runs side by side, as a table or a matrix.",
     "gate": "Fail where memory grew beyond a baseline or a budget.",
-    "block": "Tell the life of one block: where it is allocated and freed, and by whom.",
+    "block": "Tell the life of one block: its ALLOC, its FREE, its neighbours.",
     "formats": "List the formats that memlens reads, or say which one a log has.",
 }
 
@@ -166,9 +166,9 @@ def _open_closed_streams() -> None:
 
 def _run(arguments: list[str]) -> int:
     if "_MEMLENS_COMPLETE" in os.environ:  # the shell asks for completions
-        from click.shell_completion import shell_complete
+        from memlens.cli.completion import complete
 
-        return shell_complete(group, {}, "memlens", "_MEMLENS_COMPLETE", os.environ["_MEMLENS_COMPLETE"])
+        return complete(group, os.environ["_MEMLENS_COMPLETE"])
     gc.set_threshold(_COLLECT_AFTER)
     result: Any
     try:

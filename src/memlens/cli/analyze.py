@@ -52,7 +52,7 @@ class ShowAnalysis(Show):
 def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
     """Say where the memory went, in whole logs or in parts of them.
 
-    LOG is a file (plain, .gz, .zst, .xz, .bz2), a URL, or - for stdin: a log of Paddle, a PyTorch memory snapshot, a Kineto trace, an
+    LOG is a file (plain, .gz, .zst, .xz, .bz2), a folder of such files, a URL, or - for stdin: a log of Paddle, a PyTorch memory snapshot, a Kineto trace, an
     RMM log, or of a format of your own. An input with several devices gives a log for each of them. One log gives one screen: whether to trust it, the peak,
     what remains, what is live at the peak, what is held at the end. --by gives a table with a row a window, several logs a table
     with a row a log.
@@ -60,18 +60,26 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
     A log that cannot be analyzed does not lose the others; the exit code is then 1.
     """
     from memlens.analyzing.analyze import analyze_with
-    from memlens.cli.output import progress_bar, read_stdin_once, refuse_outputs, report_failures, write_result
+    from memlens.cli.output import (
+        named_logs,
+        progress_bar,
+        read_stdin_once,
+        refuse_outputs,
+        report_failures,
+        write_result,
+    )
     from memlens.reports.analyze import analysis_blocks
     from memlens.reports.tables import find_measure, sorted_analysis
 
     top, sort, full = show.top, show.sort, bool(options.analyzers) or show.full
+    read_stdin_once(logs)
+    logs = named_logs(logs, options, show)
     if sort is not None:
         find_measure(sort)
         if not options.series and len(logs) == 1:
             raise UsageError(
                 "--sort needs a table of windows or logs", "Cut the log with --by REGEX, or give several logs."
             )
-    read_stdin_once(logs)
     refuse_outputs(show, logs, formats=options.formats)
     for_programs = show.form in ("json", "csv")
     with progress_bar(logs, show) as progress:

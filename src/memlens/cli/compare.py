@@ -52,7 +52,7 @@ def command(logs: tuple[str, ...], options: Compare, show: ShowComparison) -> in
     """Put runs side by side: what each needed, and what it changed against a base.
 
     Give LOGs, and each is a row; or give a template, and its fields lay the runs out as a matrix. LOG is a file (plain, .gz, .zst,
-    .xz, .bz2), a URL, or - for stdin, in any format that memlens reads; of one with several devices each GPU is a row, and the CPU
+    .xz, .bz2), a folder of such files, a URL, or - for stdin, in any format that memlens reads; of one with several devices each GPU is a row, and the CPU
     beside them is left out (--device takes one).
     A run that ended out of memory shows OOM and what it asked for; one that is missing or unreadable
     shows as such.
@@ -66,10 +66,10 @@ def command(logs: tuple[str, ...], options: Compare, show: ShowComparison) -> in
     from memlens.comparing.run import compare_with
     from memlens.reports.compare import compare_blocks
 
-    paths = _paths(logs, show.template, options)
+    paths = _paths(logs, options, show)
     refuse_outputs(show, paths, formats=options.formats)
     with progress_bar(filter(os.path.isfile, paths), show) as progress:
-        comparison = compare_with(show.template or logs, replace(options, progress=progress))
+        comparison = compare_with(show.template or paths, replace(options, progress=progress))
     write_result(comparison, show, lambda: compare_blocks(comparison, top=show.top, full=show.everything))
     if any(run.status in ("ok", "oom") for run in comparison.runs):
         return 0
@@ -77,17 +77,17 @@ def command(logs: tuple[str, ...], options: Compare, show: ShowComparison) -> in
     return 1
 
 
-def _paths(logs: Sequence[str], template: str | None, options: Compare) -> list[str]:
+def _paths(logs: Sequence[str], options: Compare, show: ShowComparison) -> list[str]:
     """The logs that will be read.
 
     Raises:
         UsageError: Options that exclude each other, or nothing to read.
         InputError: No file matches the template.
     """
-    from memlens.cli.output import read_stdin_once
+    from memlens.cli.output import named_logs, read_stdin_once
     from memlens.comparing.templates import Template
 
-    if template is not None:
+    if (template := show.template) is not None:
         if logs:
             raise UsageError("LOG and --template exclude each other", "Quote the template, or give logs only.")
         return [found.path for found in Template(template).find() if not found.problem]
@@ -99,4 +99,4 @@ def _paths(logs: Sequence[str], template: str | None, options: Compare) -> list[
             "Its fields are those of a template: 'runs/{branch}/log.{rank}'.",
         )
     read_stdin_once(logs)
-    return list(logs)
+    return list(named_logs(logs, options, show))

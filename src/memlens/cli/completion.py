@@ -7,12 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class, shell_complete
 
 if TYPE_CHECKING:
     from memlens.keywords import Option
 
-__all__ = ["FILES", "offered"]
+__all__ = ["FILES", "complete", "offered"]
 
 #: How help calls a value that is the path of a file.
 _PATHS = ("FILE", "LOG", "PATH")
@@ -34,6 +34,20 @@ class _Offered(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
     ) -> list[CompletionItem[Any]]:
         """What begins as the word that is being typed."""
         return self._find(incomplete)
+
+
+class _Bash(BashComplete):
+    """Bash, which takes the ``=`` of ``--format=json`` for a word of its own."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        words, incomplete = super().get_completion_args()
+        return [word for word in words if word != "="], "" if incomplete == "=" else incomplete
+
+
+def complete(group: click.Command, instruction: str) -> int:
+    """Answer a shell: ``bash_source`` asks for its script, ``bash_complete`` for what may follow the words in the environment."""
+    add_completion_class(_Bash)
+    return shell_complete(group, {}, "memlens", "_MEMLENS_COMPLETE", instruction)
 
 
 #: Text that is the path of a file: the shell finds it.

@@ -11,7 +11,7 @@ import click
 from memlens.cli.options import verb
 from memlens.keywords import option
 from memlens.options import ReadAs
-from memlens.text import visible
+from memlens.text import format_count, plural, visible
 
 if TYPE_CHECKING:
     from memlens.inputs.registry import Formats
@@ -60,10 +60,23 @@ def command(logs: tuple[str, ...], how: ReadAs, show: ShowFormats) -> int:
 
         click.echo(json.dumps(found.to_dict(), indent=2))
     else:
+        click.echo(f"{_sentence(found, len(logs))}\n")
         for line in _recognised(found) if logs else _listed(found):
             click.echo(line)
     report_failures(found.failures)
     return 1 if found.failures else 0
+
+
+def _sentence(found: Formats, asked: int) -> str:
+    """What the list comes to."""
+    if not asked:
+        return f"memlens reads {plural(len(found.known), 'format')}: {', '.join(visible(form.name) for form in found.known)}."
+    read = [one for one in found.inputs if one.format is not None]
+    if asked == 1:
+        for one in read:
+            return f"{visible(one.path)} can be read, as {visible(one.format or '')}."
+        return "The input cannot be read."
+    return f"{format_count(len(read))} of {plural(asked, 'input')} can be read."
 
 
 def _listed(found: Formats) -> Iterator[str]:

@@ -91,7 +91,7 @@ def _write(verdict: Verdict, show: ShowVerdict) -> None:
     from memlens.cli.output import write, write_result
     from memlens.output import open_output
     from memlens.reports import ci
-    from memlens.reports.gate import comment, gate_blocks
+    from memlens.reports.gate import EVERYTHING, comment, gate_blocks
 
     for path, render in ((show.junit, ci.junit), (show.markdown, comment)):
         if path is not None:
@@ -101,7 +101,7 @@ def _write(verdict: Verdict, show: ShowVerdict) -> None:
     if show.form == "markdown":
         write(comment(verdict), show)
     else:
-        write_result(verdict, show, lambda: gate_blocks(verdict), fence)
+        write_result(verdict, show, lambda: gate_blocks(verdict, EVERYTHING if show.full else None), fence)
     if show.github:
         # Beside a result that a program reads, stdout takes nothing else; GitHub reads both.
         click.echo(ci.workflow_commands(verdict), nl=False, err=show.on_stdout and show.form != "table")
@@ -131,6 +131,7 @@ def _accept(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerd
     from memlens.gating.run import accept_with
     from memlens.gating.stored import events_path
     from memlens.text import plural
+    from memlens.units import format_bytes
 
     baseline = options.baseline
     if baseline is None:
@@ -146,7 +147,9 @@ def _accept(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerd
         taken = accept_with(logs, baseline, replace(accept, progress=progress, trust=options.trust))
     beside = "" if taken.events_sha256 is None else f"; its events are in {events_path(baseline)}"
     windows = plural(len(taken.runs[0].windows), "window")
-    note(f"{baseline}: {windows} of {', '.join(logs)} accepted{beside}", show)
+    peak = max((run.peak_bytes for run in taken.runs if run.peak_bytes is not None), default=None)
+    at = "" if peak is None else f", peak {format_bytes(peak)}"
+    note(f"{baseline}: {windows} of {', '.join(logs)} accepted{at}{beside}", show)
 
 
 def _refuse_files(log: str, options: Gate, show: ShowVerdict) -> None:

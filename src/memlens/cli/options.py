@@ -120,7 +120,7 @@ def verb(
 
     Args:
         name: What the verb is called.
-        arguments: What it takes beside options: files.
+        arguments: What it takes beside options; those that are text are paths of files.
         owners: The classes of its options; one that stands in two of them is one option.
         examples: Commands to try, below its help.
         only: Take these options alone.
@@ -129,7 +129,8 @@ def verb(
     chosen = [known[key] for key in _ORDER if key in known and key in only]
 
     for argument in arguments:
-        argument.type = FILES
+        if argument.type is click.STRING:
+            argument.type = FILES
 
     def decorate(run: Callable[..., Any]) -> click.Command:
         takes = [key for key in inspect.signature(run).parameters if key not in {one.name for one in arguments}]

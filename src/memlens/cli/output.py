@@ -21,10 +21,19 @@ if TYPE_CHECKING:
     from memlens.cli.options import Output, Show
     from memlens.comparing.result import Run
     from memlens.errors import Failure
+    from memlens.options import ReadAs
     from memlens.reports.blocks import Block
     from memlens.reports.machine import Result
 
-__all__ = ["progress_bar", "read_stdin_once", "refuse_outputs", "report_failures", "write", "write_result"]
+__all__ = [
+    "named_logs",
+    "progress_bar",
+    "read_stdin_once",
+    "refuse_outputs",
+    "report_failures",
+    "write",
+    "write_result",
+]
 
 _PATIENCE_SECONDS = 1.0
 _REFRESH_SECONDS = 0.1
@@ -40,6 +49,19 @@ def read_stdin_once(logs: Sequence[str | None], hint: str = "Give - once.") -> N
     """
     if logs.count("-") > 1:
         raise UsageError("stdin (-) can be read only once", hint)
+
+
+def named_logs(logs: Sequence[str], how: ReadAs, show: Output) -> tuple[str, ...]:
+    """Logs with those that lie in a folder in its place; of its other files a note says that they are none."""
+    from memlens.inputs import expanded
+    from memlens.inputs.input_format import HEAD
+    from memlens.text import name_list, plural
+
+    def say(folder: str, others: Sequence[str]) -> None:
+        count = plural(len(others), "file is", "files are")
+        note(f"{folder}: {count} no log by the first {HEAD >> 10} KiB and left out: {name_list(others)}", show)
+
+    return tuple(map(str, expanded(logs, how, say)))
 
 
 def refuse_outputs(

@@ -54,7 +54,8 @@ def _notes(piece: Piece, log: str, output: str | None) -> Iterator[str]:
         yield f"{visible(log)}: {visible(piece.cut_short)}; what was readable is cut"
     if piece.open_end:
         yield "no line matches the end, so the window goes to the end of the log"
-    if output not in (None, "-"):
-        lines = piece.end_line - piece.start_line + 1
-        which = f"lines {piece.start_line:,}-{piece.end_line:,} ({lines:,})" if lines else "no line"
-        yield f"{visible(str(output))}: {piece.written_bytes:,} bytes, from {which} of {visible(log)}"
+    # Said of stdout too, which has text of the log and nothing else.
+    target = "stdout" if output in (None, "-") else visible(str(output))
+    lines = piece.end_line - piece.start_line + 1
+    which = f"lines {piece.start_line:,}-{piece.end_line:,} ({lines:,})" if lines else "no line"
+    yield f"{target}: {piece.written_bytes:,} bytes, from {which} of {visible(log)}"

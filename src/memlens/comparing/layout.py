@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,21 +38,21 @@ class Layout:
     base_run: int | None = None
     base_devices: tuple[int, ...] = ()
 
-    def bases(self, runs: Sequence[Run]) -> Iterator[Run | None]:
+    def bases(self, runs: Sequence[Run]) -> list[Run | None]:
         """The base of each run, in their order; ``None`` for a base itself and where there is none."""
         if self.base_run is not None:
-            devices = [runs[place] for place in (self.base_run, *self.base_devices)]
-            for run in runs:
-                alike = (base for base in devices if base.device == run.device or len(devices) == 1)
-                yield None if any(run is base for base in devices) else next(alike, None)
-            return
-        if self.base_field is None:
-            yield from (None for _ in runs)
-            return
-        known = {_others(run, self.base_field): run for run in runs if run.fields[self.base_field] == self.base_value}
-        for run in runs:
-            base_of_run = known.get(_others(run, self.base_field))
-            yield None if base_of_run is run else base_of_run
+            standing = [runs[place] for place in (self.base_run, *self.base_devices)]
+        else:
+            standing = [run for run in runs if self.base_field and run.fields[self.base_field] == self.base_value]
+        known = {self._shared_with_base(run): run for run in standing}
+        found = [known.get(self._shared_with_base(run)) for run in runs]
+        return [None if base is run else base for run, base in zip(runs, found, strict=True)]
+
+    def _shared_with_base(self, run: Run) -> object:
+        """What is the same in a run and in its base, and in no other base."""
+        if self.base_run is not None:
+            return run.device if self.base_devices else None
+        return frozenset((name, value) for name, value in run.fields.items() if name != self.base_field)
 
     def base_dict(self, runs: Sequence[Run]) -> dict[str, Any] | None:
         """The base in plain types: a path, or a field and its value."""
@@ -79,10 +79,6 @@ def row_keys(known: AbstractSet[tuple[str, ...]], values: Sequence[Sequence[str]
     if 2 * len(known) >= prod(map(len, values)):
         return list(product(*values))
     return sorted(known, key=lambda key: [natural(text) for text in key])
-
-
-def _others(run: Run, field: str) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((name, value) for name, value in run.fields.items() if name != field))
 
 
 def lay_out_list(paths: Sequence[str], base: str | None) -> Layout:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from memlens.comparing.statistics import METRICS, Metric
+from memlens.comparing.statistics import METRICS, Metric, Outlier, Slope
+from memlens.text import Answer, Answered
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.comparing.layout import Layout
-    from memlens.comparing.statistics import Outlier, Slope
-    from memlens.text import Answer
 
 __all__ = ["RESERVED", "SCHEMA", "Comparison", "Oom", "Run", "RunWindow", "Status"]
 
@@ -147,11 +146,13 @@ class Run:
 
 #: Columns of :meth:`Comparison.rows` that are no fields of a template.
 _OF_RUN = ("path", "status", "window", "oom_requested_bytes", "doubts", "message")
-RESERVED = frozenset({*_OF_RUN, *(spec.name for spec in fields(RunWindow)), *(metric.change_key for metric in METRICS)})
+_OF_WINDOW = [spec.name for spec in fields(RunWindow)]
+_FIGURES = [name for name in _OF_WINDOW if name not in ("name", "oom")]
+RESERVED = frozenset({*_OF_RUN, *_OF_WINDOW, *(metric.change_key for metric in METRICS)})
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Answered):
     """Runs side by side.
 
     Attributes:
@@ -177,7 +178,7 @@ class Comparison:
     scaling: tuple[Slope, ...] = ()
     outliers: tuple[Outlier, ...] = ()
     typical: tuple[RunWindow | None, ...] = ()
-    problems: tuple[str, ...] = field(default=())
+    problems: tuple[str, ...] = ()
 
     @cached_property
     def windows(self) -> tuple[str, ...]:
@@ -193,21 +194,24 @@ class Comparison:
         return {name: tuple(sorted({run.fields[name] for run in self.runs}, key=natural)) for name in names}
 
     @cached_property
-    def _bases(self) -> tuple[Run | None, ...]:
-        return tuple(self.layout.bases(self.runs))
-
-    @cached_property
-    def _base_of(self) -> dict[int, Run | None]:
-        return {id(run): base for run, base in zip(self.runs, self._bases, strict=True)}
+    def _bases(self) -> dict[int, Run | None]:
+        return {id(run): base for run, base in zip(self.runs, self.layout.bases(self.runs), strict=True)}
 
     def base_of(self, run: Run) -> Run | None:
         """The run that one of the runs is compared with; ``None`` where there is none, and for a base itself."""
-        return self._base_of[id(run)]
+        return self._bases[id(run)]
 
     def change(self, run: Run, window: str | None, metric: Metric) -> int | None:
-        """A figure less that of the base; ``None`` where there is no base, or one of the two ended out of memory."""
+        """A figure less that of the base; ``None`` where there is no base, or one of the two is not known or ended out of memory."""
         base = self.base_of(run)
-        return None if base is None else change(base, run, window, metric)
+        if base is None or base.status_of(window) != "ok" or run.status_of(window) != "ok":
+            return None
+        before, after = (side.window(window).figure(metric) for side in (base, run))  # type: ignore[union-attr]
+        return None if before is None or after is None else after - before
+
+    def _changes(self, run: Run, window: str | None) -> dict[str, int | None]:
+        """All differences by their names in machine output."""
+        return {metric.change_key: self.change(run, window, metric) for metric in METRICS}
 
     def missing_windows(self, run: Run) -> tuple[str, ...]:
         """The windows of a series that other runs have and this one, which could be read, has not."""
@@ -222,11 +226,6 @@ class Comparison:
 
         return answer_of(self)
 
-    @property
-    def verdict(self) -> str:
-        """Who ran out of memory, who needs most and least, what grows with what, in one to three sentences with exact figures."""
-        return str(self.answer)
-
     def to_dict(self) -> dict[str, Any]:
         """Everything in plain JSON types, by the contract ``memlens.compare/2``: exact bytes, 1-based lines."""
         return {
@@ -239,15 +238,14 @@ class Comparison:
             "base": self.layout.base_dict(self.runs),
             "by": self.by,
             "metrics": [metric.key for metric in self.metrics],
-            "runs": [self._run_dict(place) for place in range(len(self.runs))],
+            "runs": list(map(self._run_dict, self.runs, self.typical or [None] * len(self.runs))),
             "scaling": [slope.to_dict() for slope in self.scaling],
             "outliers": [outlier.to_dict() for outlier in self.outliers],
             "problems": list(self.problems),
         }
 
-    def _run_dict(self, place: int) -> dict[str, Any]:
-        run, base = self.runs[place], self._bases[place]
-        typical = self.typical[place] if self.typical else None
+    def _run_dict(self, run: Run, typical: RunWindow | None) -> dict[str, Any]:
+        base = self.base_of(run)
         return {
             "path": run.path,
             "fields": dict(run.fields),
@@ -261,7 +259,7 @@ class Comparison:
             "device": run.device,
             "base": None if base is None else base.path,
             "windows": [
-                {**asdict(window), **changes(base, run, window.name if self.by else None)} for window in run.windows
+                {**asdict(window), **self._changes(run, window.name if self.by else None)} for window in run.windows
             ],
             "typical": None if typical is None else {metric.key: typical.figure(metric) for metric in METRICS},
             "missing_windows": list(self.missing_windows(run)),
@@ -273,44 +271,24 @@ class Comparison:
         A run without figures has its row all the same, with its status and without figures.
         """
         names: Sequence[str | None] = self.windows or (None,)
-        return [
-            row
-            for name in names
-            for run, base in zip(self.runs, self._bases, strict=True)
-            for row in [self._row(run, base, name)]
-        ]
+        return [self._row(run, name) for name in names for run in self.runs]
 
-    def _row(self, run: Run, base: Run | None, name: str | None) -> dict[str, Any]:
+    def _row(self, run: Run, name: str | None) -> dict[str, Any]:
         window, status = run.window(name), run.status_of(name)
-        row: dict[str, Any] = {"path": run.path, **run.fields}
-        row["window"] = name if window is None else window.name
-        row["status"] = status
-        row["oom_requested_bytes"] = run.oom.requested_bytes if status == "oom" and run.oom is not None else None
-        row["doubts"] = " ".join(run.doubts)
-        row |= {spec.name: None if window is None else getattr(window, spec.name) for spec in _FIGURES}
-        row |= changes(base, run, name)
-        row["message"] = run.message
-        return row
+        return {
+            "path": run.path,
+            **run.fields,
+            "window": name if window is None else window.name,
+            "status": status,
+            "oom_requested_bytes": run.oom.requested_bytes if status == "oom" and run.oom is not None else None,
+            "doubts": " ".join(run.doubts),
+            **{figure: getattr(window, figure, None) for figure in _FIGURES},
+            **self._changes(run, name),
+            "message": run.message,
+        }
 
     def to_pandas(self) -> pd.DataFrame:
         """:meth:`rows` as a DataFrame, a row a run, or a window of a run."""
         import pandas as pd
 
         return pd.DataFrame(self.rows())
-
-
-_FIGURES = tuple(spec for spec in fields(RunWindow) if spec.name not in ("name", "oom"))
-
-
-def change(base: Run, run: Run, window: str | None, metric: Metric) -> int | None:
-    """A run's figure less its base's; ``None`` where one of the two is not known or ended out of memory."""
-    if base.status_of(window) != "ok" or run.status_of(window) != "ok":
-        return None
-    old, new = base.window(window), run.window(window)
-    before, after = (None if side is None else side.figure(metric) for side in (old, new))
-    return None if before is None or after is None else after - before
-
-
-def changes(base: Run | None, run: Run, window: str | None) -> dict[str, int | None]:
-    """All differences by their names in machine output."""
-    return {metric.change_key: None if base is None else change(base, run, window, metric) for metric in METRICS}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import chain
+from pathlib import Path
 from statistics import median_low
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from memlens.comparing.runs import Order, record_all
 from memlens.comparing.statistics import DEFAULT, DEFAULT_OF_MATRIX, Metric, choose_metrics, outliers, slopes
 from memlens.comparing.templates import Template, natural
 from memlens.errors import UsageError
+from memlens.inputs import expanded
 from memlens.keywords import with_keywords
 from memlens.options import Compare, Cut, as_list
 from memlens.windows.windows import BEFORE, anchors_of
@@ -35,7 +38,7 @@ def compare_with(logs: str | os.PathLike[str] | Sequence[Input], options: Compar
     """Put runs side by side.
 
     Args:
-        logs: Several logs as for :func:`memlens.analyze`, or one text: a path template, ``runs/{branch}/workerlog.{rank}``.
+        logs: Several logs as for :func:`memlens.analyze`, or one text: a folder, or a path template, ``runs/{branch}/workerlog.{rank}``.
             Of an input with several devices each GPU is a run, or the CPU where it is alone.
         options: See :class:`memlens.options.Compare`.
 
@@ -45,16 +48,21 @@ def compare_with(logs: str | os.PathLike[str] | Sequence[Input], options: Compar
     """
     _check(options, options.jobs)
     chosen = choose_metrics(as_list(options.metrics))
+    if isinstance(logs, (str, os.PathLike)) and os.path.isdir(logs):
+        logs = [Path(logs)]
     if isinstance(logs, (str, os.PathLike)):
         return _of_template(Template(os.fspath(logs)), chosen, options)
     if options.rows or options.cols is not None:
         raise UsageError("rows and cols are fields of a template", "Give a template: 'runs/{branch}/workerlog.{rank}'.")
     if not logs:
         raise UsageError("no log to compare", "Name some, or give a template.")
-    orders = [Order(given, options) for given in logs]
+    orders = [Order(given, options) for given in expanded(logs, options)]
     layout = lay_out_list([order.path for order in orders], options.base)
-    runs, first = _side_by_side(record_all(orders, options.jobs, options.progress))
-    return _compared(runs, first, layout, chosen or choose_metrics(DEFAULT[options.given]), options)
+    read = _read(orders, options)
+    runs = list(chain(*read))
+    metrics = chosen or choose_metrics(DEFAULT[options.given])
+    layout = _with_base(layout, runs, read)
+    return Comparison(tuple(runs), layout, metrics, by=options.by, cut=options.given, typical=_typical(runs, options))
 
 
 compare = with_keywords("compare", compare_with, Compare)
@@ -85,86 +93,74 @@ def _of_template(template: Template, metrics: tuple[Metric, ...], options: Compa
     asked = {*rows, cols, (base or "").partition("=")[0]}
     if DEVICE in values or DEVICE not in asked:  # refused before anything is read
         lay_out(values, [match.path for match in files], rows, cols, base)
-    read = record_all(orders, options.jobs, options.progress)
-    runs, first = _side_by_side(read)
-    if several := next((run.path for run in read if run.further), None):
+    read = _read(orders, options)
+    if several := next((devices[0].path for devices in read if len(devices) > 1), None):
         if DEVICE in values:
             raise UsageError(
                 f"{several}: is one of several devices, and the template has a field {DEVICE!r} already",
                 "Name one device, --device N, or give that field another name.",
             )
-        runs = _with_device_field(runs)
-        values = field_values([run.fields for run in runs], (*template.fields, DEVICE))
+        read = [list(map(_with_device_field, devices)) for devices in read]
+        values = field_values([run.fields for run in chain(*read)], (*template.fields, DEVICE))
+    runs = list(chain(*read))
     layout = lay_out(values, [order.path for order in orders], rows, cols, base)
     usual = (DEFAULT if layout.cols is None else DEFAULT_OF_MATRIX)[options.given]
-    comparison = _compared(runs, first, layout, metrics or choose_metrics(usual), options)
-    windows = comparison.typical or tuple(run.window(None) for run in comparison.runs)
-    comparison = replace(
-        comparison,
-        template=template.text,
-        problems=problems,
-        scaling=tuple(slopes(comparison.runs, windows, values)),
-        outliers=tuple(outliers(comparison.runs, windows, values)),
+    typical = _typical(runs, options)
+    windows = typical or tuple(run.window(None) for run in runs)
+    missing, too_many = _missing_cells(runs, layout, values, template)
+    cells = [*zip(runs, windows, strict=True), *((run, None) for run in missing)]
+    if missing:
+        cells.sort(key=lambda cell: [natural(cell[0].fields[name]) for name in values])
+    shown = tuple(run for run, _ in cells)
+    return Comparison(
+        shown,
+        _with_base(layout, shown, read),
+        metrics or choose_metrics(usual),
+        template.text,
+        options.by,
+        options.given,
+        tuple(slopes(runs, windows, values)),
+        tuple(outliers(runs, windows, values)),
+        tuple(window for _, window in cells) if typical else (),
+        (*problems, *too_many),
     )
-    return _with_missing_cells(comparison, template)
 
 
-def _side_by_side(read: Sequence[Run]) -> tuple[list[Run], list[int]]:
-    """All runs, those of further devices behind the first one of their input; and where each input's runs begin."""
-    runs: list[Run] = []
-    first = []
-    for run in read:
-        first.append(len(runs))
-        runs += [replace(run, further=()), *run.further]
-    return runs, first
+def _read(orders: Sequence[Order], options: Compare) -> list[list[Run]]:
+    """The runs of each input, one for each of its devices."""
+    return [[replace(run, further=()), *run.further] for run in record_all(orders, options.jobs, options.progress)]
 
 
-def _with_device_field(runs: Sequence[Run]) -> list[Run]:
-    """Runs with their device as one more field."""
-    return [replace(run, fields={**run.fields, DEVICE: _device_name(run.device)}) for run in runs]
+def _with_device_field(run: Run) -> Run:
+    """A run with its device as one more field."""
+    name = {None: "unknown", -1: "cpu"}.get(run.device) or str(run.device)
+    return replace(run, fields={**run.fields, DEVICE: name})
 
 
-def _device_name(number: int | None) -> str:
-    return {None: "unknown", -1: "cpu"}.get(number) or str(number)
+def _with_base(layout: Layout, runs: Sequence[Run], read: Sequence[Sequence[Run]]) -> Layout:
+    """A layout whose base is the number of an input, as one whose base is the places of that input's runs."""
+    if layout.base_run is None:
+        return layout
+    place = {id(run): number for number, run in enumerate(runs)}
+    base, *further = (place[id(run)] for run in read[layout.base_run])
+    return replace(layout, base_run=base, base_devices=tuple(further))
 
 
-def _with_missing_cells(comparison: Comparison, template: Template) -> Comparison:
-    """The comparison with a run for each cell of its table that no file was found for."""
-    layout, values, runs = comparison.layout, comparison.values, comparison.runs
-    varying = (*layout.rows, *([] if layout.cols is None else [layout.cols]))
+def _missing_cells(
+    runs: Sequence[Run], layout: Layout, values: Mapping[str, Sequence[str]], template: Template
+) -> tuple[list[Run], list[str]]:
+    """A run for each cell of the table that no file was found for, or, where its cells are too many to list, that they are."""
+    varying = layout.rows if layout.cols is None else (*layout.rows, layout.cols)
     heads = [()] if layout.cols is None else [(value,) for value in values[layout.cols]]
     keys = row_keys({run_key(run, layout.rows) for run in runs}, [values[name] for name in layout.rows])
-    if len(keys) * len(heads) > _MOST_CELLS:
-        problem = f"the table has {len(keys) * len(heads):,} cells; those without a file are not listed"
-        return replace(comparison, problems=(*comparison.problems, problem))
+    if (count := len(keys) * len(heads)) > _MOST_CELLS:
+        return [], [f"the table has {count:,} cells; those without a file are not listed"]
     known = {run_key(run, varying) for run in runs}
     fixed = {name: texts[0] for name, texts in values.items()}
-    missing = [
-        _no_file(template, {**fixed, **dict(zip(varying, (*key, *head), strict=True))})
-        for key in keys
-        for head in heads
-        if (*key, *head) not in known
-    ]
-    if not missing:
-        return comparison
-    typical = comparison.typical or (None,) * len(runs)
-    cells = [*zip(runs, typical, strict=True), *((run, None) for run in missing)]
-    cells.sort(key=lambda cell: [natural(cell[0].fields[name]) for name in values])
-    place = {id(run): number for number, (run, _) in enumerate(cells)}
-    if layout.base_run is not None:
-        base, *further = (place[id(runs[number])] for number in (layout.base_run, *layout.base_devices))
-        layout = replace(layout, base_run=base, base_devices=tuple(further))
-    return replace(
-        comparison,
-        runs=tuple(run for run, _ in cells),
-        layout=layout,
-        typical=tuple(window for _, window in cells) if comparison.typical else (),
-    )
-
-
-def _no_file(template: Template, fields: Mapping[str, str]) -> Run:
-    path = template.fill(fields)
-    return Run(path, fields, "missing", message=f"{path}: no such file")
+    cells = [(*key, *head) for key in keys for head in heads]
+    missing = [{**fixed, **dict(zip(varying, cell, strict=True))} for cell in cells if cell not in known]
+    found = [(template.fill(fields), fields) for fields in missing]
+    return [Run(path, fields, "missing", message=f"{path}: no such file") for path, fields in found], []
 
 
 def field_values(found: Sequence[Mapping[str, str]], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -172,24 +168,14 @@ def field_values(found: Sequence[Mapping[str, str]], names: Sequence[str]) -> di
     return {name: tuple(sorted({fields[name] for fields in found}, key=natural)) for name in names}
 
 
-def _compared(
-    runs: Sequence[Run], first: Sequence[int], layout: Layout, metrics: tuple[Metric, ...], cut: Cut
-) -> Comparison:
-    """Runs side by side, by a layout whose base is the number of an input, whose runs begin at ``first``."""
-    if layout.base_run is not None:
-        end = [*first, len(runs)][layout.base_run + 1]
-        begin = first[layout.base_run]
-        layout = replace(layout, base_run=begin, base_devices=tuple(range(begin + 1, end)))
-    typical = _typical(runs) if cut.series else ()
-    return Comparison(tuple(runs), layout, metrics, by=cut.by, cut=cut.given, typical=typical)
-
-
-def _typical(runs: Sequence[Run]) -> tuple[RunWindow | None, ...]:
-    """For each run the lower median of each figure over the windows that all readable runs have; what precedes the first is none.
+def _typical(runs: Sequence[Run], cut: Cut) -> tuple[RunWindow | None, ...]:
+    """For each run of a series the lower median of each figure over the windows that all readable runs have; what precedes the first is none.
 
     Windows that are open in some run count only where there are no others.  The lower median is a figure that some window has:
     exact, and of no size that none has.
     """
+    if not cut.series:
+        return ()
     read = [run for run in runs if run.windows]
     names = [{window.name for window in run.windows if not window.oom} - {BEFORE} for run in read]
     shared = set.intersection(*names) if names else set()

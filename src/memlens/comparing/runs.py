@@ -18,19 +18,18 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from memlens.analyzers.failures import run_ended_in
 from memlens.comparing.result import Oom, Run, RunWindow, Status
 from memlens.errors import AnchorError, MemlensError, UsageError
-from memlens.inputs import Reading, device_label, input_name, without_cpu
+from memlens.inputs import Input, Reading, device_label, input_name, without_cpu
 from memlens.inputs.blocks import processors
 from memlens.inputs.remote import is_url
-from memlens.options import Compare
+from memlens.options import Compare, ReadAs
 from memlens.trust.report import PEAK_MAY_BE_EARLIER, failures_of
+from memlens.windows.windows import Window, open_window, suspect_anchors
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
-    from memlens.inputs import Input
-    from memlens.options import ReadAs
-    from memlens.windows.windows import Window
 
 __all__ = ["Order", "record", "record_all"]
 
@@ -85,67 +84,41 @@ def record(order: Order, progress: Callable[[int], None] | None = None) -> Run:
     except UsageError:
         raise
     except MemlensError as error:
-        return _without_figures(order, _missing(order, error), error.message, error.hint)
+        return Run(order.path, order.fields, _missing(order, error), message=error.message, hint=error.hint)
     except MemoryError:
-        return _without_figures(order, "unreadable", "not enough memory for this log", "Try --jobs 1.")
-    runs = [
-        replace(
-            run,
-            path=f"{run.path} {device_label(log)}" if len(logs) > 1 else run.path,
-            device=log.device,
-            remarks=(*run.remarks, *left_out),
-        )
-        for log in logs
-        for run in [_recorded(order, log)]
-    ]
-    return replace(runs[0], further=tuple(runs[1:]))
+        message = "not enough memory for this log"
+        return Run(order.path, order.fields, "unreadable", message=message, hint="Try --jobs 1.")
+    names = [f"{order.path} {device_label(log)}" if len(logs) > 1 else order.path for log in logs]
+    run, *further = (_recorded(name, log, order, left_out) for name, log in zip(names, logs, strict=True))
+    return replace(run, further=tuple(further))
 
 
-def _recorded(order: Order, log: EventLog) -> Run:
+def _recorded(path: str, log: EventLog, order: Order, left_out: tuple[str, ...]) -> Run:
     """The figures of one device's log."""
-    from memlens.windows.windows import open_window, suspect_anchors
-
-    cut, run = order.options, _judged(order, log)
+    cut, oom = order.options, _ending(log)
+    run = Run(
+        path,
+        order.fields,
+        "ok" if oom is None else "oom",
+        doubts=tuple(doubt.code for doubt in log.trust.doubts),
+        remarks=left_out,
+        oom=oom,
+        ooms=log.trust.distinct_ooms,
+        device=log.device,
+    )
     try:
         windows = cut.windows(log)
     except AnchorError as error:
-        status: Status = "no_window" if run.oom is None else "oom"
+        status: Status = "no_window" if oom is None else "oom"
         return replace(run, status=status, message=error.message, hint=error.hint)
-    doubt = suspect_anchors(windows) if cut.given else None
+    late = suspect_anchors(windows) if cut.given else None
+    earlier = PEAK_MAY_BE_EARLIER if log.trust.peak_may_be_earlier else None
     return replace(
         run,
-        windows=_figures(windows, run.oom),
-        notes=() if doubt is None else (doubt,),
-        remarks=(
-            *filter(None, [open_window(windows)]),
-            *((PEAK_MAY_BE_EARLIER,) if log.trust.peak_may_be_earlier else ()),
-        ),
+        windows=_figures(windows, oom),
+        notes=tuple(filter(None, [late])),
+        remarks=(*filter(None, [open_window(windows), earlier]), *left_out),
     )
-
-
-def _judged(order: Order, log: EventLog) -> Run:
-    """The run without its windows: whether to trust it, and what it ended in."""
-    from memlens.analyzers.failures import run_ended_in
-
-    found, trust = failures_of(log), log.trust
-    endings = [failure for failure, ended in zip(found, run_ended_in(log, found), strict=True) if ended]
-    asked = (failure.asked_bytes for failure in endings)
-    oom = None
-    if endings:
-        first = endings[0]
-        oom = Oom(next((size for size in asked if size is not None), None), first.device, first.line)
-    return Run(
-        order.path,
-        order.fields,
-        "ok" if oom is None else "oom",
-        doubts=tuple(doubt.code for doubt in trust.doubts),
-        oom=oom,
-        ooms=trust.distinct_ooms,
-    )
-
-
-def _without_figures(order: Order, status: Status, message: str, hint: str) -> Run:
-    return Run(order.path, order.fields, status, (), message, hint)
 
 
 def _missing(order: Order, error: MemlensError) -> Status:
@@ -157,6 +130,16 @@ def _missing(order: Order, error: MemlensError) -> Status:
     return "missing" if is_path and not os.path.exists(str(given)) else "unreadable"
 
 
+def _ending(log: EventLog) -> Oom | None:
+    """The out-of-memory failure that the run ended in."""
+    found = failures_of(log)
+    endings = [failure for failure, ended in zip(found, run_ended_in(log, found), strict=True) if ended]
+    if not endings:
+        return None
+    asked = (failure.asked_bytes for failure in endings if failure.asked_bytes is not None)
+    return Oom(next(asked, None), endings[0].device, endings[0].line)
+
+
 def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...]:
     """The figures of windows of one log, from one pass over it."""
     from memlens.analyzers.levels import profile
@@ -164,9 +147,8 @@ def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...
     if not windows:
         return ()
     log, found = windows[0].log, profile(windows)
-    known = {name: found[name].tolist() for name in _ALWAYS}
-    known |= {name: found[name].tolist() for name in _OF_BLOCKS if log.tells_of_blocks}
-    known |= {name: found[name].tolist() for name in _OF_CHUNKS if log.tells_of_chunks}
+    names = [*_ALWAYS, *(_OF_BLOCKS if log.tells_of_blocks else ()), *(_OF_CHUNKS if log.tells_of_chunks else ())]
+    known = {name: found[name].tolist() for name in names}
     return tuple(
         RunWindow(
             window.name,
@@ -211,28 +193,27 @@ def record_all(
         MemlensError: A process was killed.
         UsageError: The cut makes no sense.
     """
-    runs: list[Run | None] = [None] * len(orders)
+    report = progress or (lambda _: None)
     wanted = min(processors() if jobs is None else jobs, len(orders))
     together = [place for place, order in enumerate(orders) if wanted > 1 and _for_a_worker(order)]
     if len(together) < 2 or not _may_fork():
         together = []
+    runs: dict[int, Run] = {}
     counted = 0
     for place in sorted(set(range(len(orders))).difference(together)):
 
         def add(done: int, before: int = counted) -> None:
-            if progress is not None:
-                progress(before + done)
+            report(before + done)
 
         runs[place] = record(orders[place], add)
-        counted += _size(orders[place])
-        if _size(orders[place]) > _LARGE:
+        counted += (size := _size(orders[place]))
+        if size > _LARGE:
             gc.collect()  # what the reader's processes leave behind is in cycles, and as large as the log
-        add(counted, 0)
+        report(counted)
     if together:
-        found = _in_processes([orders[place] for place in together], min(wanted, len(together)), progress, counted)
-        for place, run in zip(together, found, strict=True):
-            runs[place] = run
-    return [run for run in runs if run is not None]
+        found = _in_processes([orders[place] for place in together], min(wanted, len(together)), report, counted)
+        runs.update(zip(together, found, strict=True))
+    return [runs[place] for place in range(len(orders))]
 
 
 def _may_fork() -> bool:
@@ -254,11 +235,8 @@ def _shared_out(path: str, how: ReadAs) -> bool:
     from memlens.inputs.registry import PADDLE, recognise
 
     try:
-        with closing(open_source(path)) as source, closing(source.open()) as stream:
-            if stream.compression:
-                return False
         with closing(open_source(path)) as source:
-            return recognise(source, how).format is PADDLE
+            return not source.compression and recognise(source, how).format is PADDLE
     except MemlensError:  # reported when it is read
         return True
 
@@ -271,34 +249,32 @@ def _size(order: Order) -> int:
 
 
 class _Worker:
-    """What a worker shares with its parent: the bytes read by all workers so far."""
+    """What workers, which are forked, share with their parent: the bytes read by all of them so far."""
 
     read: Any = None
 
 
-def _in_processes(
-    orders: Sequence[Order], workers: int, progress: Callable[[int], None] | None, before: int
-) -> list[Run]:
+def _in_processes(orders: Sequence[Order], workers: int, report: Callable[[int], None], before: int) -> list[Run]:
     # Imported here, since two small logs on one processor need none of this.
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, wait
     from concurrent.futures.process import BrokenProcessPool
 
     fork = multiprocessing.get_context("fork")
-    read = fork.Value("q", 0)
+    read = _Worker.read = fork.Value("q", 0)
     with warnings.catch_warnings():
         # The threads that Python warns of are those of a linear algebra library, idle, and not used by the workers.
         warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
-        pool = ProcessPoolExecutor(workers, fork, _begin, (read,))
+        # Ctrl-C goes to all processes of a terminal; this one alone answers it.
+        pool = ProcessPoolExecutor(workers, fork, signal.signal, (signal.SIGINT, signal.SIG_IGN))
         try:
             futures = [pool.submit(_record_here, order) for order in orders]
             waiting = set(futures)
             while waiting:
-                _, waiting = wait(waiting, None if progress is None else _LOOK_SECONDS, "FIRST_EXCEPTION")
-                if progress is not None:
-                    progress(before + read.value)
-                if any(future.done() and future.exception() for future in futures):
-                    break
+                done, waiting = wait(waiting, _LOOK_SECONDS, "FIRST_EXCEPTION")
+                report(before + read.value)
+                for future in done:
+                    future.result()  # one that failed ends them all
             return [future.result() for future in futures]
         except BrokenProcessPool:
             raise MemlensError(
@@ -307,12 +283,6 @@ def _in_processes(
             ) from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _begin(read: Any) -> None:
-    """In a new worker.  Ctrl-C goes to all processes of a terminal; the parent alone answers it."""
-    _Worker.read = read
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _record_here(order: Order) -> Run:

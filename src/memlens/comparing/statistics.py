@@ -24,13 +24,14 @@ A run that ended out of memory, that is missing or has no such window, has no fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from memlens.analyzers.result import Row
 from memlens.comparing.templates import natural, number
 from memlens.errors import UsageError
 
@@ -47,10 +48,8 @@ __all__ = [
     "Outlier",
     "Slope",
     "choose_metrics",
-    "is_rank",
     "outliers",
     "slopes",
-    "theil_sen",
 ]
 
 _RANKS = frozenset({"rank", "card", "device", "gpu", "node", "host", "worker", "process"})
@@ -60,6 +59,8 @@ _BEYOND = 3.5
 _NORMAL = 0.6745
 _SHARE = 0.01
 
+#: Runs, and the window of each whose figures count.
+_Group: TypeAlias = "list[tuple[Run, RunWindow | None]]"
 Verdict: TypeAlias = Literal["growing", "shrinking", "flat", "unsteady"]
 #: The fewest different values that have a slope.
 _FEWEST_VALUES = 3
@@ -136,19 +137,15 @@ def choose_metrics(names: Sequence[str]) -> tuple[Metric, ...]:
         UsageError: There is no such metric.
     """
     known = {name: metric for metric in METRICS for name in (metric.name, metric.key.replace("_", "-"), *metric.also)}
-    chosen = []
-    for name in names:
-        metric = known.get(name.strip().lower().replace("_", "-"))
+    chosen = {name: known.get(name.strip().lower().replace("_", "-")) for name in names}
+    for name, metric in chosen.items():
         if metric is None:
-            raise UsageError(
-                f"there is no metric {name!r}", f"Metrics: {', '.join(metric.name for metric in METRICS)}."
-            )
-        chosen.append(metric)
-    return tuple(dict.fromkeys(chosen))
+            raise UsageError(f"there is no metric {name!r}", f"Metrics: {', '.join(one.name for one in METRICS)}.")
+    return tuple(dict.fromkeys(filter(None, chosen.values())))
 
 
 @dataclass(frozen=True)
-class _Statement:
+class _Statement(Row):
     """What is said of one metric and one field of the template.
 
     Attributes:
@@ -160,10 +157,6 @@ class _Statement:
     metric: str
     field: str
     fields: Mapping[str, str]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields by name, in plain JSON types."""
-        return {**vars(self), "fields": dict(self.fields)}
 
 
 @dataclass(frozen=True)
@@ -211,22 +204,23 @@ def outliers(
 
 def _alike_but(
     field: str, runs: Sequence[Run], windows: Sequence[RunWindow | None], values: Mapping[str, Sequence[str]]
-) -> dict[tuple[str, ...], list[tuple[Run, RunWindow | None]]]:
+) -> dict[tuple[str, ...], _Group]:
     """Runs and their windows in groups that are alike in all fields but one, by the values of the others."""
-    groups: dict[tuple[str, ...], list[tuple[Run, RunWindow | None]]] = {}
+    groups: dict[tuple[str, ...], _Group] = {}
     for run, window in zip(runs, windows, strict=True):
         key = tuple(run.fields[name] for name in values if name != field)
         groups.setdefault(key, []).append((run, window))
     return groups
 
 
-def _figure(window: RunWindow | None, metric: Metric) -> int | None:
-    """What counts of a window: nothing of one in which the run ended out of memory."""
-    return None if window is None or window.oom else window.figure(metric)
+def _figures(metric: Metric, group: _Group) -> list[tuple[Run, int]]:
+    """The runs of a group that have a figure; one that ended out of memory in its window has none."""
+    found = ((run, window.figure(metric)) for run, window in group if window is not None and not window.oom)
+    return [(run, figure) for run, figure in found if figure is not None]
 
 
-def _standing_out(metric: Metric, field: str, group: Iterable[tuple[Run, RunWindow | None]]) -> Iterator[Outlier]:
-    known = [(run, figure) for run, window in group if (figure := _figure(window, metric)) is not None]
+def _standing_out(metric: Metric, field: str, group: _Group) -> Iterator[Outlier]:
+    known = _figures(metric, group)
     if len(known) < _FEWEST_RANKS:
         return
     figures = [figure for _, figure in known]
@@ -261,13 +255,8 @@ class Slope(_Statement):
 
 def scaling_fields(values: Mapping[str, Sequence[str]]) -> list[str]:
     """The fields whose values are three or more different numbers, but for those that number ranks."""
-    return [
-        name
-        for name, texts in values.items()
-        if not is_rank(name)
-        and all(number(text) is not None for text in texts)
-        and len({number(text) for text in texts}) >= _FEWEST_VALUES
-    ]
+    numbers = {name: {number(text) for text in texts} for name, texts in values.items() if not is_rank(name)}
+    return [name for name, found in numbers.items() if None not in found and len(found) >= _FEWEST_VALUES]
 
 
 def slopes(
@@ -288,23 +277,16 @@ def slopes(
                 yield from _slope(metric, field, dict(zip(others, key, strict=True)), groups[key])
 
 
-def _slope(
-    metric: Metric, field: str, fields: Mapping[str, str], group: Iterable[tuple[Run, RunWindow | None]]
-) -> Iterator[Slope]:
-    x, y, ooms, left_out = [], [], 0, 0
-    for run, window in group:
-        figure = _figure(window, metric)
-        if figure is not None:
-            x.append(number(run.fields[field]) or 0.0)
-            y.append(figure)
-        elif run.oom is not None:
-            ooms += 1
-        else:
-            left_out += 1
+def _slope(metric: Metric, field: str, fields: Mapping[str, str], group: _Group) -> Iterator[Slope]:
+    known = _figures(metric, group)
+    x = [number(run.fields[field]) or 0.0 for run, _ in known]
     if len(set(x)) < _FEWEST_VALUES:
         return
-    slope, verdict = theil_sen(np.array(x), np.array(y, np.float64), _FLAT[metric.kind])
-    yield Slope(metric.key, field, fields, slope, verdict, len(x), ooms, left_out)
+    told = {id(run) for run, _ in known}
+    ooms = sum(run.oom is not None for run, _ in group if id(run) not in told)
+    y = np.array([figure for _, figure in known], np.float64)
+    slope, verdict = theil_sen(np.array(x), y, _FLAT[metric.kind])
+    yield Slope(metric.key, field, fields, slope, verdict, len(x), ooms, len(group) - len(x) - ooms)
 
 
 def theil_sen(x: NDArray[np.float64], y: NDArray[np.float64], flat: float) -> tuple[float, Verdict]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import TypeAlias
 
 from memlens.errors import InputError, UsageError
@@ -22,6 +23,10 @@ __all__ = ["Found", "Template", "natural", "number"]
 
 #: A piece of a template: literal text, or the name of a field.
 _Piece: TypeAlias = "tuple[str, bool]"
+#: The pieces of one name of a path.
+_Name: TypeAlias = "Sequence[_Piece]"
+#: How far the walk came: depths, the folders looked into, and what stood there.
+_Reached: TypeAlias = "list[tuple[int, str, str]]"
 _TOKEN = re.compile(r"\{\{|\}\}|\{(?P<field>[^{}]*)\}|[{}]")
 _NUMBER = re.compile(r"[-+]?[0-9]{1,300}(?:\.[0-9]{1,300})?")
 _DIGITS = re.compile(r"([0-9]+)")
@@ -69,7 +74,7 @@ class Template:
         return tuple(dict.fromkeys(text for pieces in self._names for text, is_field in pieces if is_field))
 
     @cached_property
-    def _names(self) -> tuple[tuple[_Piece, ...], ...]:
+    def _names(self) -> list[list[_Piece]]:
         """The pieces of each name of the path; the first name of an absolute path is empty."""
         names: list[list[_Piece]] = [[]]
         at = 0
@@ -93,11 +98,11 @@ class Template:
             else:
                 names[-1].append((name, True))
         _add_literal(names, self.text[at:])
-        return tuple(tuple(pieces) for pieces in names)
+        return names
 
     def fill(self, fields: Mapping[str, str]) -> str:
         """The path with these values in place of its fields."""
-        return "/".join("".join(fields[text] if is_field else text for text, is_field in name) for name in self._names)
+        return "/".join(_text(name, fields) for name in self._names)
 
     def find(self) -> list[Found]:
         """All files that match, in the natural order of their fields: ``2`` comes before ``10``.
@@ -105,10 +110,11 @@ class Template:
         Raises:
             InputError: None does; the message says how far the path could be followed.
         """
-        reached = _Reached()
+        reached: _Reached = [(-1, "", "nothing of that name")]
         found = list(_walk("", self._names, {}, reached))
-        if not any(not match.problem for match in found):
-            problem = found[0].problem if found else f"{reached.folder or '.'} has {reached.has}"
+        if all(match.problem for match in found):
+            _, folder, has = max(reached, key=itemgetter(0))
+            problem = found[0].problem if found else f"{folder or '.'} has {has}"
             raise InputError(f"no file matches the template {self.text!r}", f"{problem}.")
         return sorted(found, key=lambda match: [natural(match.fields.get(name, "")) for name in self.fields])
 
@@ -121,71 +127,57 @@ def _add_literal(names: list[list[_Piece]], text: str) -> None:
     names.extend([(part, False)] if part else [] for part in rest)
 
 
-@dataclass
-class _Reached:
-    """How far the walk came where it found nothing: the deepest folder looked into, and what stood there."""
-
-    depth: int = -1
-    folder: str = ""
-    has: str = "nothing of that name"
-
-    def note(self, depth: int, folder: str, has: str) -> None:
-        if depth > self.depth:
-            self.depth, self.folder, self.has = depth, folder, has
+def _text(name: _Name, fields: Mapping[str, str]) -> str:
+    """A name with these values in place of its fields; a field without a value stands there in braces."""
+    return "".join(fields.get(text, f"{{{text}}}") if is_field else text for text, is_field in name)
 
 
 def _walk(
-    folder: str, names: tuple[tuple[_Piece, ...], ...], bound: Mapping[str, str], reached: _Reached, depth: int = 0
+    folder: str, names: Sequence[_Name], bound: Mapping[str, str], reached: _Reached, depth: int = 0
 ) -> Iterator[Found]:
     """The files below ``folder`` that the rest of a template matches, given the values of the fields so far."""
     name, rest = names[0], names[1:]
     if not any(is_field and text not in bound for text, is_field in name):
         # Nothing to look for: also . and .. and names in folders that may be entered but not listed.
-        text = "".join(bound[piece] if is_field else piece for piece, is_field in name)
-        path = f"{folder}{text}"
+        path = f"{folder}{_text(name, bound)}"
         if rest:
             yield from _walk(f"{path}/", rest, bound, reached, depth + 1)
-        elif text and os.path.lexists(path) and not os.path.isdir(path):
+        elif path != folder and os.path.lexists(path) and not os.path.isdir(path):
             yield Found(path, bound)
         else:
-            reached.note(depth, folder, f"no file {text!r}" if text else "no file name in the template")
+            text = _text(name, bound)
+            reached.append((depth, folder, f"no file {text!r}" if text else "no file name in the template"))
         return
     pattern, dotted = _pattern(name, bound), _pattern(name, bound, dots=True)
     hidden = not name[0][1] and name[0][0].startswith(".")
     try:
         with os.scandir(folder or ".") as listing:
-            entries = [(entry.name, _is_folder(entry)) for entry in listing]
+            entries = sorted((entry.name, _is_folder(entry)) for entry in listing)
     except (FileNotFoundError, NotADirectoryError):
-        reached.note(depth - 1, folder, "no such folder")
+        reached.append((depth - 1, folder, "no such folder"))
         return
     except OSError as error:
         yield Found(folder.rstrip("/"), bound, f"{folder}: cannot be looked into: {error.strerror or error}")
         return
-    matched, nearly = 0, []
-    for entry, is_folder in sorted(entries):
-        if is_folder != bool(rest) or (entry.startswith(".") and not hidden):
-            continue
-        if (match := pattern.fullmatch(entry)) is None:
-            if loose := dotted.fullmatch(entry):
-                nearly.append((entry, loose.groupdict()))
-            continue
-        matched += 1
+    entries = [one for one in entries if one[1] == bool(rest) and (hidden or not one[0].startswith("."))]
+    matches = [(entry, match) for entry, _ in entries if (match := pattern.fullmatch(entry))]
+    for entry, match in matches:
         fields = {**bound, **match.groupdict()}
         if rest:
             yield from _walk(f"{folder}{entry}/", rest, fields, reached, depth + 1)
         else:
             yield Found(f"{folder}{entry}", fields)
+    known = {entry for entry, _ in matches}
+    nearly = [(entry, loose) for entry, _ in entries if entry not in known and (loose := dotted.fullmatch(entry))]
     if nearly:
-        entry, values = nearly[0]
+        entry, loose = nearly[0]
         more = f" and {len(nearly) - 1:,} more" if len(nearly) > 1 else ""
-        meant = "".join(
-            f".{{{text}}}" if is_field and values.get(text, "").startswith(".") else f"{{{text}}}" if is_field else text
-            for text, is_field in name
+        meant = _text(
+            name, {text: f".{{{text}}}" for text, value in loose.groupdict().items() if value.startswith(".")}
         )
         yield Found(folder.rstrip("/"), bound, f"{folder}{entry}{more}: no field begins with a dot; write {meant!r}")
-    if not matched:
-        what = "folder" if rest else "file"
-        reached.note(depth, folder, f"no {what} {''.join(f'{{{t}}}' if f else t for t, f in name)!r}")
+    if not matches:
+        reached.append((depth, folder, f"no {'folder' if rest else 'file'} {_text(name, {})!r}"))
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -194,7 +186,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     return False
 
 
-def _pattern(name: tuple[_Piece, ...], bound: Mapping[str, str], *, dots: bool = False) -> re.Pattern[str]:
+def _pattern(name: _Name, bound: Mapping[str, str], *, dots: bool = False) -> re.Pattern[str]:
     """A regular expression that a whole name of a path matches; its groups are the fields that have no value yet.
 
     Args:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
 from memlens.diffing.alignment.blocks import gather_windows, owner_names, tell_threads_apart
 from memlens.diffing.alignment.costs import in_bytes
-from memlens.diffing.differences import Items, Levels, PairsAtPeaks, collect, levels, peak_terms, remaining_terms
+from memlens.diffing.alignment.indices import batches
+from memlens.diffing.differences import Items, collect, levels, terms
 from memlens.diffing.findings import Runs, findings_of
 from memlens.diffing.late_frees import Frees, judge_frees
 from memlens.diffing.pairing import Match, match, match_opening
 from memlens.diffing.result import Approximation, PeakAccount, RemainingAccount, WindowDiff, WindowSide
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from memlens.diffing.factor import Factor
@@ -51,8 +52,8 @@ def compare(
     Returns:
         The window pairs compared, and what their findings are made from.
     """
+    sides = _sides(base), _sides(head)
     of_base, of_head = levels(base), levels(head)
-    sides = zip(_sides(base, of_base), _sides(head, of_head), strict=True)
     left_out = of_head.remaining, of_head.peak
     if factor is not None:
         head = factor.taken_out(head)
@@ -61,33 +62,28 @@ def compare(
     items: list[Items] = []
     rows: list[dict[str, Any]] = []
     threads = tell_threads_apart(base[0].log, head[0].log)
-    for part in _parts(base, head):
+    for part in batches([len(left) + len(right) for left, right in zip(base, head, strict=True)], _TOGETHER):
+        (base_born, base_carried), (head_born, head_carried) = (
+            gather_windows(windows[part], threads=threads) for windows in (base, head)
+        )
+        allocs, frees = judge_frees(match(base_born, head_born))
+        released, opening = match(base_carried, head_carried), match_opening(base[part], head[part])
         here = of_base.part(part), of_head.part(part)
-        base_allocs, base_released = gather_windows(base[part], threads=threads)
-        head_allocs, head_released = gather_windows(head[part], threads=threads)
-        allocs, frees = judge_frees(match(base_allocs, head_allocs, threads=threads))
-        pairs = PairsAtPeaks.of(allocs, frees, *here)
-        opening = match_opening(base[part], head[part])
-        found = collect(allocs, pairs, frees, match(base_released, head_released, threads=threads), opening, *here)
+        found = collect(allocs, frees, released, opening, *here)
         items.append(found._replace(window=found.window + part.start))
-        remaining = {**remaining_terms(allocs, *here), "factor_bytes": left_out[0][part]}
-        peak = {**peak_terms(allocs, pairs, opening, *here), "factor_bytes": left_out[1][part]}
-        accounts = zip(_by_window(remaining), _by_window(peak), strict=True)
-        for number, (figures, account) in enumerate(zip(_by_window(_figures(allocs, frees)), accounts, strict=True)):
+        remaining, peak, temporary = terms(found, *here)
+        accounts = zip(
+            _by_window({**remaining, "factor_bytes": left_out[0][part]}),
+            _by_window({**peak, "factor_bytes": left_out[1][part]}),
+            _by_window({**_figures(allocs, frees), **temporary}),
+            strict=True,
+        )
+        for number, (of_remaining, of_peak, figures) in enumerate(accounts):
             inexact = allocs.ordered.inexact.get(number)
             figures["cost_bytes"] = in_bytes(figures["cost_bytes"])
             figures["approximation"] = inexact and Approximation(*inexact[:3], in_bytes(inexact.excess))
-            rows.append({**figures, "remaining": RemainingAccount(**account[0]), "peak": PeakAccount(**account[1])})
-    runs = Runs(
-        base[0].log,
-        head[0].log,
-        owner_names(base[0].log, head[0].log),
-        [window.name for window in base],
-        np.array([window.hi for window in base], np.int64),
-        np.array([window.hi for window in head], np.int64),
-        Items.joined(items),
-        context,
-    )
+            rows.append({**figures, "remaining": RemainingAccount(**of_remaining), "peak": PeakAccount(**of_peak)})
+    runs = Runs(base, head, owner_names(base[0].log, head[0].log), Items.joined(items), context)
     return tuple(
         WindowDiff(
             name=left.name,
@@ -98,26 +94,12 @@ def compare(
             **row,
             findings=Later(findings_of, runs, number),
         )
-        for number, ((left, right), row) in enumerate(zip(sides, rows, strict=True))
+        for number, (left, right, row) in enumerate(zip(*sides, rows, strict=True))
     ), runs
 
 
 #: Figures of windows of which the differences are shown.
-_COMPARED = (
-    "remaining_bytes", "carried_in_bytes", "live_bytes", "peak_bytes", "rise_bytes", "reserved_peak_bytes",
-)  # fmt: skip
-
-
-def _parts(base: Sequence[Window], head: Sequence[Window]) -> Iterator[slice]:
-    """Runs of window pairs that are compared together."""
-    start = events = 0
-    for index, (left, right) in enumerate(zip(base, head, strict=True)):
-        more = len(left) + len(right)
-        if index > start and events + more > _TOGETHER:
-            yield slice(start, index)
-            start, events = index, 0
-        events += more
-    yield slice(start, len(base))
+_COMPARED = [spec.name.removeprefix("d_") for spec in fields(WindowDiff) if spec.name.startswith("d_")]
 
 
 def _by_window(columns: dict[str, Ints]) -> Iterator[dict[str, Any]]:
@@ -128,33 +110,31 @@ def _by_window(columns: dict[str, Ints]) -> Iterator[dict[str, Any]]:
 
 def _figures(found: Match, frees: Frees) -> dict[str, Ints]:
     """The figures of the alignment of window pairs by name; the cost in half bytes."""
-    of_base, of_head = found.base, found.head
+    base = found.base
+    moved = (found.partner >= 0) & (found.aligned < 0)
     return {
         "cost_bytes": found.ordered.half_costs,
-        "pairs": of_base.sums(found.aligned >= 0),
-        "moved": of_base.sums(found.moved),
-        "moved_bytes": of_base.sums(of_base.size * found.moved),
-        "only_head_temporary_bytes": of_head.sums(of_head.size * (found.in_head_only & ~of_head.held)),
-        "only_base_temporary_bytes": of_base.sums(of_base.size * ((found.partner < 0) & ~of_base.held)),
-        "late_frees": of_base.sums(frees.late != 0),
+        "pairs": base.sums(found.aligned >= 0),
+        "moved": base.sums(moved),
+        "moved_bytes": base.sums(base.size * moved),
+        "late_frees": base.sums(frees.late != 0),
         "threads": found.ordered.threads,
     }
 
 
-def _sides(windows: Sequence[Window], of: Levels) -> Iterator[WindowSide]:
+def _sides(windows: Sequence[Window]) -> list[WindowSide]:
     """One run's figures of each window."""
     figures = profile(windows)
-    columns = {name: figures[name] for name in ("allocs", "frees", "alloc_bytes", "free_bytes")} | {
-        "remaining_bytes": of.remaining,
-        "carried_in_bytes": of.carried_in,
-        "live_bytes": of.carried_in + of.remaining,
-        "peak_bytes": of.peak,
-        "rise_bytes": of.rise,
-        "peak_event": of.peak_end - 1,
-        "reserved_peak_bytes": figures.rise[1] + figures.levels[1],
-    }
-    for window, row in zip(windows, _by_window(columns), strict=True):
-        if not row["rise_bytes"]:
-            row["peak_event"] = None
-        lines = int(window.start_line), int(window.end_line)
-        yield WindowSide(window.name, *lines, len(window), **row, open_end=window.open_end)
+    names = [spec.name for spec in fields(WindowSide) if spec.name in figures.columns]
+    rows = _by_window({**{name: figures[name] for name in names}, "peak_event": figures.summit})
+    return [
+        WindowSide(
+            name=window.name,
+            start_line=int(window.start_line),
+            end_line=int(window.end_line),
+            events=len(window),
+            open_end=window.open_end,
+            **row | ({} if row["rise_bytes"] else {"peak_event": None}),
+        )
+        for window, row in zip(windows, rows, strict=True)
+    ]

@@ -15,6 +15,8 @@ __all__ = ["WHOLE", "Explained", "asked_for", "explained", "peaks_of", "sign_of"
 
 #: The name of a window that is a whole log.
 WHOLE = "(whole log)"
+#: The kind of findings that are of peaks at two moments.
+_ELSEWHERE = "elsewhere"
 
 Found = TypeVar("Found")
 
@@ -105,7 +107,8 @@ def explained(diff: Diff) -> Explained | None:
     else:
         top = max(diff.judged, key=lambda window: sign * window.rise_left_bytes, default=None)
     of_top = None if top is None else _of_pair(top, sign, peak_only=True)
-    if top is not None and sign * top.rise_left_bytes > max(before, 0):
+    raised = top is not None and sign * top.rise_left_bytes > max(before, 0)
+    if of_top is not None and raised and of_top.finding.kind != _ELSEWHERE:
         return of_top
     return _of_series(diff, sign, left) or of_top
 
@@ -118,15 +121,24 @@ def _at_peak(diff: Diff, sign: int) -> WindowDiff | None:
 
 
 def _of_pair(window: WindowDiff, sign: int, *, peak_only: bool = False) -> Explained | None:
+    """The finding that explains most of a pair of windows.
+
+    That a peak comes at another moment explains nothing where anything else does: it follows from what raises the one or the other.
+    """
     high = sign * (window.d_peak_bytes - window.peak.factor_bytes - window.peak.carried_in_bytes)
     left = 0 if peak_only else sign * window.remaining_left_bytes
-    at_peak = high >= left
+    chosen = []
+    for whole, at_peak in sorted([(high, True), (left, False)], reverse=True):
+        if whole <= 0:
+            continue
 
-    def effect(finding: Finding) -> int:
-        return sign * (finding.d_peak_bytes if at_peak else finding.d_remaining_bytes)
+        def effect(finding: Finding, at_peak: bool = at_peak) -> int:
+            return sign * (finding.d_peak_bytes if at_peak else finding.d_remaining_bytes)
 
-    found = telling(window.findings, effect) if max(high, left) > 0 else []
-    return Explained(found[0], window, at_peak, effect(found[0]), max(high, left), found[0].count) if found else None
+        found = telling(window.findings, effect)
+        found.sort(key=lambda finding: finding.kind == _ELSEWHERE)
+        chosen += [Explained(one, window, at_peak, effect(one), whole, one.count) for one in found[:1]]
+    return min(chosen, key=lambda one: one.finding.kind == _ELSEWHERE, default=None)
 
 
 def _of_series(diff: Diff, sign: int, left: int) -> Explained | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.columns import mix
+from memlens.diffing.alignment.indices import grams, nth_with_nth
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -109,10 +109,9 @@ class _Sizes:
     @property
     def sufficient(self) -> bool:
         """Whether there are enough large blocks to tell a factor by."""
-        large = self.sizes >= _LARGE
-        of_large, of_all = (int((self.sizes[some] * self.counts[some]).sum()) for some in (large, self.sizes >= 0))
+        large, total = self.sizes >= _LARGE, self.sizes * self.counts
         enough = int(large.sum()) >= _LEAST_SIZES and int(self.counts[large].sum()) >= _LEAST_BLOCKS
-        return enough and 2 * of_large >= of_all and int(self.sizes[-1]) < _LARGEST
+        return enough and 2 * int(total[large].sum()) >= int(total.sum()) and int(self.sizes[-1]) < _LARGEST
 
     def count(self, sizes: Ints) -> Ints:
         """How often each of some sizes is allocated."""
@@ -171,13 +170,6 @@ def _stands_for(left: _Sizes, right: _Sizes, head: Ints, value: Fraction) -> Int
 def _in_order(left: _Sizes, factor: Factor, right: _Sizes) -> bool:
     """Whether large blocks follow each other in both runs alike once the factor is taken out."""
     base, head = left.order, factor.base[np.searchsorted(factor.head, right.order)]
-    runs = []
-    for sizes in (base[base >= _LARGE], head[head >= _LARGE]):
-        word = np.zeros(max(len(sizes) - _TOGETHER + 1, 0), np.uint64)
-        for place in range(_TOGETHER):
-            word = mix(word) ^ sizes[place : place + len(word)].view(np.uint64)
-        runs.append(np.unique(word, return_counts=True))
-    (one, counts), (two, others) = runs
-    _, at, there = np.intersect1d(one, two, assume_unique=True, return_indices=True)
-    both = int(np.minimum(counts[at], others[there]).sum())
-    return 1000 * both >= _IN_ORDER * max(int(counts.sum()), int(others.sum()), 1)
+    one, two = (grams(sizes[sizes >= _LARGE].view(np.uint64), _TOGETHER).view(np.int64) for sizes in (base, head))
+    both, _ = nth_with_nth(one, two)
+    return 1000 * len(both) >= _IN_ORDER * max(len(one), len(two), 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,10 +15,13 @@ from memlens.analyzers.segments import layout_before
 from memlens.diffing.alignment.blocks import gather_windows, tell_threads_apart
 from memlens.diffing.finding import Record
 from memlens.diffing.pairing import match
+from memlens.facts import Kind
 from memlens.trust.report import failures_of
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from memlens.diffing.factor import Factor
     from memlens.events import EventLog
     from memlens.text import Terms
@@ -37,8 +40,8 @@ class Meanwhile(Row):
         window: The window that pairs with the one that the other run failed in; text from the log.
         event: The last event before that moment, 0-based in the log; ``None`` where there is none.
         line: Its line, 1-based.
-        aligned: The moment is right after the block that pairs with the last paired one that the failed run had allocated in its window; where
-            none pairs it is the start of the window.
+        aligned: The moment is before the block after the one that pairs with the last paired one that the failed run had allocated in its
+            window; where none pairs it is the start of the window.
         allocated_bytes: What blocks held then; ``None`` where the log reports no block.
         reserved_bytes: What chunks held; ``None`` where it reports no chunk.
         largest_gap_bytes: The largest gap in them; ``None`` where addresses are not known.
@@ -101,18 +104,30 @@ def _holds(window: Window, offset: int) -> bool:
 
 
 def _meanwhile(pair: tuple[Window, Window], side: int, offset: int, factor: Factor | None) -> Meanwhile:
-    """Where the other run of a pair of windows was when the one of ``side`` failed."""
-    base, head = pair if factor is None else (pair[0], *factor.taken_out([pair[1]]))
-    threads = tell_threads_apart(base.log, head.log)
-    found = match(
-        gather_windows([base], threads=threads)[0], gather_windows([head], threads=threads)[0], threads=threads
+    """Where the other run of a pair of windows was when the one of ``side`` failed.
+
+    What the failed run had allocated in its window is aligned with as many blocks of the other one, for what that did later has no partner.
+    """
+    failed, window = pair[side], pair[1 - side]
+    failed = replace(failed, hi=int(np.searchsorted(failed.log.offset, offset)))
+    asks = _allocs(failed), _allocs(window)
+    cut = (
+        [failed, replace(window, hi=_next_request(window, int(asks[1][: len(asks[0])][-1])))]
+        if all(map(len, asks))
+        else []
     )
-    paired = np.flatnonzero(found.aligned >= 0)
-    events = found.base.event[paired], found.head.event[found.aligned[paired]]
-    before = events[side] < np.searchsorted(pair[side].log.offset, offset)
-    window, aligned = pair[1 - side], bool(before.any())
-    stop = int(events[1 - side][before][events[side][before].argmax()]) + 1 if aligned else window.lo
-    log = window.log
+    stop = window.lo
+    if cut:
+        base, head = cut if side == 0 else reversed(cut)
+        head = head if factor is None else factor.taken_out([head])[0]
+        threads = tell_threads_apart(base.log, head.log)
+        blocks = [gather_windows([one], threads=threads)[0] for one in (base, head)]
+        found = match(*blocks)
+        paired = np.flatnonzero(found.aligned >= 0)
+        events = found.base.event[paired], found.head.event[found.aligned[paired]]
+        if len(paired):
+            stop = _next_request(window, int(events[1 - side][events[side].argmax()]))
+    log, aligned = window.log, stop > window.lo
     allocated, reserved = log.level_before(stop)
     layout = layout_before(log, stop) if log.tells_of_chunks else None
     event = stop - 1 if stop > log.facts.opening else None
@@ -125,6 +140,19 @@ def _meanwhile(pair: tuple[Window, Window], side: int, offset: int, factor: Fact
         reserved if log.tells_of_chunks else None,
         None if layout is None else int(layout.gap_size.max(initial=0)),
     )
+
+
+def _allocs(window: Window) -> NDArray[np.int64]:
+    """The ALLOCs of a window, as events."""
+    found: NDArray[np.int64] = window.lo + np.flatnonzero(window.log.kind[window.lo : window.hi] == Kind.ALLOC)
+    return found
+
+
+def _next_request(window: Window, alloc: int) -> int:
+    """The event before which a run asks for the block after one: what it frees in between is gone; right after that one, if it is the last."""
+    kind = window.log.kind[alloc + 1 : window.hi]
+    asks = np.flatnonzero((kind == Kind.ALLOC) | (kind == Kind.RESERVE))
+    return alloc + 1 + (int(asks[0]) if len(asks) else 0)
 
 
 def failed_sentences(failed: Sequence[FailedRun], terms: Terms) -> list[str]:

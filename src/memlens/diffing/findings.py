@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
+    from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
 
@@ -31,27 +31,20 @@ _REACH = 64 << 10
 _LONGEST = 400
 
 
-@dataclass(frozen=True, eq=False)
-class Runs:
+class Runs(NamedTuple):
     """What findings are made from.
 
     Attributes:
-        base: Base's log.
-        head: Head's log.
+        base: Windows of base's log.
+        head: Each one's partner in head's.
         owners: The owners of both runs.
-        names: The name of each window pair.
-        base_ends: The event after each window of base, int64.
-        head_ends: The same for head.
         items: The items of all windows, by window.
         context: Log lines shown on each side of an event.
     """
 
-    base: EventLog
-    head: EventLog
+    base: Sequence[Window]
+    head: Sequence[Window]
     owners: Sequence[str]
-    names: Sequence[str]
-    base_ends: Ints
-    head_ends: Ints
     items: Items
     context: int
 
@@ -80,8 +73,8 @@ def repeated_in(runs: Runs, judged: Sequence[bool]) -> tuple[Repeated, ...]:
                 int(items.size[own].sum()),
                 int(items.remaining[own].sum()),
                 int(peaks[largest]),
-                runs.names[int(windows[largest])] if peaks[largest] else None,
-                runs.names[int(windows[0])],
+                runs.base[windows[largest]].name if peaks[largest] else None,
+                runs.base[windows[0]].name,
                 finding,
             )
         )
@@ -90,13 +83,14 @@ def repeated_in(runs: Runs, judged: Sequence[bool]) -> tuple[Repeated, ...]:
 
 
 def _findings(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Finding]:
-    leading = items.take(np.array([own[0] for own in groups], np.int64))
-    sides, contexts = _Sides(runs, leading), _Contexts(runs, leading)
-    for number, own in enumerate(groups):
-        size, member = int(leading.size[number]), sides.member(number)
+    firsts = np.array([own[0] for own in groups], np.int64)
+    leading = items.take(firsts)
+    contexts: dict[int, tuple[ContextLine, ...]] = {}
+    for number, (own, member) in enumerate(zip(groups, _members(runs, items, firsts), strict=True)):
+        size = int(leading.size[number])
         yield Finding(
             KIND_NAMES[int(leading.kind[number])],
-            FATES[int(leading.fate[number])],
+            _named(FATES, leading.fate[number]),
             size,
             _known(leading.requested[number]),
             len(own),
@@ -106,11 +100,11 @@ def _findings(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Find
             _known(items.apart[own].max()),
             _known(items.apart_bytes[own].max()),
             _owner(runs, leading, number),
-            _name(runs, leading.freed_by[number]),
+            _named(runs.owners, leading.freed_by[number]),
             member.base,
             member.head,
-            contexts.events[number][0],
-            context=Later(contexts.of, number),
+            ("base", "head")[leading.in_head[number]],
+            context=Later(_context, runs, leading, contexts, number),
             members=Later(_members, runs, items, own),
         )
 
@@ -120,81 +114,59 @@ def _known(figure: np.int64) -> int | None:
     return None if figure < 0 else int(figure)
 
 
-class _Contexts:
-    """The log lines around the events that tell the runs apart, one item an entry."""
-
-    def __init__(self, runs: Runs, items: Items) -> None:
-        self._runs = runs
-        self.events = [_telling(items, number) for number in range(len(items.window))]
-        self._lines: dict[int, tuple[ContextLine, ...]] = {}
-
-    def of(self, number: int) -> tuple[ContextLine, ...]:
-        """The lines for one item, and with them those for its neighbours, which are probably shown together."""
-        if number not in self._lines:
-            first = number - number % _TOGETHER
-            for side, log in (("base", self._runs.base), ("head", self._runs.head)):
-                near = range(first, min(first + _TOGETHER, len(self.events)))
-                wanted = [k for k in near if self.events[k][0] == side]
-                events = [self.events[k][1] for k in wanted]
-                self._lines.update(zip(wanted, context_lines(log, events, self._runs.context), strict=True))
-        return self._lines[number]
+def _named(names: Sequence[str], number: np.int64) -> str | None:
+    """One of some names, or none for -1."""
+    return None if number < 0 else names[int(number)]
 
 
-def _telling(items: Items, number: int) -> tuple[str, int]:
-    """The event that tells the runs apart, and in which of them: the FREE that only one has, or has sooner, or else an ALLOC."""
-    kind = KIND_NAMES[int(items.kind[number])]
-    if kind in ("missing_free", "extra_free", "late_free", "early_free"):
-        in_head = kind in ("extra_free", "early_free")
-    else:
-        in_head = bool(items.base_alloc[number] < 0 or (kind == "elsewhere" and items.peak[number] > 0))
-    of_free = not kind.endswith(("only_head", "only_base", "elsewhere"))
-    base, head = (items.base_free, items.head_free) if of_free else (items.base_alloc, items.head_alloc)
-    return ("head", int(head[number])) if in_head else ("base", int(base[number]))
-
-
-def _members(runs: Runs, items: Items, own: Ints) -> tuple[Member, ...]:
-    sides = _Sides(runs, items.take(own))
-    return tuple(sides.member(number) for number in range(len(own)))
+def _context(
+    runs: Runs, items: Items, known: dict[int, tuple[ContextLine, ...]], number: int
+) -> tuple[ContextLine, ...]:
+    """The lines around the event that tells the runs apart, and with them those for its neighbours, which are probably shown together."""
+    if number not in known:
+        first = number - number % _TOGETHER
+        near = np.arange(first, min(first + _TOGETHER, len(items.window)))
+        for in_head, windows in enumerate((runs.base, runs.head)):
+            wanted = near[items.in_head[near] == in_head]
+            lines = context_lines(windows[0].log, items.telling[wanted].tolist(), runs.context)
+            known.update(zip(wanted.tolist(), lines, strict=True))
+    return known[number]
 
 
 def _owner(runs: Runs, items: Items, number: int) -> str | None:
     """What an item's allocation is blamed on; where an input with stacks has none of it, what it is instead."""
     if items.owner[number] >= 0:
-        return _name(runs, items.owner[number])
+        return _named(runs.owners, items.owner[number])
     in_head = items.base_alloc[number] < 0
-    log, alloc = (runs.head, items.head_alloc) if in_head else (runs.base, items.base_alloc)
+    log, alloc = (runs.head[0].log, items.head_alloc) if in_head else (runs.base[0].log, items.base_alloc)
     return owner_labels(log)[int(owners_of(log, alloc[number : number + 1])[0])]
 
 
-def _name(runs: Runs, owner: np.int64) -> str | None:
-    return None if owner < 0 else runs.owners[int(owner)]
-
-
-class _Sides:
+def _members(runs: Runs, items: Items, at: Ints) -> tuple[Member, ...]:
     """Where the runs allocate and free the blocks of some items; all line numbers are looked up together."""
-
-    def __init__(self, runs: Runs, items: Items) -> None:
-        self._sides = []
-        for log, alloc, free, ends in (
-            (runs.base, items.base_alloc, items.base_free, runs.base_ends),
-            (runs.head, items.head_alloc, items.head_free, runs.head_ends),
-        ):
-            events = np.concatenate((alloc, free))
-            lines = Lines(log, events[events >= 0].tolist())
-            self._sides.append((alloc.tolist(), free.tolist(), ends[items.window].tolist(), lines))
-
-    def member(self, number: int) -> Member:
-        """The two sides of one item."""
-        base, head = (_side(alloc[number], free[number], end[number], lines) for alloc, free, end, lines in self._sides)
-        return Member(base, head)
+    items = items.take(at)
+    sides = [
+        _sides(windows, items.window, alloc, free)
+        for windows, alloc, free in (
+            (runs.base, items.base_alloc, items.base_free),
+            (runs.head, items.head_alloc, items.head_free),
+        )
+    ]
+    return tuple(map(Member, *sides))
 
 
-def _side(alloc: int, free: int, end: int, lines: Lines) -> Side | None:
-    if alloc < 0:
-        return None
-    if free < 0:
-        return Side(alloc, lines.of(alloc), None, None, "never")
-    return Side(alloc, lines.of(alloc), free, lines.of(free), "in_window" if free < end else "later")
+def _sides(windows: Sequence[Window], window: Ints, allocs: Ints, frees: Ints) -> Iterator[Side | None]:
+    """One run's side of each item; none where it has no ALLOC (-1) of it."""
+    events = np.concatenate((allocs, frees))
+    lines = Lines(windows[0].log, events[events >= 0].tolist())
+    for number, alloc, free in zip(window.tolist(), allocs.tolist(), frees.tolist(), strict=True):
+        if alloc < 0:
+            yield None
+        elif free < 0:
+            yield Side(alloc, lines.of(alloc), None, None, "never")
+        else:
+            freed = "in_window" if free < windows[number].hi else "later"
+            yield Side(alloc, lines.of(alloc), free, lines.of(free), freed)
 
 
 def context_lines(log: EventLog, events: Sequence[int], each_side: int) -> list[tuple[ContextLine, ...]]:
@@ -222,42 +194,31 @@ def context_lines(log: EventLog, events: Sequence[int], each_side: int) -> list[
     end = log.facts.bytes or None
     starts = sorted(set(offsets.values()))
     spans = [(max(start - _REACH, 0), start + _REACH if end is None else min(start + _REACH, end)) for start in starts]
-    parts = {
-        start: _Part(text, begin, begin == 0, stop == end or len(text) < stop - begin)
-        for start, (begin, stop), text in zip(starts, spans, log.source.parts(spans), strict=True)
-    }
+    texts = dict(zip(starts, zip(spans, log.source.parts(spans), strict=True), strict=True))
     found: dict[int, tuple[ContextLine, ...]] = {}
     for event, start in offsets.items():
-        line = numbers.of(event)
-        found[event] = () if line is None else _around(parts[start], start, line, each_side)
+        (begin, stop), text = texts[start]
+        line, is_end = numbers.of(event), stop == end or len(text) < stop - begin
+        before, after = _around(text, start - begin, each_side, is_start=begin == 0, is_end=is_end)
+        first = 0 if line is None else line - len(before)
+        lines = enumerate((*before, *after), first)
+        found[event] = () if line is None else tuple(ContextLine(n, shown, n == line) for n, shown in lines)
     return [found.get(event, ()) for event in events]
 
 
-class _Part(NamedTuple):
-    """A part of a log, cut anywhere: its first byte's offset, and whether the log begins with it, and ends with it."""
-
-    text: bytes
-    offset: int
-    is_start: bool
-    is_end: bool
-
-
-def _around(part: _Part, start: int, line: int, each_side: int) -> tuple[ContextLine, ...]:
-    """The lines around the one that begins at offset ``start`` and has number ``line``."""
-    at = start - part.offset
-    if at >= len(part.text):
-        return ()
-    before = part.text[:at].split(b"\n")[:-1]
-    is_whole = part.is_start or len(before) > each_side
+def _around(text: bytes, at: int, each_side: int, *, is_start: bool, is_end: bool) -> tuple[list[str], list[str]]:
+    """The lines before a place in a part of a log, where a line begins, and from there on; of the log's start and end, if it holds them."""
+    if at >= len(text):
+        return [], []
+    before = text[:at].split(b"\n")[:-1]
+    is_whole = is_start or len(before) > each_side
     before = before[len(before) - min(each_side, len(before)) :]
-    after = part.text[at:].split(b"\n", each_side + 1)
+    after = text[at:].split(b"\n", each_side + 1)
     if len(after) > each_side + 1:
         after.pop()  # more text than wanted
-    elif len(after) > 1 and (not after[-1] or (not part.is_end and len(after[-1]) <= 4 * _LONGEST)):
+    elif len(after) > 1 and (not after[-1] or (not is_end and len(after[-1]) <= 4 * _LONGEST)):
         after.pop()  # what follows the last line end is no line; or there is more of it, out of reach
-    shown = [_shown(raw, whole=is_whole or k > 0) for k, raw in enumerate(before)] + [_shown(raw) for raw in after]
-    first = line - len(before)
-    return tuple(ContextLine(first + k, text, first + k == line) for k, text in enumerate(shown))
+    return [_shown(raw, whole=is_whole or k > 0) for k, raw in enumerate(before)], [_shown(raw) for raw in after]
 
 
 def _shown(raw: bytes, *, whole: bool = True) -> str:

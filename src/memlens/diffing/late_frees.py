@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.diffing.alignment.blocks import nth_with_nth, unpaired
+from memlens.diffing.alignment.indices import nth_with_nth, starts_of, unpaired
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,7 +109,7 @@ class _Run(NamedTuple):
         alloc, free = begin + blocks.event, begin + blocks.free
         common = common[np.argsort(alloc[common], kind="stable")]
         ticks = alloc[common]
-        size = np.concatenate(([0], np.cumsum(blocks.size[common])))
+        size = starts_of(blocks.size[common])
         before, at = np.searchsorted(ticks, begin), np.searchsorted(ticks, alloc)
         after = at.copy()
         after[common] += 1
@@ -193,9 +193,9 @@ def _late(found: Match, limits: _Limits, base: _Run, head: _Run) -> Ints:
 def _sure(found: Match, late: Ints, limits: _Limits, base: _Run, head: _Run) -> Flags:
     """Which blocks of base are late whoever is their partner, or have one that is hardly to be mistaken."""
     # They stand among the same neighbours as their partners do.
-    left = np.flatnonzero((found.aligned >= 0) & (found.aligned == found.partner))
-    to_head, to_base = np.full(len(found.base), -1, np.int64), np.full(len(found.head), -1, np.int64)
-    to_head[left] = found.partner[left]
+    to_head = np.where(found.aligned == found.partner, found.partner, -1)
+    left = np.flatnonzero(to_head >= 0)
+    to_base = np.full(len(found.head), -1, np.int64)
     to_base[to_head[left]] = left
     sure = _among_neighbours(found.base, to_head)
     sure[left] &= _among_neighbours(found.head, to_base)[to_head[left]]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.analyzers.fates import opening_allocs
-from memlens.diffing.alignment.blocks import Blocks, Keys, nth_with_nth, unpaired
+from memlens.diffing.alignment.blocks import Blocks, Keys
+from memlens.diffing.alignment.indices import nth_with_nth, starts_of, unpaired
 from memlens.diffing.alignment.threads import Ordered, align_windows
 
 if TYPE_CHECKING:
@@ -55,24 +56,12 @@ class Match:
         return self.ordered.partner
 
     @cached_property
-    def moved(self) -> NDArray[np.bool_]:
-        """Which blocks of base pair out of order."""
-        return (self.partner >= 0) & (self.aligned < 0)
-
-    @cached_property
     def only_head(self) -> Ints:
         """Indices of the blocks that head alone has, rising, int64."""
         return unpaired(self.partner, len(self.head))
 
-    @cached_property
-    def in_head_only(self) -> NDArray[np.bool_]:
-        """Which blocks of head those are."""
-        mask = np.zeros(len(self.head), np.bool_)
-        mask[self.only_head] = True
-        return mask
 
-
-def match(base: Blocks, head: Blocks, *, threads: bool = False) -> Match:
+def match(base: Blocks, head: Blocks) -> Match:
     """Pair the blocks of the windows of two runs, window by window.
 
     Neighbours that changed places may be cheapest to align as a pair of unequal fate beside two blocks that are left alone, one of each
@@ -83,16 +72,15 @@ def match(base: Blocks, head: Blocks, *, threads: bool = False) -> Match:
     Args:
         base: Base's blocks.
         head: Head's blocks.
-        threads: Both logs tell threads apart; see :func:`memlens.diffing.alignment.threads.align_windows`.
     """
     keys = Keys.of(base, head)
-    ordered = align_windows(base, head, keys, threads=threads)
+    ordered = align_windows(base, head, keys)
     ordered = replace(ordered, partner=_exchanged(base, head, keys, ordered))
     partner = ordered.partner.copy()
-    same_fate = _with_fate(_numbers(base, head, keys), base, head)
+    by_owner, *others = _numbers(base, head, keys, fates=True)
     if ordered.threads.any():
-        _pair_off(ordered.sequences, same_fate[0], partner)
-    for numbers in same_fate:
+        _pair_off(ordered.sequences, by_owner, partner)
+    for numbers in (by_owner, *others):
         _pair_off((base.window, head.window), numbers, partner)
     _pair_near(ordered, keys, partner)
     return Match(base, head, keys, ordered, partner)
@@ -108,19 +96,14 @@ def match_opening(base: Sequence[Window], head: Sequence[Window]) -> Match:
         base: Windows of base; not empty.
         head: Windows of head, as many.
     """
-    begin = np.array(
-        [
-            one.lo == one.log.facts.opening and two.lo == two.log.facts.opening
-            for one, two in zip(base, head, strict=True)
-        ]
-    )
+    begin = np.array([all(side.lo == side.log.facts.opening for side in pair) for pair in zip(base, head, strict=True)])
     of_base, of_head = _opening(base, begin), _opening(head, begin)
     keys = Keys.of(of_base, of_head)
     partner = np.full(len(of_base), -1, np.int64)
-    whatever_fate, windows = _numbers(of_base, of_head, keys), (of_base.window, of_head.window)
-    for numbers in (*_with_fate(whatever_fate, of_base, of_head), *whatever_fate):
-        _pair_off(windows, numbers, partner)
-    nothing = np.zeros(len(begin), np.int64)
+    windows, nothing = (of_base.window, of_head.window), np.zeros(len(begin), np.int64)
+    for fates in (True, False):
+        for numbers in _numbers(of_base, of_head, keys, fates=fates):
+            _pair_off(windows, numbers, partner)
     return Match(of_base, of_head, keys, Ordered(np.full(len(of_base), -1), nothing, {}, nothing, windows), partner)
 
 
@@ -131,33 +114,19 @@ def _opening(windows: Sequence[Window], begin: NDArray[np.bool_]) -> Blocks:
     event = np.tile(allocs, np.count_nonzero(begin))
     free = log.lifetimes.partner[event].astype(np.int64)
     ends = np.repeat(np.array([window.hi for window in windows], np.int64)[begin], len(allocs))
-    nothing = np.zeros(len(event), np.uint64)
-    return Blocks(
-        log,
-        np.concatenate(([0], np.cumsum(begin * len(allocs)))).astype(np.int64),
-        event,
-        event,
-        free,
-        (free < 0) | (free >= ends),
-        log.size[event],
-        np.full(len(event), -1, np.int32) if log.owner is None else log.owner[event],
-        nothing,
-        nothing,
-        nothing,
-    )
+    starts, held, nothing = starts_of(begin * len(allocs)), (free < 0) | (free >= ends), np.zeros(len(event), np.uint64)
+    return Blocks(log, starts, event, event, free, held, nothing, nothing, nothing, np.full(len(event), -1))
 
 
-def _numbers(base: Blocks, head: Blocks, keys: Keys) -> list[tuple[Ints, Ints]]:
-    """What base's and head's blocks pair off by, as numbers, int64: by owner and key, then by key, then by size."""
-    own = keys.base.astype(np.int64), keys.head.astype(np.int64)
-    owners, sizes = len(keys.names) + 1, np.unique(keys.size)
-    by_owner = own[0] * owners + keys.base_owner + 1, own[1] * owners + keys.head_owner + 1
-    return [by_owner, own, (np.searchsorted(sizes, base.size), np.searchsorted(sizes, head.size))]
-
-
-def _with_fate(numbers: Sequence[tuple[Ints, Ints]], base: Blocks, head: Blocks) -> list[tuple[Ints, Ints]]:
-    """The same numbers, told apart by whether the block is held."""
-    return [(of_base * 2 + base.held, of_head * 2 + head.held) for of_base, of_head in numbers]
+def _numbers(base: Blocks, head: Blocks, keys: Keys, *, fates: bool) -> list[tuple[Ints, Ints]]:
+    """What base's and head's blocks pair off by, as numbers, int64: by owner and key, then by key, then by size; told apart by fate, too."""
+    owners, sizes = np.int64(len(keys.names) + 1), np.unique(keys.size)
+    numbers = [
+        (keys.base * owners + keys.base_owner + 1, keys.head * owners + keys.head_owner + 1),
+        (keys.base.astype(np.int64), keys.head.astype(np.int64)),
+        (np.searchsorted(sizes, base.size), np.searchsorted(sizes, head.size)),
+    ]
+    return [(one * 2 + base.held, two * 2 + head.held) for one, two in numbers] if fates else numbers
 
 
 def _pair_off(groups: tuple[Ints, Ints], own_codes: tuple[Ints, Ints], partner: Ints) -> None:
@@ -231,8 +200,6 @@ def _positions(ordered: Ordered, keys: Keys, fates: tuple[Ints, Ints]) -> tuple[
 
 def _passed(sequence: Ints, of_pair: Ints) -> Ints:
     """How many aligned pairs stand before each entry, in its sequence and those before: of two that pair, so many are crossed."""
-    if bool((sequence[1:] >= sequence[:-1]).all()):
-        return np.cumsum(of_pair) - of_pair
     order = np.argsort(sequence, kind="stable")
     passed = np.empty(len(order), np.int64)
     passed[order] = np.cumsum(of_pair[order]) - of_pair[order]

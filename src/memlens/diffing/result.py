@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Row
 from memlens.diffing.finding import Finding, Record, Repeated
+from memlens.text import Answer, Answered
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -18,21 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.diffing.failed import FailedRun
-    from memlens.text import Answer
     from memlens.trust import Trust
 
-__all__ = [
-    "SCHEMA",
-    "Approximation",
-    "Diff",
-    "Finding",
-    "PeakAccount",
-    "RemainingAccount",
-    "Repeated",
-    "RunSide",
-    "WindowDiff",
-    "WindowSide",
-]
+__all__ = ["SCHEMA", "Approximation", "Diff", "Finding", "PeakAccount", "RemainingAccount", "Repeated", "RunSide", "WindowDiff", "WindowSide"]  # fmt: skip
 
 SCHEMA = "memlens.diff/2"
 
@@ -246,11 +235,8 @@ class WindowDiff:
         for spec in fields(self)[:-1]:
             value = getattr(self, spec.name)
             # The terms of Δremaining stand beside the other figures.
-            plain |= (
-                value.to_dict()
-                if spec.name == "remaining"
-                else {spec.name: value.to_dict() if isinstance(value, Row) else value}
-            )
+            shown = value.to_dict() if isinstance(value, Row) else value
+            plain |= shown if spec.name == "remaining" else {spec.name: shown}
         if top != 0:
             wanted = [finding for finding in self.findings if finding.size_bytes >= min_size]
             plain["findings"] = [finding.to_dict() for finding in wanted[:top]]
@@ -286,8 +272,8 @@ class RunSide(Record):
     devices: int = 1
 
 
-@dataclass(frozen=True, eq=False)
-class Diff:
+@dataclass(frozen=True, eq=False, repr=False)
+class Diff(Answered):
     """Two runs compared, window pair by window pair.
 
     Attributes:
@@ -332,15 +318,12 @@ class Diff:
     @property
     def parting(self) -> WindowDiff | None:
         """The first judged window in which the runs differ in what they leave or in how high they rise, else in what they do, else in anything."""
-        for differs in (
-            lambda w: w.remaining_left_bytes or w.rise_left_bytes,
-            lambda w: not w.alike,
-            lambda w: not w.same,
-        ):
-            for window in self.judged:
-                if differs(window):
-                    return window
-        return None
+        parted = (
+            [w for w in self.judged if w.remaining_left_bytes or w.rise_left_bytes]
+            or [w for w in self.judged if not w.alike]
+            or [w for w in self.judged if not w.same]
+        )
+        return parted[0] if parted else None
 
     @cached_property
     def answer(self) -> Answer:
@@ -348,11 +331,6 @@ class Diff:
         from memlens.diffing.verdict import answer_of
 
         return answer_of(self)
-
-    @property
-    def verdict(self) -> str:
-        """Which run needs more, from which window on, and what explains most of it, in one to three sentences with exact figures."""
-        return str(self.answer)
 
     def worst(self) -> tuple[WindowDiff, ...]:
         """The judged windows by falling |Δremaining|, then |Δrise|, a factor taken out, then cost, then |Δpeak|; equal ones in base's order."""

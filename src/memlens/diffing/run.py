@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
@@ -56,7 +56,7 @@ def diff_with(base: Window | Input, head: Window | Input, options: Options) -> D
     if isinstance(base, Window) and isinstance(head, Window):
         if given or options.whole:
             raise UsageError("two windows are cut already", "Leave the anchors out, or give the logs.")
-        found = [_Windows(WindowPairs(((base, head),), (), ()), (base.log, head.log))]
+        found = [WindowPairs(((base, head),))]
         left_out: list[str] = []
     elif isinstance(base, Window) or isinstance(head, Window):
         raise UsageError("a window can only be compared with a window", "Cut the other log with EventLog.window().")
@@ -68,8 +68,8 @@ def diff_with(base: Window | Input, head: Window | Input, options: Options) -> D
         logs, left_out = _pair_devices(of_base, of_base if _same_input(base, head) else reading.read_all(head))
         found = [_cut_both(pair, cuts, look=not given and not options.whole) for pair in logs]
         if len(found) > 1:
-            found = [windows._replace(pairs=windows.pairs.changed(_with_device)) for windows in found]
-    diffs = [_compared(windows, given, options) for windows in found]
+            found = [pairs.changed(_with_device) for pairs in found]
+    diffs = [_compared(pairs, given, options) for pairs in found]
     if len(diffs) == 1 and not left_out:
         return diffs[0]
     return _joined(diffs, left_out)
@@ -83,18 +83,19 @@ def _with_device(window: Window) -> Window:
     return replace(window, name=f"{window.name} {device_label(window.log)}")
 
 
-def _compared(found: _Windows, given: bool, options: Options) -> Diff:
-    _check_comparable(*found.logs)
-    pairs = found.pairs.pairs
-    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
+def _compared(found: WindowPairs, given: bool, options: Options) -> Diff:
+    logs, sides, alone = found.logs, tuple(zip(*found.pairs, strict=True)), (found.only_base, found.only_head)
+    _check_comparable(*logs)
     everything = options.open_windows or found.by is None
-    fates = [True] * len(pairs) if everything else judged([head if head.open_end else base for base, head in pairs])
+    fates = (
+        [True] * len(found.pairs) if everything else judged([two if two.open_end else one for one, two in found.pairs])
+    )
     # What is said of all windows is told from those that are judged.
     factor = common_factor(*([window for window, fate in zip(side, fates, strict=True) if fate] for side in sides))
     windows, runs = compare(*sides, context=options.context, factor=factor, judged=fates)
     base, head = (
-        _run_side(log, [*paired, *alone], tuple(window.name for window in alone))
-        for log, paired, alone in zip(found.logs, sides, (found.pairs.only_base, found.pairs.only_head), strict=True)
+        _run_side(log, [*paired, *others], tuple(window.name for window in others))
+        for log, paired, others in zip(logs, sides, alone, strict=True)
     )
     return Diff(
         base,
@@ -102,16 +103,13 @@ def _compared(found: _Windows, given: bool, options: Options) -> Diff:
         windows,
         found.by,
         found.by is not None and options.by is None,
-        (
-            *_notes(found.logs, sides, given or found.by is not None),
-            *_pairing_notes(found, fates, options.open_windows),
-        ),
+        (*_notes(logs, sides, given or found.by is not None), *_pairing_notes(found, fates, options.open_windows)),
         Later(repeated_in, runs, fates) if found.by is not None else (),
         None if factor is None else factor.value,
         options.top,
         options.min_size,
-        found.pairs.by_work,
-        Later(failed_runs, pairs, found.logs, factor),
+        found.by_work,
+        Later(failed_runs, found.pairs, logs, factor),
     )
 
 
@@ -132,9 +130,9 @@ def _run_side(log: EventLog, windows: Sequence[Window], unpaired: tuple[str, ...
     )
 
 
-def _pairing_notes(found: _Windows, fates: Sequence[bool], open_windows: bool) -> Iterator[str]:
+def _pairing_notes(found: WindowPairs, fates: Sequence[bool], open_windows: bool) -> Iterator[str]:
     """Which windows are open, and whether they are judged; and that names mislead."""
-    for (base, head), fate in zip(found.pairs.pairs, fates, strict=True):
+    for (base, head), fate in zip(found.pairs, fates, strict=True):
         which = [name for name, window in (("base", base), ("head", head)) if window.open_end]
         if not which:
             continue
@@ -144,15 +142,13 @@ def _pairing_notes(found: _Windows, fates: Sequence[bool], open_windows: bool) -
             yield f"{at}, so it may be cut short, or hold what comes after; doubt what differs in it"
         elif not fate:
             yield f"{at}, so it is shown and not judged (--open judges it)"
-        elif open_windows:
-            yield f"{at}; it is judged all the same, as asked"
         else:
-            yield f"{at}; it is judged all the same, for there is no closed one"
-    unlike = [(base.name, head.name) for base, head in found.pairs.pairs if base.name != head.name]
-    if found.pairs.by_work and unlike:
+            yield f"{at}; it is judged all the same, {'as asked' if open_windows else 'for there is no closed one'}"
+    unlike = [(base.name, head.name) for base, head in found.pairs if base.name != head.name]
+    if found.by_work and unlike:
         yield (
             f"numbers were inserted or lost, or start elsewhere: the windows pair by what they do, {len(unlike):,} of "
-            f"{len(found.pairs.pairs):,} pairs under two names, from {' / '.join(unlike[0])} on"
+            f"{len(found.pairs):,} pairs under two names, from {' / '.join(unlike[0])} on"
         )
 
 
@@ -166,21 +162,13 @@ def diff_windows(pairs: Sequence[tuple[Window, Window]], *, context: int = 3) ->
     return list(compare(*zip(*pairs, strict=True), context=context)[0]) if pairs else []
 
 
-class _Windows(NamedTuple):
-    """The windows to compare, of which logs, and what cut a series of them."""
-
-    pairs: WindowPairs
-    logs: tuple[EventLog, EventLog]
-    by: str | None = None
-
-
 def _same_input(one: Input, other: Input) -> bool:
     """Whether two inputs are one log, which is read once."""
     paths = isinstance(one, (str, Path)) and isinstance(other, (str, Path))
     return one is other or (paths and str(one) == str(other))
 
 
-def _cut_both(logs: tuple[EventLog, EventLog], cuts: Sequence[Cut], *, look: bool) -> _Windows:
+def _cut_both(logs: tuple[EventLog, EventLog], cuts: Sequence[Cut], *, look: bool) -> WindowPairs:
     """The windows of both logs that are to be compared."""
     family = common_family(*logs) if look and logs[0] is not logs[1] else None
     if family is not None:
@@ -191,14 +179,14 @@ def _cut_both(logs: tuple[EventLog, EventLog], cuts: Sequence[Cut], *, look: boo
         )
     base, head = (cut.windows(log) for cut, log in zip(cuts, logs, strict=True))
     if not cuts[0].series:
-        return _Windows(WindowPairs(((base[0], head[0]),), (), ()), logs)
+        return WindowPairs(((base[0], head[0]),))
     try:
-        return _Windows(pair_by_name_or_work(base, head), logs, cuts[0].by)
+        return replace(pair_by_name_or_work(base, head), by=cuts[0].by)
     except AnchorError:
         if family is None:
             raise
         # Lines that count alike, but not the same work.
-        return _Windows(WindowPairs(((logs[0].whole, logs[1].whole),), (), ()), logs)
+        return WindowPairs(((logs[0].whole, logs[1].whole),))
 
 
 def _check_comparable(base: EventLog, head: EventLog) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from memlens.diffing.explaining import asked_for, explained, peaks_of, sign_of
+from memlens.diffing.failed import failed_sentences
 from memlens.text import Answer, format_count, plural, short_name, terms_of
 from memlens.trust.case import RESERVED_DOUBTS
 from memlens.units import format_bytes, format_signed
@@ -24,12 +25,18 @@ _NAMED = 2
 
 def answer_of(diff: Diff) -> Answer:
     """The verdict of a comparison: both peaks and where the runs part, the finding that explains most, what cannot be said."""
+    failed = failed_sentences(diff.failed, terms_of(diff.base.trust.layer))
     if not diff.windows:
-        return Answer(("No window of one run has a partner in the other, so nothing was compared.",))
+        return Answer((*failed, "No window of one run has a partner in the other, so nothing was compared."))
     case = _Case(diff)
     factor = "" if diff.factor is None else f"nearly all sizes of head are those of base times {diff.factor}: "
     said = [factor + "; ".join(case.difference()), case.explanation(), "; ".join([*case.left_out(), *_caveats(diff)])]
-    return Answer(tuple(f"{text[:1].upper()}{text[1:]}." for text in said if text), case.tone)
+    sentences = [*failed, *(f"{text[:1].upper()}{text[1:]}." for text in said if text)]
+    # Three are read at a glance: where a run failed, what remains to be said is said in one.
+    sentences[2:] = (
+        ["; ".join(text.removesuffix(".") for text in sentences[2:]) + "."] if sentences[3:] else sentences[2:]
+    )
+    return Answer(tuple(sentences), "bad" if any(run.side == "head" for run in diff.failed) else case.tone)
 
 
 class _Case:
@@ -45,6 +52,9 @@ class _Case:
         leaks = sum(window.remaining_left_bytes for window in self._judged) > 0
         better = self._same or (self.sign < 0 and not leaks)
         self.tone: Tone = "bad" if self.sign > 0 else "good" if better else "plain"
+        failed = {run.side for run in diff.failed}
+        if len(failed) == 1:
+            self.tone = "bad" if "head" in failed else "good"
 
     def _all_same(self) -> bool:
         """Whether nothing at all tells the runs apart: windows that are not judged, and figures of the whole runs, included."""
@@ -140,7 +150,7 @@ class _Case:
         if any(_left(window, self.sign) > 0 or _rise(window, self.sign) > 0 for window in self._judged):
             return
         for window in self._diff.windows:
-            if not window.judged and not window.same:
+            if not window.judged and (window.d_remaining_bytes or window.d_rise_bytes):
                 yield (
                     f"{short_name(window.label)} is open and not judged: Δremaining {format_signed(window.d_remaining_bytes)},"
                     f" Δrise {format_signed(window.d_rise_bytes)}"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from math import isqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens.analyzers.levels import bounds
 from memlens.events import BATCH, Kind
 
 if TYPE_CHECKING:
@@ -52,9 +52,8 @@ _ENDING, _ROW_GOES_ON, _COLUMN_GOES_ON, _COLUMN_AFTER_ROW = 3, 4, 8, 16
 def longest_common(base: Sequence[Hashable], head: Sequence[Hashable]) -> list[tuple[int, int]]:
     """A longest common subsequence of two sequences, as pairs of positions; of several, one that pairs early in base.
 
-    The rows of the usual table (best length up to here) are kept as integers of one bit an entry, after Crochemore, Iliopoulos,
-    Pinzon and Reid (2001): 10,000 × 10,000 takes a tenth of a second.  Every so many rows one is kept, and the rows between are worked
-    out again on the way back, so that memory grows with ``len(base) * sqrt(len(head)) / 8`` bytes only.
+    The rows of the usual table (best length up to here) are integers of one bit an entry, after Crochemore, Iliopoulos, Pinzon and
+    Reid (2001): 10,000 × 10,000 takes a tenth of a second and 12 MB.
     """
     begin, stop, other_stop = 0, len(base), len(head)
     while begin < min(stop, other_stop) and base[begin] == head[begin]:
@@ -68,45 +67,26 @@ def longest_common(base: Sequence[Hashable], head: Sequence[Hashable]) -> list[t
 
 
 def _longest_common(base: Sequence[Hashable], head: Sequence[Hashable]) -> list[tuple[int, int]]:
-    if not base or not head:
-        return []
     where: dict[Hashable, int] = {}
     for i, name in enumerate(base):
         where[name] = where.get(name, 0) | 1 << i
     everywhere = (1 << len(base)) - 1
-    step = isqrt(len(head)) + 1
-
-    def rows(row: int, names: Sequence[Hashable]) -> list[int]:
-        """The rows after each of the names: bit i is 0 where base[i] lengthens the subsequence."""
-        found = []
-        for name in names:
-            places = where.get(name, 0)
-            matched = row & places
-            row = (row + matched | row & ~places) & everywhere
-            found.append(row)
-        return found
-
-    # kept[k]: the row before head[k * step]
-    kept = [everywhere]
-    for start in range(0, len(head) - step, step):
-        kept.append(rows(kept[-1], head[start : start + step])[-1])
+    # The rows after each name of head: bit i is 0 where base[i] lengthens the subsequence.
+    rows = [everywhere]
+    for name in head:
+        places = where.get(name, 0)
+        matched = rows[-1] & places
+        rows.append((rows[-1] + matched | rows[-1] & ~places) & everywhere)
     pairs: list[tuple[int, int]] = []
-    i = len(base) - 1
-    for k in range(len(kept) - 1, -1, -1):
-        stretch = head[k * step : (k + 1) * step]
-        table = [kept[k], *rows(kept[k], stretch)]
-        for j in range(len(stretch), 0, -1):
-            # Back to the last name of base that lengthens the subsequence up to here …
-            lengthens = ~table[j] & everywhere & (2 << i) - 1
-            i = lengthens.bit_length() - 1
-            if i < 0:
-                return pairs[::-1]
-            # … which pairs with this name of head unless it did so without it.
-            if table[j - 1] >> i & 1:
-                pairs.append((i, k * step + j - 1))
-                i -= 1
-                if i < 0:
-                    return pairs[::-1]
+    i = len(base)
+    for j in range(len(head) - 1, -1, -1):
+        # Back to the last name of base that lengthens the subsequence up to here …
+        lengthens = ~rows[j + 1] & ((1 << i) - 1)
+        i = lengthens.bit_length()
+        # … which pairs with this name of head unless it did so without it.
+        if i and rows[j] >> (i - 1) & 1:
+            i -= 1
+            pairs.append((i, j))
     return pairs[::-1]
 
 
@@ -133,26 +113,21 @@ class Work:
         Args:
             windows: In file order, none overlapping another; at least one.
         """
-        log = windows[0].log
-        lo = np.array([window.lo for window in windows], np.int64)
-        hi = np.array([window.hi for window in windows], np.int64)
-        weights = np.zeros(len(windows) << _BITS, np.float64)
-        counts = np.zeros(2 * len(windows), np.int64)
+        log, lo, hi = bounds(windows)
+        weights, counts = np.zeros(len(windows) << _BITS, np.float64), np.zeros(2 * len(windows), np.int64)
         for begin in range(int(lo[0]), int(hi[-1]), BATCH):
             end = min(begin + BATCH, int(hi[-1]))
             window = np.searchsorted(lo, np.arange(begin, end), "right") - 1
             taken = (log.kind[begin:end] <= Kind.FREE) & (np.arange(begin, end) < hi[window])
             window, size = window[taken], log.size[begin:end][taken]
-            free = (log.kind[begin:end][taken] == Kind.FREE).astype(np.int64)
+            free = log.kind[begin:end][taken] == Kind.FREE
             bucket = ((2 * size + free).view(np.uint64) * _GOLDEN >> np.uint64(64 - _BITS)).astype(np.int64)
-            first, last = int(window[0]) if len(window) else 0, int(window[-1]) + 1 if len(window) else 0
-            here = slice(first << _BITS, last << _BITS)
-            weights[here] += np.bincount(
-                ((window - first) << _BITS) + bucket,
-                np.log2(size + 2.0) * np.where(free, _FREE, 1),
-                here.stop - here.start,
-            )
-            counts[2 * first : 2 * last] += np.bincount(2 * (window - first) + free, minlength=2 * (last - first))
+            counts += np.bincount(2 * window + free, minlength=len(counts))
+            if len(window):
+                here = slice(int(window[0]) << _BITS, int(window[-1]) + 1 << _BITS)
+                weight = np.log2(size + 2.0) * np.where(free, _FREE, 1)
+                places = (window << _BITS) + bucket - here.start
+                weights[here] += np.bincount(places, weight, here.stop - here.start)
         table = weights.reshape(len(windows), -1)
         total = table.sum(axis=1)
         shares = table / np.maximum(total, 1)[:, None]

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from memlens.windows.windows import BEFORE, kind_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.events import EventLog
     from memlens.windows.windows import Window
 
     Bools = NDArray[np.bool_]
@@ -62,25 +63,24 @@ class WindowPairs:
         only_base: Windows of base without a partner, in order.
         only_head: Windows of head without a partner, in order.
         by_work: The windows pair by what they do, for the numbers in their names do not mean the same in the two runs.
+        by: What cut both runs into a series; ``None`` for a single pair, or where it was not said.
     """
 
     pairs: tuple[tuple[Window, Window], ...]
-    only_base: tuple[Window, ...]
-    only_head: tuple[Window, ...]
+    only_base: tuple[Window, ...] = ()
+    only_head: tuple[Window, ...] = ()
     by_work: bool = False
+    by: str | None = None
+
+    @property
+    def logs(self) -> tuple[EventLog, EventLog]:
+        """Base's log, and head's."""
+        base, head = self.pairs[0]
+        return base.log, head.log
 
     @classmethod
-    def of(
-        cls, base: Sequence[Window], head: Sequence[Window], pairs: Mapping[int, int], *, by_work: bool = False
-    ) -> WindowPairs:
-        """The windows of two series, of which some are paired.
-
-        Args:
-            base: The one series.
-            head: The other one.
-            pairs: For a window of base, by its index, the index of its partner in head.
-            by_work: They pair by what they do.
-        """
+    def of(cls, base: Sequence[Window], head: Sequence[Window], pairs: Mapping[int, int], by_work: bool) -> WindowPairs:
+        """The windows of two series, of which some are paired: by their indices, those of base with their partners in head."""
         paired_head = set(pairs.values())
         return cls(
             tuple((base[i], head[pairs[i]]) for i in sorted(pairs)),
@@ -97,7 +97,7 @@ class WindowPairs:
             AnchorError: There is none, but for what precedes both series.
         """
         if any(base[i].name != BEFORE for i in pairs):
-            return cls.of(base, head, pairs)
+            return cls.of(base, head, pairs, by_work=False)
         sides = [f"{side} has {_listed(windows)}" for side, windows in (("base", base), ("head", head))]
         raise AnchorError(
             f"no window of one run has a window of the same name in the other: {'; '.join(sides)}",
@@ -107,7 +107,8 @@ class WindowPairs:
     def changed(self, change: Callable[[Window], Window]) -> WindowPairs:
         """The same pairs of windows that a function changes."""
         pairs = tuple((change(base), change(head)) for base, head in self.pairs)
-        return WindowPairs(pairs, tuple(map(change, self.only_base)), tuple(map(change, self.only_head)), self.by_work)
+        only_base, only_head = tuple(map(change, self.only_base)), tuple(map(change, self.only_head))
+        return replace(self, pairs=pairs, only_base=only_base, only_head=only_head)
 
 
 def pair_windows(base: Sequence[Window], head: Sequence[Window]) -> WindowPairs:
@@ -193,18 +194,15 @@ def _shown(name: str) -> str:
     return name if len(name) <= _LONGEST_SHOWN else name[: _LONGEST_SHOWN - 1] + "…"
 
 
-@dataclass(frozen=True, eq=False)
-class _Pairing:
+class _Pairing(NamedTuple):
     """A way to pair the windows of two runs.
 
     Attributes:
         base: Windows of base, by index, int64, one entry a pair in which what the windows do says something …
         head: … their partners …
         alike: … and how much alike they are, float32.
-        of_base: How much alike each window of base and its partner are, float32: 0 for none, 1 where that says nothing.
+        of_base: How much alike each window of base and its partner are, float32: -1 for none, 1 where that says nothing.
         of_head: The same for head.
-        paired_base: Whether each window of base has a partner, bool.
-        paired_head: The same for head.
     """
 
     base: Ints
@@ -212,8 +210,6 @@ class _Pairing:
     alike: Floats
     of_base: Floats
     of_head: Floats
-    paired_base: Bools
-    paired_head: Bools
 
     @classmethod
     def of(cls, base: Series, head: Series, pairs: Pairs) -> _Pairing:
@@ -223,11 +219,9 @@ class _Pairing:
         alike = likeness(common, base.work.total[i], head.work.total[j])
         informative = base.informative[i] & head.informative[j]
         alike[~informative] = 1
-        of_base, of_head = np.zeros(len(base), np.float32), np.zeros(len(head), np.float32)
+        of_base, of_head = np.full(len(base), -1, np.float32), np.full(len(head), -1, np.float32)
         of_base[i], of_head[j] = alike, alike
-        paired_base, paired_head = np.zeros(len(base), np.bool_), np.zeros(len(head), np.bool_)
-        paired_base[i] = paired_head[j] = True
-        return cls(i[informative], j[informative], alike[informative], of_base, of_head, paired_base, paired_head)
+        return cls(i[informative], j[informative], alike[informative], of_base, of_head)
 
     def better_than(self, other: _Pairing, alone: Bools) -> float:
         """By how much pairs of this one are more alike than either of their windows is with its partner in another one.
@@ -237,8 +231,8 @@ class _Pairing:
             alone: Windows of base to count also where neither they nor their partners have one there, bool.
         """
         before = np.maximum(other.of_base[self.base], other.of_head[self.head])
-        counts = other.paired_base[self.base] | other.paired_head[self.head] | alone[self.base]
-        return float(np.maximum(self.alike - before, 0)[counts].sum())
+        counts = (before >= 0) | alone[self.base]
+        return float(np.maximum(self.alike - np.maximum(before, 0), 0)[counts].sum())
 
 
 def _by_work(base: Sequence[Window], head: Sequence[Window], named: Mapping[int, int]) -> dict[int, int] | None:

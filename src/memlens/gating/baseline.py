@@ -111,9 +111,8 @@ def read_baseline(path: str | Path) -> Baseline:
         with open(path, "rb") as file:
             text = file.read(_LARGEST + 1)
     except OSError as error:
-        hint = (
-            "Take one with memlens gate LOG --baseline FILE --accept." if isinstance(error, FileNotFoundError) else ""
-        )
+        take = "Take one with memlens gate LOG --baseline FILE --accept."
+        hint = take if isinstance(error, FileNotFoundError) else ""
         raise InputError(f"{name}: cannot read the baseline: {error.strerror or error}", hint) from error
     return parse_baseline(text, name)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,17 +11,14 @@ import numpy as np
 from memlens.analyzers.levels import profile
 from memlens.errors import InputError
 from memlens.facts import Kind
-from memlens.gating.judging import WHOLE
-from memlens.gating.verdict import Blame
-from memlens.windows.windows import BEFORE
+from memlens.gating.judging import WHOLE, PairedRuns
+from memlens.gating.verdict import Blame, Verdict
+from memlens.windows.windows import BEFORE, Window
 
 if TYPE_CHECKING:
     from memlens.gating.baseline import Baseline
-    from memlens.gating.judging import PairedRuns
+    from memlens.gating.figures import Run
     from memlens.gating.limits import Metric
-    from memlens.gating.runs import Run
-    from memlens.gating.verdict import Verdict
-    from memlens.windows.windows import Window
 
 __all__ = ["explain"]
 
@@ -32,13 +27,7 @@ _BLAMED = 10
 
 
 def explain(
-    found: Verdict,
-    paired: PairedRuns,
-    head: Run,
-    old: Run | None,
-    kept: Baseline | None,
-    path: str | Path | None,
-    context: int,
+    found: Verdict, paired: PairedRuns, head: Run, old: Run | None, kept: Baseline | None, context: int
 ) -> Verdict:
     """The verdict, with what piles up where the log grows, and the worst that fails compared where the base's events are known."""
     if found.growth is not None and found.growth.verdict == "growing":
@@ -56,12 +45,12 @@ def explain(
         return found
     notes = list(found.notes)
     try:
-        base_windows = _base_windows(old, kept, path)
+        base_windows = _base_windows(old, kept, found.base)
     except InputError as error:
         notes.append(f"no blame: {error.message}")
         base_windows = {}
     if old is not None and kept is not None:
-        notes.extend(_other_run(old, kept, path))
+        notes.extend(_other_run(old, kept, found.base))
     pairs = _Pairs(paired, head, base_windows)
     known = [(name, metrics, pair) for (name, _), metrics in failed.items() if (pair := pairs.of(name, metrics[0]))]
     blame = _compare(known[:_BLAMED], context)
@@ -79,10 +68,10 @@ class _Pairs:
 
     def __init__(self, paired: PairedRuns, head: Run, base: dict[str, Window]) -> None:
         self._whole = (base[WHOLE], head.log.whole) if base else None
-        places = {id(figures): window for figures, window in zip(head.figures.windows, head.windows, strict=True)}
+        windows = {window.name: window for window in head.windows}
         if base and not head.cut.series:  # whatever they are called
             base = {paired.pairs[0][0].name: next(iter(base.values()))}
-        self._pairs = {one.name: (base[one.name], places[id(new)]) for one, new in paired.pairs if one.name in base}
+        self._pairs = {one.name: (base[one.name], windows[new.name]) for one, new in paired.pairs if one.name in base}
         self._judged = [one.name for one, _ in paired.judged if one.name in self._pairs]
 
     def of(self, name: str, metric: Metric) -> tuple[Window, Window] | None:
@@ -111,7 +100,7 @@ class _Pairs:
         return pairs[int(gaining[-1]) if len(gaining) else -1]
 
 
-def _base_windows(old: Run | None, kept: Baseline | None, path: str | Path | None) -> dict[str, Window]:
+def _base_windows(old: Run | None, kept: Baseline | None, path: str) -> dict[str, Window]:
     """The base's windows with their events, by name, and ``(whole log)``; none where these are not known.
 
     Raises:
@@ -119,24 +108,26 @@ def _base_windows(old: Run | None, kept: Baseline | None, path: str | Path | Non
     """
     if old is not None:
         windows = (*old.windows, old.log.whole)
-    elif kept is None or kept.events_sha256 is None or path is None:
+    elif kept is None or kept.events_sha256 is None:
         return {}
     else:
         from memlens.gating import stored
 
         names = [*(window.name for window in kept.runs[0].windows), WHOLE]
-        windows = stored.read_events(stored.events_path(path), kept.events_sha256, os.fspath(path), names)
+        windows = stored.read_events(stored.events_path(path), kept.events_sha256, path, names)
     return {window.name: window for window in windows}
 
 
-def _other_run(old: Run, kept: Baseline, path: str | Path | None) -> Iterator[str]:
+def _other_run(old: Run, kept: Baseline, path: str) -> Iterator[str]:
     """Say what to doubt of the log that blames: its own doubts, and that it is none of the runs that the baseline was taken of."""
     yield from old.doubts()
     if old.figures in kept.runs:
         return
-    figures = {window.name: (window.rise_bytes, window.remaining_bytes) for window in kept.runs[0].windows}
-    ours = {window.name: (window.rise_bytes, window.remaining_bytes) for window in old.figures.windows}
-    differ = sum(name in figures and mine != figures[name] for name, mine in ours.items())
+    figures, ours = (
+        {window.name: (window.rise_bytes, window.remaining_bytes) for window in run.windows}
+        for run in (kept.runs[0], old.figures)
+    )
+    differ = sum(ours[name] != figures[name] for name in figures.keys() & ours.keys())
     where = f" in {differ:,} of its windows" if differ else ""
     yield f"{old.name} has other figures than {path}{where}: it was not this run that was accepted"
 
@@ -144,11 +135,9 @@ def _other_run(old: Run, kept: Baseline, path: str | Path | None) -> Iterator[st
 def _compare(failed: Sequence[tuple[str, Sequence[Metric], tuple[Window, Window]]], context: int) -> Iterator[Blame]:
     from memlens.diffing.run import diff_windows
 
-    pairs = list({(id(base), id(head)): (base, head) for _, _, (base, head) in failed}.values())
+    pairs = list(dict.fromkeys(pair for _, _, pair in failed))
     if any(not (window.log.kind <= Kind.FREE).any() for pair in pairs for window in pair):
         return
-    compared = dict(
-        zip([(id(base), id(head)) for base, head in pairs], diff_windows(pairs, context=context), strict=True)
-    )
-    for name, metrics, (base, head) in failed:
-        yield Blame(name, tuple(metrics), compared[id(base), id(head)])
+    compared = dict(zip(pairs, diff_windows(pairs, context=context), strict=True))
+    for name, metrics, pair in failed:
+        yield Blame(name, tuple(metrics), compared[pair])

@@ -1,4 +1,4 @@
-"""The figures of a run that are gated, of all of it and of each window, and what can be said of them beside those of another run.
+"""The runs of a gate: read, cut and with their figures, and what can be said of these beside those of another run.
 
 **Events at anchors.** Threads run ahead of the one that prints an anchor, or behind, so an event may come on its other side by chance.
 It moves the level at the anchor, and so what the windows on both sides leave behind and rise by, while nothing more is held at
@@ -16,10 +16,11 @@ lengths, and warm up alike:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -27,33 +28,30 @@ import numpy as np
 from memlens.analyzers.levels import bounds, profile
 from memlens.analyzers.result import Row
 from memlens.analyzers.series.trend import MINIMUM, judge
+from memlens.errors import InputError
 from memlens.facts import Kind
-from memlens.trust.case import RESERVED_DOUBTS
-from memlens.windows.windows import BEFORE, judged
+from memlens.inputs import Input, Reading, check_alike, input_name, several_devices, without_cpu
+from memlens.trust.case import RESERVED_DOUBTS, place_word
+from memlens.trust.report import PEAK_MAY_BE_EARLIER
+from memlens.windows.windows import BEFORE, Window, judged, open_window, suspect_anchors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
     from memlens.gating.limits import Metric
-    from memlens.windows.windows import Window
+    from memlens.options import Cut, ReadAs
 
-__all__ = [
-    "NEAR",
-    "RunFigures",
-    "SeriesGrowth",
-    "WindowFigures",
-    "allowed_gain",
-    "figures_of",
-    "growth_of",
-    "slipped",
-]
+__all__ = ["NEAR", "RunFigures", "SeriesGrowth", "WindowFigures", "allowed_gain", "growth_of", "read_runs", "slipped"]
 
 #: Events on each side of an anchor that chance may move over it.
 NEAR = 2
 
 #: The events next to an anchor as signed sizes, ALLOC above 0 and FREE below: the last ones before it, the first ones after it.
 Near: TypeAlias = tuple[int, ...]
+
+#: Doubts of the trust report that leave some figures unknown and nothing wrong: these figures are not judged, and all others are.
+_PARTIAL = RESERVED_DOUBTS | {"no_tensor_events"}
 
 
 @dataclass(frozen=True)
@@ -130,6 +128,88 @@ def figures_of(windows: Sequence[Window], *, trust: bool = True) -> RunFigures:
                 windows, *columns, near(log, lo), near(log, hi), strict=True
             )
         ),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A log, cut, with its figures.
+
+    Attributes:
+        name: The log as it was named.
+        log: Its events.
+        cut: Where it was cut.
+        windows: Its windows.
+        figures: Its figures, with an entry for each window.
+        left_out: What of the input is not looked at, in words.
+    """
+
+    name: str
+    log: EventLog
+    cut: Cut
+    windows: tuple[Window, ...]
+    figures: RunFigures
+    left_out: tuple[str, ...] = ()
+
+    def doubts(self) -> Iterator[str]:
+        """Why its figures may be wrong."""
+        if any(doubt.code not in _PARTIAL for doubt in self.log.trust.doubts):
+            yield f"{self.name} is {self.log.trust.summary()}"
+        if self.cut.given and (late := suspect_anchors(self.windows)) is not None:
+            yield f"{self.name}: {late}"
+
+    def notes(self) -> Iterator[str]:
+        """What to know of it."""
+        trust = self.log.trust
+        said = [
+            *self.left_out,
+            PEAK_MAY_BE_EARLIER if trust.peak_may_be_earlier else None,
+            *(note.message for note in trust.notes if note.code == "traceback"),
+            None if self.cut.series else open_window(self.windows),
+        ]
+        return (f"{self.name}: {what}" for what in said if what)
+
+    def out_of_memory(self) -> Iterator[str]:
+        """That it ran out of memory, where it did."""
+        if ooms := self.log.trust.ooms:
+            where = f"{place_word(self.log.trust.layer)} {ooms[0].line:,}"
+            yield f"{self.name}: the run ran out of memory ({where}), so what it held is not what it needs"
+
+
+def read_runs(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool = True) -> list[Run]:
+    """Read and cut logs of one kind; one that is given twice is read once.
+
+    Of an input with the CPU and one GPU it is the GPU.
+
+    Raises:
+        UsageError: One has several GPUs, and none was named.
+        InputError: One of them cannot be read, or is of another kind than the first.
+        AnchorError: An anchor marks no line of one.
+    """
+    reading = Reading(cut.patterns, how=how)
+    runs: dict[object, Run] = {}
+    keys = [str(given) if isinstance(given, (str, Path)) else id(given) for given in logs]
+    for key, given in dict(zip(keys, logs, strict=True)).items():
+        (log, *more), left_out = without_cpu(reading.read_all(given))
+        if more:
+            raise several_devices(input_name(given), [log, *more])
+        if runs:
+            first = next(iter(runs.values()))
+            check_alike(log, first.log)
+            _check_device(log, first)
+        windows = cut.windows(log)
+        runs[key] = Run(input_name(given), log, cut, windows, figures_of(windows, trust=trust), left_out)
+    return [runs[key] for key in keys]
+
+
+def _check_device(log: EventLog, first: Run) -> None:
+    """Refuse to hold memory of a GPU against memory of the CPU."""
+    if None in (log.device, first.log.device) or (log.device == -1) == (first.log.device == -1):
+        return
+    gpu, cpu = (first.name, log.source.name) if log.device == -1 else (log.source.name, first.name)
+    raise InputError(
+        f"{gpu} has memory of a GPU and {cpu} of the CPU: these cannot be compared",
+        "Record both runs in the same way, or take the CPU of both (--device cpu).",
     )
 
 

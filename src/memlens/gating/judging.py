@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from memlens.analyzers.result import Row
 from memlens.analyzers.series.trend import MINIMUM
-from memlens.errors import AnchorError
-from memlens.gating.figures import allowed_gain, growth_of, slipped
-from memlens.windows.windows import BEFORE, kind_of, numbered
+from memlens.gating.figures import RunFigures, WindowFigures, allowed_gain, growth_of, slipped
+from memlens.windows.windows import BEFORE, Window, kind_of, numbered
 
 if TYPE_CHECKING:
-    from memlens.gating.figures import RunFigures, WindowFigures
     from memlens.gating.limits import Limit, Metric
-    from memlens.windows.windows import Window
 
 __all__ = ["WHOLE", "BaseWindow", "Judged", "PairedRuns", "Rules", "judge", "pair_runs"]
 
@@ -168,65 +165,48 @@ def pair_runs(base: Sequence[RunFigures], head: RunFigures, *, series: bool) -> 
         window = BaseWindow(figures[0].name, figures)
         return PairedRuns(((window, head.windows[0]),), take_open=head.windows[0].open_end and not window.closed)
     windows = _joined(base)
-    found = _by_name(windows, head.windows)
-    partner = {id(old): new for old, new in found}
-    paired = {id(new) for _, new in found}
-    missing, not_reached, optional = _lacking(windows, partner)
+    pairs = _by_name(windows, head.windows)
+    reached = [k for k in pairs if windows[k].name != BEFORE]
+    kinds, last = {kind_of(windows[k].name) for k in reached}, max(reached, default=len(windows))
+    lacking = [
+        (window, k > last and (kind_of(window.name) in kinds or not window.closed))
+        for k, window in enumerate(windows)
+        if k not in pairs
+    ]
+    paired = set(pairs.values())
     return PairedRuns(
-        tuple(found),
-        tuple(missing),
-        tuple(not_reached),
-        tuple(optional),
-        tuple(new for new in head.windows if id(new) not in paired),
+        tuple((windows[k], head.windows[pairs[k]]) for k in sorted(pairs)),
+        missing=tuple(window for window, beyond in lacking if window.everywhere and not beyond),
+        not_reached=tuple(window for window, beyond in lacking if window.everywhere and beyond),
+        optional=tuple(window for window, _ in lacking if not window.everywhere),
+        new=tuple(window for k, window in enumerate(head.windows) if k not in paired),
         take_open=head.all_open and all(run.all_open for run in base),
     )
 
 
 def _joined(runs: Sequence[RunFigures]) -> list[BaseWindow]:
     """The windows of all accepted runs: those of the first run in its order, and then what only later ones have."""
-    groups = [[window] for window in runs[0].windows]
-    for run in runs[1:]:
-        found = _by_name([BaseWindow(group[0].name, tuple(group)) for group in groups], run.windows)
-        place = {id(new): old.figures[0] for old, new in found}
-        of_first = {id(group[0]): group for group in groups}
-        for window in run.windows:
-            if id(window) in place:
-                of_first[id(place[id(window)])].append(window)
-            else:
-                groups.append([window])
-    names = numbered([group[0].name for group in groups])
-    return [BaseWindow(name, tuple(group), len(group) == len(runs)) for name, group in zip(names, groups, strict=True)]
+    joined: list[BaseWindow] = []
+    for run in runs:
+        pairs = _by_name(joined, run.windows)
+        for k, new in pairs.items():
+            joined[k] = replace(joined[k], figures=(*joined[k].figures, run.windows[new]))
+        paired = set(pairs.values())
+        joined += [BaseWindow(new.name, (new,)) for k, new in enumerate(run.windows) if k not in paired]
+    names = numbered([window.name for window in joined])
+    return [
+        replace(window, name=name, everywhere=len(window.figures) == len(runs))
+        for name, window in zip(names, joined, strict=True)
+    ]
 
 
-def _by_name(base: Sequence[BaseWindow], head: Sequence[WindowFigures]) -> list[Pair]:
-    from memlens.diffing.window_pairs import pair_windows
+def _by_name(base: Sequence[BaseWindow], head: Sequence[WindowFigures]) -> dict[int, int]:
+    """Which window of head each window of the base pairs with, by their indices; none where nothing but what precedes both pairs."""
+    from memlens.diffing.window_pairs import named_pairs
 
-    try:
-        # It looks at names only.
-        found = pair_windows(cast("Sequence[Window]", base), cast("Sequence[Window]", head))
-    except AnchorError:  # nothing in common
-        return []
-    return list(cast("Any", found.pairs))
-
-
-def _lacking(
-    windows: Sequence[BaseWindow], partner: dict[int, WindowFigures]
-) -> tuple[list[BaseWindow], list[BaseWindow], list[BaseWindow]]:
-    """What of the base the log lacks: what is missing, what it did not reach, and what accepted runs lack, too."""
-    reached = [window for window in windows if id(window) in partner and window.name != BEFORE]
-    kinds = {kind_of(window.name) for window in reached}
-    last = windows.index(reached[-1]) if reached else len(windows)
-    missing, not_reached, optional = [], [], []
-    for place, window in enumerate(windows):
-        if id(window) in partner:
-            continue
-        if not window.everywhere:
-            optional.append(window)
-        elif place > last and (kind_of(window.name) in kinds or not window.closed):
-            not_reached.append(window)
-        else:
-            missing.append(window)
-    return missing, not_reached, optional
+    # It looks at names only.
+    pairs = named_pairs(cast("Sequence[Window]", base), cast("Sequence[Window]", head))
+    return pairs if any(base[k].name != BEFORE for k in pairs) else {}
 
 
 def judge(
@@ -251,30 +231,32 @@ def judge(
     """
     lines = start_lines or {}
     known = head.peak_bytes is not None, all(run.peak_bytes is not None for run in base)
-    rows = [_of_run("peak", [run.peak_bytes for run in base], head.peak_bytes, rules, _NO_BLOCKS)]
+    peak = Judged(WHOLE, "peak", head_bytes=head.peak_bytes, start_line=1)
+    rows = [_judged(peak, [run.peak_bytes for run in base], rules, _NO_BLOCKS)]
     if len(head.windows) > 1 and all(known):  # one window is no series
         rows.append(_growth(base, head, rules))
     if head.reserved_peak_bytes is not None or rules.gated("reserved"):
-        chunks = [run.reserved_peak_bytes for run in base]
-        rows.append(_of_run("reserved", chunks, head.reserved_peak_bytes, rules, _NOT_TOLD))
-    for base_window, window in [*paired.pairs, *((None, new) for new in paired.new)]:
-        is_open = window.open_end if base_window is None else paired.is_open((base_window, window))
-        rows += _window(base_window, window, rules, lines.get(window.name), is_open, known)
-    lacking = [(window, rules.allow_missing) for window in paired.missing]
-    for base_window, let_go in [*lacking, *((window, True) for window in paired.not_reached)]:
-        rows += _missing(base_window, rules, let_go)
-    return tuple(sorted(rows, key=_order))
-
-
-def _order(row: Judged) -> tuple[bool, bool, bool, int, int]:
-    return row.ok, row.missing, row.unjudged is not None, -row.over_bytes, -(row.d_bytes or 0)
-
-
-def _of_run(
-    metric: Metric, base: Sequence[int | None], head: int | None, rules: Rules, unknown: tuple[str, str]
-) -> Judged:
-    """A figure of the whole run; ``unknown`` is why head's and why base's may be ``None``."""
-    return _judged(Judged(WHOLE, metric, head_bytes=head, start_line=1), base, rules, unknown)
+        reserved = Judged(WHOLE, "reserved", head_bytes=head.reserved_peak_bytes, start_line=1)
+        rows.append(_judged(reserved, [run.reserved_peak_bytes for run in base], rules, _NOT_TOLD))
+    for old, new in [*paired.pairs, *((None, new) for new in paired.new)]:
+        is_open = new.open_end if old is None else paired.is_open((old, new))
+        figures = () if old is None else old.figures if is_open else old.closed or old.figures
+        reason = _OPEN[not new.open_end] if is_open and old is not None else None
+        for metric in _OF_WINDOWS:
+            row = Judged(
+                new.name if old is None else old.name,
+                metric,
+                head_bytes=new.of(metric) if known[0] else None,
+                open_end=is_open,
+                start_line=lines.get(new.name),
+            )
+            of_base = [one.of(metric) for one in figures] if known[1] else [None]
+            row = _judged(row, of_base, rules, _NO_BLOCKS, reason)
+            rows.append(_without_slips(row, figures, new) if row.over_bytes else row)
+    for lacking, let_go in ((paired.missing, rules.allow_missing), (paired.not_reached, True)):
+        rows += [row for window in lacking for row in _missing(window, rules, let_go)]
+    rows.sort(key=lambda row: (row.ok, row.missing, row.unjudged is not None, -row.over_bytes, -(row.d_bytes or 0)))
+    return tuple(rows)
 
 
 def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judged:
@@ -282,26 +264,8 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judge
     closed, found = sum(not window.open_end for window in head.series), growth_of(head)
     gained = None if found is None else found.gained_bytes
     unknown = f"{closed} closed, {MINIMUM} needed", f"{MINIMUM} needed in the base"
-    return _of_run("growth", [allowed_gain(run, head) for run in base], gained, rules, unknown)
-
-
-def _window(
-    base: BaseWindow | None,
-    head: WindowFigures,
-    rules: Rules,
-    line: int | None,
-    is_open: bool,
-    known: tuple[bool, bool],
-) -> Iterator[Judged]:
-    name = head.name if base is None else base.name
-    reason = _OPEN[not head.open_end] if is_open and base is not None else None
-    figures = () if base is None else base.figures if is_open else base.closed or base.figures
-    for metric in _OF_WINDOWS:
-        head_bytes = head.of(metric) if known[0] else None
-        row = Judged(name, metric, head_bytes=head_bytes, open_end=is_open, start_line=line)
-        base_bytes = [one.of(metric) for one in figures] if known[1] else [None]
-        row = _judged(row, base_bytes, rules, _NO_BLOCKS, reason)
-        yield _without_slips(row, figures, head) if row.over_bytes else row
+    row = Judged(WHOLE, "growth", head_bytes=gained, start_line=1)
+    return _judged(row, [allowed_gain(run, head) for run in base], rules, unknown)
 
 
 def _without_slips(row: Judged, base: Sequence[WindowFigures], head: WindowFigures) -> Judged:

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, cast
 from memlens.errors import InputError, OutputError, UsageError
 from memlens.gating.baseline import Baseline, anchor_options, read_baseline
 from memlens.gating.blame import explain
-from memlens.gating.figures import growth_of
-from memlens.gating.judging import Rules, judge, pair_runs
+from memlens.gating.figures import growth_of, read_runs
+from memlens.gating.judging import Judged, PairedRuns, Rules, judge, pair_runs
 from memlens.gating.limits import parse_budgets, parse_limits
-from memlens.gating.runs import read_runs
 from memlens.gating.verdict import Verdict
 from memlens.keywords import with_keywords
 from memlens.options import Accept, Cut, Gate, as_list, part_of
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
-    from memlens.gating.judging import Judged, PairedRuns
     from memlens.inputs import Input
 
 __all__ = ["accept", "accept_with", "gate", "gate_with"]
@@ -46,9 +44,8 @@ def gate_with(log: Input, options: Gate) -> Verdict:
     rules = _rules(options)
     kept = None if baseline is None else read_baseline(baseline)
     cut = _anchors(part_of(options, Cut), kept, baseline)
-    head, *others = read_runs(
-        [log, *([] if options.base_log is None else [options.base_log])], cut, options, trust=trust
-    )
+    given = [log] if options.base_log is None else [log, options.base_log]
+    head, *others = read_runs(given, cut, options, trust=trust)
     old = others[0] if others else None
     base = kept.runs if kept is not None else () if old is None else (old.figures,)
     paired = pair_runs(base, head.figures, series=cut.series)
@@ -57,12 +54,11 @@ def gate_with(log: Input, options: Gate) -> Verdict:
     failing = not all(row.ok for row in rows)
     doubts = [*head.doubts()]
     if old is not None and kept is None and old is not head:
-        doubts += [*old.doubts(), *filter(None, [old.out_of_memory()])]
+        doubts += [*old.doubts(), *old.out_of_memory()]
     reasons = list(doubts) if trust else []
     notes = [*([] if trust else doubts), *head.notes(), *_windows_left_out(head.name, paired)]
-    if oom := head.out_of_memory():
-        # The figures of a run that died are those of the part that fitted: they must not pass, and may well fail.
-        (reasons if trust and not failing else notes).append(oom)
+    # The figures of a run that died are those of the part that fitted: they must not pass, and may well fail.
+    (reasons if trust and not failing else notes).extend(head.out_of_memory())
     doubtful = bool(reasons)
     windows = [window for window, _ in paired.judged if window.name != BEFORE]
     if not failing:
@@ -88,7 +84,7 @@ def gate_with(log: Input, options: Gate) -> Verdict:
         is_baseline=baseline is not None,
         top=options.top,
     )
-    return found if found.verdict == "unjudged" else explain(found, paired, head, old, kept, baseline, options.context)
+    return found if found.verdict == "unjudged" else explain(found, paired, head, old, kept, options.context)
 
 
 gate = with_keywords("gate", gate_with, Gate)
@@ -170,11 +166,9 @@ def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Acc
     logs: list[Input] = list(log) if isinstance(log, (list, tuple)) else [cast("Input", log)]
     refuse_inputs([baseline, events_file], [*logs, formats_file(options.formats)])
     before = _written_before(baseline)
-    keep = (
-        options.with_events
-        if options.with_events is not None
-        else before is not None and before.events_sha256 is not None
-    )
+    keep = options.with_events
+    if keep is None:
+        keep = before is not None and before.events_sha256 is not None
     refuse_overwrite(baseline, force=True)
     if keep and events_file.exists() and not stored.is_events(events_file):
         raise OutputError(
@@ -185,7 +179,7 @@ def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Acc
         raise UsageError("there is no log to accept", "Give one, or several of one program.")
     runs = read_runs(logs, cut, options, trust=options.trust)
     for run in runs:
-        doubts = [*run.doubts(), *filter(None, [run.out_of_memory()])]
+        doubts = [*run.doubts(), *run.out_of_memory()]
         if options.trust and doubts:
             raise InputError(f"not accepted: {doubts[0]}", "--no-trust accepts it all the same.")
         if cut.series and not pair_runs([runs[0].figures], run.figures, series=True).pairs:

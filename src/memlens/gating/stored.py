@@ -137,10 +137,10 @@ def _arrays(archive: zipfile.ZipFile) -> Iterator[tuple[str, NDArray[Any]]]:
     """The arrays of the file, each only if it is what may be there, and nothing unpacks without end."""
     members = {info.filename: info for info in archive.infolist()}
     names = [name.removesuffix(".npy") for name in members]
-    if len(members) < len(archive.infolist()) or not set(_NEEDED) <= set(names) <= set(_TYPES):
+    told_twice = len(members) < len(archive.infolist())
+    too_large = sum(info.file_size for info in members.values()) > _LARGEST
+    if told_twice or too_large or not set(_NEEDED) <= set(names) <= set(_TYPES):
         raise ValueError("not the arrays of events")
-    if sum(info.file_size for info in members.values()) > _LARGEST:
-        raise ValueError("too large")
     for name in names:
         with archive.open(f"{name}.npy") as member:
             yield name, _array(member.read(), np.dtype(_TYPES[name]))
@@ -176,9 +176,8 @@ def _windows(columns: dict[str, NDArray[Any]], name: str, names: Sequence[str]) 
         owner=columns.get("owner"),
         owner_names=tuple(map(str, owners)),
         source=StoredSource(name),
-        facts=Facts(
-            opening=int(bounds[0, -1])
-        ),  # the whole log begins after the events that stand for what was there before
+        # The whole log begins after the events that stand for what was there before.
+        facts=Facts(opening=int(bounds[0, -1])),
     )
     return tuple(Window(log, own, lo, hi, 0, 0, 1, 0) for own, (lo, hi) in zip(names, bounds.T.tolist(), strict=True))
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from memlens.gating.judging import Rules
+from memlens.gating.judging import Judged, Rules
+from memlens.text import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,9 +16,9 @@ if TYPE_CHECKING:
     from memlens.analyzers.series.growth import Pile
     from memlens.diffing.result import WindowDiff
     from memlens.gating.figures import SeriesGrowth
-    from memlens.gating.judging import Judged
     from memlens.gating.limits import Limit, Metric
     from memlens.options import Cut
+    from memlens.text import Answer
     from memlens.trust import Trust
 
 __all__ = ["SCHEMA", "Blame", "Verdict"]
@@ -46,8 +48,8 @@ class Blame:
         return {"metrics": list(self.metrics), **plain, "name": self.name, "compared": self.diff.name}
 
 
-@dataclass(frozen=True, eq=False)
-class Verdict:
+@dataclass(frozen=True, eq=False, repr=False)
+class Verdict(Shown):
     """What :func:`memlens.gate` found.
 
     Attributes:
@@ -104,6 +106,18 @@ class Verdict:
         """What was judged is within limits."""
         return self.verdict == "pass"
 
+    @cached_property
+    def answer(self) -> Answer:
+        """The verdict in words, with its tone."""
+        from memlens.gating.explanation import answer_of
+
+        return answer_of(self)
+
+    @property
+    def explanation(self) -> str:
+        """What was judged, what is worst, what grows and what could not be judged, in one to three sentences with exact figures."""
+        return str(self.answer)
+
     @property
     def exit_code(self) -> int:
         """0 within limits, 3 a regression, 1 unjudged."""
@@ -144,6 +158,7 @@ class Verdict:
         return {
             "schema": SCHEMA,
             "verdict": self.verdict,
+            "explanation": self.explanation,
             "path": self.path,
             "base": self.base or None,
             "runs": self.runs,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 from memlens import native
 from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.inputs.file_source import FileSource, open_source
+from memlens.inputs.folders import expanded, refuse_folder
 from memlens.inputs.input_format import Request
 from memlens.inputs.registry import PADDLE, Recognised, check_alike, known_formats, recognise
 from memlens.inputs.remote import is_url
@@ -33,6 +34,7 @@ __all__ = [
     "check_alike",
     "choose_device",
     "device_label",
+    "expanded",
     "input_name",
     "read",
     "read_all",
@@ -63,6 +65,7 @@ def read_with(where: str | Path | BinaryIO, options: Read) -> EventLog:
         NoEventsError: It holds no allocator event.
         UsageError: An unknown column or format, a pattern that is no regular expression, or several devices of which none is named.
     """
+    refuse_folder(where, options)
     patterns, owners, columns = tuple(options.patterns), tuple(options.owners), tuple(options.columns)
     source = open_source(where)
     request = Request(patterns, owners, columns, strict=options.strict, progress=options.progress)
@@ -100,6 +103,8 @@ def read_all(
     Raises:
         MemlensError: As for :func:`read`.
     """
+    if not isinstance(where, FileSource):
+        refuse_folder(where, how or ReadAs())
     source = where if isinstance(where, FileSource) else open_source(where)
     request, how, began = request or Request(), how or ReadAs(), time.perf_counter()
     with closing(source):

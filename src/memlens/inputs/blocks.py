@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from memlens.native import load
 from memlens.scanner.lines import line_start_before
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
 
     from numpy.typing import NDArray
 
@@ -37,8 +37,7 @@ _KEPT = 30 << 20
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Whole lines of the input: ``data[begin:end]``, with :data:`PAD` line ends before and after.
 
     Attributes:
@@ -159,34 +158,25 @@ def in_order(
         return result
 
     most = threads or (min(processors(), _MOST_THREADS) if load("memlens.scanner._scan") else 1)
-    waiting: deque[Future[Result]] = deque()
-    pool: ThreadPoolExecutor | None = None
-    first = next(spans, None)
-    try:
-        for span in spans:
-            if first is not None and most > 1:
-                # Imported here, since a small log needs none of this.
-                from concurrent.futures import ThreadPoolExecutor
+    ahead = list(islice(spans, 2))
+    if len(ahead) < 2 or most == 1:
+        yield from map(one, chain(ahead, spans))
+        return
+    # Imported here, since a small log needs none of this.
+    from concurrent.futures import ThreadPoolExecutor
 
-                _keep_freed_memory()
-                pool = ThreadPoolExecutor(most, "memlens-read")
-                waiting.append(pool.submit(one, first))
-            elif first is not None:
-                yield one(first)
-            first = None
-            if pool is None:
-                yield one(span)
-                continue
+    _keep_freed_memory()
+    waiting: deque[Future[Result]] = deque()
+    pool = ThreadPoolExecutor(most, "memlens-read")
+    try:
+        for span in chain(ahead, spans):
             waiting.append(pool.submit(one, span))
             if len(waiting) > most + 1:
                 yield waiting.popleft().result()
-        if first is not None:
-            yield one(first)
         while waiting:
             yield waiting.popleft().result()
     finally:
-        if pool is not None:
-            pool.shutdown(wait=True, cancel_futures=True)
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _keep_freed_memory() -> None:

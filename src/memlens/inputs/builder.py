@@ -13,7 +13,7 @@ from memlens.events import EventLog
 from memlens.facts import Facts, LineSample
 from memlens.inputs.growing import GrowingColumn
 from memlens.windows.landmarks import Landmarks
-from memlens.windows.patterns import Anchor, anchors_in_block
+from memlens.windows.patterns import Anchor, Match
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -40,9 +40,9 @@ class Text(NamedTuple):
     text: bytes
 
     @classmethod
-    def of(cls, block: Block, start: int, line: int) -> Text:
-        """The line of a block that starts at a position."""
-        text = block.data[start : min(start + _SHOWN, block.end)].tobytes().partition(b"\n")[0].rstrip(b"\r")
+    def of(cls, block: Block, start: int, line: int, most: int = _SHOWN) -> Text:
+        """The line of a block that starts at a position, so many bytes of it at most."""
+        text = block.data[start : min(start + most, block.end)].tobytes().partition(b"\n")[0].rstrip(b"\r")
         return cls(start - block.begin + block.offset, line, text)
 
 
@@ -60,12 +60,12 @@ class Part:
         line: The line of each event, int64, where lines cannot be numbered later.
         malformed: Lines that look like an event and do not parse.
         samples: The first of them.
-        anchors: For each pattern asked for ``(offsets, lines, names)``; empty where the input has no lines.
+        anchors: For each pattern asked for its lines, by byte offsets; empty where the input has no lines.
         landmarks: Lines that may mark the work of the run, where they are wanted.
         hints: Other things seen, by name, with the first line.
     """
 
-    columns: Mapping[str, NDArray[Any]]
+    columns: dict[str, NDArray[Any]]
     offset: int = 0
     size: int = 0
     lines: int = 0
@@ -74,12 +74,12 @@ class Part:
     line: NDArray[np.int64] | None = None
     malformed: int = 0
     samples: Sequence[Text] = ()
-    anchors: Sequence[tuple[Sequence[int], Sequence[int], Sequence[str]]] = ()
+    anchors: Sequence[Sequence[Match]] = ()
     landmarks: Landmarks | None = None
     hints: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, block: Block, columns: Mapping[str, NDArray[Any]], matchers: Sequence[Matcher], **more: Any) -> Part:
+    def of(cls, block: Block, columns: dict[str, NDArray[Any]], matchers: Sequence[Matcher], **more: Any) -> Part:
         """What a block of text gave, its anchors found and ``more`` of the fields given."""
         return cls(
             columns,
@@ -87,7 +87,7 @@ class Part:
             size=block.end - block.begin,
             ends_mid_line=block.end > block.begin and bool(block.data[block.end - 1] != ord("\n")),
             cut=block.cut,
-            anchors=tuple(anchors_in_block(matcher, block.text, block.offset, 0) for matcher in matchers),
+            anchors=tuple(matcher.find(block.text, block.offset) for matcher in matchers),
             **more,
         )
 
@@ -113,7 +113,7 @@ class Builder:
     def __init__(self, source: Source, request: Request, columns: Mapping[str, DTypeLike], *, size: int = 0) -> None:
         self._source, self._request, self._size = source, request, size
         self._columns = {name: GrowingColumn(dtype) for name, dtype in columns.items()}
-        self._anchors: list[tuple[list[int], list[int], list[str]]] = [([], [], []) for _ in request.patterns]
+        self._anchors: list[list[Match]] = [[] for _ in request.patterns]
         self._landmarks: list[Landmarks] = []
         self._index: list[tuple[int, int]] = []
         self._bytes, self._total, self._mid_line = 0, 0.0, False
@@ -147,10 +147,8 @@ class Builder:
         self._check_sums(float(part.columns["size"].sum(dtype=np.float64)), f" by line {self.lines:,}")
         self.malformed += part.malformed
         self.samples += [self.sample(text, first) for text in part.samples[: SAMPLES - len(self.samples)]]
-        for column_of, found in zip(self._anchors, part.anchors, strict=False):
-            column_of[0].extend(found[0])
-            column_of[1].extend(line + first for line in found[1])
-            column_of[2].extend(found[2])
+        for matches, found in zip(self._anchors, part.anchors, strict=False):
+            matches += [match._replace(line=match.line + first) for match in found]
         if part.landmarks is not None:
             self._landmarks.append(part.landmarks._replace(lines=tuple(line + first for line in part.landmarks.lines)))
         for hint, line in part.hints.items():
@@ -227,12 +225,7 @@ class Builder:
             **whole,
             source=self._source,
             facts=seen,
-            anchors=tuple(
-                Anchor(pattern, tuple(offsets), tuple(numbers), tuple(names))
-                for pattern, (offsets, numbers, names) in zip(self._request.patterns, self._anchors, strict=True)
-            )
-            if self._index
-            else (),
+            anchors=tuple(map(Anchor.of, self._request.patterns, self._anchors)) if self._index else (),
             landmarks=Landmarks().and_then(self._landmarks) if self._request.landmarks and self._index else None,
         )
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import numpy as np
 
+from memlens.columns import distinct
 from memlens.errors import InputError
 from memlens.inputs.blocks import Block, Blocks, in_order
 from memlens.inputs.remote import is_url, local_path
 from memlens.inputs.streams import ByteStream, open_bytes
+from memlens.source import Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +29,7 @@ Result = TypeVar("Result")
 _PIECE = 1 << 14
 
 
-class FileSource:
+class FileSource(Source):
     """One input: a file, compressed or not, or a stream that can be read only once.
 
     Args:
@@ -51,19 +53,6 @@ class FileSource:
         self._offsets = np.zeros(1, np.int64)
         self._lines = np.zeros(1, np.int64)
         self._pieces: dict[int, list[int]] = {}  # of a stretch of the index, the line ends before each of its pieces
-
-    def __repr__(self) -> str:
-        return f"<FileSource {self._name!r}>"
-
-    @property
-    def name(self) -> str:
-        """The path as given, or ``<stdin>``."""
-        return self._name
-
-    @property
-    def rereadable(self) -> bool:
-        """Whether the text can be read a second time."""
-        return self._rereadable
 
     @property
     def path(self) -> str | None:
@@ -234,7 +223,7 @@ class FileSource:
 
         None where it cannot be read again.
         """
-        ordered = np.unique(np.asarray([offset for offset in offsets if offset >= 0], np.int64))
+        ordered = distinct(np.asarray([offset for offset in offsets if offset >= 0], np.int64))
         if not len(ordered) or not self._rereadable:
             return
         if not self._seekable:

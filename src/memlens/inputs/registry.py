@@ -9,9 +9,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from memlens.errors import Failure, InputError, MemlensError, UsageError
 from memlens.inputs import kineto, paddle, rmm, torch_snapshot
@@ -56,8 +56,7 @@ _OTHER = "no other format was recognised, and text is read as a log of Paddle"
 _OWN = "format:"
 
 
-@dataclass(frozen=True)
-class Recognised:
+class Recognised(NamedTuple):
     """Which format an input has.
 
     Attributes:
@@ -71,6 +70,11 @@ class Recognised:
     why: str
     asked: bool = False
     unread: Unread | None = None
+
+    @property
+    def certain(self) -> bool:
+        """Whether something in the input tells its format, and memlens reads it."""
+        return self.why != _OTHER and (self.unread is None or self.unread.text)
 
 
 def recognise(source: FileSource, how: ReadAs | None = None) -> Recognised:
@@ -225,8 +229,7 @@ def _blaming(what: str) -> Iterator[None]:
 # The verb: memlens formats.
 
 
-@dataclass(frozen=True)
-class RecognisedInput:
+class RecognisedInput(NamedTuple):
     """What one input was recognised as.
 
     Attributes:
@@ -247,7 +250,7 @@ class RecognisedInput:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name."""
-        return asdict(self)
+        return self._asdict()
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from memlens.errors import InputError, MemlensError, NoEventsError
-from memlens.facts import Facts, Kind, OutOfMemory
+from memlens.facts import MAX_SIZE, Facts, Kind, OutOfMemory
 from memlens.inputs.builder import SAMPLES, Builder, Part, Text
 from memlens.inputs.input_format import InputFormat, Request
 from memlens.scanner.formats import LineFormat, Sample
@@ -99,7 +99,6 @@ _COLUMNS = {
 _OLD_HEADER = b"Event Type,Device ID,Address,Stream,Size (bytes)"
 #: Failures that are kept one by one; where memory is spilled and asked for again, they come by the thousand.
 _MOST_FAILURES = 10_000
-_MOST_SIZE = 1 << 47
 _SHOWN = 200
 _HALF_DAY_US, _DAY_US = 12 * 3600 * 10**6, 24 * 3600 * 10**6
 _HINT = (
@@ -118,13 +117,6 @@ def microseconds(text: bytes) -> int:
     return ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 10**6 + int(fraction.ljust(6, b"0"))
 
 
-class _Read(NamedTuple):
-    """What one block gave: its events, and its failures as texts and bytes asked for."""
-
-    part: Part
-    failures: list[tuple[Text, int]]
-
-
 @cache
 def _scanner() -> Scanner:
     return Scanner(
@@ -132,7 +124,10 @@ def _scanner() -> Scanner:
     )
 
 
-def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool, landmarks: bool) -> _Read:
+def _read_block(
+    block: Block, matchers: Sequence[Matcher], *, numbered: bool, landmarks: bool
+) -> tuple[Part, list[tuple[Text, int]]]:
+    """What one block gave: its events, and its failures as texts and bytes asked for."""
     rows = _scanner().scan(block.data, block.begin, block.end)
     values = dict(zip(_MEANS, rows.values.T, strict=True))
     (thread, clock), size = rows.header.T, values["size"]
@@ -140,7 +135,7 @@ def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool, la
     time_us = seconds * 10**6 + clock % 10**6
     # The digit is the end of a time.
     looks = (rows.format < len(ROWS)) & (block.data[rows.start - 1] - np.uint8(ord("0")) < 10)
-    good = looks & (size >= 0) & (size <= _MOST_SIZE)
+    good = looks & (size >= 0) & (size <= MAX_SIZE)
     unsure = good & (clock < 0)
     if (escapes := rows.format == len(ROWS)).any():
         unsure |= good & np.isin(rows.line, rows.line[escapes])
@@ -181,7 +176,7 @@ def _read_block(block: Block, matchers: Sequence[Matcher], *, numbered: bool, la
         samples=texts(wrong[:SAMPLES]),
     )
     failed = np.flatnonzero(good & (kind < 0))[:_MOST_FAILURES]
-    return _Read(part, list(zip(texts(failed), size[failed].tolist(), strict=True)))
+    return part, list(zip(texts(failed), size[failed].tolist(), strict=True))
 
 
 def _read(source: FileSource, request: Request) -> list[EventLog]:

@@ -7,7 +7,8 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -95,90 +96,50 @@ class ByteStream(io.RawIOBase):
 
     def _decompressed(self, head: bytes) -> Iterator[bytes]:
         """Decompress member after member; a damaged or missing end becomes :attr:`problem` and ends the stream."""
-        make = _DECOMPRESSORS[self.compression]
-        decompressor = None
+        make, feed = _COMPRESSIONS[self.compression]
+        member: Any = None
         chunk = head
         try:
             while chunk:
                 self.consumed += len(chunk)
                 while chunk:
-                    if decompressor is None:
+                    if member is None:
                         if not chunk.strip(b"\0"):
                             break  # tape-style zero padding after the last member
-                        decompressor = make()
-                    yield from decompressor.feed(chunk)
-                    if not decompressor.eof:
-                        break
-                    chunk, decompressor = decompressor.unused, None
+                        member = make()
+                    chunk = yield from feed(member, chunk)
+                    if member.eof:
+                        member = None
                 chunk = self._file.read(_CHUNK) or b""
-            if decompressor is not None:
+            if member is not None:
                 self.problem = f"the {self.compression} stream ends in the middle"
         except _damages() as error:
             self.problem = f"the {self.compression} stream is damaged: {error}"
 
 
-class _Decompressor:
-    """One member of a compressed file: any of the standard library's decompressor objects, output in bounded pieces."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._inner.eof)
-
-    @property
-    def unused(self) -> bytes:
-        return bytes(self._inner.unused_data)
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        yield self._inner.decompress(data, _MOST_AT_ONCE)
-        while not self._inner.eof and not self._inner.needs_input:
-            yield self._inner.decompress(b"", _MOST_AT_ONCE)
+# How a decompressor of a library is fed: its output in bounded pieces, and at last what comes after the member's end.
 
 
-class _Gzip(_Decompressor):
-    def __init__(self) -> None:
-        super().__init__(zlib.decompressobj(wbits=31))
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        while data:
-            yield self._inner.decompress(data, _MOST_AT_ONCE)
-            if self._inner.eof:
-                return
-            data = self._inner.unconsumed_tail
+def _feed_zlib(member: Any, data: bytes) -> Generator[bytes, None, bytes]:
+    while data and not member.eof:
+        yield member.decompress(data, _MOST_AT_ONCE)
+        data = member.unconsumed_tail
+    return bytes(member.unused_data)
 
 
-class _Xz(_Decompressor):
-    def __init__(self) -> None:
-        import lzma
-
-        super().__init__(lzma.LZMADecompressor(lzma.FORMAT_XZ))
-
-
-class _Bzip2(_Decompressor):
-    def __init__(self) -> None:
-        import bz2
-
-        super().__init__(bz2.BZ2Decompressor())
+def _feed(member: Any, data: bytes) -> Generator[bytes, None, bytes]:
+    yield member.decompress(data, _MOST_AT_ONCE)
+    while not member.eof and not member.needs_input:
+        yield member.decompress(b"", _MOST_AT_ONCE)
+    return bytes(member.unused_data)
 
 
-class _Zstd(_Decompressor):
-    def __init__(self) -> None:
-        import zstandard
-
-        super().__init__(zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj())
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        # This library has no bound on the output; feeding little at a time bounds it instead.
-        for start in range(0, len(data), 1 << 12):
-            if not self._inner.eof:
-                yield self._inner.decompress(data[start : start + (1 << 12)])
-                self._tail = data[start + (1 << 12) :]
-
-    @property
-    def unused(self) -> bytes:
-        return bytes(self._inner.unused_data) + self._tail
+def _feed_zstandard(member: Any, data: bytes) -> Generator[bytes, None, bytes]:
+    # This library has no bound on the output; feeding little at a time bounds it instead.
+    while data and not member.eof:
+        piece, data = data[: 1 << 12], data[1 << 12 :]
+        yield member.decompress(piece)
+    return bytes(member.unused_data) + data
 
 
 def _damages() -> tuple[type[Exception], ...]:
@@ -189,11 +150,15 @@ def _damages() -> tuple[type[Exception], ...]:
     return (OSError, EOFError, zlib.error, *others)
 
 
-_DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {
-    "gzip": _Gzip,
-    "zstd": _Zstd,
-    "xz": _Xz,
-    "bzip2": _Bzip2,
+#: How a member of a compressed file is read; modules are imported where they are needed.
+_COMPRESSIONS: dict[str, tuple[Callable[[], Any], Callable[[Any, bytes], Generator[bytes, None, bytes]]]] = {
+    "gzip": (lambda: zlib.decompressobj(wbits=31), _feed_zlib),
+    "zstd": (
+        lambda: import_module("zstandard").ZstdDecompressor(max_window_size=1 << 31).decompressobj(),
+        _feed_zstandard,
+    ),
+    "xz": (lambda: import_module("lzma").LZMADecompressor(import_module("lzma").FORMAT_XZ), _feed),
+    "bzip2": (lambda: import_module("bz2").BZ2Decompressor(), _feed),
 }
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"))
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memlens.errors import InputError
 
 __all__ = ["BINARY", "NSYS_QUERY", "TRACES", "UNREAD", "Unread", "refuse_unread", "unread_kind"]
 
 
-@dataclass(frozen=True)
-class Unread:
+class Unread(NamedTuple):
     """A kind of file that memlens does not read.
 
     Attributes:
@@ -33,12 +32,10 @@ class Unread:
 
     def matches(self, head: bytes) -> bool:
         """Whether an input that begins with these bytes looks like one."""
+        flags = re.DOTALL
         if self.text:
-            return (
-                re.match(self.signature, head.removeprefix(b"\xef\xbb\xbf").lstrip(), re.DOTALL | re.IGNORECASE)
-                is not None
-            )
-        return re.match(self.signature, head, re.DOTALL) is not None  # compiled when it is first needed
+            head, flags = head.removeprefix(b"\xef\xbb\xbf").lstrip(), flags | re.IGNORECASE
+        return re.match(self.signature, head, flags) is not None  # compiled when it is first needed
 
 
 _TORCH = """\

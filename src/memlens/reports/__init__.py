@@ -1,6 +1,6 @@
 """Reports: results in, text out.  None of them computes a figure or opens a file.
 
-A *screen* (``analyze`` with ``lists`` and ``tables``, ``diff`` with ``findings``, ``compare`` with ``compare_tables``, ``gate``) makes
+A *screen* (``analyze`` with ``lists`` and ``tables``, ``diff``, ``compare``, ``gate``) makes
 ``blocks`` from a result; a *form* (``terminal``, ``markdown``) shows blocks, or writes the result itself for programs (``machine``, ``ci``).
 A new form is a module here and a line in :data:`FORMS`.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.failures.words import failure_sentence
@@ -97,7 +97,7 @@ def analysis_blocks(
     if full or top is not None:
         lists = tables = (_ALL if top is None else top,)
     parts = list(_parts(analysis, _Asked(lists, tables, analysis.min_size, detailed or full, sort), picture=picture))
-    blocks = fitted(parts)
+    blocks = [block for part in parts for block in part.versions[0]] if detailed or full else fitted(parts)
     return blocks[1:] if blocks and blocks[0] is None else blocks
 
 
@@ -111,15 +111,16 @@ def _parts(analysis: Analysis, asked: _Asked, *, picture: bool) -> Iterator[Part
                 of_lists = next(asked.of(log))
                 yield Part((apart(*failure_blocks(log.ooms, of_lists, full=asked.detailed)),))
             if picture and log.curve:
-                yield Part((apart(Picture(log.curve, terms_of(log.trust.layer))), ()), _OF_PICTURE)
-            yield from _series(log, asked, picture=picture) if log.series else _one_window(log, asked)
+                drawn = Picture(log.curve, terms_of(log.trust.layer))
+                yield Part(tuple(apart(replace(drawn, rows=rows)) for rows in (6, 4, 3)), _OF_PICTURE)
+            yield from _series(log, asked, picture=picture) if log.series else _one_window(log, asked, picture=picture)
     elif logs:
         yield from _several_logs(logs, asked)
     if analysis.failures:
         yield Part((apart(*_failures(analysis.failures)),))
 
 
-def _one_window(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
+def _one_window(log: LogAnalysis, asked: _Asked, *, picture: bool) -> Iterator[Part]:
     window, terms = log.windows[0], terms_of(log.trust.layer)
     yield _head(log, _heading(log, window, terms), asked)
     if figures := tuple(_key_figures(window, terms)):
@@ -136,8 +137,8 @@ def _one_window(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
                 # Figures stand right below their heading.
                 blocks += [block] if isinstance(block, Figures) else [None, block]
             versions.append(blocks)
-        # The report of a failure has what matters then.
-        yield Part((*versions, *([()] if log.ooms else [])), _OF_LISTS)
+        # The report of a failure has what matters then, and a picture says more than the first row of a list.
+        yield Part((*versions, *([()] if log.ooms or picture else [])), _OF_LISTS)
 
 
 def _steps(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
@@ -301,4 +302,4 @@ def _trust(log: LogAnalysis, top: int) -> Iterator[Line]:
     for note in log.notes:
         yield Line(note, "doubt", label="Windows")
     for number, text in enumerate(log.remarks):
-        yield Line(text, label=" " if number or trust.notes else "Note")
+        yield Line(text, label=" " if number or notes else "Note")

@@ -52,14 +52,14 @@ class Column:
         key: Which attribute of an item it shows; the name of the figure in machine output and for ``--sort``.
         title: Its heading.
         kind: ``name`` is text from a log; ``word`` is text of memlens; the others are integers and how to write them.  ``signed`` is a
-            difference in bytes of which more is worse.
+            difference in bytes from another run, of which more is worse; ``net`` is what comes less what goes.
         drop: Which columns a narrow terminal leaves out first: the largest number; 0 stays always.
         strong: A key figure.
     """
 
     key: str
     title: str
-    kind: Literal["name", "word", "bytes", "signed", "count", "duration"]
+    kind: Literal["name", "word", "bytes", "signed", "net", "count", "duration"]
     drop: int = 0
     strong: bool = False
 
@@ -155,10 +155,12 @@ class Picture:
     Attributes:
         curve: The levels.
         terms: What the lines of the input are called.
+        rows: Rows of the picture itself; with its caption, its axis and the words below that it is three lines longer.
     """
 
     curve: Curve
     terms: Terms = LINES
+    rows: int = 6
 
 
 #: ``None`` is an empty line between two parts.

@@ -12,8 +12,9 @@ import xml.etree.ElementTree as ET  # only written here, never read
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from memlens.gating.explanation import growth_words, row_words, verdict_words
 from memlens.reports.diff.findings import finding_blocks
-from memlens.reports.gate import accept_command, growth_words, row_words, telling, verdict_words
+from memlens.reports.gate import accept_command, telling
 from memlens.reports.terminal import render
 from memlens.text import Terms, clipped, name_list, plural, terms_of, visible
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlens.analyzers.failures.causes import UNKNOWN
-from memlens.analyzers.failures.words import most_telling
+from memlens.analyzers.failures.words import asker, most_telling
 from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, cells, take
 from memlens.text import clipped, format_count, plural, shorten, visible
 from memlens.units import format_bytes
@@ -43,17 +43,16 @@ def failure_blocks(ooms: Sequence[MemoryFailure], asked: Asked, *, full: bool = 
         return
     failure = ooms[most_telling(ooms)]
     why = f": {failure.cause}" if failure.cause != UNKNOWN else ""
-    yield Line(f"Out of memory at {asked.terms.at(failure.line)}{why}", "bad")
+    others = len(ooms) - 1
+    more = f" (and {plural(others, 'more failure')}: --full)" if others and not full else ""
+    yield Line(f"Out of memory at {asked.terms.at(failure.line)}{why}{more}", "bad")
     yield Figures(tuple(_figures(failure, asked)))
     if full:
         yield from _blocks(failure, asked)
-    others = len(ooms) - 1
     if others and full:
         yield None
         rows = cells(_ALL, ooms[: asked.top])
         yield take("All out-of-memory failures", _ALL, rows, len(ooms), asked.top, "failure", asked.terms)
-    elif others:
-        yield Line(f"… and {plural(others, 'more out-of-memory failure')} (--full lists them)", "hint")
 
 
 def _figures(failure: MemoryFailure, asked: Asked) -> Iterator[Figure]:
@@ -69,12 +68,15 @@ def _figures(failure: MemoryFailure, asked: Asked) -> Iterator[Figure]:
     elif failure.missing_bytes is not None:
         yield Figure("Missing", format_bytes(failure.missing_bytes), _missing(failure))
     if failure.idle_bytes and needed is not None and failure.idle_bytes + (failure.device_free_bytes or 0) >= needed:
-        words = f"in {plural(failure.idle_chunks or 0, chunk)} that hold no block: given back, they could make room"
+        words = f"in {plural(failure.idle_chunks or 0, chunk)} without a block, which could be given back"
         yield Figure("Idle", format_bytes(failure.idle_bytes), words)
     if groups := asked.large(failure.live[:1]):
-        total = sum(group.total_bytes for group in failure.live)
-        words = f"in {plural(groups[0].count, 'block')} of {format_bytes(groups[0].size_bytes)}, of {format_bytes(total)} live"
-        yield Figure("Largest", format_bytes(groups[0].total_bytes), words + _of(groups[0].owner))
+        words = f"in {plural(groups[0].count, 'block')} of {format_bytes(groups[0].size_bytes)}{_of(groups[0].owner)}"
+        yield Figure("Largest", format_bytes(groups[0].total_bytes), f"{words}; {_all_live(failure)}")
+    if failure.oldest is not None and failure.youngest is not None:
+        youngest = f"the youngest {format_bytes(failure.youngest.size_bytes)} {_born(failure.youngest, asked)}"
+        words = "; ".join(filter(None, [_born(failure.oldest, asked), youngest.strip()]))
+        yield Figure("Oldest", format_bytes(failure.oldest.size_bytes), words)
 
 
 def _reserved(failure: MemoryFailure, chunk: str) -> str:
@@ -83,7 +85,9 @@ def _reserved(failure: MemoryFailure, chunk: str) -> str:
     words = f"of {format_bytes(failure.reserved_bytes)} reserved"
     if failure.free_bytes is not None:
         words += f"; {format_bytes(failure.free_bytes)} free inside {chunk}s"
-    if failure.gaps:
+    if failure.gaps == 1:
+        words += ", in 1 gap"
+    elif failure.gaps:
         words += f", {plural(failure.gaps, 'gap')}, largest {format_bytes(failure.largest_gap_bytes or 0)}"
     return words
 
@@ -110,37 +114,30 @@ def _missing(failure: MemoryFailure) -> str:
     return f"so {blocks}, {format_bytes(failure.must_go_bytes or 0)}, had to go"
 
 
+def _all_live(failure: MemoryFailure) -> str:
+    blocks = plural(sum(group.count for group in failure.live), "block")
+    return f"{format_bytes(sum(group.total_bytes for group in failure.live))} live in {blocks}"
+
+
 def _of(owner: str | None) -> str:
-    return "" if owner is None else f", of {shorten(visible(clipped(owner)), _OWNER)}"
+    return "" if owner is None else f" by {asker(owner)}"
 
 
 def _blocks(failure: MemoryFailure, asked: Asked) -> Iterator[Block]:
     """What stands beside the figures where all is asked for."""
-    rows = [
-        Figure(label, format_bytes(block.size_bytes), _born(block, asked))
-        for label, block in (("Oldest", failure.oldest), ("Youngest", failure.youngest))
-        if block is not None
-    ]
     if not failure.ended:
-        rows.append(Figure("After it", format_count(failure.allocs_after), "blocks allocated"))
-    if rows:
-        yield Figures(tuple(rows))
-    if failure.owner is not None:
-        yield Line("", name=failure.owner, label="By")
+        yield Figures((Figure("After it", format_count(failure.allocs_after), "blocks allocated"),))
+    if len(failure.owner or "") > _OWNER:
+        yield Line("", name=failure.owner or "", label="By")
     if failure.cause != UNKNOWN:
         yield Line(failure.explanation, label="Cause")
     if failure.live:
         yield None
         columns = _LIVE if any(group.owner for group in failure.live) else _LIVE[:-1]
-        total = sum(group.total_bytes for group in failure.live)
-        title = f"Live then: {format_bytes(total)} in {plural(sum(group.count for group in failure.live), 'block')}"
-        yield asked.table(title, columns, failure.live, "group")
+        yield asked.table(f"{_all_live(failure)} then", columns, failure.live, "group")
 
 
 def _born(block: LiveBlock, asked: Asked) -> str:
-    where = "allocated"
     if block.event is None:
-        where = "from before the input"
-    elif block.line is not None:
-        where += f" at {asked.terms.at(block.line)}"
-    return where + _of(block.owner)
+        return f"from before the input{_of(block.owner)}"
+    return f"{'' if block.line is None else f'at {asked.terms.at(block.line)}'}{_of(block.owner)}".strip()

@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memlens.diffing import explaining
+from memlens.gating.explanation import row_words
 from memlens.gating.judging import WHOLE
-from memlens.reports.blocks import Block, Column, Fold, Line, Table, Toned, apart, cells, labelled, take
-from memlens.reports.diff.findings import finding_blocks
+from memlens.reports.blocks import Block, Column, Fold, Line, Table, Toned, answered, apart, cells, labelled, take
+from memlens.reports.diff.findings import around, finding_blocks
 from memlens.reports.markdown import plain, render
+from memlens.reports.terminal import Part, fits, fitted
 from memlens.text import (
     clipped,
     format_change,
     format_count,
-    format_exact,
     name_list,
     plural,
-    short_name,
     terms_of,
     visible,
 )
-from memlens.units import format_bytes, format_signed
+from memlens.units import format_bytes
 
 if TYPE_CHECKING:
     from memlens.diffing.result import Finding
@@ -35,15 +35,13 @@ if TYPE_CHECKING:
     from memlens.gating.verdict import Blame, Verdict
 
 __all__ = [
+    "EVERYTHING",
     "LARGEST",
     "Room",
     "accept_command",
     "comment",
     "gate_blocks",
-    "growth_words",
-    "row_words",
     "telling",
-    "verdict_words",
 ]
 
 #: Bytes of the longest comment.  GitHub takes 65,536 characters.
@@ -74,12 +72,14 @@ class Room:
         others: Rows of each other table.
         windows: Failing windows whose differences are described.
         findings: Findings of each of them.
+        around: Log lines of each finding on each side of the one that tells it.
     """
 
     rows: int = 10
     others: int = 5
     windows: int = 2
     findings: int = 2
+    around: int = 1000
 
 
 #: How much a comment shows, from much to little: the first that fits is taken.
@@ -94,13 +94,27 @@ _ROOMS = (
 )
 
 
+#: How much one screen shows, from much to little.
+_ON_SCREEN = (
+    Room(),
+    Room(10, 5, 1, 1),
+    Room(8, 3, 1, 1, around=2),
+    Room(5, 2, 1, 1, around=1),
+    Room(4, 1, 1, 1, around=1),
+    Room(3, 0, 1, 1, around=0),
+    Room(3, 0, 0, 0),
+    Room(1, 0, 0, 0),
+)
+EVERYTHING = Room(1000, 1000, 100, 100)
+
+
 def comment(verdict: Verdict) -> str:
     """The verdict as Markdown, below :data:`LARGEST` bytes of UTF-8; what was left out is counted in it."""
     for room in _ROOMS:
         text = render(gate_blocks(verdict, room))
         if len(text.encode()) < LARGEST:
             return text
-    return f"### memlens gate: {verdict.verdict}\n\n{plain(verdict_words(verdict))}\n\nEverything else was too long for a comment.\n"
+    return f"### memlens gate: {verdict.verdict}\n\n{plain(verdict.explanation)}\n\nEverything else was too long for a comment.\n"
 
 
 def _limit_words(limits: Mapping[Metric, Limit]) -> str:
@@ -109,70 +123,6 @@ def _limit_words(limits: Mapping[Metric, Limit]) -> str:
     for metric, limit in limits.items():
         metrics.setdefault(limit, []).append(metric)
     return "; ".join(f"{', '.join(names)} {limit}" for limit, names in metrics.items())
-
-
-def verdict_words(verdict: Verdict) -> str:
-    """All of it in one sentence."""
-    if verdict.verdict == "unjudged":
-        return "not judged"
-    figures = verdict.judged
-    over = [row for row in figures if not row.ok]
-    parts = []
-    if over:
-        count = f"{format_count(len(over))} of {plural(len(figures), 'figure')} {'is' if len(over) == 1 else 'are'} over the limit"
-        of_run = [row.metric for row in over if row.name == WHOLE]
-        windows = len({row.name for row in over if row.name != WHOLE})
-        where = [f"the {' and the '.join(of_run)} of the run"] if of_run else []
-        where += [f"{plural(windows, 'window')}"] if windows else []
-        parts.append(f"{count}: {' and '.join(where)}")
-    elif verdict.ok:
-        few = {1: "the one figure", 2: "both figures"}
-        all_of = few.get(len(figures), f"all {plural(len(figures), 'figure')}")
-        parts.append(f"{all_of} judged {'is' if len(figures) == 1 else 'are'} within limits")
-    if verdict.missing:
-        gone = plural(len(verdict.missing), "window is", "windows are")
-        parts.append(f"{gone} missing{', which is let go' if verdict.allow_missing else ''}")
-    if verdict.not_reached:
-        parts.append(
-            f"{format_count(verdict.judged_windows)} of the base's {plural(verdict.base_windows, 'window')} judged, for the run ends earlier"
-        )
-    if words := growth_words(verdict):
-        parts.append(words)
-    return "; ".join(parts)
-
-
-def growth_words(verdict: Verdict) -> str:
-    """By how much the series of windows grows; ``""`` where it does not."""
-    found = verdict.growth
-    if found is None or found.verdict != "growing":
-        return ""
-    since = "" if found.since is None else f" from window {short_name(found.since)} on"
-    within = next((", within the limit" for row in verdict.judged if row.metric == "growth" and row.ok), "")
-    return (
-        f"memory grows by {format_bytes(round(found.per_window))} a window{since}, {format_bytes(found.gained_bytes)} over"
-        f" {plural(found.windows, 'window')}{within}"
-    )
-
-
-def row_words(row: Judged) -> str:
-    """One figure that fails or improved, in a sentence without the window's name."""
-    metric = row.metric
-    if row.missing or row.head_bytes is None:
-        return f"{metric}: the log has no such window; it was {format_bytes(row.base_bytes or 0)}"
-    if row.base_bytes is None:
-        text = f"{metric} is {format_bytes(row.head_bytes)}"
-    else:
-        change = format_change(row.base_bytes, row.head_bytes)
-        text = (
-            f"{metric} went from {format_bytes(row.base_bytes)} to {format_bytes(row.head_bytes)},"
-            f" {format_signed(row.head_bytes - row.base_bytes)}{f' ({change})' if change else ''}"
-        )
-    if row.limit_bytes is None or row.ok:
-        return text
-    what = {"budget": "the budget", "spread": "the limit, the spread of the accepted runs,"}.get(
-        row.limit_from or "", "the limit"
-    )
-    return f"{text}; over {what} of {format_bytes(row.limit_bytes)} by {format_exact(row.over_bytes)}"
 
 
 def accept_command(verdict: Verdict) -> str:
@@ -185,15 +135,24 @@ def accept_command(verdict: Verdict) -> str:
     return f"memlens gate {log} --baseline {shlex.quote(verdict.base)} --accept"
 
 
-def gate_blocks(verdict: Verdict, room: Room = Room()) -> list[Block]:
-    """Everything a verdict shows, or as much of it as there is room for; what is left out is counted."""
-    return [*_head(verdict), *_tables(verdict, room)]
+def gate_blocks(verdict: Verdict, room: Room | None = None) -> list[Block]:
+    """The verdict in words, and what it rests on: as much of it as there is room for, by default one screen; what is left out is counted."""
+    verdict_first = (*answered(verdict.answer), None)
+    head = [*_head(verdict)]
+    everything = [*verdict_first, *head, *_tables(verdict, room or Room())]
+    if room is not None or fits(everything):
+        return everything
+    without_notes = [line for line in head if line.label.strip() and line.label != "Note"]
+    tables = Part(tuple([*_tables(verdict, smaller)] for smaller in _ON_SCREEN))
+    hint = apart(Line("--full shows everything.", "hint"))
+    return fitted(
+        [Part((verdict_first,)), Part((head, [*head[:1], *without_notes], head[:1]), 4), tables, Part((hint,))]
+    )
 
 
 def _head(verdict: Verdict) -> Iterator[Line]:
     against = f" against {visible(clipped(verdict.base))}" if verdict.base else ""
     yield Line(f"{verdict.verdict}{against}", "heading", clipped(verdict.path))
-    yield Line(verdict_words(verdict), "good" if verdict.ok else "doubt", label="Verdict")
     yield from _remarks("Reason", verdict.reasons)
     if limits := _limit_words(verdict.limits):
         yield Line(f"{limits} over the base (fails beyond both parts)", "quiet", label="Limits")
@@ -288,7 +247,7 @@ def _window(verdict: Verdict, blame: Blame, room: Room) -> Iterator[Block]:
             yield Line(row_words(row), "quiet")
     findings = telling(blame)
     for finding in findings[: room.findings]:
-        yield from apart(*finding_blocks(finding, blame.diff, terms_of(verdict.trust.layer)))
+        yield from apart(*around(finding_blocks(finding, blame.diff, terms_of(verdict.trust.layer)), room.around))
     if not findings:
         yield Line("No allocation is kept longer, and none is new: what grew is what was there before the window.")
     elif (left := len(findings) - room.findings) > 0:

@@ -78,9 +78,9 @@ def lists_of(
 
 
 def _chunks(segments: Any, asked: Asked, full: bool) -> Iterator[Table]:
-    """What is free inside chunks; on the first screen only where an allocation failed."""
+    """What is free inside chunks; the first screen has what matters of it beside the peak and the failures."""
     moments = segments.moments
-    if not moments or not (full or any(moment.at == "oom" for moment in moments)):
+    if not moments or not full:
         return
     most = max(asked.top, 3)  # the peak and the end, which come first, are always shown
     asks = any(moment.requested_bytes is not None for moment in moments)

@@ -7,10 +7,9 @@ its marks, its labels and its fallback to ASCII in one width.  A column stands f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -30,16 +29,13 @@ __all__ = ["USUAL_WIDTH", "draw", "sparkline"]
 #: Columns of a picture where the output has no width of its own.
 USUAL_WIDTH = 80
 
-#: Rows of the picture itself; with its caption, its axis and the words below it is three lines longer.
-_ROWS = 6
 #: Columns that it has at least, whatever the width.
 _NARROWEST = 20
 #: Blanks between two words below the axis.
 _APART = 2
 
 
-@dataclass(frozen=True)
-class _Signs:
+class _Signs(NamedTuple):
     """What a picture is drawn with."""
 
     parts: str  # of a cell that is filled from below, from nothing to all of it
@@ -54,7 +50,7 @@ class _Signs:
     failed: str
 
 
-_UNICODE = _Signs(" ▁▂▃▄▅▆▇█", "▒", "▁─▔", "│", "┤", "└", "─", "┴", "▲", "✗")
+_UNICODE = _Signs(" ▁▂▃▄▅▆▇█", "▒", "_─▔", "│", "┤", "└", "─", "┴", "▲", "✗")
 _ASCII = _Signs(" .:#", "=", "_-~", "|", "+", "+", "-", "+", "^", "X")
 
 
@@ -83,7 +79,7 @@ def draw(picture: Picture, width: int, *, ascii_only: bool = False) -> Iterator[
         width: Columns.
         ascii_only: Take characters of ASCII alone.
     """
-    curve, signs = picture.curve, _ASCII if ascii_only else _UNICODE
+    curve, rows, signs = picture.curve, picture.rows, _ASCII if ascii_only else _UNICODE
     low, high, reserved = curve.low_bytes, curve.high_bytes, curve.reserved_bytes
     peak, top, floor = int(high.max()), int(max(high.max(), reserved.max())), int(min(low.min(), 0))
     zero, at_peak, at_top = map(format_bytes, (floor, peak, top))
@@ -94,30 +90,29 @@ def draw(picture: Picture, width: int, *, ascii_only: bool = False) -> Iterator[
         join.reduceat(part, begins) for join, part in ((np.minimum, low), (np.maximum, high), (np.maximum, reserved))
     ]
     full = len(signs.parts) - 1
-    lows, highs = (_heights(part, floor, top, _ROWS * full) for part in levels[:2])
-    lines = _heights(levels[2], floor, top, _ROWS * len(signs.reserved))
+    lows, highs = (_heights(part, floor, top, rows * full) for part in levels[:2])
+    lines = _heights(levels[2], floor, top, rows * len(signs.reserved))
     places = _Places(begins, curve)
-    labels = {_ROWS - 1: at_top} | ({(int(highs.max()) - 1) // full: at_peak} if peak > 0 else {})
+    labels = {rows - 1: at_top} | ({(int(highs.max()) - 1) // full: at_peak} if peak > 0 else {})
 
-    rows = [_cells(signs, row, lows, highs, lines) for row in range(_ROWS)]
-    used = set().union(*rows)
+    drawn = [_cells(signs, row, lows, highs, lines) for row in range(rows)]
+    used = set().union(*drawn)
     yield [(" " * (label + 2), ""), *_caption(signs, used, curve, columns)]
-    for row in reversed(range(_ROWS)):
+    for row in reversed(range(rows)):
         text = labels.get(row, "")
         yield [
             (f"{text:>{label}} {signs.level if text else signs.side}", "dim"),
-            *_runs(rows[row], [_style(signs, sign, at in places.failures) for at, sign in enumerate(rows[row])]),
+            *_runs(drawn[row], [_style(signs, sign, at in places.failures) for at, sign in enumerate(drawn[row])]),
         ]
-    axis, styles = [signs.axis] * columns, ["dim"] * columns
-    for at, sign, style in (
-        (places.steps if len(set(places.steps)) * 3 <= columns else [], signs.step, "dim"),
-        (places.peak, signs.peak, "bold"),
-        (places.failures, signs.failed, "bold red"),
-    ):
-        for column in at:
-            axis[column], styles[column] = sign, style
-    yield [(f"{zero:>{label}} {signs.corner}", "dim"), *_runs(axis, styles)]
-    yield [(" " * (label + 2) + _words(places, curve, picture.terms, columns), "dim")]
+    last = picture.terms.at(curve.end_line)
+    named = _named(places, curve, picture.terms, columns - width_of(last))
+    # Where steps crowd, those are marked that are named.
+    ticks = places.steps if len(set(places.steps)) * 3 <= columns else [column for column, _ in named if column]
+    yield [(f"{zero:>{label}} {signs.corner}", "dim"), *_axis(signs, columns, ticks, places)]
+    words = ""
+    for column, name in (*named, (columns - width_of(last), last)):
+        words += " " * (column - width_of(words)) + name
+    yield [(" " * (label + 2) + words, "dim")]
 
 
 class _Places:
@@ -151,7 +146,7 @@ def _first_of_each(count: int, columns: int) -> Ints:
 
 
 def _heights(levels: Ints, floor: int, top: int, full: int) -> Ints:
-    """Levels in parts of ``full``, int64: what is above the floor shows, and only the top is full."""
+    """Levels in parts of ``full``, int64: what is above the floor shows."""
     share = (levels - float(floor)) / max(float(top) - floor, 1.0)
     heights: Ints = np.clip(np.rint(share * full), levels > floor, full).astype(np.int64)
     return heights
@@ -179,6 +174,19 @@ def _style(signs: _Signs, sign: str, failed: bool) -> str:
     return "dim" if sign in signs.reserved else "red" if failed else ""
 
 
+def _axis(signs: _Signs, columns: int, ticks: Sequence[int], places: _Places) -> Iterator[tuple[str, str]]:
+    """The axis with its marks; of two in one column the graver one stands there."""
+    cells, styles = [signs.axis] * columns, ["dim"] * columns
+    for at, sign, style in (
+        (ticks, signs.step, "dim"),
+        (places.peak, signs.peak, "bold"),
+        (places.failures, signs.failed, "bold red"),
+    ):
+        for column in at:
+            cells[column], styles[column] = sign, style
+    return _runs(cells, styles)
+
+
 def _caption(signs: _Signs, used: set[str], curve: Curve, columns: int) -> Iterator[tuple[str, str]]:
     """What the signs mean that are there, as far as there is room."""
     parts = [
@@ -203,15 +211,15 @@ def _runs(cells: Sequence[str], styles: Sequence[str]) -> Iterator[tuple[str, st
         yield "".join(cell for cell, _ in run), style
 
 
-def _words(places: _Places, curve: Curve, terms: Terms, columns: int) -> str:
-    """What stands below the axis: the lines at its ends, and as many names of steps as there is room for."""
-    last = terms.at(curve.end_line)
-    end = columns - width_of(last)
+def _named(places: _Places, curve: Curve, terms: Terms, end: int) -> list[tuple[int, str]]:
+    """The first line and as many names of steps as there is room for before a column, each with the column that it stands at."""
     steps = [(column, short_name(name)) for column, (_, name) in zip(places.steps, curve.steps, strict=True)]
-    if not steps or steps[0][0] > width_of(terms.at(curve.start_line)) + _APART:
-        steps.insert(0, (0, terms.at(curve.start_line)))
-    text = ""
+    first = terms.at(curve.start_line)
+    if not steps or steps[0][0] > width_of(first) + _APART:
+        steps.insert(0, (0, first))
+    named, free = [], 0
     for column, name in steps:
-        if (not text or column >= width_of(text) + _APART) and column + width_of(name) + _APART <= end:
-            text += " " * (column - width_of(text)) + name
-    return text + " " * (end - width_of(text)) + last if end >= 0 else text
+        if free <= column and column + width_of(name) + _APART <= end:
+            named.append((column, name))
+            free = column + width_of(name) + _APART
+    return named

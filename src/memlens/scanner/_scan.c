@@ -48,7 +48,7 @@ static Tables tables_at(Text at) {
 /* ---------------------------------------------------------------- one block */
 
 /* What is known between calls, in an int64 array of Python's: these, the values of the last header, and of each format where its
- * last match ended and which line is done. */
+ * last match ended (after the end of the text where it is not looked for) and which line is done. */
 enum { POSITION, NUMBER, START, ROWS, ODD, COVERED, LOOKED, FOUND, STATE };
 enum { ODD_ORDER = 1, ODD_LINE = 2, ODD_HEADER = 4 }; /* what Python has to put right */
 enum { ROW_FORMAT, ROW_START, ROW_END, ROW_LINE_START, ROW_LINE, ROW };
@@ -193,7 +193,7 @@ static Text try_at(Scan *s, int32_t number, Text p) {
 static int whole_line(Scan *s, int32_t number) {
     const Format *format = &s->t.formats[number];
     const int64_t line = s->line_start - s->block + 1;
-    if (s->done[number] == line) return 1;
+    if (s->done[number] == line || s->next[number] > s->end - s->block) return 1;
     if (s->state[ROWS] == s->capacity) return 0;
     if (format->mode == BY_RE) add_row(s, number, s->line_start, NULL);
     else {

@@ -1,36 +1,59 @@
 """Regular expressions taken apart: sets of bytes, and how the text of a named group becomes a number.
 
-The parser is that of :mod:`re`, which is private to Python.  Where it says something that is not understood here the answer
-is the general one (a group is text, an expression has no program): slower, never wrong.
+The parser is that of :mod:`re`, which is private to Python: here alone it is spoken to.  Where it says something that is not understood
+the answer is the general one (a group is text, an expression has no program): slower, never wrong.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-__all__ = [
-    "ALL_BYTES",
-    "Conversion",
-    "Group",
-    "Item",
-    "byte_set",
-    "can_be_empty",
-    "captures",
-    "groups_of",
-    "longest_text",
-    "looks_within_lines",
-    "parse",
-    "runs_of",
-]
-
-#: Of the parser of ``re``: an operation and its argument.
-Item = tuple[Any, Any]
+ALL_BYTES = (1 << 256) - 1
 _MOST_PATHS = 64
+_REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
+_LOOKS = ("AHEAD", "NOT_AHEAD", "BEHIND", "NOT_BEHIND")
+
+
+class Item(NamedTuple):
+    """A part of an expression.
+
+    Attributes:
+        kind: ``BYTE``, ``GROUP``, ``BRANCH``, a repeat or a look at what is around as listed here; a place like ``AT_END``; or a word of
+            the parser for what nothing more is known of.
+        inner: The sequences in it: of a branch several.
+        members: Of a byte those that it may be, a set of 256 bits.
+        letters: These bytes in order, where they were written one by one.
+        least: How often it stands there; of a look the width of what it looks at.
+        most: The same, at most.
+        number: Of a group its number, where it has one.
+    """
+
+    kind: str
+    inner: tuple[tuple[Item, ...], ...] = ()
+    members: int = 0
+    letters: bytes = b""
+    least: int = 1
+    most: int = 1
+    number: int | None = None
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it is a repeat."""
+        return self.kind in _REPEATS
+
+    @property
+    def takes_no_text(self) -> bool:
+        """Whether it is a condition: a place, or a look at what is around."""
+        return self.kind in _LOOKS or self.kind.startswith("AT_")
+
+
+#: Parts that follow each other.
+Items = tuple[Item, ...]
 
 
 class Conversion(IntEnum):
@@ -57,8 +80,9 @@ class Group(NamedTuple):
     words: tuple[bytes, ...] = ()
 
 
-def parse(regex: bytes) -> tuple[list[Item], dict[str, int]]:
-    """The tree of an expression over bytes, and the numbers of its named groups.
+@lru_cache(maxsize=1 << 8)
+def parse(regex: bytes) -> tuple[Items, dict[str, int]]:
+    """The parts of an expression over bytes, and the numbers of its named groups.
 
     Raises:
         re.error: It is none.
@@ -67,7 +91,7 @@ def parse(regex: bytes) -> tuple[list[Item], dict[str, int]]:
     tree = _tree(regex)
     if int(tree.state.flags):
         raise NotImplementedError("flags")
-    return list(tree), dict(tree.state.groupdict)
+    return _items(tree), dict(tree.state.groupdict)
 
 
 def can_be_empty(regex: bytes) -> bool:
@@ -80,31 +104,50 @@ def _tree(regex: bytes) -> Any:
     return importlib.import_module("re._parser").parse(regex)
 
 
-def byte_set(item: Item) -> int | None:
-    """The bytes that an item matches one of, as a set of 256 bits; ``None`` where the item is not of one byte."""
-    operation, argument = item[0].name, item[1]
+def _items(tree: Any) -> Items:
+    return tuple(_item(operation.name, argument) for operation, argument in tree)
+
+
+def _item(operation: str, argument: Any) -> Item:
     if operation == "LITERAL":
-        return 1 << int(argument)
+        return Item("BYTE", members=1 << argument, letters=bytes([argument]))
     if operation == "NOT_LITERAL":
-        return ALL_BYTES & ~(1 << int(argument))
+        return Item("BYTE", members=ALL_BYTES & ~(1 << argument))
     if operation == "ANY":
-        return ALL_BYTES & ~(1 << 10)
-    if operation != "IN":
-        return None
-    found, negated = 0, False
-    for kind, value in argument:
-        if kind.name == "NEGATE":
-            negated = True
-        elif kind.name == "RANGE":
+        return Item("BYTE", members=ALL_BYTES & ~(1 << ord("\n")))
+    if operation == "IN":
+        letters = bytes(value for kind, value in argument if kind.name == "LITERAL")
+        return Item("BYTE", members=_set(argument), letters=letters if len(letters) == len(argument) else b"")
+    if operation in _REPEATS:
+        least, most, inner = argument
+        return Item(operation, (_items(inner),), least=least, most=int(most))
+    if operation == "BRANCH":
+        return Item(operation, tuple(map(_items, argument[1])))
+    if operation == "SUBPATTERN" and not argument[1] and not argument[2]:
+        return Item("GROUP", (_items(argument[3]),), number=argument[0])
+    if operation in ("ASSERT", "ASSERT_NOT"):
+        kind = ("NOT_" if operation == "ASSERT_NOT" else "") + ("AHEAD" if argument[0] > 0 else "BEHIND")
+        least, most = argument[1].getwidth()
+        return Item(kind, (_items(argument[1]),), least=least, most=int(most))
+    if operation == "AT":
+        return Item(argument.name.removesuffix("_STRING"))
+    if operation in ("SUBPATTERN", "ATOMIC_GROUP"):
+        flagged = operation == "SUBPATTERN"
+        return Item(operation, (_items(argument[3] if flagged else argument),), number=argument[0] if flagged else None)
+    return Item(operation)
+
+
+def _set(parts: Any) -> int:
+    """The bytes of a class like ``[a-z_]``."""
+    found = 0
+    for kind, value in parts:
+        if kind.name == "RANGE":
             found |= (1 << (value[1] + 1)) - (1 << value[0])
         elif kind.name == "CATEGORY":
             found |= _category(value.name)
-        else:
+        elif kind.name == "LITERAL":
             found |= 1 << value
-    return ALL_BYTES & ~found if negated else found
-
-
-ALL_BYTES = (1 << 256) - 1
+    return ALL_BYTES & ~found if parts[0][0].name == "NEGATE" else found
 
 
 @lru_cache(maxsize=8)
@@ -114,32 +157,32 @@ def _category(name: str) -> int:
     return ALL_BYTES & ~found if "_NOT_" in name else found
 
 
-def runs_of(items: Sequence[Item]) -> list[bytes]:
+def runs_of(items: Items) -> list[bytes]:
     """Texts that stand in every match of a sequence."""
     found = [b""]
-    for operation, argument in items:
-        name = str(operation)
-        if name == "LITERAL":
-            found[-1] += bytes([argument])
-        elif name == "SUBPATTERN" and not argument[1] and not argument[2]:
-            first, *others = runs_of(list(argument[3]))
+    for item in items:
+        if len(item.letters) == 1:
+            found[-1] += item.letters
+        elif item.kind == "GROUP":
+            first, *others = runs_of(item.inner[0])
             found[-1] += first
             found += others
-        elif name != "AT":
+        elif not item.kind.startswith("AT_"):
             found.append(b"")
     return found
 
 
 def longest_text(regex: bytes) -> bytes:
     """The longest text that is known to stand in every match, in any case where case is ignored; empty where none is known."""
-    return max(runs_of(list(importlib.import_module("re._parser").parse(regex))), key=len)
+    return max(runs_of(_items(_tree(regex))), key=len)
 
 
+@lru_cache(maxsize=1 << 8)
 def groups_of(regex: bytes) -> tuple[Group, ...]:
     """The named groups of an expression, in order."""
     try:
-        tree, numbers = parse(regex)
-        inner = dict(captures(tree))
+        items, numbers = parse(regex)
+        inner = dict(captures(items))
     except NotImplementedError:
         numbers, inner = dict(re.compile(regex).groupindex), {}
     return tuple(
@@ -148,80 +191,53 @@ def groups_of(regex: bytes) -> tuple[Group, ...]:
     )
 
 
-def captures(items: Iterable[Item]) -> Iterable[tuple[int, list[Item]]]:
-    """The groups in a tree, with what is in them."""
-    for operation, argument in items:
-        name = str(operation)
-        if name == "SUBPATTERN":
-            if argument[0] is not None:
-                yield argument[0], list(argument[3])
-            yield from captures(argument[3])
-        elif name == "BRANCH":
-            for branch in argument[1]:
-                yield from captures(branch)
-        elif name.endswith("_REPEAT"):
-            yield from captures(argument[2])
-        elif name in ("ASSERT", "ASSERT_NOT"):
-            yield from captures(argument[1])
-        elif name == "ATOMIC_GROUP":
-            yield from captures(argument)
+def captures(items: Items) -> Iterator[tuple[int, Items]]:
+    """The groups in a sequence, with what is in them."""
+    for item in items:
+        if item.number is not None:
+            yield item.number, item.inner[0]
+        for part in item.inner:
+            yield from captures(part)
 
 
-class _Run(NamedTuple):
-    """Bytes of one set, repeated."""
-
-    members: int
-    least: int
-    most: int
-
-
-#: One way through a group: literal bytes and runs.
-_Path = tuple["bytes | _Run", ...]
+#: One way through a group: literal bytes, and bytes of a set that are repeated.
+_Path = tuple["bytes | Item", ...]
 
 _DIGITS, _HEX = _category("CATEGORY_DIGIT"), sum(1 << byte for byte in b"0123456789abcdefABCDEF")
+#: What stands in the shape of a path for repeated digits, hexadecimal digits and other bytes: no byte is one of these.
+_DIGIT_RUN, _HEX_RUN, _OTHER_RUN = "\u0100\u0101\u0102"
 
 
-def _conversion(items: Sequence[Item] | None) -> tuple[Conversion, tuple[bytes, ...]]:
+def _conversion(items: Items | None) -> tuple[Conversion, tuple[bytes, ...]]:
     paths = None if items is None else _paths(items)
     if paths is None:
         return Conversion.TEXT, ()
     if all(isinstance(part, bytes) for path in paths for part in path):
         words = dict.fromkeys(b"".join(part for part in path if isinstance(part, bytes)) for path in paths)
         return Conversion.WORD, tuple(words)
-    if () in paths:
-        return Conversion.TEXT, ()
-    if all(_is_decimal(path) for path in paths):
+    shapes = {"".join(map(_shape, path)) for path in paths}
+    if shapes <= {_DIGIT_RUN, f"-{_DIGIT_RUN}"}:
         return Conversion.DECIMAL, ()
-    if all(_is_hexadecimal(path) for path in paths):
+    if shapes <= {"0", f"0x{_DIGIT_RUN}", f"0x{_HEX_RUN}", _HEX_RUN}:
         return Conversion.HEXADECIMAL, ()
-    if all(_is_punctuated(path) for path in paths):
+    most = max(sum(part.most for part in path if isinstance(part, Item)) for path in paths)
+    if most <= 18 and all(_DIGIT_RUN in shape and not _NO_PUNCTUATION.search(shape) for shape in shapes):
         return Conversion.DIGITS, ()
     return Conversion.TEXT, ()
 
 
-def _is_decimal(path: _Path) -> bool:
-    run = path[-1]
-    return path[:-1] in ((), (b"-",)) and isinstance(run, _Run) and not run.members & ~_DIGITS and run.least > 0
+_NO_PUNCTUATION = re.compile(rf"[\w{_HEX_RUN}{_OTHER_RUN}-]", re.ASCII)
 
 
-def _is_hexadecimal(path: _Path) -> bool:
-    if path == (b"0",):
-        return True
-    run, prefixed = path[-1], path[:-1] == (b"0x",)
-    if not (prefixed or len(path) == 1) or not isinstance(run, _Run):
-        return False
-    # Without 0x, a run of digits alone would be decimal.
-    return not run.members & ~_HEX and (prefixed or bool(run.members & ~_DIGITS)) and run.least > 0
+def _shape(part: bytes | Item) -> str:
+    if isinstance(part, bytes):
+        return part.decode("latin-1")
+    if not part.least or part.members & ~_HEX:
+        return _OTHER_RUN
+    return _HEX_RUN if part.members & ~_DIGITS else _DIGIT_RUN
 
 
-def _is_punctuated(path: _Path) -> bool:
-    runs = [part for part in path if isinstance(part, _Run)]
-    literal = b"".join(part for part in path if isinstance(part, bytes))
-    digits = bool(runs) and all(not run.members & ~_DIGITS and run.least > 0 for run in runs)
-    return digits and sum(run.most for run in runs) <= 18 and not re.search(rb"[\w-]", literal)
-
-
-def _paths(items: Sequence[Item]) -> list[_Path] | None:
+def _paths(items: Items) -> list[_Path] | None:
     """All ways through a sequence, in the order in which they are tried; ``None`` where they are too many or too odd."""
     paths: list[_Path] = [()]
     for item in items:
@@ -239,29 +255,22 @@ def _joined(path: _Path, after: _Path) -> _Path:
 
 
 def _item_paths(item: Item) -> list[_Path] | None:
-    operation, argument = item[0].name, item[1]
-    if operation == "LITERAL":
-        return [(bytes([argument]),)]
-    if operation == "IN":
-        if all(kind.name == "LITERAL" for kind, _ in argument):
-            return [(bytes([value]),) for _, value in argument]
-        members = byte_set(item)
-        return None if members is None else [(_Run(members, 1, 1),)]
-    if operation == "MAX_REPEAT":
-        least, most, inner = argument
-        if (least, most) == (0, 1):
-            paths = _paths(list(inner))
+    if item.kind == "BYTE":
+        return [(bytes([letter]),) for letter in item.letters] or [(item,)]
+    if item.kind == "MAX_REPEAT":
+        (inner,) = item.inner
+        if (item.least, item.most) == (0, 1):
+            paths = _paths(inner)
             return None if paths is None else [*paths, ()]
-        members = byte_set(inner[0]) if len(inner) == 1 else None
-        return None if members is None else [(_Run(members, least, int(most)),)]
-    if operation == "BRANCH":
-        found = [_paths(list(branch)) for branch in argument[1]]
+        return (
+            [(inner[0]._replace(least=item.least, most=item.most),)]
+            if [part.kind for part in inner] == ["BYTE"]
+            else None
+        )
+    if item.kind in ("GROUP", "BRANCH") and item.number is None:
+        found = [_paths(part) for part in item.inner]
         return None if None in found else [path for paths in found if paths is not None for path in paths]
-    if operation == "SUBPATTERN" and argument[0] is None and not argument[1] and not argument[2]:
-        return _paths(list(argument[3]))
-    if operation in ("ASSERT", "ASSERT_NOT", "AT"):
-        return [()]  # it takes no text
-    return None
+    return [()] if item.takes_no_text else None
 
 
 def looks_within_lines(regex: bytes, literal: bytes) -> bool:
@@ -273,26 +282,10 @@ def looks_within_lines(regex: bytes, literal: bytes) -> bool:
     return literal in b"\n".join(runs_of(items)) and _within_lines(items)
 
 
-def _within_lines(items: Iterable[Item]) -> bool:
+def _within_lines(items: Items) -> bool:
     """Whether a line end can neither be matched nor be told from the end of a text."""
-    for item in items:
-        operation, argument, members = item[0].name, item[1], byte_set(item)
-        if members is not None:
-            inner: list[Item] = []
-            if members >> ord("\n") & 1:
-                return False
-        elif operation == "SUBPATTERN":
-            inner = list(argument[3])
-        elif operation == "BRANCH":
-            inner = [of_branch for branch in argument[1] for of_branch in branch]
-        elif operation.endswith("_REPEAT"):
-            inner = list(argument[2])
-        elif operation in ("ASSERT", "ASSERT_NOT"):
-            inner = list(argument[1])
-        elif (operation, str(argument)) == ("AT", "AT_BOUNDARY"):
-            inner = []
-        else:
-            return False
-        if not _within_lines(inner):
-            return False
-    return True
+    known = (*_REPEATS, *_LOOKS, "BYTE", "GROUP", "BRANCH", "AT_BOUNDARY")
+    return all(
+        item.kind in known and not item.members >> ord("\n") & 1 and all(map(_within_lines, item.inner))
+        for item in items
+    )

@@ -7,8 +7,7 @@ so that only the lines that hold it cost anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -37,8 +36,7 @@ ROW = 5
 _NO_DIGITS = bytes(byte for byte in range(256) if byte not in b"0123456789")
 
 
-@dataclass(frozen=True)
-class Scan:
+class Scan(NamedTuple):
     """One format, and how it is looked for.
 
     Attributes:
@@ -46,7 +44,8 @@ class Scan:
         header: Of which header a match has the values: ``before``: the one that ends right at its start; ``nearest``: the last one
             of the block that ends at or before its start.
         covers: A match covers its text, in which no match of an ``uncovered`` format is reported.
-        uncovered: Matches that start in covered text are left out (text that looks like an event, and is part of one).
+        uncovered: Matches that start in covered text are left out (text that looks like an event, and is part of one); not of a format
+            that covers itself.
         once: Only the first match of a line.
         values: The groups wanted, in the order of the value columns; all named groups where it is ``None``.
         texts: Groups whose text is wanted, whatever number it may be.
@@ -161,9 +160,9 @@ def _last_byte(regex: bytes) -> bytes | None:
         items, _ = parse(regex)
     except NotImplementedError:
         return None
-    while items and items[-1][0].name == "MAX_REPEAT" and items[-1][1][0] == 0:
-        items.pop()
-    return bytes([items[-1][1]]) if items and items[-1][0].name == "LITERAL" else None
+    while items and items[-1].kind == "MAX_REPEAT" and not items[-1].least:
+        items = items[:-1]
+    return items[-1].letters if items and len(items[-1].letters) == 1 else None
 
 
 def numbers(texts: Sequence[bytes | None], group: Group) -> NDArray[np.int64]:
@@ -218,13 +217,13 @@ class PlainScanner:
         """Of each scan whether a text may be searched without looking for its lines."""
         return [looks_within_lines(scan.format.regex.encode(), scan.format.literal) for scan in self._scans]
 
-    def scan(self, block: NDArray[np.uint8], begin: int, end: int) -> Rows:
-        """All rows of ``block[begin:end]``, which is whole lines."""
+    def scan(self, block: NDArray[np.uint8], begin: int, end: int, without: Collection[int] = ()) -> Rows:
+        """All rows of ``block[begin:end]``, which is whole lines, but those of some formats."""
         text = block[begin:end].tobytes()
         columns = [np.empty((ROW + self.width + self.header_width, 0), np.int64)]
         for index, scan in enumerate(self._scans):
             literal = scan.format.literal
-            if literal not in text:
+            if index in without or literal not in text:
                 continue
             if self._at_once[index] and text.count(literal) * _CROWDED > len(text):
                 columns.append(self._rows_at_once(index, text, begin))

@@ -9,11 +9,13 @@ length, ``^ $ \b``) becomes a program of a small machine that backtracks as ``re
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
 
-from memlens.scanner.expressions import ALL_BYTES, Item, byte_set, captures
+from memlens.scanner.expressions import ALL_BYTES, Item, Items, captures
 
 __all__ = ["NEWLINE", "Compiler", "Op", "Unsupported", "first_bytes"]
 
@@ -58,12 +60,11 @@ class Op(IntEnum):
 
 _AT = {
     "AT_BEGINNING": Op.LINE_START,
-    "AT_BEGINNING_STRING": Op.LINE_START,
     "AT_END": Op.LINE_END,
-    "AT_END_STRING": Op.LINE_END,
     "AT_BOUNDARY": Op.EDGE,
     "AT_NON_BOUNDARY": Op.NO_EDGE,
 }
+_LOOKS = {"AHEAD": Op.AHEAD, "NOT_AHEAD": Op.NOT_AHEAD, "BEHIND": Op.BEHIND, "NOT_BEHIND": Op.NOT_BEHIND}
 
 
 class Follow(NamedTuple):
@@ -81,7 +82,7 @@ class Follow(NamedTuple):
 _END = Follow(0, empty=True)
 
 
-def first_bytes(items: Sequence[Item], rest: Follow = _END) -> Follow:
+def first_bytes(items: Items, rest: Follow = _END) -> Follow:
     """With what a sequence, and the rest after it, may begin."""
     for item in reversed(items):
         rest = _first_of(item, rest)
@@ -89,47 +90,45 @@ def first_bytes(items: Sequence[Item], rest: Follow = _END) -> Follow:
 
 
 def _first_of(item: Item, rest: Follow) -> Follow:
-    members = byte_set(item)
-    if members is not None:
-        return Follow(members & ~NEWLINE, empty=False)
-    operation, argument = item[0].name, item[1]
-    if operation.endswith("_REPEAT"):
-        least, most, inner = argument
-        first = first_bytes(list(inner), rest) if most else rest
-        return first if least else Follow(first.bytes | rest.bytes, first.empty or rest.empty)
-    if operation == "BRANCH":
-        firsts = [first_bytes(list(branch), rest) for branch in argument[1]]
-        return Follow(_union(firsts), any(first.empty for first in firsts))
-    if operation == "SUBPATTERN":
-        return first_bytes(list(argument[3]), rest)
-    if operation == "AT" and argument.name in ("AT_END", "AT_END_STRING"):
-        return Follow(0, empty=True)
-    if operation == "ASSERT" and argument[0] > 0:
-        ahead = first_bytes(list(argument[1]))
+    if item.kind == "BYTE":
+        return Follow(item.members & ~NEWLINE, empty=False)
+    if item.repeats:
+        first = first_bytes(item.inner[0], rest) if item.most else rest
+        return first if item.least else Follow(first.bytes | rest.bytes, first.empty or rest.empty)
+    if item.kind in ("GROUP", "BRANCH"):
+        return _any_of([first_bytes(part, rest) for part in item.inner])
+    if item.kind == "AT_END":
+        return _END
+    if item.kind == "AHEAD":
+        ahead = first_bytes(item.inner[0])
         if not ahead.empty:
             return Follow(ahead.bytes if rest.empty else ahead.bytes & rest.bytes, empty=False)
-    if operation == "ASSERT_NOT" and argument[0] > 0 and (never := _one_byte(argument[1])) is not None:
+    if item.kind == "NOT_AHEAD" and (never := _one_byte(item.inner[0])) is not None:
         return Follow((ALL_BYTES if rest.empty else rest.bytes) & ~never, rest.empty)
     # A condition.  Where nothing has to come after it, it may hold before any byte.
     return Follow(ALL_BYTES, empty=True) if rest.empty else rest
 
 
-def looks_ahead(items: Iterable[Item]) -> bool:
+def _any_of(firsts: Sequence[Follow]) -> Follow:
+    """What may come next where one of several things does."""
+    return Follow(reduce(or_, (first.bytes for first in firsts), 0), any(first.empty for first in firsts))
+
+
+def looks_ahead(items: Items) -> bool:
     """Whether a sequence never looks at what stands before it."""
-    for item in items:
-        operation, argument = item[0].name, item[1]
-        inner: Sequence[Any] = ()
-        if operation == "BRANCH":
-            inner = argument[1]
-        elif operation == "SUBPATTERN":
-            inner = (argument[3],)
-        elif operation.endswith("_REPEAT"):
-            inner = (argument[2],)
-        elif (operation == "AT" and argument.name not in ("AT_END", "AT_END_STRING")) or operation.startswith("ASSERT"):
-            return False
-        if not all(looks_ahead(part) for part in inner):
-            return False
-    return True
+    return all(
+        (not item.takes_no_text or item.kind == "AT_END") and all(map(looks_ahead, item.inner)) for item in items
+    )
+
+
+def can_be_nothing(items: Items) -> bool:
+    """Whether a sequence of the common kind may match no text."""
+    return all(
+        item.takes_no_text
+        or (item.repeats and (not item.least or can_be_nothing(item.inner[0])))
+        or (item.kind in ("GROUP", "BRANCH") and any(map(can_be_nothing, item.inner)))
+        for item in items
+    )
 
 
 def _two_ranges(members: int) -> list[int]:
@@ -143,16 +142,9 @@ def _two_ranges(members: int) -> list[int]:
     return [] if members or not found else (found * 2)[:4]
 
 
-def _one_byte(items: Sequence[Item]) -> int | None:
+def _one_byte(items: Items) -> int | None:
     """The set of bytes of which a sequence is one; ``None`` where it is something else."""
-    return byte_set(items[0]) if len(items) == 1 else None
-
-
-def _union(firsts: Iterable[Follow]) -> int:
-    found = 0
-    for first in firsts:
-        found |= first.bytes
-    return found
+    return items[0].members if len(items) == 1 and items[0].kind == "BYTE" else None
 
 
 class Compiler:
@@ -171,7 +163,7 @@ class Compiler:
         self._saves: list[tuple[int, int]] = []  # slots to be set after it, and at which of its bytes
         self._items = self._depth = 0
 
-    def program(self, items: Sequence[Item], slots: Mapping[int, int], *, recurring: bool = False) -> int:
+    def program(self, items: Items, slots: Mapping[int, int], *, recurring: bool = False) -> int:
         """Make one program.
 
         Args:
@@ -202,7 +194,7 @@ class Compiler:
             raise
         return begin
 
-    def _recurring(self, items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:
+    def _recurring(self, items: Items) -> tuple[Items, Items]:
         """A sequence in two: the second part sets no slot, and whether it matches depends on no byte before it."""
         begin = len(items)
         while begin and not self._slots_in(items[begin - 1 :]) and looks_ahead(items[begin - 1 :]):
@@ -213,7 +205,7 @@ class Compiler:
         """The number of a set of bytes."""
         return self.sets.setdefault(members & ~NEWLINE, len(self.sets))
 
-    def _sequence(self, items: Sequence[Item], rest: Follow) -> None:
+    def _sequence(self, items: Items, rest: Follow) -> None:
         follows = [rest]
         for item in reversed(items[1:]):
             follows.append(_first_of(item, follows[-1]))
@@ -224,23 +216,21 @@ class Compiler:
         self._items += 1
         if self._items > _MOST_ITEMS:
             raise Unsupported
-        members = byte_set(item)
-        operation, argument = item[0].name, item[1]
-        if members is not None:
-            self._bytes(members & ~NEWLINE, 1)
-        elif operation.endswith("_REPEAT"):
-            self._repeat(operation, argument, rest)
-        elif operation == "BRANCH":
-            self._branch([list(branch) for branch in argument[1]], rest)
-        elif operation == "SUBPATTERN" and not argument[1] and not argument[2]:
-            slot = self._slots.get(argument[0])
+        if item.kind == "BYTE":
+            self._bytes(item.members & ~NEWLINE, 1)
+        elif item.repeats:
+            self._repeat(item, rest)
+        elif item.kind == "BRANCH":
+            self._branch(item.inner, rest)
+        elif item.kind == "GROUP":
+            slot = None if item.number is None else self._slots.get(item.number)
             self._save(slot)
-            self._sequence(list(argument[3]), rest)
+            self._sequence(item.inner[0], rest)
             self._save(None if slot is None else slot + 1)
-        elif operation in ("ASSERT", "ASSERT_NOT"):
-            self._condition(argument[0], argument[1], negative=operation == "ASSERT_NOT")
-        elif operation == "AT" and argument.name in _AT:
-            self._op(_AT[argument.name])
+        elif item.kind in _LOOKS:
+            self._condition(item)
+        elif item.kind in _AT:
+            self._op(_AT[item.kind])
         else:
             raise Unsupported
 
@@ -259,34 +249,34 @@ class Compiler:
         if slot is not None:
             self._saves.append((slot, len(self._ranges)))
 
-    def _repeat(self, operation: str, argument: tuple[int, int, Any], rest: Follow) -> None:
-        least, most, inner = argument[0], min(int(argument[1]), _ENDLESS), argument[2]
+    def _repeat(self, item: Item, rest: Follow) -> None:
+        least, most, (inner,) = item.least, min(item.most, _ENDLESS), item.inner
         members = _one_byte(inner)
         if members is not None:
             members &= ~NEWLINE
             if least == most:
                 self._bytes(members, least)
-            elif operation == "MIN_REPEAT":
+            elif item.kind == "MIN_REPEAT":
                 self._op(Op.LAZY, self.set_of(members), least, most)
             else:
                 # Going back helps only if what comes next may begin with a byte of the set.
-                back = operation == "MAX_REPEAT" and members & rest.bytes
+                back = item.kind == "MAX_REPEAT" and members & rest.bytes
                 ranges = [] if back or most == 1 else _two_ranges(members)
                 run = Op.RANGES if ranges else Op.GREEDY if back else Op.RUN
                 words = struct.unpack(f"<{4 * len(ranges)}i", bytes(byte for byte in ranges for _ in range(16)))
                 self._op(run, self.set_of(members), least, most, *words)
             return
-        if operation == "POSSESSIVE_REPEAT" or not inner.getwidth()[0] or (most > 1 and self._slots_in(inner)):
+        first = first_bytes(inner, rest)
+        if item.kind == "POSSESSIVE_REPEAT" or can_be_nothing(inner) or (most > 1 and self._slots_in(inner)):
             raise Unsupported
-        first = first_bytes(list(inner), rest)
         again = Follow(first.bytes | rest.bytes, rest.empty) if most > 1 else rest
         for _ in range(least):
-            self._sequence(list(inner), again)
+            self._sequence(inner, again)
         ends = []
         start = self._here()
         for _ in range(1 if most == _ENDLESS else most - least):
-            ends.append(self._split(first, rest, lazy=operation == "MIN_REPEAT"))
-            self._sequence(list(inner), again)
+            ends.append(self._split(first, rest, lazy=item.kind == "MIN_REPEAT"))
+            self._sequence(inner, again)
         if most == _ENDLESS:
             self._op(Op.JUMP, start)
         self._land(*ends)
@@ -303,13 +293,11 @@ class Compiler:
             self._op(Op.SPLIT, 0)
         return len(self.code) - 1
 
-    def _branch(self, branches: Sequence[Sequence[Item]], rest: Follow) -> None:
+    def _branch(self, branches: Sequence[Items], rest: Follow) -> None:
         firsts = [first_bytes(branch, rest) for branch in branches]
         ends = []
         for index, branch in enumerate(branches[:-1]):
-            later = firsts[index + 1 :]
-            others = Follow(_union(later), any(first.empty for first in later))
-            otherwise = self._split(firsts[index], others)
+            otherwise = self._split(firsts[index], _any_of(firsts[index + 1 :]))
             self._sequence(branch, rest)
             self._op(Op.JUMP, 0)
             ends.append(len(self.code) - 1)
@@ -317,14 +305,15 @@ class Compiler:
         self._sequence(branches[-1], rest)
         self._land(*ends)
 
-    def _condition(self, direction: int, inner: Any, *, negative: bool) -> None:
+    def _condition(self, look: Item) -> None:
+        (inner,), negative = look.inner, look.kind.startswith("NOT_")
         never = _one_byte(inner)
-        if never is not None and negative and direction > 0:
+        if never is not None and look.kind == "NOT_AHEAD":
             self._op(Op.NOT_NEXT, self.set_of(never))
             return
-        shortest, longest = inner.getwidth()
+        back = look.least if look.kind.endswith("BEHIND") else 0
         self._depth += 1
-        if (direction < 0 and shortest != longest) or self._depth > _MOST_DEPTH:
+        if (look.kind.endswith("BEHIND") and look.least != look.most) or self._depth > _MOST_DEPTH:
             raise Unsupported
         slots = self._slots
         if negative:
@@ -333,16 +322,15 @@ class Compiler:
             for slot in self._slots_in(inner):
                 self._op(Op.KEEP, slot)
                 self._op(Op.KEEP, slot + 1)
-        operation = (Op.AHEAD if direction > 0 else Op.BEHIND) + negative
-        self._op(Op(operation), 0, 0 if direction > 0 else shortest)
+        self._op(_LOOKS[look.kind], 0, back)
         target = len(self.code) - 2
-        self._sequence(list(inner), _END)
+        self._sequence(inner, _END)
         self._op(Op.MATCH)
         self._land(target)
         self._slots = slots
         self._depth -= 1
 
-    def _slots_in(self, inner: Iterable[Item]) -> list[int]:
+    def _slots_in(self, inner: Items) -> list[int]:
         return [self._slots[group] for group, _ in captures(inner) if group in self._slots]
 
     def _here(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ __all__ = ["Conversion", "Group", "Rows", "Scan", "Scanner"]
 # As in _scan.c: what is kept between calls, and what is left to do after them.
 _POSITION, _NUMBER, _START, _ROWS, _ODD, _LOOKED, _STATE = 0, 1, 2, 3, 4, 6, 8
 _ODD_ORDER, _ODD_LINE, _ODD_HEADER = 1, 2, 4
+_NOWHERE = (1 << 63) - 1  # where a format is looked for next that is not looked for
 _MOST_FORMATS = 127  # of a column of int8
 #: Room for rows that is made at first, and at most before more is needed: numbers of 8 bytes.
 _ROOM, _MOST_ROOM = 1 << 16, 1 << 20
@@ -76,13 +77,18 @@ class Scanner:
             for mode, scan in zip(self._tables.modes, self._scans, strict=True)
         )
 
-    def scan(self, block: NDArray[np.uint8], begin: int, end: int) -> Rows:
-        """All rows of ``block[begin:end]``, which is whole lines; the last one may lack its line end."""
+    def scan(self, block: NDArray[np.uint8], begin: int, end: int, without: Collection[int] = ()) -> Rows:
+        """All rows of ``block[begin:end]``, which is whole lines; the last one may lack its line end.
+
+        Formats of the numbers in ``without`` are not looked for.
+        """
         if self._compiled is None or self._tables is None:
             with _no_collection():
-                return self._plain.scan(block, begin, end)
+                return self._plain.scan(block, begin, end, without)
         columns = ROW + self._plain.width + self._plain.header_width
         state, buffer = self._state(begin), np.empty(self._room, np.int64)
+        for number in without:
+            state[_STATE + self._plain.header_width + number] = _NOWHERE
         while not self._compiled.scan(block, self._tables.data, state, buffer, begin, end, self._search):
             full, buffer = buffer, np.empty(2 * len(buffer), np.int64)
             count = int(state[_ROWS])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.scanner.expressions import ALL_BYTES, Group, Item, byte_set, parse, runs_of
+from memlens.scanner.expressions import ALL_BYTES, Group, Item, Items, parse, runs_of
 from memlens.scanner.programs import NEWLINE, Compiler, Unsupported, first_bytes
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _sought(scan: Scan, groups: Sequence[Group], compiler: Compiler) -> _Sought:
     except (Unsupported, NotImplementedError):
         return _Sought(Mode.BY_RE, of_literal)
     first = _first(items, compiler)
-    if items[0][0].name == "AT" and items[0][1].name in ("AT_BEGINNING", "AT_BEGINNING_STRING"):
+    if items[0].kind == "AT_BEGINNING":
         held = literal in b"\n".join(runs_of(items))
         return _Sought(Mode.LINE, () if held else of_literal, program, first, at_line_start=True)
     prefixes = _prefixes(items)
@@ -184,32 +184,24 @@ def _sought(scan: Scan, groups: Sequence[Group], compiler: Compiler) -> _Sought:
     return _Sought(Mode.LINE, of_literal, program, first)
 
 
-def _apart(items: Sequence[Item]) -> bool:
+def _apart(items: Items) -> bool:
     """Whether no match can begin inside another one: what it begins with stands nowhere later in it."""
-    rest = [item for item in items if item[0].name not in ("AT", "ASSERT", "ASSERT_NOT")]
-    members = byte_set(rest[0])
-    return members is not None and not members & _bytes_of(rest[1:])
+    rest = [item for item in items if not item.takes_no_text]
+    return rest[0].kind == "BYTE" and not rest[0].members & _bytes_of(rest[1:])
 
 
 def _bytes_of(items: Sequence[Item]) -> int:
     """The set of all bytes that a match of a sequence may hold."""
     found = 0
     for item in items:
-        operation, argument, members = item[0].name, item[1], byte_set(item)
-        if members is not None:
-            found |= members
-        elif operation == "BRANCH":
-            found |= _bytes_of([inner for branch in argument[1] for inner in branch])
-        elif operation == "SUBPATTERN":
-            found |= _bytes_of(list(argument[3]))
-        elif operation.endswith("_REPEAT"):
-            found |= _bytes_of(list(argument[2]))
-        elif operation not in ("AT", "ASSERT", "ASSERT_NOT"):
+        if item.kind in ("BYTE", "GROUP", "BRANCH") or item.repeats:
+            found |= item.members | _bytes_of([inner for part in item.inner for inner in part])
+        elif not item.takes_no_text:
             return ALL_BYTES
     return found
 
 
-def _first(items: Sequence[Item], compiler: Compiler) -> int:
+def _first(items: Items, compiler: Compiler) -> int:
     first = first_bytes(items)
     return compiler.set_of(ALL_BYTES if first.empty else first.bytes)
 
@@ -222,7 +214,7 @@ def _texts(prefix: _Prefix) -> int:
     return count
 
 
-def _prefixes(items: Sequence[Item]) -> list[_Prefix] | None:
+def _prefixes(items: Items) -> list[_Prefix] | None:
     """The ways in which a match may begin; ``None`` where they are too many, or nothing is known."""
     try:
         found = [prefix for prefix, _ in _beginnings(items)]
@@ -231,7 +223,7 @@ def _prefixes(items: Sequence[Item]) -> list[_Prefix] | None:
     return found if all(found) else None
 
 
-def _beginnings(items: Sequence[Item]) -> list[tuple[_Prefix, bool]]:
+def _beginnings(items: Items) -> list[tuple[_Prefix, bool]]:
     """How a sequence may begin, and of each way whether that is all of it, so that what comes next follows."""
     found: list[tuple[_Prefix, bool]] = [((), True)]
     for item in items:
@@ -248,21 +240,17 @@ def _beginnings(items: Sequence[Item]) -> list[tuple[_Prefix, bool]]:
 
 
 def _item_beginnings(item: Item) -> list[tuple[_Prefix, bool]]:
-    members = byte_set(item)
-    if members is not None:
-        return [((members & ~NEWLINE,), True)]
-    operation, argument = item[0].name, item[1]
-    if operation == "SUBPATTERN":
-        return _beginnings(list(argument[3]))
-    if operation == "BRANCH":
-        return [way for branch in argument[1] for way in _beginnings(list(branch))]
-    if operation.endswith("_REPEAT"):
-        least, most, inner = argument
-        if least:
-            ways = _beginnings(list(inner) * min(least, _PREFIX))
-            return ways if least == most else [(prefix, False) for prefix, _ in ways]  # more of the same may follow
-        return [((), True), *((prefix, most == 1 and goes_on) for prefix, goes_on in _beginnings(list(inner)))]
-    if operation in ("AT", "ASSERT", "ASSERT_NOT"):
+    if item.kind == "BYTE":
+        return [((item.members & ~NEWLINE,), True)]
+    if item.kind in ("GROUP", "BRANCH"):
+        return [way for part in item.inner for way in _beginnings(part)]
+    if item.repeats:
+        if item.least:
+            ways = _beginnings(item.inner[0] * min(item.least, _PREFIX))
+            # More of the same may follow.
+            return ways if item.least == item.most else [(prefix, False) for prefix, _ in ways]
+        return [((), True), *((prefix, item.most == 1 and more) for prefix, more in _beginnings(item.inner[0]))]
+    if item.takes_no_text:
         return [((), True)]  # nothing of the match
     raise Unsupported
 

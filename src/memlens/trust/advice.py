@@ -30,6 +30,18 @@ _TRIED = (
 )
 
 
+#: What it means that a log has lines of another layer and no event.
+_OF_OTHER_LAYERS = {
+    "naive_best_fit": "lines of the naive_best_fit allocator, and none that could be read as an event: the run was not made with"
+    " FLAGS_allocator_strategy=auto_growth.",
+    "stream_safe": "lines of the stream-safe allocator, and none that could be read as an event: log the auto-growth allocator below"
+    " it instead.",
+    "cuda_malloc": "lines of cudaMalloc calls: the run may have used FLAGS_use_cuda_malloc_async_allocator, which bypasses the"
+    " auto-growth allocator; set it to 0.",
+    "stats": "memory statistics lines (GLOG_v=8 or 9), but only such that repeat another one.",
+}
+
+
 def no_events_error(path: str, facts: Facts, layer: str | None = None) -> NoEventsError:
     """The error for an input without any event: what was tried, what was seen, and how to switch logging on.
 
@@ -51,18 +63,14 @@ def no_events_error(path: str, facts: Facts, layer: str | None = None) -> NoEven
         )
     size = f"{counted(facts.lines, 'line')}, {format_bytes(facts.bytes)}"
     if layer is not None:
-        return _no_such_layer(path, facts, layer, size)
+        others = ", ".join(f"{name} ({count:,})" for name, count in sorted(facts.other_layers.items()))
+        seen = f"Lines of other layers: {others}." if others else "No line of another layer was counted either."
+        return NoEventsError(
+            f"{path}: no event of the {layer} layer in {size}\n{seen}",
+            "Leave the layer open, and the most exact one that the log has is read.",
+        )
     message = "\n".join([f"{path}: no allocator event in {size}", _TRIED, *_seen(facts)])
     return NoEventsError(message, f"{SWITCH_ON}\n{_OTHERS}")
-
-
-def _no_such_layer(path: str, facts: Facts, layer: str, size: str) -> NoEventsError:
-    others = ", ".join(f"{name} ({count:,})" for name, count in sorted(facts.other_layers.items()))
-    seen = f"Lines of other layers: {others}." if others else "No line of another layer was counted either."
-    return NoEventsError(
-        f"{path}: no event of the {layer} layer in {size}\n{seen}",
-        "Leave the layer open, and the most exact one that the log has is read.",
-    )
 
 
 def _seen(facts: Facts) -> list[str]:
@@ -76,25 +84,7 @@ def _seen(facts: Facts) -> list[str]:
         at = f", first line {facts.malformed_samples[0].line:,}" if facts.malformed_samples else ""
         looks = counted(facts.malformed, "line looks", "lines look")
         found.append(f"{looks} like an event but cannot be read{at}.")
-    if count := other.get("naive_best_fit"):
-        found.append(
-            f"There are {count:,} lines of the naive_best_fit allocator, and none that could be read as an event: the run was not"
-            " made with FLAGS_allocator_strategy=auto_growth."
-        )
-    if count := other.get("stream_safe"):
-        found.append(
-            f"There are {count:,} lines of the stream-safe allocator, and none that could be read as an event:"
-            " log the auto-growth allocator below it instead."
-        )
-    if count := other.get("cuda_malloc"):
-        found.append(
-            f"There are {count:,} lines of cudaMalloc calls: the run may have used"
-            " FLAGS_use_cuda_malloc_async_allocator, which bypasses the auto-growth allocator; set it to 0."
-        )
-    if count := other.get("stats"):
-        found.append(
-            f"There are {count:,} memory statistics lines (GLOG_v=8 or 9), but only such that repeat another one."
-        )
+    found += [f"There are {other[layer]:,} {what}" for layer, what in _OF_OTHER_LAYERS.items() if other.get(layer)]
     if facts.figures and not found:
         found.append(
             f"There are {counted(len(facts.figures), 'figure')} that the framework printed about its memory, so something was"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.facts import Kind
-
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
@@ -116,19 +116,19 @@ def levels_before(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]
     return rows
 
 
-def compare(log: EventLog, kinds: NDArray[np.int64]) -> Agreement:
+def compare(log: EventLog, counts: Mapping[str, int]) -> Agreement:
     """Hold every figure of a log against our own sums.
 
     Args:
         log: The log.
-        kinds: How many events it has of each :class:`~memlens.events.Kind`, int64, shape (4,).
+        counts: Its ``allocs``, ``frees``, ``reserves`` and ``releases``.
     """
     facts = log.facts
     if not facts.figures and facts.stat_lines is None:
         return Agreement()
     # Sums of no events are no sums, and pools taken in advance are in nobody's chunk lines.
-    blocks = bool(kinds[Kind.ALLOC] + kinds[Kind.FREE])
-    chunks = bool(kinds[Kind.RESERVE] + kinds[Kind.RELEASE]) and "prealloc" not in facts.hints
+    blocks = bool(counts["allocs"] or counts["frees"])
+    chunks = bool(counts["reserves"] or counts["releases"]) and "prealloc" not in facts.hints
     comparable = np.array([blocks, blocks, chunks, chunks])
     several = len(facts.threads) != 1  # unknown threads may be several
     return _both(_compare_figures(log, comparable, several), _compare_stat_lines(log, comparable, several))
@@ -154,11 +154,9 @@ def _compare_figures(log: EventLog, comparable: NDArray[np.bool_], several: bool
         return Agreement()  # events do not say their device, so figures of several devices are no sum of ours
     if log.facts.layer.startswith("host_") and log.facts.other_layers:
         return Agreement()  # they are of a device, and the user asked for the host's memory
-    offset = np.array([figure.offset for figure in figures], np.int64)
-    metric = np.array([METRICS.index(figure.metric) for figure in figures], np.int64)
-    low = np.array([figure.low_bytes for figure in figures], np.int64)
-    high = np.array([figure.high_bytes for figure in figures], np.int64)
-    before = np.searchsorted(log.offset, offset, "left").astype(np.int64)
+    rows = [(figure.offset, METRICS.index(figure.metric), figure.low_bytes, figure.high_bytes) for figure in figures]
+    offset, metric, low, high = np.array(rows, np.int64).T
+    before = np.searchsorted(log.offset, offset).astype(np.int64)
     places, place = np.unique(before, return_inverse=True)
     ours = levels_before(log, places)[metric, place]
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from memlens.events import EventLog
     from memlens.trust.agreement import Agreement
     from memlens.trust.processes import Writers
@@ -16,16 +14,17 @@ if TYPE_CHECKING:
 __all__ = [
     "OF_ENTRIES",
     "RESERVED_DOUBTS",
-    "WITHOUT_CHUNKS",
     "Case",
     "Doubt",
-    "Finding",
     "Note",
-    "Pairs",
+    "Rule",
     "counted",
-    "first_in",
+    "of_lines",
     "place_word",
+    "seen",
 ]
+
+T = TypeVar("T")
 
 #: How the layers begin (:attr:`~memlens.facts.Facts.layer`) whose inputs may tell of blocks only, without anything being amiss.
 WITHOUT_CHUNKS = ("rmm", "kineto", "format:")
@@ -75,68 +74,62 @@ class Note:
     line: int | None = None
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """What is wrong with the pairs of a log; ``first`` has the first unknown FREE, double ALLOC and mismatch, as events."""
-
-    unknown_frees: int
-    unknown_free_bytes: int
-    size_mismatches: int
-    double_alloc_bytes: int
-    first: tuple[int | None, int | None, int | None]
-
-    @property
-    def unsound(self) -> bool:
-        """Whether anything is wrong with a pair."""
-        return any(event is not None for event in self.first)
-
-
 @dataclass(frozen=True, eq=False)
 class Case:
     """All that is known of one log, for the findings to be drawn from.
 
     Attributes:
         log: The log.
-        kinds: Events of each kind, int64, shape (4,).
-        pairs: What is wrong with its pairs.
+        counts: What was counted, by the names of the report.
+        first_line: For each doubt that is about events the 1-based number of the first one's line, where it is known.
         agreement: How the framework's own figures compare.
         writers: The processes that wrote it.
-        above_reserved: The first event at which blocks hold more than chunks, and the most by which they do.
-        distinct_ooms: Failures that the out-of-memory messages tell of.
-        line: Line numbers of the events named here.
+        above_reserved_bytes: The most by which blocks hold more than chunks.
     """
 
     log: EventLog
-    kinds: NDArray[np.int64]
-    pairs: Pairs
+    counts: Mapping[str, int]
+    first_line: Mapping[str, int | None]
     agreement: Agreement
     writers: Writers
-    above_reserved: tuple[int, int] | None
-    distinct_ooms: int
-    line: dict[int, int | None]
+    above_reserved_bytes: int
 
     @property
     def of_entries(self) -> bool:
         """The input consists of entries and not of lines: a memory snapshot, or a trace."""
         return self.log.marks is not None
 
-    def at(self, event: int | None) -> int | None:
-        """The 1-based line number of an event named here."""
-        return None if event is None else self.line.get(event)
+    def either(self, of_lines: T, of_entries: T) -> T:
+        """The words for a log of lines, or those for an input of entries."""
+        return of_entries if self.of_entries else of_lines
 
     def first(self, line: int | None) -> str:
         """``, first in line 5``; nothing where the line is not known."""
-        return first_in(line, "entry" if self.of_entries else "line")
+        return "" if line is None else f", first in {self.either('line', 'entry')} {line:,}"
+
+
+#: What may be said of a log: nothing, or one finding.
+Rule: TypeAlias = Callable[[Case], Iterator[Finding]]
+
+
+def of_lines(rule: Rule) -> Rule:
+    """A rule that says nothing of an input of entries."""
+    return lambda case: iter(()) if case.of_entries else rule(case)
+
+
+def seen(thing: str, message: str, hint: str = "") -> Rule:
+    """The rule for one of the things that readers see (:attr:`Facts.hints`); ``{first}`` is where it stands first."""
+
+    def rule(case: Case) -> Iterator[Finding]:
+        if (line := case.log.facts.hints.get(thing)) is not None:
+            yield Finding(message.replace("{first}", case.first(line)), hint, line)
+
+    return rule
 
 
 def place_word(layer: str) -> str:
     """What a place is called in an input whose events come from a layer (:attr:`~memlens.facts.Facts.layer`)."""
     return "entry" if layer in OF_ENTRIES else "line"
-
-
-def first_in(line: int | None, place: str = "line") -> str:
-    """``, first in line 5``; nothing where the line is not known."""
-    return "" if line is None else f", first in {place} {line:,}"
 
 
 def counted(count: int, one: str, many: str = "") -> str:

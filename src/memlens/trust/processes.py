@@ -65,11 +65,9 @@ def _by_figures(log: EventLog, levels: Sequence[tuple[int, int]]) -> Writers:
     if log.thread is None:
         levels = [(before, level) for before, level in levels if before <= MOST_LOOKED_UP]
     levels = levels[:MOST_FIGURES]
-    if not levels:
-        return Writers(certain=False)
-    count = max(before for before, _ in levels)
+    count = max((before for before, _ in levels), default=0)
     thread = _threads(log, np.arange(count))
-    if thread is None:
+    if not levels or thread is None:
         return Writers(certain=False)
     groups = _groups(log, np.arange(count), thread)
     if len(groups) < 2:

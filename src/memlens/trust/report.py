@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.facts import Kind
+from memlens.facts import Facts, Kind, LineSample, OutOfMemory
 from memlens.lifetimes import odd_frees
 from memlens.trust.agreement import Disagreement, compare
-from memlens.trust.case import OF_ENTRIES, Case, Doubt, Note, Pairs, counted
-from memlens.trust.doubts import doubts_of
-from memlens.trust.notes import notes_of
+from memlens.trust.case import OF_ENTRIES, Case, Doubt, Note, counted
+from memlens.trust.doubts import DOUBTS
+from memlens.trust.notes import NOTES
 from memlens.trust.processes import writers
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
-    from memlens.facts import LineSample, OutOfMemory
 
 __all__ = ["PEAK_MAY_BE_EARLIER", "Trust", "failures_of", "judge"]
 
@@ -138,40 +139,34 @@ class Trust:
 
 def judge(log: EventLog) -> Trust:
     """Judge a log by its columns, its pairs and the facts that its reader saw."""
-    facts, source = log.facts, log.source
-    kinds = np.array([np.count_nonzero(log.kind == kind) for kind in Kind], np.int64)
-    pairs = _judge_pairs(log)
-    agreement = compare(log, kinds)
-    found = writers(log, agreement)
-    above = _allocated_above_reserved(log) if kinds[Kind.ALLOC] and kinds[Kind.RESERVE] and not pairs.unsound else None
-    case = Case(
-        log=log,
-        kinds=kinds,
-        pairs=pairs,
-        agreement=agreement,
-        writers=found,
-        above_reserved=above,
-        distinct_ooms=len(failures_of(log)),
-        line=_line_numbers(log, [event for event in (*pairs.first, above[0] if above else None) if event is not None]),
-    )
-    doubts = doubts_of(case)
-    taken: dict[str, Any] = {
-        **{name: int(kinds[kind]) for name, kind in zip(_COUNTS, Kind, strict=True)},
-        **{name: getattr(facts, name) for name in _FROM_FACTS},
-        **{name: count for name, count in vars(pairs).items() if name != "first"},
+    facts, odd, doubles = log.facts, odd_frees(log), log.lifetimes.double_allocs
+    counts = {
+        **{name: int(np.count_nonzero(log.kind == kind)) for name, kind in zip(_OF_KINDS, Kind, strict=True)},
+        "unknown_frees": len(odd.unknown),
+        "unknown_free_bytes": int(log.size[odd.unknown].sum()),
+        "double_allocs": len(doubles),
+        "double_alloc_bytes": _left_behind(log),
+        "size_mismatches": len(odd.mismatched),
+        "distinct_ooms": len(failures_of(log)),
     }
+    firsts = {"unknown_frees": odd.unknown, "double_allocs": doubles, "size_mismatches": odd.mismatched}
+    most_above = 0
+    if counts["allocs"] and counts["reserves"] and not any(map(len, firsts.values())):
+        firsts["reserved_too_low"], most_above = _allocated_above_reserved(log)
+    agreement = compare(log, counts)
+    found = writers(log, agreement)
+    case = Case(log, counts, _first_lines(log, firsts), agreement, found, most_above)
+    taken: dict[str, Any] = {**counts, **{name: getattr(facts, name) for name in _FROM_FACTS}}
+    doubts = tuple(Doubt(code, *said) for code, rule in DOUBTS.items() for said in rule(case))
     return Trust(
         ok=not doubts,
         doubts=doubts,
-        notes=notes_of(case),
-        path=source.name,
+        notes=tuple(Note(code, *said) for code, rule in NOTES.items() for said in rule(case)),
+        path=log.source.name,
         events=len(log),
         **taken,
-        double_allocs=len(log.lifetimes.double_allocs),
         threads=len(facts.threads),
         processes=found.groups,
-        other_layers=dict(facts.other_layers),
-        distinct_ooms=case.distinct_ooms,
         figures_checked=agreement.checked,
         figures_agreeing=agreement.agreeing,
         figures_explained=agreement.missed_peaks + agreement.overtaken,
@@ -179,28 +174,9 @@ def judge(log: EventLog) -> Trust:
     )
 
 
-_COUNTS = ("allocs", "frees", "reserves", "releases")
-_FROM_FACTS = (
-    "lines",
-    "bytes",
-    "malformed",
-    "malformed_samples",
-    "cut_short",
-    "ends_mid_line",
-    "unstamped",
-    "layer",
-    "ooms",
-)
-
-
-def _judge_pairs(log: EventLog) -> Pairs:
-    """What is wrong with the pairs of a log."""
-    odd, doubles = odd_frees(log), log.lifetimes.double_allocs
-    unknown, double, mismatch = (
-        int(found[0]) if len(found) else None for found in (odd.unknown, doubles, odd.mismatched)
-    )
-    unknown_bytes = int(log.size[odd.unknown].sum())
-    return Pairs(len(odd.unknown), unknown_bytes, len(odd.mismatched), _left_behind(log), (unknown, double, mismatch))
+_OF_KINDS = ("allocs", "frees", "reserves", "releases")
+#: What the report has of the facts as it stands there.
+_FROM_FACTS = ({spec.name for spec in fields(Facts)} & {spec.name for spec in fields(Trust)}) - {"threads"}
 
 
 def _left_behind(log: EventLog) -> int:
@@ -216,25 +192,26 @@ def _left_behind(log: EventLog) -> int:
     return int(log.size[allocs[followed & unfreed]].sum())
 
 
-def _allocated_above_reserved(log: EventLog) -> tuple[int, int] | None:
-    """The first event at which blocks hold more than chunks, and by how many bytes at most; ``None`` where never."""
-    first, most = None, 0
+def _allocated_above_reserved(log: EventLog) -> tuple[NDArray[np.int64], int]:
+    """The first event at which blocks hold more than chunks, if there is one, and by how many bytes they do at most."""
+    first, most = np.zeros(0, np.int64), 0
     for batch in log.batches():
         over = batch.allocated - batch.reserved
         highest = int(over.max())
-        if highest > 0:
-            first = batch.lo + int((over > 0).argmax()) if first is None else first
-            most = max(most, highest)
-    return None if first is None else (first, most)
+        if highest > 0 and not most:
+            first = batch.lo + np.flatnonzero(over > 0)[:1]
+        most = max(most, highest)
+    return first, most
 
 
-def _line_numbers(log: EventLog, events: list[int]) -> dict[int, int | None]:
-    """1-based line numbers of some events, found in one go."""
-    if log.line is not None:
-        return {event: int(log.line[event]) for event in events}
-    offsets = sorted({int(log.offset[event]) for event in events})
-    numbers = dict(zip(offsets, log.source.line_numbers(offsets), strict=True)) if offsets else {}
-    return {event: numbers[int(log.offset[event])] for event in events}
+def _first_lines(log: EventLog, events: Mapping[str, NDArray[np.int64]]) -> dict[str, int | None]:
+    """The 1-based line number of the first of several kinds of events, found in one go; none of a kind that has no event."""
+    first = {name: int(found[0]) for name, found in events.items() if len(found)}
+    if not first:
+        return {}
+    places = list(first.values())
+    known = log.source.line_numbers(log.offset[places].tolist()) if log.line is None else log.line[places].tolist()
+    return dict(zip(first, known, strict=True))
 
 
 def failures_of(log: EventLog) -> tuple[OutOfMemory, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,16 +29,8 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.facts import Mark
 
-__all__ = [
-    "Anchor",
-    "Match",
-    "Matcher",
-    "Pattern",
-    "anchors_in_block",
-    "clean_line",
-    "find_anchor",
-    "find_anchors",
-]
+__all__ = ["Anchor", "Match", "Matcher", "Pattern", "clean_line", "find_anchors"]
+
 
 #: A name taken from a line that matched without any text (``--by '^'``) is at most this long.
 _LONGEST_NAME = 80
@@ -102,6 +94,14 @@ class Pattern:
         return (name or clean[:_LONGEST_NAME]).decode("utf-8", "replace")
 
 
+class Match(NamedTuple):
+    """One line that matches: where it starts, its number, and the name that it gives."""
+
+    start: int
+    line: int
+    name: str
+
+
 @dataclass(frozen=True)
 class Anchor:
     """All lines of a log that match one pattern: line starts (byte offsets), line numbers and names, in file order."""
@@ -111,16 +111,13 @@ class Anchor:
     lines: tuple[int, ...]
     names: tuple[str, ...]
 
+    @classmethod
+    def of(cls, pattern: Pattern, matches: Sequence[Match]) -> Anchor:
+        """The lines that match, by byte offsets and 1-based numbers."""
+        return cls(pattern, *(zip(*matches, strict=True) if matches else ((), (), ())))
+
     def __len__(self) -> int:
         return len(self.offsets)
-
-
-class Match(NamedTuple):
-    """One line that matches: where it starts in the block, its number there, counted from 0, and the name that it gives."""
-
-    start: int
-    line: int
-    name: str
 
 
 def clean_line(line: bytes) -> bytes:
@@ -156,18 +153,21 @@ class Matcher:
             form = LineFormat("anchor", "", text, regex.decode(), {})
             self._scanner = Scanner([Scan(form, once=True, values=())])
 
-    def find(self, block: NDArray[np.uint8]) -> list[Match]:
+    def find(self, block: NDArray[np.uint8], offset: int = 0, first_line: int = 0) -> list[Match]:
         """The matching lines of a block.
 
         Args:
             block: uint8, contiguous; begins at a line start and ends after a line end or with the input.
+            offset: What its first byte counts as.
+            first_line: What its first line counts as.
 
         Returns:
-            One match a line, in order, with line starts as positions in the block.
+            One match a line, in order.
         """
         text = block.tobytes()
         if self._scanner is None:
-            return self._line_by_line(text)
+            found = self._line_by_line(text)
+            return [Match(offset + start, first_line + line, name) for start, line, name in found]
         ends_in_cr = b"\r" in text and (b"\r\n" in text or text.endswith(b"\r"))  # single bytes are found fastest
         if not ends_in_cr and b"\x1b" not in text:
             rows = self._scanner.scan(block, 0, len(block))
@@ -177,9 +177,11 @@ class Matcher:
             text = _LINE_ENDS.sub(b"", _ESCAPES.sub(b"", text))
             rows = self._scanner.scan(np.frombuffer(text, np.uint8), 0, len(text))
             starts = np.concatenate(([0], np.flatnonzero(block == ord("\n")) + 1))[rows.line]
-        found = zip(starts.tolist(), rows.line.tolist(), rows.line_start.tolist(), strict=True)
-        named = ((start, line, self._name(text, clean_start)) for start, line, clean_start in found)
-        return [Match(start, line, name) for start, line, name in named if name is not None]
+        return [
+            Match(offset + start, first_line + line, name)
+            for start, line, clean in zip(starts.tolist(), rows.line.tolist(), rows.line_start.tolist(), strict=True)
+            if (name := self._name(text, clean)) is not None
+        ]
 
     def _name(self, text: bytes, start: int) -> str | None:
         """The name that a line of clean text gives; ``None`` where the scanner looked for less than the pattern."""
@@ -188,53 +190,22 @@ class Matcher:
         end = text.find(b"\n", start)
         return self.pattern.name_in(text[start : None if end < 0 else end])
 
-    def _line_by_line(self, text: bytes) -> list[Match]:
-        """The same without a scanner."""
-        found, start = [], 0
-        lines = text.split(b"\n")
-        if not lines[-1]:
-            lines.pop()  # what follows the last line end is no line
-        for number, line in enumerate(lines):
+    def _line_by_line(self, text: bytes) -> Iterator[tuple[int, int, str]]:
+        """The same without a scanner: starts, numbers and names."""
+        start = 0
+        for number, line in enumerate(text.removesuffix(b"\n").split(b"\n") if text else ()):
             if (name := self.pattern.match_line(line)) is not None:
-                found.append(Match(start, number, name))
+                yield start, number, name
             start += len(line) + 1
-        return found
-
-
-def anchors_in_block(
-    matcher: Matcher, block: NDArray[np.uint8], offset: int, first_line: int
-) -> tuple[list[int], list[int], list[str]]:
-    """The anchor lines of one block, for a reader that goes through a log block by block.
-
-    Args:
-        matcher: What to look for.
-        block: uint8; whole lines.
-        offset: Byte offset of the block in the input.
-        first_line: 1-based number of the block's first line.
-
-    Returns:
-        Byte offsets of the lines, their 1-based numbers, their names.
-    """
-    found = matcher.find(block)
-    return (
-        [offset + match.start for match in found],
-        [first_line + match.line for match in found],
-        [match.name for match in found],
-    )
-
-
-def find_anchor(log: EventLog, pattern: Pattern) -> Anchor:
-    """All lines of a log that match a pattern: as found when the log was read, or by going through its text again.
-
-    Raises:
-        InputError: The pattern was not asked for when the log was read, and its text cannot be read again.
-        UsageError: The pattern is empty or is not a regular expression.
-    """
-    return find_anchors(log, [pattern])[0]
 
 
 def find_anchors(log: EventLog, patterns: Sequence[Pattern]) -> tuple[Anchor, ...]:
-    """The same for several patterns, in one pass over the text."""
+    """All lines of a log that match some patterns: as found when the log was read, or by going once through its text again.
+
+    Raises:
+        InputError: A pattern was not asked for when the log was read, and its text cannot be read again.
+        UsageError: A pattern is empty or is not a regular expression.
+    """
     known = {anchor.pattern: anchor for anchor in log.anchors}
     missing = [pattern for pattern in dict.fromkeys(patterns) if pattern not in known]
     if missing:
@@ -250,29 +221,23 @@ def _scan(log: EventLog, matchers: Sequence[Matcher]) -> dict[Pattern, Anchor]:
             f"the text of {log.source.name} cannot be searched again",
             "Name the anchors when reading: memlens.read(…, patterns=[Pattern(…)]).",
         )
-    found: list[tuple[list[int], list[int], list[str]]] = [([], [], []) for _ in matchers]
+    found: list[list[Match]] = [[] for _ in matchers]
     line, end = 1, log.facts.bytes or None
     for offset, text in log.source.blocks(0, end):
         # What was written to the log after it was read is no part of it.
         block = np.frombuffer(text, np.uint8)[: None if end is None else end - offset]
-        for matcher, (offsets, lines, names) in zip(matchers, found, strict=True):
-            more = anchors_in_block(matcher, block, offset, line)
-            offsets.extend(more[0])
-            lines.extend(more[1])
-            names.extend(more[2])
+        for matcher, matches in zip(matchers, found, strict=True):
+            matches.extend(matcher.find(block, offset, line))
         line += count_lines(block)
     return {
-        matcher.pattern: Anchor(matcher.pattern, tuple(offsets), tuple(lines), tuple(names))
-        for matcher, (offsets, lines, names) in zip(matchers, found, strict=True)
+        matcher.pattern: Anchor.of(matcher.pattern, matches) for matcher, matches in zip(matchers, found, strict=True)
     }
 
 
 def _among(marks: Sequence[Mark], pattern: Pattern) -> Anchor:
     """The marks that match, for inputs without lines of text."""
-    named = [(mark, pattern.match_line(mark.text.encode("utf-8", "surrogatepass"))) for mark in marks]
-    found = [(mark.offset, mark.line, name) for mark, name in named if name is not None]
-    offsets, lines, names = zip(*found, strict=True) if found else ((), (), ())
-    return Anchor(pattern, offsets, lines, names)
+    named = ((mark, pattern.match_line(mark.text.encode("utf-8", "surrogatepass"))) for mark in marks)
+    return Anchor.of(pattern, [Match(mark.offset, mark.line, name) for mark, name in named if name is not None])
 
 
 def _is_word(byte: bytes) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from memlens import glog
 from memlens.errors import AnchorError, UsageError
 from memlens.scanner.lines import count_lines
-from memlens.windows.patterns import Matcher, Pattern, anchors_in_block, clean_line
+from memlens.windows.patterns import Matcher, Pattern, clean_line
 
 if TYPE_CHECKING:
     from memlens.facts import Mark
@@ -134,8 +134,7 @@ def _looked_for(patterns: list[Pattern], blocks: Iterable[bytes]) -> list[Line]:
     for text in blocks:
         block = np.frombuffer(text, np.uint8)
         for matcher, lines in zip(matchers, found, strict=True):
-            starts, numbers, _ = anchors_in_block(matcher, block, 0, first_line)
-            for start, number in islice(zip(starts, numbers, strict=True), _MOST_LINES):
+            for start, number, _ in matcher.find(block, 0, first_line)[:_MOST_LINES]:
                 lines.setdefault(clean_line(text[start : text.find(b"\n", start) + 1 or None]), number)
         if any(len(lines) >= _SHOWN for lines in found):
             break

@@ -18,26 +18,6 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
 
-__all__ = [
-    "BEFORE",
-    "Anchor",
-    "Pattern",
-    "Window",
-    "anchors_of",
-    "as_patterns",
-    "judged",
-    "kind_of",
-    "no_such_anchor",
-    "numbered",
-    "open_window",
-    "suspect_anchors",
-    "too_few_anchors",
-    "whole",
-    "window",
-    "windows",
-    "windows_at",
-]
-
 #: The name of the window that holds what precedes a series.
 BEFORE = "(before)"
 #: So many windows of one kind in a row without an event between them, before their anchors are doubted.
@@ -46,6 +26,8 @@ _IDLE_RUN = 3
 _CROWDED = 3
 #: Bytes before and after an anchor where others like it are looked for.
 _NEAR = 64 << 10
+#: Beyond all offsets.
+_NEVER = (1 << 63) - 1
 _LATE = (
     "{}, while the log has events elsewhere: the anchors were probably printed through a buffered stdout and came late, so the "
     "windows do not hold what belongs to them. Record again with PYTHONUNBUFFERED=1, or print the anchors with flush=True."
@@ -142,7 +124,6 @@ def window(
     if not starts and not ends:
         return whole(log)
     found = find_anchors(log, (*starts, *ends))
-    end_offsets, end_lines = _merged(found[len(starts) :])
     offset, line, name, after = 0, 1, "(start)", -1
     if starts:
         anchor = found[0]
@@ -154,10 +135,11 @@ def window(
             )
         offset, line, name = anchor.offsets[nth - 1], anchor.lines[nth - 1], numbered(anchor.names[:nth])[-1]
         after = offset
-    first_end = int(np.searchsorted(end_offsets, after, "right"))
-    is_open = first_end == len(end_offsets)
-    stop, next_line = _log_end(log) if is_open else (int(end_offsets[first_end]), int(end_lines[first_end]))
-    lo, hi = _event_index(log, offset), len(log) if is_open else _event_index(log, stop)
+    (stop,), (next_line,) = (ends_at.tolist() for ends_at in _next_ends(found[len(starts) :], np.array([after])))
+    is_open = stop == _NEVER
+    lo, hi = np.searchsorted(log.offset, [offset, stop]).tolist()
+    if is_open:
+        stop, next_line = _log_end(log)
     return Window(log, name, lo, hi, offset, stop, line, next_line - 1, is_open and bool(ends))
 
 
@@ -191,22 +173,16 @@ def windows(
 
 def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = ()) -> tuple[Window, ...]:
     """The same where the lines are found already; there is at least one that starts a window."""
-    end_offsets, end_lines = _merged(end_anchors)
     last_offset, last_line = _log_end(log)
     # int64, one entry a window: where it starts, and where the next one does
     starts = np.array(anchor.offsets, np.int64)
-    stops = np.append(starts[1:], last_offset)
-    next_lines = np.append(np.array(anchor.lines[1:], np.int64), last_line)
-    first_end = np.searchsorted(end_offsets, starts, "right")
-    to_end = np.append(end_offsets, np.iinfo(np.int64).max)[first_end]
-    ended = to_end < stops
-    ended[-1] |= first_end[-1] < len(end_offsets)
-    stops = np.where(ended, to_end, stops)
-    next_lines = np.where(ended, np.append(end_lines, 0)[first_end], next_lines)
-    lo = np.searchsorted(log.offset, starts, "left").tolist()
-    hi = np.searchsorted(log.offset, stops, "left").tolist()
-    if not ended[-1]:
-        hi[-1] = len(log)
+    stops = np.append(starts[1:], _NEVER)
+    to_end, end_lines = _next_ends(end_anchors, starts)
+    is_open = to_end[-1] == _NEVER
+    next_lines = np.where(to_end < stops, end_lines, np.append(np.array(anchor.lines[1:], np.int64), last_line))
+    stops = np.minimum(stops, to_end)
+    lo, hi = (np.searchsorted(log.offset, places).tolist() for places in (starts, stops))
+    stops[stops == _NEVER] = last_offset
     names = numbered(anchor.names)
     cut = [
         Window(log, *columns)
@@ -214,8 +190,7 @@ def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = ()
             names, lo, hi, anchor.offsets, stops.tolist(), anchor.lines, (next_lines - 1).tolist(), strict=True
         )
     ]
-    if not ended[-1]:
-        cut[-1] = replace(cut[-1], open_end=True)
+    cut[-1] = replace(cut[-1], open_end=bool(is_open))
     if anchor.offsets[0] > 0:
         cut.insert(0, Window(log, BEFORE, log.facts.opening, lo[0], 0, anchor.offsets[0], 1, anchor.lines[0] - 1))
     return tuple(cut)
@@ -339,16 +314,13 @@ def kind_of(name: str) -> str:
     return re.sub(r"[0-9]+", "", re.sub(r" #[0-9]+\Z", "", name))
 
 
-def _merged(anchors: Sequence[Anchor]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The lines of several anchors together: offsets, rising, and line numbers, int64."""
-    offsets = np.array([offset for anchor in anchors for offset in anchor.offsets], np.int64)
-    lines = np.array([line for anchor in anchors for line in anchor.lines], np.int64)
+def _next_ends(anchors: Sequence[Anchor], places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of each place the first line of some anchors after it: its offset, or :data:`_NEVER`, and its number, int64."""
+    offsets = np.array([*(offset for anchor in anchors for offset in anchor.offsets), _NEVER], np.int64)
+    lines = np.array([*(line for anchor in anchors for line in anchor.lines), 0], np.int64)
     order = np.argsort(offsets, kind="stable")
-    return offsets[order], lines[order]
-
-
-def _event_index(log: EventLog, offset: int) -> int:
-    return int(np.searchsorted(log.offset, offset, "left"))
+    first = order[np.searchsorted(offsets[order], places, "right")]
+    return offsets[first], lines[first]
 
 
 def _log_end(log: EventLog) -> tuple[int, int]:

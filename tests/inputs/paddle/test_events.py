@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from in_threads import in_small_blocks
+from paddle import read
 from plain_paddle import read_plain
 from texts import mutate
 
 from memlens.events import Kind
 from memlens.inputs.paddle.events import FORMATS, LOOK_ALIKES, PREALLOC
-from memlens.inputs.paddle.reader import read
 from memlens.inputs.paddle.times import column_of_times, microseconds
 from memlens.scanner.formats import LineFormat
 

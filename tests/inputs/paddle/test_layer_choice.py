@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from in_threads import in_small_blocks
+from paddle import read
 from texts import read_packed
 
 from memlens.errors import NoEventsError, UsageError
 from memlens.events import EventLog, Kind
 from memlens.inputs import blocks
 from memlens.inputs.paddle.layers import Layer, choose
-from memlens.inputs.paddle.reader import read
 
 #: One log, several layers; in the first three frees are never put off and no thread comes between the lines of one free.
 SAME_ORDER = ("10_v10_dygraph_331.log.gz", "10_v10_ast_pt_30.log.gz", "20_big_v10_dygraph_331.part.log.zst")
@@ -26,7 +26,7 @@ GLOG = "I1120 10:22:32.856307 {:5d} a.cc:1] "
 def log_of(tmp_path: Path, *lines: str, **options: str) -> EventLog:
     path = tmp_path / "run.log"
     path.write_text("".join(line + "\n" for line in lines))
-    return read(path, **options)  # type: ignore[arg-type]
+    return read(path, **options)
 
 
 def by(thread: int, text: str) -> str:

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from in_threads import in_small_blocks
+from paddle import read
 from plain_paddle import choose_plain
 from texts import mutate, read_packed
 
 from memlens.errors import NoEventsError
 from memlens.inputs.paddle.layers import Layer
 from memlens.inputs.paddle.other_events import FORMATS, LOOK_ALIKES
-from memlens.inputs.paddle.reader import read
 from memlens.scanner.formats import LineFormat
 
 

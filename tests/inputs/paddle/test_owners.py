@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from in_threads import in_small_blocks
+from paddle import read
 from plain_paddle import read_plain
 from texts import mutate, read_packed
 
@@ -20,7 +21,6 @@ from memlens.errors import UsageError
 from memlens.events import EventLog, Kind
 from memlens.inputs import blocks
 from memlens.inputs.paddle.context import FORMATS, read_names
-from memlens.inputs.paddle.reader import read
 from memlens.scanner.formats import LineFormat
 from memlens.windows.patterns import Pattern
 

@@ -18,6 +18,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from in_threads import in_small_blocks
+from paddle import read
 from plain_paddle import read_plain
 from texts import read_packed
 
@@ -25,7 +26,6 @@ from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.events import EventLog, Kind
 from memlens.inputs import blocks
 from memlens.inputs.paddle.block import BlockReader
-from memlens.inputs.paddle.reader import read
 from memlens.windows.patterns import Pattern
 
 HEADER = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paddle import read
 from texts import read_packed
 
 from memlens.facts import StatLines
 from memlens.inputs.paddle.other_events import STAT_LINE
-from memlens.inputs.paddle.reader import read
 
 FIRST = b"Alloc 7 bytes, ptr = 0x7\n"
 

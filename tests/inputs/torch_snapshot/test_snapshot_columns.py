@@ -16,7 +16,7 @@ from snapshots import Allocator, entry, frame, read, read_file, segment, snapsho
 from memlens.events import EventLog, Kind
 from memlens.facts import Mark
 from memlens.inputs.torch_snapshot.pickles import load
-from memlens.inputs.torch_snapshot.values import as_text
+from memlens.inputs.torch_snapshot.stacks import as_text
 
 
 def column(log: EventLog, name: str) -> list[str | None]:

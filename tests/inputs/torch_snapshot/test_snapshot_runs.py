@@ -32,7 +32,7 @@ def columns_of(data: bytes, *, fast: bool) -> tuple[list[dict[str, Any]], int]:
         found.append(
             {
                 **{name: getattr(entries, name).tolist() for name in ("action", "addr", "size", "stream", "time_us")},
-                "stack": [tables.stacks.whole(number) if number >= 0 else () for number in entries.stack.tolist()],
+                "stack": [tables.whole(number) if number >= 0 else () for number in entries.stack.tolist()],
                 "metadata": [
                     tables.texts.values[number] if number >= 0 else "" for number in entries.metadata.tolist()
                 ],

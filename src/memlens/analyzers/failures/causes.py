@@ -6,9 +6,9 @@ all, *R* what the run had reserved, and *E = T - D - R* what neither is free nor
 1. *another process*: E is at least an eighth of T, and Q <= D + E: it would have fitted but for what others hold.  Less than that is what a
    process needs itself beside its chunks: its context, libraries, buffers of communication.
 2. unknown: Q <= D, the device had enough left.  A limit of the process, or how the allocator rounds, is not in the log.
-3. *too much*: Q > F + D: even in one piece all that was free does not suffice.  Where nothing is known of D it counts as 0, for the device
-   refused; where nothing is known of chunks, the blocks themselves are held against T: allocated + Q > T.
-4. *fragmented*: G < Q (and D < Q) <= F + D: there was enough, but no piece of it is large enough.
+3. *too much*: Q > F + D: even in one piece all that was free does not suffice.  Where the log does not say D, all that is known of it is that
+   the device refused, D < Q: then F = 0.  Where nothing is known of chunks, the blocks themselves are held against T: allocated + Q > T.
+4. *fragmented*: G < Q (and D < Q) <= F + D: there was enough, but no piece of it is large enough.  Without D: G < Q <= F.
 5. unknown in all other cases.
 
 Where the log's own figures are in doubt nothing is claimed.
@@ -89,7 +89,9 @@ def cause_of(room: Room, chunk: str = "chunk") -> Judged:
     elsewhere, total, free = room.elsewhere, room.total, room.free
     others_hold_much = elsewhere is not None and total is not None and elsewhere * _PART >= total
     if others_hold_much and elsewhere and total and left is not None and left < asked <= left + elsewhere:
-        words = f"of the device's {format_bytes(total)} {format_bytes(elsewhere)} is neither free nor reserved here"
+        words = (
+            f"{format_bytes(elsewhere)} of the device's {format_bytes(total)} is neither free nor reserved by this run"
+        )
         return Judged("another process", words, asked - max(left, room.largest or 0))
     if left is not None and asked <= left:
         words = f"the device had {format_bytes(left)} left, enough for it: a limit of the process, or how the allocator rounds"
@@ -99,12 +101,16 @@ def cause_of(room: Room, chunk: str = "chunk") -> Judged:
             words = f"with what was allocated it is more than the {format_bytes(total)} that the device has"
             return Judged("too much", words, room.allocated + asked - total)
         return Judged(UNKNOWN, "the log does not say how much was free")
-    room_in_all = free + (left or 0)
-    if asked > room_in_all:
-        words = f"{format_bytes(room_in_all)} was free in all"
-        words += f", {format_bytes(free)} inside {chunk}s" if left else f" inside {chunk}s" if free else ""
-        words += f" and {format_bytes(left)} on the device" if left else ""
-        return Judged("too much", words, asked - room_in_all)
+    if left is None and free == 0:
+        return Judged("too much", f"nothing was free inside {chunk}s, and the device refused")
+    if left is None and free < asked:
+        words = f"{format_bytes(free)} was free inside {chunk}s; what the device had left is not in the log"
+        return Judged(UNKNOWN, words)
+    if asked > (in_all := free + (left or 0)):
+        words = f"{format_bytes(in_all)} was free in all"
+        if left:
+            words += f", {format_bytes(free)} inside {chunk}s and {format_bytes(left)} on the device"
+        return Judged("too much", words, asked - in_all)
     if room.largest is None:
         return Judged(UNKNOWN, f"{format_bytes(free)} was free inside {chunk}s, but not in which pieces")
     if room.largest < asked:

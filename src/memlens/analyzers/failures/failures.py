@@ -32,8 +32,8 @@ __all__ = ["LiveBlock", "MemoryFailure", "failures", "run_ended_in"]
 #: A run ended in a failure where at most one in so many of its ALLOCs comes after the message: what the process still allocates while it
 #: goes down.  A run that caught the failure and went on allocates far more.
 _STILL_GOING = 100
-#: Doubts under which the figures up to a failure hold all the same: the input ends too early.
-_HARMLESS = frozenset({"cut_short", "ends_mid_line"})
+#: Doubts under which the figures up to a failure that are known hold all the same: the input ends too early, or does not tell of all.
+_HARMLESS = frozenset({"cut_short", "half_line", "no_chunk_lines", "no_tensor_events", "no_lifetimes"})
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def failures(log: EventLog) -> Sequence[MemoryFailure]:
 
 def _failure(log: EventLog, oom: OutOfMemory, stop: int, levels: tuple[int, int, int], ended: bool) -> MemoryFailure:
     allocated = levels[0] if log.tells_of_blocks else None
-    reserved = levels[1] if log.tells_of_chunks else None
+    reserved = levels[1] if bool((log.kind == Kind.RESERVE).any()) else None
     free = gaps = largest = idle = None
     if allocated is not None and reserved is not None:
         free = reserved - allocated if reserved >= allocated else None

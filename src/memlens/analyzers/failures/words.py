@@ -26,14 +26,14 @@ def failure_sentence(failures: Sequence[MemoryFailure], terms: Terms = LINES, wh
     """
     failure = failures[most_telling(failures)]
     words = f"{who} ran out of memory" if who else "Ran out of memory"
-    words += "" if failure.ended else ", and went on,"
     words += f" at {terms.at(failure.line)}"
     if failure.owner:
         words += f" in {asker(failure.owner)}"
+    words += "" if failure.ended else ", and went on"
     figures = ", ".join(_figures(failure))
     cause: str = failure.cause if failure.cause != "unknown" else "why cannot be told from the log"
     if failure.cause == "another process":
-        cause += f", {failure.explanation}"
+        cause += f", as {failure.explanation}"
     others = f" (one of {format_count(len(failures))} such failures)" if len(failures) > 1 else ""
     return f"{words}: {figures}{': ' if figures else ''}{cause}{others}."
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.columns import mix
-from memlens.diffing.alignment.blocks import spans
 from memlens.diffing.alignment.costs import alone, savings
+from memlens.diffing.alignment.indices import spans, starts_of
 from memlens.diffing.alignment.seeds import Cutting, cut
 from memlens.diffing.alignment.tables import Corridor, Problem, least_cost, solve
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["EXACT_CELLS", "Alignment", "Inexact", "align"]
+__all__ = ["EXACT_CELLS", "Alignment", "Inexact", "align", "keys_and_fates"]
 
 #: Tables of up to so many cells are solved as a whole, however many there are …
 EXACT_CELLS = 1 << 21
@@ -94,7 +94,8 @@ def align(
     # Places of what is not settled yet, and where each sequence's begin.
     left, right = np.arange(len(base), dtype=np.int64), np.arange(len(head), dtype=np.int64)
     left_starts, right_starts = base_starts, head_starts
-    looks_base, looks_head = _looks(base), _looks(head)
+    # All that is known of each entry, mixed into one word.
+    looks_base, looks_head = (mix(mix(keys_and_fates(side)) ^ side.marks) for side in (base, head))
     for _ in range(_TURNS):
         before = len(left) + len(right)
         of_left, of_right = _common_ends(looks_base[left], looks_head[right], left_starts, right_starts)
@@ -205,10 +206,9 @@ def _limit(sizes: Ints, largest: int) -> int:
     return limit
 
 
-def _looks(symbols: Symbols) -> NDArray[np.uint64]:
-    """All that is known of each entry, mixed into one word."""
-    word = (symbols.key.astype(np.uint64) << np.uint64(1)) | symbols.held.astype(np.uint64)
-    return mix(mix(word) ^ symbols.marks)
+def keys_and_fates(symbols: Symbols) -> NDArray[np.uint64]:
+    """Key and fate of each entry as one word."""
+    return (symbols.key.astype(np.uint64) << np.uint64(1)) | symbols.held.astype(np.uint64)
 
 
 def _common_ends(
@@ -229,7 +229,7 @@ def _run_of_equals(
     left: NDArray[np.uint64], right: NDArray[np.uint64], left_from: Ints, right_from: Ints, most: Ints, step: int
 ) -> Ints:
     """For each pair of sequences, how many entries are equal from two places on (``step`` 1) or back (-1), at most ``most``."""
-    begins = np.concatenate(([0], np.cumsum(most)))
+    begins = starts_of(most)
     within = np.arange(begins[-1]) - np.repeat(begins[:-1], most)
     unlike = np.flatnonzero(
         left[np.repeat(left_from, most) + step * within] != right[np.repeat(right_from, most) + step * within]
@@ -251,8 +251,7 @@ def _mutual(
 
 def _kept(places: Ints, starts: Ints, mask: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     """The places that a mask keeps, and where each sequence begins among them."""
-    before = np.concatenate(([0], np.cumsum(mask)))
-    return places[mask], before[starts]
+    return places[mask], starts_of(mask)[starts]
 
 
 def _turned(

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.analyzers.fates import until
+from memlens.analyzers.levels import bounds
 from memlens.columns import Symbols, mix
-from memlens.diffing.alignment.costs import unordered_cost
+from memlens.diffing.alignment.costs import fate_counts, unordered_cost
+from memlens.diffing.alignment.indices import spans, starts_of, values_at
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -23,18 +25,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 __all__ = [
-    "Blocks",
-    "Keys",
-    "as_symbols",
-    "gather_windows",
-    "nth_with_nth",
-    "owner_names",
-    "owner_numbers",
-    "spans",
-    "tell_threads_apart",
-    "unordered_costs",
-    "unpaired",
-]
+    "Blocks", "Keys", "as_symbols", "gather_windows", "owner_names", "owners_of", "tell_threads_apart", "unordered_costs",
+]  # fmt: skip
 
 #: Events before and after one that count as its surroundings.
 _AROUND = 2
@@ -51,12 +43,11 @@ class Blocks:
         alloc: Their ALLOCs, int64.
         free: The FREEs that end them, -1 where none does, int64.
         held: Not freed in the window, bool.
-        size: As the ALLOC says, int64.
-        owner: Index into the log's names, -1 where unknown, int32.
         before: What stands before ``event``, as one word, uint64; 0 at a window's start.  Only events of the same thread count where
             both runs tell threads apart.
         after: What stands after it, likewise.
         life: Block events between the two, likewise, as one word; 0 for what is held.
+        thread: The thread of each ``event``, int64; -1 where threads are not told apart.
     """
 
     log: EventLog
@@ -65,70 +56,28 @@ class Blocks:
     alloc: Ints
     free: Ints
     held: NDArray[np.bool_]
-    size: Ints
-    owner: NDArray[np.int32]
     before: NDArray[np.uint64]
     after: NDArray[np.uint64]
     life: NDArray[np.uint64]
+    thread: Ints
 
     def __len__(self) -> int:
         return len(self.event)
+
+    @cached_property
+    def size(self) -> Ints:
+        """As the ALLOC says, int64."""
+        return self.log.size[self.alloc]
 
     @cached_property
     def window(self) -> Ints:
         """The number of each block's window, int64."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
-    @cached_property
-    def thread(self) -> Ints:
-        """The thread of each ``event``, int64; -1 where the log does not tell."""
-        return np.full(len(self), -1, np.int64) if self.log.thread is None else self.log.thread[self.event]
-
     def sums(self, values: Ints | NDArray[np.bool_]) -> Ints:
         """Values of blocks added up by window, exact int64."""
-        before = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
+        before = starts_of(values)
         return before[self.starts[1:]] - before[self.starts[:-1]]
-
-
-@dataclass(frozen=True, eq=False)
-class _Events:
-    """The ALLOCs and FREEs of windows of one log, one window after the other; columns as in :class:`Blocks`.
-
-    Where threads are told apart, ``program`` numbers the thread and window of each, and ``order`` sorts by it.
-    """
-
-    log: EventLog
-    begins: Ints
-    event: Ints
-    free: NDArray[np.bool_]
-    partner: Ints
-    before: NDArray[np.uint64]
-    after: NDArray[np.uint64]
-    program: Ints | None = None
-    order: Ints | None = None
-
-    @cached_property
-    def window(self) -> Ints:
-        return np.repeat(np.arange(len(self.begins) - 1), np.diff(self.begins))
-
-    def blocks(self, at: Ints, life: Ints) -> Blocks:
-        """The blocks of some of the events; a ``life`` of 0 is held."""
-        event, partner, free = self.event[at], self.partner[at], self.free[at]
-        alloc = np.where(free, partner, event)
-        owner = np.full(len(at), -1, np.int32) if self.log.owner is None else self.log.owner[alloc]
-        return Blocks(
-            self.log,
-            np.searchsorted(at, self.begins),
-            event,
-            alloc,
-            np.where(free, event, partner),
-            life == 0,
-            self.log.size[alloc],
-            owner,
-            self.before[at],
-            self.after[at],
-            mix(life.view(np.uint64)),
-        )
 
 
 def tell_threads_apart(base: EventLog, head: EventLog) -> bool:
@@ -145,77 +94,47 @@ def gather_windows(windows: Sequence[Window], *, threads: bool = False) -> tuple
         windows: Windows of one log, in any order; they may overlap.
         threads: What surrounds a block is what its own thread does: how threads interleave is chance.
     """
-    lo = np.array([window.lo for window in windows], np.int64)
-    hi = np.array([window.hi for window in windows], np.int64)
-    events = _events(windows[0].log, lo, hi, threads)
-    window = events.window
-    # -1, no partner, is later than any window's end.
-    born = np.flatnonzero((until(events.partner) < hi.astype(np.uint64)[window]) & ~events.free)
-    life = np.zeros(len(events.event), np.int64)
-    # Positions of both ends count block events only: chunks come and go by the allocator's state.
-    life[born] = _lives(events, born)
-    allocs = np.flatnonzero(~events.free)
-    carried_in = np.flatnonzero(events.free & (events.partner >= 0) & (events.partner < lo[window]))
-    return events.blocks(allocs, life[allocs]), events.blocks(carried_in, np.zeros(len(carried_in), np.int64))
-
-
-def _events(log: EventLog, lo: Ints, hi: Ints, threads: bool) -> _Events:
-    event = spans(lo, hi - lo)
+    log, lo, hi = bounds(windows)
+    event, window = spans(lo, hi - lo), np.repeat(np.arange(len(lo)), hi - lo)
+    # Chunks come and go by the allocator's state.
     block = log.kind[event] <= Kind.FREE
-    begins = np.concatenate(([0], np.cumsum(hi - lo)))
     if not block.all():
-        begins = np.concatenate(([0], np.cumsum(block)))[begins]
-        event = event[block]
-    free = log.kind[event] == Kind.FREE
-    # What tells an event in any run: its size and whether it is a FREE.
-    code = mix((log.size[event].view(np.uint64) << np.uint64(1)) | free)
-    partner = log.lifetimes.partner[event].astype(np.int64)
-    if not threads or log.thread is None:
-        return _Events(log, begins, event, free, partner, *_surroundings(code, begins))
-    numbers, number = np.unique(log.thread[event], return_inverse=True)
-    program = np.repeat(np.arange(len(lo)), np.diff(begins)) * len(numbers) + number
+        event, window = event[block], window[block]
+    free, partner = log.kind[event] == Kind.FREE, log.lifetimes.partner[event].astype(np.int64)
+    thread, program = np.full(len(event), -1), window
+    if threads and log.thread is not None:
+        thread = log.thread[event]
+        numbers, number = np.unique(thread, return_inverse=True)
+        program = window * len(numbers) + number
     order = np.argsort(program, kind="stable")
-    edges = np.concatenate(([0], np.flatnonzero(np.diff(program[order])) + 1, [len(order)]))
-    before, after = np.empty(len(event), np.uint64), np.empty(len(event), np.uint64)
-    before[order], after[order] = _surroundings(code[order], edges)
-    return _Events(log, begins, event, free, partner, before, after, program, order)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    # What tells an event in any run: its size and whether it is a FREE.
+    code, ranked = mix((log.size[event].view(np.uint64) << np.uint64(1)) | free)[order], program[order]
+    before, after = _preceding(code, ranked)[place], _preceding(code[::-1], ranked[::-1])[::-1][place]
+    # -1, no partner, is later than any window's end.
+    freed = np.flatnonzero((until(partner) < hi.astype(np.uint64)[window]) & ~free)
+    # How many events of its window and thread an ALLOC and the FREE that ends it, which may be another thread's, are apart.
+    top = int(event.max(initial=0)) + 1
+    life = np.zeros(len(event), np.int64)
+    life[freed] = np.searchsorted(ranked * top + event[order], program[freed] * top + partner[freed]) - place[freed]
+
+    def blocks(at: Ints, alloc: Ints, free: Ints) -> Blocks:
+        starts = np.searchsorted(window[at], np.arange(len(lo) + 1))
+        lives = life[at]
+        around = before[at], after[at], mix(lives.view(np.uint64))
+        return Blocks(log, starts, event[at], alloc[at], free[at], lives == 0, *around, thread[at])
+
+    carried_in = free & (partner >= 0) & (partner < lo[window])
+    return blocks(np.flatnonzero(~free), event, partner), blocks(np.flatnonzero(carried_in), partner, event)
 
 
-def _lives(events: _Events, born: Ints) -> Ints:
-    """How many events of its window and thread an ALLOC and the FREE that ends it are apart; the FREE may be another thread's."""
-    event, ends, place = events.event, events.partner[born], born
-    if events.program is None or events.order is None:
-        program = events.window
-        if bool((np.diff(event) > 0).all()):
-            return np.searchsorted(event, ends) - place
-        programs = program[born]
-    else:
-        event, program, programs = event[events.order], events.program[events.order], events.program[born]
-        places = np.empty(len(event), np.int64)
-        places[events.order] = np.arange(len(event))
-        place = places[born]
-    # Programs overlap, or windows step back: with the program's number in front all is one rising sequence.
-    top = np.int64(int(event.max(initial=0)) + 1)
-    lives: Ints = np.searchsorted(program * top + event, programs * top + ends) - place
-    return lives
-
-
-def _surroundings(code: NDArray[np.uint64], begins: Ints) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """What stands before and after each event in its window, as one word each; beyond the window there is nothing."""
-    return _preceding(code, begins[:-1], begins[1:]), _preceding(
-        code[::-1], len(code) - begins[1:], len(code) - begins[:-1]
-    )[::-1]
-
-
-def _preceding(code: NDArray[np.uint64], begins: Ints, ends: Ints) -> NDArray[np.uint64]:
-    """The codes of the events before each, mixed into one word."""
+def _preceding(code: NDArray[np.uint64], program: Ints) -> NDArray[np.uint64]:
+    """The codes of the events of one program before each, mixed into one word; before its start there is nothing."""
     word = np.zeros(len(code), np.uint64)
     for distance in range(_AROUND, 0, -1):
         near = np.zeros(len(code), np.uint64)
-        near[distance:] = code[:-distance]
-        for place in range(distance):
-            edge = begins + place
-            near[edge[edge < ends]] = 0
+        near[distance:] = code[:-distance] * (program[distance:] == program[:-distance])
         word = mix(word) ^ near
     return word
 
@@ -250,22 +169,17 @@ class Keys:
     @classmethod
     def of(cls, base: Blocks, head: Blocks) -> Keys:
         """Number the blocks of both runs by size and, where both logs know any, by request."""
-        sizes, number = np.unique(np.concatenate((base.size, head.size)), return_inverse=True)
-        requested = np.full(len(number), -1, np.int64)
+        sizes, of_size = np.unique(np.concatenate((base.size, head.size)), return_inverse=True)
+        requested = np.full(len(of_size), -1, np.int64)
         if base.log.requested is not None and head.log.requested is not None:
             requested = np.concatenate([side.log.requested[side.alloc] for side in (base, head)])  # type: ignore[index]
         requests, of_request = np.unique(requested, return_inverse=True)
-        both, number = np.unique(number * np.int64(max(len(requests), 1)) + of_request, return_inverse=True)
+        both, number = np.unique(of_size * len(requests) + of_request, return_inverse=True)
+        size, request = np.divmod(both, len(requests))
         names = owner_names(base.log, head.log)
-        owners = [owner_numbers(side.log, names)[side.owner] for side in (base, head)]
-        return cls(
-            number[: len(base)].astype(np.int32),
-            number[len(base) :].astype(np.int32),
-            sizes[both // max(len(requests), 1)] if len(both) else np.zeros(0, np.int64),
-            requests[both % max(len(requests), 1)] if len(both) else np.zeros(0, np.int64),
-            names,
-            *owners,
-        )
+        of_base, of_head = np.split(number.astype(np.int32), [len(base)])
+        owners = (owners_of(side.log, names, side.alloc) for side in (base, head))
+        return cls(of_base, of_head, sizes[size], requests[request], names, *owners)
 
 
 def owner_names(base: EventLog, head: EventLog) -> tuple[str, ...]:
@@ -273,10 +187,13 @@ def owner_names(base: EventLog, head: EventLog) -> tuple[str, ...]:
     return tuple(sorted({common_name(name) for log in (base, head) for name in log.owner_names}))
 
 
-def owner_numbers(log: EventLog, names: Sequence[str]) -> Ints:
-    """The number among ``names`` of each of a log's own owners, and at its end -1 for what has none, int64."""
+def owners_of(log: EventLog, names: Sequence[str], events: Ints) -> Ints:
+    """The owners of some events (-1 has none) as indices of ``names``, -1 where unknown, int64."""
+    if log.owner is None:
+        return np.full(len(events), -1)
     place = {name: number for number, name in enumerate(names)}
-    return np.array([*(place[common_name(name)] for name in log.owner_names), -1], np.int64)
+    numbers = np.array([*(place[common_name(name)] for name in log.owner_names), -1], np.int64)
+    return numbers[values_at(log.owner, events)]
 
 
 def common_name(owner: str) -> str:
@@ -305,52 +222,11 @@ def _marks(blocks: Blocks, owner: Ints) -> NDArray[np.uint64]:
 
 
 def unordered_costs(keys: Keys, base: Blocks, head: Blocks) -> Ints:
-    """What no alignment of each window can cost less than, in half bytes, int64: the cost if order did not matter."""
-    numbers = len(keys.size) or 1
-    codes = [blocks.window * numbers + key for blocks, key in ((base, keys.base), (head, keys.head))]
-    kinds, kind = np.unique(np.concatenate(codes), return_inverse=True)
-    more = _fate_counts(kind[len(base) :], head.held, len(kinds)) - _fate_counts(
-        kind[: len(base)], base.held, len(kinds)
-    )
+    """What no alignment of each window can cost less than, the cost if order did not matter, in halves of a unit of weight, int64."""
+    numbers, of_base = len(keys.size) or 1, len(base)
+    codes = np.concatenate((base.window * numbers + keys.base, head.window * numbers + keys.head))
+    kinds, kind = np.unique(codes, return_inverse=True)
+    counts = [fate_counts(of, side.held, len(kinds)) for of, side in ((kind[:of_base], base), (kind[of_base:], head))]
     costs = np.zeros(len(base.starts) - 1, np.int64)
-    np.add.at(costs, kinds // numbers, keys.size[kinds % numbers] * unordered_cost(more))
+    np.add.at(costs, kinds // numbers, keys.size[kinds % numbers] // keys.unit * unordered_cost(counts[1] - counts[0]))
     return costs
-
-
-def _fate_counts(kind: Ints, held: NDArray[np.bool_], kinds: int) -> Ints:
-    """How many temporaries and held blocks of each kind there are, int64 (kinds, 2)."""
-    return np.bincount(kind * 2 + held, minlength=2 * kinds).reshape(kinds, 2)
-
-
-def nth_with_nth(left: Ints, right: Ints) -> tuple[Ints, Ints]:
-    """Where two columns hold the same number: the first place with the first, the second with the second.
-
-    Returns:
-        Places in ``left`` and in ``right``, int64.
-    """
-    ranked = []
-    for given in (left, right):
-        order = np.argsort(given, kind="stable")
-        column = given[order]
-        first = np.flatnonzero(np.concatenate((np.ones(min(len(column), 1), np.bool_), column[1:] != column[:-1])))
-        rank = np.arange(len(column)) - np.repeat(first, np.diff(np.append(first, len(column))))
-        ranked.append((order, column, rank))
-    longest = int(max(rank.max(initial=0) for *_, rank in ranked)) + 1
-    numbers = np.unique(np.concatenate((ranked[0][1], ranked[1][1])))
-    codes = [np.searchsorted(numbers, column) * longest + rank for _, column, rank in ranked]
-    _, at_left, at_right = np.intersect1d(codes[0], codes[1], assume_unique=True, return_indices=True)
-    return ranked[0][0][at_left], ranked[1][0][at_right]
-
-
-def unpaired(partner: Ints, heads: int) -> Ints:
-    """Indices of head's entries, of so many, that are nobody's partner, rising, int64."""
-    free = np.ones(heads, np.bool_)
-    free[partner[partner >= 0]] = False
-    return np.flatnonzero(free)
-
-
-def spans(begins: Ints, lengths: Ints) -> Ints:
-    """The indices of several stretches, one stretch after the other, int64."""
-    offsets = np.cumsum(lengths) - lengths
-    found: Ints = np.arange(lengths.sum()) + np.repeat(begins - offsets, lengths)
-    return found

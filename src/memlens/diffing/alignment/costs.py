@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["ALONE", "PAIRED", "WORTH", "alone", "in_bytes", "savings", "scale_of", "unordered_cost"]
+__all__ = [
+    "ALONE",
+    "PAIRED",
+    "WORTH",
+    "alone",
+    "fate_counts",
+    "in_bytes",
+    "savings",
+    "savings_of",
+    "scale_of",
+    "unordered_cost",
+]
 
 #: What a block without a partner costs: a temporary one, a held one.
 ALONE = np.array([1, 2])
@@ -49,6 +60,18 @@ def savings(rows: Symbols, columns: Symbols, of_rows: Ints, of_columns: Ints) ->
     fates = rows.held[of_rows].astype(np.intp), columns.held[of_columns].astype(np.intp)
     saved: Ints = rows.weight[of_rows] * SAVED[fates]
     return saved
+
+
+def savings_of(rows: Symbols, columns: Symbols, partner: Ints) -> Ints:
+    """What each row saves with its partner among the columns, 0 where it has none (-1), likewise, int64."""
+    saved, pairs = np.zeros(len(rows), np.int64), np.flatnonzero(partner >= 0)
+    saved[pairs] = savings(rows, columns, pairs, partner[pairs])
+    return saved
+
+
+def fate_counts(kind: Ints, held: NDArray[np.bool_], kinds: int) -> Ints:
+    """How many temporary and held blocks of each kind there are, int64 (kinds, 2)."""
+    return np.bincount(kind * 2 + held, minlength=2 * kinds).reshape(kinds, 2)
 
 
 def unordered_cost(more: Ints) -> Ints:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.columns import chain, mix
+from memlens.columns import chain
+from memlens.diffing.alignment.indices import grams
 from memlens.diffing.alignment.tables import Problem
 
 if TYPE_CHECKING:
@@ -127,21 +128,12 @@ def _side_by_side(rows: Words, columns: Words) -> tuple[Ints, Ints]:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     # Stretches no shorter than a gram: one edit then takes one or two grams away, and the chain reaches over them.
     stretch = max(-(-len(rows) // _SEEDS), _GRAM)
-    at, places = _candidates(_grams(rows), _grams(columns), stretch, len(columns) / len(rows))
+    at, places = _candidates(grams(rows, _GRAM), grams(columns, _GRAM), stretch, len(columns) / len(rows))
     chosen = chain(at, places, _GRAM, _BACK, len(columns) - len(rows))
     first = np.flatnonzero(chosen >= 0)
     at, found = at[first], places[first, chosen[first]]
     sure = _steady(at, found)
     return at[sure] + _GRAM // 2, found[sure] + _GRAM // 2
-
-
-def _grams(words: Words) -> Words:
-    """The gram that begins at each place: a polynomial of its symbols modulo 2**64."""
-    words, grams = mix(words), np.zeros(len(words) - _GRAM + 1, np.uint64)
-    for step in range(_GRAM):
-        grams *= np.uint64(0x9E3779B97F4A7C15)
-        grams += words[step : step + len(grams)]
-    return mix(grams)
 
 
 def _candidates(rows: Words, columns: Words, stretch: int, pace: float) -> tuple[Ints, Ints]:

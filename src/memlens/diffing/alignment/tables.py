@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.columns import align
-from memlens.diffing.alignment.costs import WORTH, alone, scale_of, unordered_cost
+from memlens.diffing.alignment.costs import WORTH, alone, fate_counts, scale_of, unordered_cost
+from memlens.diffing.alignment.indices import batches, starts_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,8 +60,7 @@ def solve(symbols: Symbols, problems: Sequence[Problem], band: tuple[Ints, Ints]
         Indices of the pairs' rows and columns, int64, problem by problem, rising in each.
     """
     found: list[tuple[Ints, Ints]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
-    for some in _calls(problems):
-        rows, row_starts, columns, column_starts = _laid_out(some)
+    for some, rows, row_starts, columns, column_starts in _calls(problems):
         one = symbols.take(rows)
         # About what the rows of each problem weigh.
         heaviest = np.add.reduceat(np.append(one.weight, 0), row_starts[:-1], dtype=np.float64).tolist()
@@ -71,28 +71,19 @@ def solve(symbols: Symbols, problems: Sequence[Problem], band: tuple[Ints, Ints]
         paired = np.flatnonzero(partner >= 0)
         begin = np.repeat(column_starts[:-1], np.diff(row_starts))[paired]
         found.append((rows[paired], columns[begin + partner[paired]]))
-    return np.concatenate([pair[0] for pair in found]), np.concatenate([pair[1] for pair in found])
+    rows, columns = map(np.concatenate, zip(*found, strict=True))
+    return rows, columns
 
 
-def _calls(problems: Sequence[Problem]) -> Iterator[list[Problem]]:
-    """The problems in runs that are solved by one call each."""
-    some: list[Problem] = []
-    cells = 0
-    for problem in problems:
-        if some and cells + problem.cells > _CELLS_OF_A_CALL:
-            yield some
-            some, cells = [], 0
-        some.append(problem)
-        cells += problem.cells
-    if some:
-        yield some
-
-
-def _laid_out(problems: Sequence[Problem]) -> tuple[Ints, Ints, Ints, Ints]:
-    """Rows laid end to end, where those of each problem begin and the last ones end, and the same of columns; int64."""
-    sides = [problem.rows for problem in problems], [problem.columns for problem in problems]
-    rows, columns = ((np.concatenate(side), np.cumsum([0, *map(len, side)])) for side in sides)
-    return *rows, *columns
+def _calls(problems: Sequence[Problem]) -> Iterator[tuple[Sequence[Problem], Ints, Ints, Ints, Ints]]:
+    """The problems that are solved by one call: rows laid end to end, where those of each begin and the last ones end, and so the columns."""
+    for call in batches([problem.cells for problem in problems], _CELLS_OF_A_CALL):
+        some = problems[call]
+        sides = [problem.rows for problem in some], [problem.columns for problem in some]
+        (rows, row_starts), (columns, column_starts) = (
+            (np.concatenate(side), np.cumsum([0, *map(len, side)])) for side in sides
+        )
+        yield some, rows, row_starts, columns, column_starts
 
 
 def _least_costs(symbols: Symbols, problems: Sequence[Problem]) -> int:
@@ -101,13 +92,12 @@ def _least_costs(symbols: Symbols, problems: Sequence[Problem]) -> int:
     What stands before the first and after the last column that is used costs nothing; the columns in between cost what they do.
     """
     cost = 0
-    for some in _calls(problems):
-        rows, row_starts, columns, column_starts = _laid_out(some)
+    for some, rows, row_starts, columns, column_starts in _calls(problems):
         one, two = symbols.take(rows), symbols.take(columns)
         # With so many columns left out before, what the columns up to here cost alone is what there is to save.
-        before = [np.append(0, np.cumsum(costs)) for costs in np.split(alone(two), column_starts[1:-1])]
+        before = np.concatenate([starts_of(costs) for costs in np.split(alone(two), column_starts[1:-1])])
         scale = np.zeros(len(some), np.int64)
-        found = align(one, row_starts, two, column_starts, WORTH, scale, before=np.concatenate(before))
+        found = align(one, row_starts, two, column_starts, WORTH, scale, before=before)
         cost += int(alone(one).sum() - found.saved.sum())
     return cost
 
@@ -129,7 +119,7 @@ class Corridor:
     @classmethod
     def of(cls, symbols: Symbols, problem: Problem, cost: int) -> Corridor:
         """The corridor of alignments that cost at most ``cost``, in halves of a unit of weight."""
-        rows, columns = (np.append(0, np.cumsum(alone(symbols, at))) for at in (problem.rows, problem.columns))
+        rows, columns = (starts_of(alone(symbols, at)) for at in (problem.rows, problem.columns))
         more = int(rows[-1] - columns[-1])
         # |x| + |more - x| <= cost, with x what the rows have behind them less what the columns have.
         first = np.searchsorted(2 * columns, 2 * rows - (cost + more), "left")
@@ -191,8 +181,8 @@ def unordered_costs_of(symbols: Symbols, problem: Problem) -> tuple[Ints, Ints, 
     """The weights of a problem, falling; what their blocks cost without regard to order, in halves of a unit; and how many there are; int64."""
     at = np.concatenate((problem.rows, problem.columns))
     keys, first, key = np.unique(symbols.key[at], return_index=True, return_inverse=True)
-    kind, rows = key * 2 + symbols.held[at], len(problem.rows)
-    one, two = (np.bincount(of, minlength=2 * len(keys)).reshape(-1, 2) for of in (kind[:rows], kind[rows:]))
+    held, rows = symbols.held[at], len(problem.rows)
+    one, two = (fate_counts(key[of], held[of], len(keys)) for of in (slice(rows), slice(rows, None)))
     weight = symbols.weight[at[first]]
     weights, of_key = np.unique(-weight, return_inverse=True)
     costs, blocks = np.zeros(len(weights), np.int64), np.zeros(len(weights), np.int64)

@@ -8,15 +8,16 @@ inequality), the others by a table of what each two of them save.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from memlens.columns import Symbols, mix
-from memlens.diffing.alignment.align import Inexact, align
-from memlens.diffing.alignment.blocks import as_symbols, nth_with_nth, spans, unordered_costs, unpaired
-from memlens.diffing.alignment.costs import ALONE, PAIRED, savings
+from memlens.diffing.alignment.align import Inexact, align, keys_and_fates
+from memlens.diffing.alignment.blocks import as_symbols, unordered_costs
+from memlens.diffing.alignment.costs import alone, savings_of
+from memlens.diffing.alignment.indices import batches, nth_with_nth, spans, starts_of, unpaired
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,121 +57,89 @@ class Ordered:
     sequences: tuple[Ints, Ints]
 
 
-def align_windows(base: Blocks, head: Blocks, keys: Keys, *, threads: bool) -> Ordered:
+def align_windows(base: Blocks, head: Blocks, keys: Keys) -> Ordered:
     """Align the blocks of each window of base with those of head's.
 
     Args:
         base: Base's blocks.
         head: Head's blocks.
         keys: What may pair.
-        threads: Both logs tell threads apart.
     """
     symbols = as_symbols(keys, base, head)
     found = align(*symbols, base.starts, head.starts)
-    whole = Ordered(
-        found.partner,
-        _half_costs(base, head, found.partner),
-        {window: part._replace(excess=part.excess * keys.unit) for window, part in found.inexact.items()},
-        np.zeros(len(base.starts) - 1, np.int64),
-        (base.window, head.window),
-    )
-    if not threads:
-        return whole
-    # No alignment is cheaper than the one that does not look at the order.
-    least = unordered_costs(keys, base, head)
-    several = whole.half_costs > least
+    costs = _costs(base, head, symbols, found.partner)
+    ordered = Ordered(found.partner, costs, found.inexact, np.zeros(len(costs), np.int64), (base.window, head.window))
+    several = np.ones(len(costs), np.bool_)
     for blocks in (base, head):
-        first = blocks.thread[np.minimum(blocks.starts[:-1], len(blocks) - 1)] if len(blocks) else blocks.thread
-        several &= blocks.sums(blocks.thread != first[blocks.window]) > 0
-    return _by_thread(whole, base, head, keys, symbols, several, least) if several.any() else whole
+        changes = (np.diff(blocks.thread) != 0) & (np.diff(blocks.window) == 0)
+        several &= blocks.sums(np.append(False, changes)) > 0
+    if several.any():
+        ordered = _by_thread(ordered, base, head, keys, symbols, several)
+    inexact = {window: part._replace(excess=part.excess * keys.unit) for window, part in ordered.inexact.items()}
+    return replace(ordered, half_costs=ordered.half_costs * keys.unit, inexact=inexact)
 
 
 def _by_thread(
-    whole: Ordered,
-    base: Blocks,
-    head: Blocks,
-    keys: Keys,
-    symbols: tuple[Symbols, Symbols],
-    several: Flags,
-    least: Ints,
+    whole: Ordered, base: Blocks, head: Blocks, keys: Keys, symbols: tuple[Symbols, Symbols], several: Flags
 ) -> Ordered:
-    """The threads of some windows on their own where that is cheaper, the other windows as they were."""
-    programs = _pair_threads(base, head, symbols, several)
-    left, right = programs.blocks
-    found = align(symbols[0].take(left), symbols[1].take(right), *programs.starts)
+    """The threads of some windows on their own where that is cheaper, the other windows as they were; costs in units of weight."""
+    # No alignment is cheaper than the one that does not look at the order.
+    least = unordered_costs(keys, base, head)
+    several = several & (whole.half_costs > least)
+    if not several.any():
+        return whole
+    sides = _Threads.of(base, symbols[0], several), _Threads.of(head, symbols[1], several)
+    left, right, guessed = _pair_threads(sides)
+    window = np.where(left >= 0, sides[0].window[left], sides[1].window[right])
+    laid_out = [side.blocks_of(threads) for side, threads in zip(sides, (left, right), strict=True)]
+    (of_base, base_starts), (of_head, head_starts) = laid_out
+    found = align(symbols[0].take(of_base), symbols[1].take(of_head), base_starts, head_starts)
     pairs = np.flatnonzero(found.partner >= 0)
     partner = np.full(len(base), -1, np.int64)
-    partner[left[pairs]] = right[found.partner[pairs]]
-    costs = _half_costs(base, head, partner)
-    lengths = [np.diff(starts) for starts in programs.starts]
-    threads = np.bincount(programs.window[(lengths[0] > 0) & (lengths[1] > 0)], minlength=len(costs))
+    partner[of_base[pairs]] = of_head[found.partner[pairs]]
+    costs = _costs(base, head, symbols, partner)
+    threads = np.bincount(window[(left >= 0) & (right >= 0)], minlength=len(costs))
     inexact: dict[int, Inexact] = {}
     for number, part in found.inexact.items():
-        window = int(programs.window[number])
-        inexact[window] = part._replace(excess=part.excess * keys.unit).plus(inexact.get(window))
-    for window in programs.guessed:
+        inexact[int(window[number])] = part.plus(inexact.get(int(window[number])))
+    for number in guessed:
         # Other pairs of threads may be cheaper.
-        entries = int(np.diff(base.starts)[window] + np.diff(head.starts)[window])
-        inexact[window] = Inexact(entries, int(threads[window]), 0, int(costs[window] - least[window]))
+        entries = int(np.diff(base.starts)[number] + np.diff(head.starts)[number])
+        inexact[number] = Inexact(entries, int(threads[number]), 0, int(costs[number] - least[number]))
     taken = several & (costs < whole.half_costs)
-    half_costs = np.where(taken, costs, whole.half_costs)
-    sequences = tuple(of.copy() for of in whole.sequences)
-    for numbers, blocks, own in zip(sequences, programs.blocks, lengths, strict=True):
+    sequences = base.window.copy(), head.window.copy()
+    for numbers, (blocks, starts) in zip(sequences, laid_out, strict=True):
         # Numbers of their own, after those of the windows.
-        of_thread = np.repeat(np.arange(len(own)), own)
-        mine = taken[programs.window[of_thread]]
+        of_thread = np.repeat(np.arange(len(window)), np.diff(starts))
+        mine = taken[window[of_thread]]
         numbers[blocks[mine]] = of_thread[mine] + len(costs)
     return Ordered(
         np.where(taken[base.window], partner, whole.partner),
-        half_costs,
-        _joined(whole, costs, inexact, taken, half_costs),
+        np.where(taken, costs, whole.half_costs),
+        _joined(whole, costs, inexact, taken),
         np.where(taken, threads, 0),
-        (sequences[0], sequences[1]),
+        sequences,
     )
 
 
-def _joined(
-    whole: Ordered, costs: Ints, inexact: Mapping[int, Inexact], taken: Flags, half_costs: Ints
-) -> dict[int, Inexact]:
+def _joined(whole: Ordered, costs: Ints, inexact: Mapping[int, Inexact], taken: Flags) -> dict[int, Inexact]:
     """What is not exact about the cheaper one of two alignments: either may have missed what is cheaper still."""
     found: dict[int, Inexact] = {}
-    for window in sorted({*whole.inexact, *inexact}):
-        both = inexact.get(window), whole.inexact.get(window)
-        lowest = int(whole.half_costs[window]) - (both[1].excess if both[1] else 0)
-        if taken[window] or both[0]:
-            lowest = min(lowest, int(costs[window]) - (both[0].excess if both[0] else 0))
-        own, other = both if taken[window] else both[::-1]
-        excess = int(half_costs[window]) - lowest
-        part = own or other
+    for window in {*whole.inexact, *inexact}:
+        both = whole.inexact.get(window), inexact.get(window)
+        cost = int(whole.half_costs[window]), int(costs[window])
+        lowest = min(each - (part.excess if part else 0) for each, part in zip(cost, both, strict=True))
+        own, excess = both[int(taken[window])], min(cost) - lowest
+        part = own or both[0] or both[1]
         if part and (own or excess):
             found[window] = part._replace(excess=excess)
     return found
 
 
-def _half_costs(base: Blocks, head: Blocks, partner: Ints) -> Ints:
-    """What the alignment of each window costs, in half bytes."""
-    fates = base.held.astype(np.intp), head.held.astype(np.intp)
-    of_base, of_head = ALONE[fates[0]] * base.size, ALONE[fates[1]] * head.size
-    paired = np.flatnonzero(partner >= 0)
-    of_base[paired] = PAIRED[fates[0][paired], fates[1][partner[paired]]] * base.size[paired]
-    of_head[partner[paired]] = 0
-    return base.sums(of_base) + head.sums(of_head)
-
-
-class _Programs(NamedTuple):
-    """The blocks of some windows by thread: sequence ``k`` of base and of head are one pair of threads, or one without a partner.
-
-    Attributes:
-        blocks: Indices of base's blocks and of head's, one sequence after the other, int64 each.
-        starts: Where each sequence begins and where the last one ends, likewise.
-        window: The window of each sequence, int64.
-        guessed: Windows whose threads are too long to be paired by what they save: by what they share.
-    """
-
-    blocks: IntsOfBoth
-    starts: IntsOfBoth
-    window: Ints
-    guessed: list[int]
+def _costs(base: Blocks, head: Blocks, symbols: tuple[Symbols, Symbols], partner: Ints) -> Ints:
+    """What the alignment of each window costs, in halves of a unit of weight."""
+    saved = savings_of(*symbols, partner)
+    return base.sums(alone(symbols[0]) - saved) + head.sums(alone(symbols[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,15 +172,13 @@ class _Threads:
         starts = np.searchsorted(number[order], np.arange(len(first) + 1))
         own = own[order]
         within = np.arange(len(own)) - np.repeat(starts[:-1], np.diff(starts))
-        word = mix(mix(_words(symbols, own)) ^ within.astype(np.uint64))
-        sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(word)))
-        return cls(symbols, own, starts, window[order][starts[:-1]], np.diff(sums[starts]))
+        word = mix(mix(keys_and_fates(symbols.take(own))) ^ within.astype(np.uint64))
+        return cls(symbols, own, starts, window[order][starts[:-1]], np.add.reduceat(word, starts[:-1]))
 
     def blocks_of(self, threads: Ints) -> IntsOfBoth:
         """The blocks of some threads (-1 has none), thread by thread, and where each one's begin and the last one's end."""
         lengths = np.where(threads >= 0, np.diff(self.starts)[threads], 0)
-        starts = np.concatenate(([0], np.cumsum(lengths)))
-        return self.blocks[spans(self.starts[threads], lengths)], starts
+        return self.blocks[spans(self.starts[threads], lengths)], starts_of(lengths)
 
     def in_window(self, window: int, among: Ints) -> Ints:
         """The threads of a window among some, in an order that depends on nothing but what they do."""
@@ -220,23 +187,22 @@ class _Threads:
         return ordered
 
 
-def _words(symbols: Symbols, at: Ints) -> NDArray[np.uint64]:
-    """Key and fate of some blocks as one word."""
-    word: NDArray[np.uint64] = (symbols.key[at].astype(np.uint64) << np.uint64(1)) | symbols.held[at]
-    return word
+def _pair_threads(sides: tuple[_Threads, _Threads]) -> tuple[Ints, Ints, list[int]]:
+    """Pair the threads of base's windows and of head's, window by window.
 
-
-def _pair_threads(base: Blocks, head: Blocks, symbols: tuple[Symbols, Symbols], windows: Flags) -> _Programs:
-    """Pair the threads of the windows that a mask chooses, window by window."""
-    sides = _Threads.of(base, symbols[0], windows), _Threads.of(head, symbols[1], windows)
+    Returns:
+        Threads of base and of head, -1 where one has no partner, int64; and the windows whose threads are too long to be paired by what
+        they save: by what they share.
+    """
     # The window is mixed into the word, so that only threads of one window meet.
     looks = [(side.look ^ mix(side.window.astype(np.uint64))).view(np.int64) for side in sides]
     pairs = [nth_with_nth(looks[0], looks[1])]
     left, right = (unpaired(taken, len(side.window)) for side, taken in zip(sides, pairs[0], strict=True))
     both = np.intersect1d(sides[0].window[left], sides[1].window[right])
     tables = [(sides[0].in_window(window, left), sides[1].in_window(window, right)) for window in both.tolist()]
+    pairs += [table for table in tables if len(table[0]) == len(table[1]) == 1]
     guessed = []
-    for (of_base, of_head), saved, exact in _tables(sides, tables):
+    for (of_base, of_head), saved, exact in _tables(sides, [table for table in tables if max(map(len, table)) > 1]):
         if not exact:
             guessed.append(int(sides[0].window[of_base[0]]))
         # In an order that does not depend on which run is base, so that turning the comparison round gives the same pairs.
@@ -249,32 +215,22 @@ def _pair_threads(base: Blocks, head: Blocks, symbols: tuple[Symbols, Symbols], 
     # After the pairs the threads that are in none.
     alone, alone_too = (unpaired(own, len(side.window)) for side, own in zip(sides, (left, right), strict=True))
     left = np.concatenate((left, alone, np.full(len(alone_too), -1)))
-    right = np.concatenate((right, np.full(len(alone), -1), alone_too))
-    (base_blocks, base_starts), (head_blocks, head_starts) = sides[0].blocks_of(left), sides[1].blocks_of(right)
-    window = np.where(left >= 0, sides[0].window[left], sides[1].window[right])
-    return _Programs((base_blocks, head_blocks), (base_starts, head_starts), window, guessed)
+    return left, np.concatenate((right, np.full(len(alone), -1), alone_too)), guessed
 
 
 def _tables(sides: tuple[_Threads, _Threads], tables: Sequence[IntsOfBoth]) -> Iterator[tuple[IntsOfBoth, Ints, bool]]:
     """What each thread of base saves with each of head, window by window, int64 (of base, of head), and whether that is exact."""
-    batch: list[IntsOfBoth] = []
-    laid_out = 0
+    short, entries = [], []
     for table in tables:
         blocks = [int(np.diff(side.starts)[own].sum()) for side, own in zip(sides, table, strict=True)]
-        entries = blocks[0] * len(table[1]) + blocks[1] * len(table[0])
-        if len(table[0]) == len(table[1]) == 1:
-            yield table, np.zeros((1, 1), np.int64), True
-            continue
-        if entries > _LAID_OUT or blocks[0] * blocks[1] > _CELLS:
+        laid_out = blocks[0] * len(table[1]) + blocks[1] * len(table[0])
+        if laid_out > _LAID_OUT or blocks[0] * blocks[1] > _CELLS:
             yield table, _shared_grams(sides, table), False
-            continue
-        if laid_out + entries > _LAID_OUT:
-            yield from _aligned(sides, batch)
-            batch, laid_out = [], 0
-        batch.append(table)
-        laid_out += entries
-    if batch:
-        yield from _aligned(sides, batch)
+        else:
+            short.append(table)
+            entries.append(laid_out)
+    for some in batches(entries, _LAID_OUT):
+        yield from _aligned(sides, short[some])
 
 
 def _aligned(sides: tuple[_Threads, _Threads], tables: Sequence[IntsOfBoth]) -> Iterator[tuple[IntsOfBoth, Ints, bool]]:
@@ -283,10 +239,7 @@ def _aligned(sides: tuple[_Threads, _Threads], tables: Sequence[IntsOfBoth]) -> 
     right, right_starts = sides[1].blocks_of(np.concatenate([np.tile(two, len(one)) for one, two in tables]))
     base, head = sides[0].symbols.take(left), sides[1].symbols.take(right)
     found = align(base, head, left_starts, right_starts)
-    pairs = np.flatnonzero(found.partner >= 0)
-    value = np.zeros(len(base) + 1, np.int64)
-    value[pairs + 1] = savings(base, head, pairs, found.partner[pairs])
-    saved = np.diff(np.cumsum(value)[left_starts])
+    saved = np.diff(starts_of(savings_of(base, head, found.partner))[left_starts])
     ends = np.cumsum([len(one) * len(two) for one, two in tables])
     for table, own in zip(tables, np.split(saved, ends[:-1]), strict=True):
         yield table, own.reshape(len(table[0]), len(table[1])), not found.inexact
@@ -297,7 +250,7 @@ def _shared_grams(sides: tuple[_Threads, _Threads], table: IntsOfBoth) -> Ints:
     counts = []
     for side, threads in zip(sides, table, strict=True):
         blocks, starts = side.blocks_of(threads)
-        word = _words(side.symbols, blocks)
+        word = keys_and_fates(side.symbols.take(blocks))
         gram = word.copy()
         for step in range(1, _GRAM):
             gram[:-step] = mix(gram[:-step]) ^ word[step:]
@@ -312,8 +265,6 @@ def _shared_grams(sides: tuple[_Threads, _Threads], table: IntsOfBoth) -> Ints:
 def _assign(saved: Ints) -> Ints:
     """The column of each row, no two the same, so that most is saved in all (the Hungarian method); no more rows than columns."""
     rows, columns = saved.shape
-    if columns == 1:
-        return np.zeros(rows, np.int64)
     cost = np.zeros((rows + 1, columns + 1), np.int64)
     cost[1:, 1:] = saved.max() - saved
     of_row, of_column = np.zeros(rows + 1, np.int64), np.zeros(columns + 1, np.int64)  # the potentials

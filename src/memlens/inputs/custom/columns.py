@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,13 +19,15 @@ from memlens.scanner.expressions import groups_of
 from memlens.scanner.scan import Conversion, Group, Scan
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     Bytes = NDArray[np.uint8]
     Ints = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
-__all__ = ["LineReader", "name_number", "thread_number"]
+__all__ = ["LineReader", "name_number"]
 
 _PLACE, _LENGTH_AT = (1 << 40) - 1, 40
 #: A number of the scanner below this is what the text says, and exact as a float.
@@ -39,83 +40,64 @@ _POINT = 19
 _MASKS = np.array([(1 << 8 * count) - 1 for count in range(8)], np.uint64)
 #: Which names share a word of 64 bits is chance, so that no log can be made up in which they do.
 _SEED = np.uint64(int.from_bytes(os.urandom(8), "little"))
-_TYPES: dict[str, type[np.generic]] = {
-    "size": np.float64,
-    "requested": np.float64,
-    "unit": np.float64,
-    "addr": np.uint64,
-}
+#: What columns hold where a line says nothing; sizes in units that a group may name.
+_NOTHING: dict[str, Any] = dict.fromkeys(("time_us", "device", "stream", "thread", "owner"), -1)
+_NOTHING |= {"size": -1.0, "requested": -1.0, "addr": np.uint64(0)}
 
 
-@dataclass(frozen=True)
 class LineReader:
     """Reads the rows that a scanner finds of one kind of line.
 
-    Attributes:
+    Args:
         line: The kind.
+
+    Attributes:
         scan: What the scanner is to look for.
         groups: The groups, in the order of the value columns.
+
+    Raises:
+        ValueError: The expression may match the empty text, which no scanner looks for.
     """
 
-    line: UserLine
-    scan: Scan
-    groups: tuple[Group, ...]
-
-    @classmethod
-    def of(cls, line: UserLine) -> LineReader:
-        """The reader of a kind of line.
-
-        Raises:
-            ValueError: The expression may match the empty text, which no scanner looks for.
-        """
+    def __init__(self, line: UserLine) -> None:
         regex = line.format.pattern.pattern
-        bases = dict.fromkeys(
-            ("device", "stream", "thread", *(("time",) if line.time not in ("clock", "iso") else ())), 10
-        )
-        bases |= {"size": line.size_base, "requested": line.size_base, "addr": line.addr_base}
         # Between letters it is a range of them; any other may be a sign, and -1 is what the scanner says where there is no text.
         signed = b"-" in re.sub(rb"\w-\w", b"", regex)
 
         def is_plain(group: Group) -> bool:
             if group.conversion is Conversion.DECIMAL:
-                return bases.get(group.name) == 10 and not signed
+                return line.base(group.name) == 10 and not signed
             if group.conversion is Conversion.HEXADECIMAL:
                 return group.name == "addr" and line.addr_base == 16
             return group.conversion in (Conversion.WORD, Conversion.TEXT)
 
         texts = frozenset(group.name for group in groups_of(regex) if not is_plain(group))
-        scan = Scan(line.format, once=True, texts=texts)
-        return cls(line, scan, scan.groups())
+        self._line = line
+        self.scan = Scan(line.format, once=True, texts=texts)
+        self.groups = self.scan.groups()
 
     def columns(
-        self, data: Bytes, values: Ints, threads: dict[str, int], owners: dict[str, int]
+        self, data: Bytes, values: Ints, names: Mapping[str, dict[str, int]]
     ) -> tuple[dict[str, NDArray[Any]], Flags]:
         """What rows say.
 
         Args:
             data: The block.
             values: The values of the rows, int64 (rows, groups).
-            threads: Names of threads by number; new ones are added.
-            owners: Names of owners, likewise.
+            names: The numbers of names of threads, and of owners; new ones are added.
 
         Returns:
             Columns, one entry a row, with -1 for nothing and -2 - n for the n-th name; and which rows they are right for: the others are to
             be read by themselves.
         """
-        found: dict[str, NDArray[Any]] = {
-            name: np.full(len(values), nothing, _TYPES.get(name, np.int64))
-            for name, nothing in {
-                **dict.fromkeys(("size", "requested", "time_us", "device", "stream", "thread", "owner"), -1),
-                "kind": self.line.kinds.get("", -1),
-                "unit": self.line.unit,
-                "addr": 0,
-            }.items()
-        }
+        line = self._line
+        nothing = {**_NOTHING, "kind": int(line.kinds.get("", -1)), "unit": float(line.unit)}
+        found: dict[str, NDArray[Any]] = {name: np.full(len(values), value) for name, value in nothing.items()}
         fine = np.ones(len(values), np.bool_)
         for group, value in zip(self.groups, values.T, strict=False):
             there = value != -1
-            if group.name == "time" and (times := self._times(data, value, group.conversion)) is not None:
-                found["time_us"] = times
+            if group.name == "time" and (times := self._times(data, value[there], group.conversion)) is not None:
+                found["time_us"][there] = times
             elif group.conversion is Conversion.HEXADECIMAL:  # of an address, and all bits may be set
                 found[group.name], fine = value.view(np.uint64), fine & there
             elif group.conversion is Conversion.DECIMAL:
@@ -123,12 +105,9 @@ class LineReader:
                 fine &= value < _SURE
             else:
                 column = found["time_us" if group.name == "time" else group.name]
-                texts, index = (
-                    _distinct(data, value[there])
-                    if group.conversion is Conversion.TEXT
-                    else (group.words, value[there])
-                )
-                numbers = [self._number(group.name, text.decode("utf-8", "replace"), threads, owners) for text in texts]
+                is_text = group.conversion is Conversion.TEXT
+                texts, index = _distinct(data, value[there]) if is_text else (group.words, value[there])
+                numbers = [self._number(group.name, text.decode("utf-8", "replace"), names) for text in texts]
                 read = np.array([number is not None for number in numbers], np.bool_)
                 column[there] = np.array([number or 0 for number in numbers], column.dtype)[index]
                 fine[there] &= read[index]
@@ -141,25 +120,20 @@ class LineReader:
         fine &= (found["size"] >= 0) | (found["kind"] == Kind.FREE) | (found["kind"] == Kind.RELEASE)
         return found, fine
 
-    def _number(self, name: str, text: str, threads: dict[str, int], owners: dict[str, int]) -> int | float | None:
+    def _number(self, name: str, text: str, names: Mapping[str, dict[str, int]]) -> int | float | None:
         """What a text says, ``None`` where it is not what the group means."""
-        if name == "owner":
-            return name_number(text, owners)
-        if name == "thread":
-            return thread_number(text, threads)
         try:
-            return self.line.number(name, text)
+            return name_number(name, text, names) if name in names else self._line.number(name, text)
         except TextError:
             return None
 
     def _times(self, data: Bytes, value: Ints, conversion: Conversion) -> Ints | None:
         """Times in microseconds; ``None`` where they are not as plain as all these."""
-        unit, there = self.line.time, value != -1
-        found = np.full(len(value), -1, np.int64)
+        unit = self._line.time
         if conversion is Conversion.DECIMAL:
-            seconds = value[there].astype(np.float64)
+            amount = value.astype(np.float64)
         else:
-            start, length = value[there] & _PLACE, value[there] >> _LENGTH_AT
+            start, length = value & _PLACE, value >> _LENGTH_AT
             width = int(length.max(initial=1))
             if conversion is not Conversion.TEXT or width > _LONGEST_TIME:
                 return None
@@ -170,28 +144,22 @@ class LineReader:
                 return None
             text[behind] = 0
             if unit in ("clock", "iso"):
-                moments = _moments(text, clock=unit == "clock")
-                if moments is not None:
-                    found[there] = moments
-                return None if moments is None else found
+                return _moments(text, clock=unit == "clock")
             try:
-                seconds = text.view(f"S{width}").ravel().astype(np.float64)
+                amount = text.view(f"S{width}").ravel().astype(np.float64)
             except ValueError:
                 return None
-        time = seconds * TIME_UNITS[unit]
-        found[there] = np.where((time >= 0) & (time < MOST_TIME_US), np.rint(time), -1)
-        return found
+        time = amount * TIME_UNITS[unit]
+        return np.where((time >= 0) & (time < MOST_TIME_US), np.rint(time), -1).astype(np.int64)
 
 
-def name_number(name: str, names: dict[str, int]) -> int:
-    """What stands for a name in a column: -2 - its number."""
-    return -2 - names.setdefault(name, len(names))
-
-
-def thread_number(text: str, names: dict[str, int]) -> int:
-    """The number of a thread, or what stands for its name."""
-    digits = text.isascii() and text.isdigit() and len(text.lstrip("0")) < 19
-    return int(text) if digits else name_number(text, names)
+def name_number(group: str, text: str | None, names: Mapping[str, dict[str, int]]) -> int:
+    """What stands for a name in the column of a group: -2 - its number; for a thread that is a number, this; -1 for none."""
+    if text is None:
+        return -1
+    if group == "thread" and text.isascii() and text.isdigit() and len(text.lstrip("0")) < 19:
+        return int(text)
+    return -2 - names[group].setdefault(text, len(names[group]))
 
 
 def _moments(text: Bytes, *, clock: bool) -> Ints | None:

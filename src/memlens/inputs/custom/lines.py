@@ -16,20 +16,8 @@ from memlens.windows.patterns import clean_line
 if TYPE_CHECKING:
     from memlens.scanner.formats import LineFormat
 
-__all__ = [
-    "GROUPS",
-    "LONGEST",
-    "MOST_BYTES",
-    "MOST_DEVICES",
-    "MOST_TIME_US",
-    "TIME_UNITS",
-    "Found",
-    "TextError",
-    "UserLine",
-    "UserSample",
-    "bytes_in",
-    "bytes_of",
-]
+__all__ = ["GROUPS", "LONGEST", "MOST_BYTES", "MOST_DEVICES", "MOST_TIME_US", "TIME_UNITS"]
+__all__ += ["Found", "TextError", "UserLine", "UserSample", "bytes_in"]
 
 #: What named groups may be called, and what each is.
 GROUPS: dict[str, str] = {
@@ -128,7 +116,7 @@ class UserLine:
         if kind is None:
             raise TextError("the group kind is empty")
         factor = said.get("unit", self.unit)
-        size, requested = (bytes_of(said[name], factor) if name in said else -1 for name in ("size", "requested"))
+        size, requested = (_bytes_of(said[name], factor) if name in said else -1 for name in ("size", "requested"))
         if size < 0 and kind in (Kind.ALLOC, Kind.RESERVE):
             raise TextError(f"a line of {kind.name} without a size")
         return Found(
@@ -157,13 +145,16 @@ class UserLine:
             return bytes_in(text)
         if name == "time":
             return _time_us(text, self.time)
-        if name in ("size", "requested"):
-            return (
-                _amount(name, text)
-                if "." in text and self.size_base == 10
-                else _number(name, text, self.size_base, MOST_BYTES)
-            )
-        return _number(name, text, self.addr_base if name == "addr" else 10, _MOST[name])
+        base = self.base(name)
+        if "." in text and name in ("size", "requested") and base == 10:
+            return _amount(name, text)
+        return _number(name, text, base, _MOST.get(name, MOST_BYTES))
+
+    def base(self, name: str) -> int:
+        """The base of the whole numbers of a group; 0 where it holds none."""
+        if name in ("kind", "unit", "owner") or (name == "time" and not TIME_UNITS[self.time]):
+            return 0
+        return {"size": self.size_base, "requested": self.size_base, "addr": self.addr_base}.get(name, 10)
 
     def ignored(self, line: bytes) -> bool:
         """Whether a line with the literal is known to be no event."""
@@ -182,12 +173,8 @@ def bytes_in(unit: str) -> int:
         raise TextError(f"{unit!r} is no unit of bytes") from None
 
 
-def bytes_of(amount: float, factor: float) -> int:
-    """So many of some unit in bytes, to the nearest one.
-
-    Raises:
-        TextError: No block is so large.
-    """
+def _bytes_of(amount: float, factor: float) -> int:
+    """So many of some unit in bytes, to the nearest one."""
     size = amount * factor
     if not 0 <= size <= MOST_BYTES:
         raise TextError(f"a size of {size:,} bytes is none")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 from memlens.columns import SET, TAKE, USE, last_by_key
 from memlens.errors import MemlensError, NoEventsError
 from memlens.inputs.builder import SAMPLES, Builder, Part, Text
-from memlens.inputs.custom.columns import LineReader, name_number, thread_number
+from memlens.inputs.custom.columns import LineReader, name_number
 from memlens.inputs.custom.lines import LONGEST, Found, TextError, UserLine
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.scan import Scan, Scanner
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["UserScanner", "read_user_format"]
 
 _SHOWN = 200
-_MOST_OWNERS = 1 << 20
+#: Names of threads, and of owners, that are told apart.
+_MOST_NAMES = 1 << 20
 _OPTIONAL = ("time_us", "thread", "requested", "stream", "owner")
 #: What is read of a line, in the order of :func:`_numbers`.
 _READ = ("row", "kind", "size", "addr", "requested", "time_us", "device", "stream", "thread", "owner")
@@ -98,7 +99,7 @@ def read_user_format(
                 },
                 columns={
                     "device": number,
-                    "owner_names": () if "owner" in missing else tuple(inputs.owners),
+                    "owner_names": () if "owner" in missing else tuple(inputs.names["owner"]),
                     **dict.fromkeys(missing),
                 },
                 rows=rows,
@@ -114,17 +115,13 @@ class Read(NamedTuple):
 
     Attributes:
         part: Their events; sizes and devices of FREEs may be missing, and names are -2 - their number here.
-        line: The line of each event in the block, int64.
-        threads: Names of threads.
-        owners: Names of owners.
+        names: Names of threads, and of owners, by number.
         text: The block, where a size is missing.
     """
 
     part: Part
-    line: Ints
-    threads: Sequence[str] = ()
-    owners: Sequence[str] = ()
-    text: bytes = b""
+    names: Mapping[str, Sequence[str]]
+    text: bytes
 
 
 class UserScanner:
@@ -137,7 +134,7 @@ class UserScanner:
     def __init__(self, lines: Sequence[UserLine]) -> None:
         self._lines = lines
         try:
-            self._readers = [LineReader.of(line) for line in lines]
+            self._readers = [LineReader(line) for line in lines]
         except ValueError:  # an expression that matches the empty text: every line with a literal is read by itself
             self._readers = []
         self._literals = {line.format.literal.decode() for line in lines}
@@ -156,12 +153,11 @@ class UserScanner:
             found = _first_of_each(rows.line, found[np.lexsort((rows.format[found], rows.line[found]))])
         # Of lines with colours, a carriage return or no end in sight the expression is to see something else.
         found = found[:0] if _has_long_line(block) else found[~np.isin(rows.line[found], rows.line[unclean])]
-        threads: dict[str, int] = {}
-        owners: dict[str, int] = {}
+        names: dict[str, dict[str, int]] = {"thread": {}, "owner": {}}
         parts: list[dict[str, NDArray[Any]]] = []
         for index, reader in enumerate(self._readers):
             mine = found[rows.format[found] == index]
-            columns, fine = reader.columns(data, rows.values[mine], threads, owners)
+            columns, fine = reader.columns(data, rows.values[mine], names)
             parts.append({name: column[fine] for name, column in {**columns, "row": mine}.items()})
         done = np.concatenate([found[:0], *(rows.line[part["row"]] for part in parts)])
         left = _first_of_each(rows.line, np.flatnonzero(with_literal & ~unclean & ~np.isin(rows.line, done)))
@@ -176,7 +172,7 @@ class UserScanner:
                 malformed.append(Text.of(block, start, int(rows.line[row])))
                 continue
             if said is not None:
-                odd.append(_numbers(row, said, threads, owners))
+                odd.append(_numbers(row, said, names))
         parts.append(
             {name: np.array([values[k] for values in odd], _TYPES.get(name, np.int64)) for k, name in enumerate(_READ)}
         )
@@ -184,18 +180,14 @@ class UserScanner:
         order = columns["row"].argsort(kind="stable")
         columns = {name: column[order] for name, column in columns.items()}
         row = columns.pop("row")
+        columns["line"] = rows.line[row]
         columns["offset"] = rows.line_start[row] + (block.offset - block.begin)
         seen: dict[str, Any] = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
         if landmarks:
             seen["landmarks"] = landmarks_in_block(block.text, block.offset)
-        part = Part.of(block, columns, matchers, **seen)
-        return Read(
-            part,
-            rows.line[row],
-            tuple(threads),
-            tuple(owners),
-            block.text.tobytes() if (columns["size"] < 0).any() else b"",
-        )
+        text = block.text.tobytes() if (columns["size"] < 0).any() else b""
+        named = {group: tuple(numbers) for group, numbers in names.items()}
+        return Read(Part.of(block, columns, matchers, **seen), named, text)
 
     def _look(self, line: bytes) -> Found | None:
         """What a line says that holds a literal; ``None`` where it is known to say nothing.
@@ -211,10 +203,9 @@ class UserScanner:
         raise TextError("it is no line of the format")
 
 
-def _numbers(row: int, said: Found, threads: dict[str, int], owners: dict[str, int]) -> tuple[int, ...]:
+def _numbers(row: int, said: Found, names: Mapping[str, dict[str, int]]) -> tuple[int, ...]:
     """One line in numbers, in the order of :data:`_READ`."""
-    owner = -1 if said.owner is None else name_number(said.owner, owners)
-    thread = -1 if said.thread is None else thread_number(said.thread, threads)
+    thread, owner = name_number("thread", said.thread, names), name_number("owner", said.owner, names)
     device = -1 if said.device is None else said.device
     return row, said.kind, said.size, said.addr, said.requested, said.time_us, device, said.stream, thread, owner
 
@@ -237,14 +228,13 @@ class _Input:
 
     Attributes:
         columns: The columns that the lines have groups for.
-        owners: Numbers of owners.
+        names: Numbers of names of threads, and of owners.
     """
 
     def __init__(self, lines: Sequence[UserLine]) -> None:
         groups = {"time_us" if group == "time" else group for line in lines for group in line.format.means}
         self.columns = ("kind", "size", "addr", "offset", *(name for name in ("device", *_OPTIONAL) if name in groups))
-        self._threads: dict[str, int] = {}
-        self.owners: dict[str, int] = {}
+        self.names: dict[str, dict[str, int]] = {"thread": {}, "owner": {}}
         self._sizes, self._devices = _Latest(TAKE), _Latest(USE)
         self._has_devices = False
 
@@ -263,29 +253,20 @@ class _Input:
         samples = list(part.samples)
         for row in lost[:SAMPLES].tolist():
             offset = int(columns["offset"][row])
-            start = offset - part.offset
-            line = read.text[start : start + _SHOWN].partition(b"\n")[0].rstrip(b"\r")
-            samples.append(Text(offset, int(read.line[row]), line))
+            line = read.text[offset - part.offset :][:_SHOWN].partition(b"\n")[0].rstrip(b"\r")
+            samples.append(Text(offset, int(columns["line"][row]), line))
         kept = np.flatnonzero(size >= 0) if len(lost) else slice(None)
-        columns = {name: columns[name][kept] for name in self.columns}
-        for name, names, number in (("thread", read.threads, self._thread), ("owner", read.owners, self._owner)):
-            if names:
-                columns[name] = _renumbered(columns[name], names, number)
+        columns = {name: columns[name][kept] for name in ("line", *self.columns)}
+        for name, lowest in (("thread", 1), ("owner", 0)):
+            if read.names[name]:
+                columns[name] = _renumbered(columns[name], read.names[name], self.names[name], lowest)
         return replace(
             part,
             columns=columns,
-            line=read.line[kept],
+            line=columns.pop("line"),
             malformed=part.malformed + len(lost),
             samples=sorted(samples)[:SAMPLES],
         )
-
-    def _thread(self, name: str) -> int:
-        return self._threads.setdefault(name, len(self._threads) + 1)
-
-    def _owner(self, name: str) -> int:
-        if name not in self.owners and len(self.owners) >= _MOST_OWNERS:
-            return -1
-        return self.owners.setdefault(name, len(self.owners))
 
 
 class _Latest:
@@ -328,12 +309,14 @@ class _Latest:
         return np.where(latest >= 0, value[latest], -1)
 
 
-def _renumbered(column: NDArray[Any], names: Sequence[str], number: Callable[[str], int]) -> NDArray[Any]:
-    """A column with the numbers that names have in the input, which are given in order of first use."""
+def _renumbered(column: NDArray[Any], names: Sequence[str], known: dict[str, int], lowest: int) -> NDArray[Any]:
+    """A column with the numbers that names have in the input, from ``lowest`` on, which are given in order of first use."""
     rows = np.flatnonzero(column < -1)
     which, first, index = np.unique(-2 - column[rows], return_index=True, return_inverse=True)
-    numbers = np.zeros(len(which), column.dtype)
+    numbers = np.full(len(which), -1, column.dtype)
     for k in np.argsort(first).tolist():
-        numbers[k] = number(names[which[k]])
+        name = names[which[k]]
+        if name in known or len(known) < _MOST_NAMES:
+            numbers[k] = known.setdefault(name, len(known) + lowest)
     column[rows] = numbers[index]
     return column

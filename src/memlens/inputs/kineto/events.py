@@ -10,16 +10,16 @@ import json
 import re
 from decimal import Decimal
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from memlens.facts import LineSample
-from memlens.inputs.paddle.events import MAX_SIZE
+from memlens.facts import MAX_SIZE, LineSample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -57,12 +57,9 @@ class SpanKind(IntEnum):
 
 
 #: The categories of intervals that are read.  2021 called operators ``Operator``.
-_CATEGORIES = {
-    "cpu_op": SpanKind.OP,
-    "Operator": SpanKind.OP,
-    "python_function": SpanKind.FRAME,
-    "user_annotation": SpanKind.ANNOTATION,
-}
+_OPERATORS = ("cpu_op", "Operator")
+_CATEGORIES = dict.fromkeys(_OPERATORS, SpanKind.OP)
+_CATEGORIES |= {"python_function": SpanKind.FRAME, "user_annotation": SpanKind.ANNOTATION}
 
 
 class Changes(NamedTuple):
@@ -132,19 +129,6 @@ class _Event(msgspec.Struct, gc=False):
 _DECODER = msgspec.json.Decoder(list[_Event])
 _NO_TIME = msgspec.Raw(b"0")
 _NO_ARGS = _Args()
-_Key = TypeVar("_Key", bound="Hashable")
-
-
-class _Numbers(dict[_Key, int], Generic[_Key]):
-    """Values as numbers from 0 on, those alike that are equal once they are cleaned; ``known`` has the clean ones, in order."""
-
-    def __init__(self, clean: Callable[[_Key], _Key]) -> None:
-        self._clean = clean
-        self.known: dict[_Key, int] = {}
-
-    def __missing__(self, value: _Key) -> int:
-        number = self[value] = self.known.setdefault(self._clean(value), len(self.known))
-        return number
 
 
 class Events:
@@ -158,8 +142,12 @@ class Events:
     """
 
     def __init__(self) -> None:
-        self._names: _Numbers[str] = _Numbers(_clean_name)
-        self._tracks: _Numbers[tuple[Any, Any]] = _Numbers(lambda track: (_thread(track[0]), _thread(track[1])))
+        texts: dict[str, int] = {}
+        tracks: dict[tuple[int, int], int] = {}
+        # By number; those alike that are equal once they are cleaned.
+        self._texts, self._tracks = texts, tracks
+        self._text = cache(lambda text: texts.setdefault(_clean(text), len(texts)))
+        self._track = cache(lambda pid, tid: tracks.setdefault((_thread(pid), _thread(tid)), len(tracks)))
         self.clear()
 
     def clear(self) -> None:
@@ -192,12 +180,12 @@ class Events:
     @property
     def texts(self) -> Sequence[str]:
         """The names of intervals, and call stacks."""
-        return list(self._names.known)
+        return list(self._texts)
 
     @property
     def tracks(self) -> Sequence[tuple[int, int]]:
         """Process and thread of each track; -1 where an event's is no number."""
-        return list(self._tracks.known)
+        return list(self._tracks)
 
     def add(self, text: memoryview) -> bool:
         """Read whole events with commas between them; where one of them is unusual none is read, and the result is false."""
@@ -214,26 +202,21 @@ class Events:
 
     def _spans_of(self, events: list[_Event]) -> Integers:
         start = _thousandths([event.ts for event in events])
-        kind = np.array([_CATEGORIES[event.cat] for event in events], np.int64)
         lasts = _thousandths([event.dur if event.cat != "user_annotation" else _NO_TIME for event in events])
-        stack = np.full(len(events), -1, np.int64)
-        for k, event in enumerate(events):
-            if event.args is not None and event.args.stack is not None and kind[k] == SpanKind.OP:
-                stack[k] = self._names[event.args.stack]
-        track = [self._tracks[event.pid, event.tid] for event in events]
-        return _rows(start, start + lasts, track, kind, [self._names[event.name] for event in events], stack)
+        kind = [_CATEGORIES[event.cat] for event in events]
+        stacks = [event.args.stack if event.args and event.cat in _OPERATORS else None for event in events]
+        stack = [-1 if stack is None else self._text(stack) for stack in stacks]
+        track = [self._track(event.pid, event.tid) for event in events]
+        return _rows(start, start + lasts, track, kind, [self._text(event.name) for event in events], stack)
 
     def _changes_of(self, events: list[_Event]) -> Integers:
         if any(event.name == _OUT_OF_MEMORY for event in events):
             raise ValueError
         events = [event for event in events if event.name == _MEMORY]
-        args = [event.args or _NO_ARGS for event in events]
         time = _thousandths([event.ts for event in events])
-        track = [self._tracks[event.pid, event.tid] for event in events]
-        kind, device = [one.kind for one in args], [one.device for one in args]
-        size, addr = [one.size for one in args], [one.addr for one in args]
-        allocated, reserved = [one.allocated for one in args], [one.reserved for one in args]
-        rows = _rows(time, track, kind, device, size, addr, allocated, reserved)
+        track = [self._track(event.pid, event.tid) for event in events]
+        args = [msgspec.structs.astuple(event.args or _NO_ARGS)[: len(_ARGS)] for event in events]
+        rows = _rows(time, track, *zip(*args, strict=True)) if args else _rows(*[[]] * len(Changes._fields))
         if not np.all(_is_change(*rows[2:])):
             raise ValueError
         return rows
@@ -252,10 +235,8 @@ class Events:
                 event = json.loads(
                     text.decode("utf-8", "replace"), strict=False, parse_float=Decimal, parse_constant=lambda _: None
                 )
-                fine = self._add_one(event, changes, spans)
+                self._add_one(event, changes, spans)
             except (ValueError, ArithmeticError, RecursionError):
-                fine = False
-            if not fine:
                 self.malformed += 1
                 if len(self.samples) < _MOST_SAMPLES:
                     shown = " ".join(text[:200].decode("utf-8", "replace").split())
@@ -263,47 +244,45 @@ class Events:
         self._changes.append(np.array(changes, np.int64).reshape(-1, len(Changes._fields)).T)
         self._spans.append(np.array(spans, np.int64).reshape(-1, len(Spans._fields)).T)
 
-    def _add_one(self, event: dict[str, Any], changes: list[tuple[int, ...]], spans: list[tuple[int, ...]]) -> bool:
-        """Append the row of an event to the changes or to the spans; false where it should have one but cannot be read."""
-        name, phase, category = (event.get(key) for key in ("name", "ph", "cat"))
-        is_instant = phase in _INSTANT and name in (_MEMORY, _OUT_OF_MEMORY)
-        kind = (
-            _CATEGORIES.get(category) if phase == "X" and isinstance(name, str) and isinstance(category, str) else None
+    def _add_one(self, event: dict[str, Any], changes: list[tuple[int, ...]], spans: list[tuple[int, ...]]) -> None:
+        """Append the row of an event to the changes or to the spans, or else the failure that it is, if it is any of these.
+
+        Raises:
+            ValueError: It is, but cannot be read.
+        """
+        name, phase, category, args = (event.get(key) for key in ("name", "ph", "cat", "args"))
+        span = (
+            _CATEGORIES.get(category) if isinstance(category, str) and isinstance(name, str) and phase == "X" else None
         )
-        if not is_instant and kind is None:
-            return True
-        time, args = _one_in_thousandths(event.get("ts")), event.get("args")
+        if span is None and (phase not in _INSTANT or name not in (_MEMORY, _OUT_OF_MEMORY)):
+            return
+        time = _one_in_thousandths(event.get("ts"))
+        lasts = _one_in_thousandths(event.get("dur")) if span in (SpanKind.OP, SpanKind.FRAME) else 0
+        if time is None or lasts is None:
+            raise ValueError
+        track = self._track(_thread(event.get("pid")), _thread(event.get("tid")))
         args = args if isinstance(args, dict) else {}
-        if time is None:
-            return False
-        if kind is not None:
-            lasts = 0 if kind == SpanKind.ANNOTATION else _one_in_thousandths(event.get("dur"))
-            if lasts is None:
-                return False
-            stack = args.get(_STACK) if kind == SpanKind.OP else None
-            number = self._names[stack] if isinstance(stack, str) else -1
-            spans.append((time, time + lasts, self._tracks[_track(event)], kind, self._names[str(name)], number))
-            return True
+        if span is not None:
+            stack = args.get(_STACK) if span == SpanKind.OP else None
+            number = self._text(stack) if isinstance(stack, str) else -1
+            spans.append((time, time + lasts, track, span, self._text(name), number))
+            return
         numbers = [_whole(args[key]) if key in args else UNKNOWN for key in _ARGS]
-        if name == _OUT_OF_MEMORY:
-            return self._add_failure(time, self._tracks[_track(event)], *numbers[:3])
         known = [number for number in numbers if number is not None]
-        if len(known) < len(numbers) or not _is_change(*known):
-            return False
-        known[3] -= (known[3] >= 1 << 63) << 64  # the same bits
-        changes.append((time, self._tracks[_track(event)], *known))
-        return True
-
-    def _add_failure(self, time: int, track: int, kind: int | None, device: int | None, size: int | None) -> bool:
-        if kind is None or device is None or not _is_device(kind, device):
-            return False
-        self.failures.append(
-            Failure(time, track, kind, device, size if size is not None and 0 < size <= _MOST_TOTAL else None)
-        )
-        return True
+        if name == _OUT_OF_MEMORY:
+            kind, device, size = numbers[:3]
+            if kind is None or device is None or not _is_device(kind, device):
+                raise ValueError
+            size = size if size is not None and 0 < size <= _MOST_TOTAL else None
+            self.failures.append(Failure(time, track, kind, device, size))
+        elif len(known) < len(numbers) or not _is_change(*known):
+            raise ValueError
+        else:
+            known[3] -= (known[3] >= 1 << 63) << 64  # the same bits
+            changes.append((time, track, *known))
 
 
-def _rows(*columns: Integers | list[int]) -> Integers:
+def _rows(*columns: Integers | Sequence[int]) -> Integers:
     """Columns as one array, int64, ``(columns, events)``."""
     return np.stack([np.asarray(column, np.int64) for column in columns])
 
@@ -346,7 +325,7 @@ def _thousandths(numbers: Sequence[msgspec.Raw]) -> Integers:
     return thousandths
 
 
-def _clean_name(text: str) -> str:
+def _clean(text: str) -> str:
     """A text as far as anybody would read it; what is no character becomes a question mark."""
     return text[:_LONGEST_NAME].encode("utf-8", "replace").decode()
 
@@ -358,10 +337,6 @@ def _thread(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MOST_THREAD:
         return -1
     return value
-
-
-def _track(event: dict[str, Any]) -> tuple[int, int]:
-    return _thread(event.get("pid")), _thread(event.get("tid"))
 
 
 def _is_number(value: Any) -> bool:

@@ -14,7 +14,7 @@ What is decided here, and why:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,14 +26,11 @@ from memlens.source import NumberedSource
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
     from memlens.inputs.input_format import Request
     from memlens.inputs.kineto.events import Events, Failure
-    from memlens.inputs.kineto.owners import OwnerNames
 
     Integers = NDArray[np.int64]
 
@@ -59,58 +56,38 @@ def make_logs(events: Events, name: str, request: Request, *, base: int, size: i
         size: Bytes of the input, uncompressed.
         cut_short: Why the trace ended early, or ``""``.
     """
-    changes, spans = events.changes, events.spans
-    annotations = np.flatnonzero(spans.kind == SpanKind.ANNOTATION)
-    annotations = annotations[np.argsort(spans.start[annotations], kind="stable")]
-    texts = events.texts
-    failures = sorted(events.failures, key=lambda failure: failure.time)
-    times, tracks = (np.array([failure[k] for failure in failures], np.int64) for k in (0, 1))
-    asking = owners_of(tracks, times, spans, texts)
-    asked_by = [asking.names[number] if number >= 0 else "" for number in asking.owner.tolist()]
-    trace = _Trace(
-        changes,
-        owners_of(changes.track, changes.time, spans, texts),
-        np.array([thread for _, thread in events.tracks], np.int64)[changes.track],
-        (changes.time + base)
-        // 1000,  # the clock's zero is a time itself: nothing is lost by rounding down after both are added
-        spans.start[annotations],
-        [texts[number] for number in spans.name[annotations].tolist()],
-        list(zip(failures, asked_by, strict=True)),
-        {"bytes": size, "malformed": events.malformed, "malformed_samples": tuple(events.samples), "layer": "kineto"},
-    )
+    trace = _Trace(events, base)
+    devices = set(zip(trace.changes.kind.tolist(), trace.changes.device.tolist(), strict=True))
     logs: dict[int, EventLog] = {}
-    for kind, device in sorted(set(zip(changes.kind.tolist(), changes.device.tolist(), strict=True))):
+    for kind, device in sorted(devices):
         number = CPU if kind == _CPU_TYPE else device
         while number in logs:
             number = max(number, 0) + 1000 * max(kind, 1)
         facts, columns = _columns_of(trace, number, kind, device)
+        facts |= {"bytes": size, "malformed": events.malformed, "malformed_samples": tuple(events.samples)}
         builder = Builder(NumberedSource(name), request, {})
         logs[number] = builder.finish(cut_short=cut_short, facts=facts, columns=columns)
     return [logs[number] for number in sorted(logs)]
 
 
-class _Trace(NamedTuple):
-    """What was read of one trace.
+class _Trace:
+    """What was read of one trace, on all its devices: changes of memory with owners, threads and times; annotations and failures by time, failures with their owners."""
 
-    Attributes:
-        changes: The changes of memory on all devices.
-        owners: Their owners.
-        thread: Their threads, int64.
-        time_us: When they happened, microseconds since 1970, int64.
-        marked: When each annotation began, nanoseconds on the trace's clock, int64, rising.
-        marks: The annotations.
-        failures: The failures, by their time, each with its owner.
-        facts: What is the same for all devices.
-    """
-
-    changes: Changes
-    owners: OwnerNames
-    thread: Integers
-    time_us: Integers
-    marked: Integers
-    marks: Sequence[str]
-    failures: Sequence[tuple[Failure, str]]
-    facts: Mapping[str, Any]
+    def __init__(self, events: Events, base: int) -> None:
+        self.changes, spans, texts = events.changes, events.spans, events.texts
+        self.owner, self.owner_names = owners_of(self.changes.track, self.changes.time, spans, texts)
+        self.thread = np.array([thread for _, thread in events.tracks], np.int64)[self.changes.track]
+        # The clock's zero is a time itself: nothing is lost by rounding down after both are added.
+        self.time_us = (self.changes.time + base) // 1000
+        annotations = np.flatnonzero(spans.kind == SpanKind.ANNOTATION)
+        annotations = annotations[np.argsort(spans.start[annotations], kind="stable")]
+        self.marked = spans.start[annotations]
+        self.marks = [texts[number] for number in spans.name[annotations].tolist()]
+        failures = sorted(events.failures, key=lambda failure: failure.time)
+        times, tracks = (np.array([failure[k] for failure in failures], np.int64) for k in (0, 1))
+        asking, names = owners_of(tracks, times, spans, texts)
+        asked_by = [names[number] if number >= 0 else "" for number in asking.tolist()]
+        self.failures = list(zip(failures, asked_by, strict=True))
 
 
 def device_name(kind: int, device: int) -> str:
@@ -150,10 +127,10 @@ def _columns_of(trace: _Trace, number: int, kind: int, device: int) -> tuple[dic
     kinds, sizes, addresses = ([row[k] for row in opening] for k in range(3))
     offsets = joined(offset, offset[at])
     thread = trace.thread[rows]
-    owner = joined(trace.owners.owner[rows], -1)
+    owner = joined(trace.owner[rows], -1)
     has_owners = bool((owner >= 0).any())
     facts = {
-        **trace.facts,
+        "layer": "kineto",
         "lines": len(trace.marks) + len(rows) + len(failures),
         "threads": tuple(sorted(set(np.unique(thread).tolist()) - {-1})),
         "opening": len(opening),
@@ -175,7 +152,7 @@ def _columns_of(trace: _Trace, number: int, kind: int, device: int) -> tuple[dic
         "time_us": joined(trace.time_us[rows], trace.time_us[rows[at]]),
         "thread": joined(thread, thread[at]),
         "owner": owner if has_owners else None,
-        "owner_names": trace.owners.names if has_owners else (),
+        "owner_names": trace.owner_names if has_owners else (),
         "device": number,
         "marks": tuple(Mark(offset, offset + 1, text) for offset, text in marks),
     }
@@ -209,15 +186,13 @@ def _addresses(changes: Changes, rows: Integers) -> tuple[NDArray[np.uint64], bo
         given = changes.addr[rows]
         return np.where(given == UNKNOWN, np.int64(0), given).view(np.uint64), True
     # Blocks of one size as a stack: an ALLOC is at the height that it reaches, a FREE at the one that it leaves.
-    size = changes.size[rows]
-    order = np.argsort(np.abs(size), kind="stable")
-    up = np.where(size[order] > 0, 1, -1)
+    _, kind, count = np.unique(np.abs(changes.size[rows]), return_inverse=True, return_counts=True)
+    order = np.argsort(kind, kind="stable")
+    up = np.where(changes.size[rows][order] > 0, 1, -1)
     height = np.cumsum(up)
-    starts = np.flatnonzero(np.diff(np.abs(size[order]), prepend=-1))
-    height -= np.repeat(np.concatenate(([0], height))[starts], np.diff(np.append(starts, len(order))))
+    height -= np.repeat(np.append(0, height)[np.cumsum(count) - count], count)
     height += up < 0
-    level = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
-    _, number = np.unique((level << np.int64(32)) + height, return_inverse=True)
+    _, number = np.unique((kind[order] << np.int64(32)) + height, return_inverse=True)
     addr = np.empty(len(rows), np.uint64)
     addr[order] = number.reshape(-1).astype(np.uint64) + np.uint64(1)
     return addr, False

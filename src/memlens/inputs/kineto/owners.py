@@ -13,7 +13,7 @@ addresses and running numbers, which no two runs share.  A frame of generated co
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-__all__ = ["OwnerNames", "innermost", "owners_of"]
+__all__ = ["innermost", "owners_of"]
 
 _JOINED = " < "
 _FILE_FRAME = re.compile(r"(?P<path>(?!<built-in |nn\.Module: ).+?)\(\d+\): ")
@@ -42,14 +42,9 @@ _NO_FRAME, _FRAME, _OWN_FRAME = 0, 1, 2
 _RANK_BITS = np.int64(32)
 
 
-class OwnerNames(NamedTuple):
-    """For each change the number of its owner, int32, -1 for none; and the names of the owners."""
-
-    owner: NDArray[np.int32]
-    names: tuple[str, ...]
-
-
-def owners_of(track: Integers, time: Integers, spans: Spans, texts: Sequence[str]) -> OwnerNames:
+def owners_of(
+    track: Integers, time: Integers, spans: Spans, texts: Sequence[str]
+) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """Name the owners of changes of memory, or of failures.
 
     Args:
@@ -57,6 +52,9 @@ def owners_of(track: Integers, time: Integers, spans: Spans, texts: Sequence[str
         time: When it happens, int64.
         spans: The operators and frames of the whole trace.
         texts: The names of the spans, and their call stacks, by number.
+
+    Returns:
+        For each change the number of its owner, int32, -1 for none; and the names of the owners.
     """
     level = np.array([_frame_level(text) for text in texts], np.int64)[spans.name]
     is_frame = spans.kind == SpanKind.FRAME
@@ -64,18 +62,14 @@ def owners_of(track: Integers, time: Integers, spans: Spans, texts: Sequence[str
         _enclosing(spans, chosen, track, time)
         for chosen in (spans.kind == SpanKind.OP, is_frame & (level >= _FRAME), is_frame & (level >= _OWN_FRAME))
     )
-    name, stack = np.append(spans.name, -1), np.append(spans.stack, -1)
+    names_of, stack = np.append(spans.name, -1), np.append(spans.stack, -1)
     # int64 (changes, 4): the texts that a name is made of; -1 for none.
-    parts = np.stack((name[op], stack[op], name[frame], name[own]), axis=1)
-    names: dict[str, int] = {}
-    numbers: dict[tuple[int, ...], int] = {}
-    owner = np.zeros(len(parts), np.int32)
-    for k, row in enumerate(map(tuple, parts.tolist())):  # owners are numbered in the order in which they come
-        if row not in numbers:
-            made = _joined(row, texts)
-            numbers[row] = names.setdefault(made, len(names)) if made else -1
-        owner[k] = numbers[row]
-    return OwnerNames(owner, tuple(names))
+    parts = np.stack((names_of[op], stack[op], names_of[frame], names_of[own]), axis=1)
+    rows = list(map(tuple, parts.tolist()))
+    # Owners are numbered in the order in which they come.
+    owner_of = {row: _joined(row, texts) for row in dict.fromkeys(rows)}
+    names = {name: number for number, name in enumerate(dict.fromkeys(filter(None, owner_of.values())))}
+    return np.array([names.get(owner_of[row], -1) for row in rows], np.int32), tuple(names)
 
 
 def _joined(row: Sequence[int], texts: Sequence[str]) -> str:
@@ -146,30 +140,22 @@ def innermost(track: Integers, start: Integers, end: Integers, of_track: Integer
 def _last_reaching(values: Integers, last: Integers, least: Integers) -> Integers:
     """The last index up to ``last`` whose value is at least ``least``, or -1, for each pair of the two.
 
-    The values are the leaves of a binary tree whose inner nodes hold the larger of their two children: from the leaf the way goes
-    up until a sibling on the left is large enough, and from there down again to its rightmost such leaf.
+    What stands up to an index is cut into aligned blocks of powers of two, as the bits of its length say, the nearest ones the smallest.
+    The first block whose largest value is enough is halved until one value is left, on the right where that has one.
     """
-    leaves = 1 << max(int(len(values) - 1).bit_length(), 0)
-    lowest = np.iinfo(np.int64).min
-    tree = np.full(2 * leaves, lowest, np.int64)
-    tree[leaves : leaves + len(values)] = values
-    level = leaves
-    while level > 1:
-        level //= 2
-        np.maximum(tree[2 * level : 4 * level : 2], tree[2 * level + 1 : 4 * level : 2], out=tree[level : 2 * level])
-    node = np.where(last >= 0, last + leaves, 0)
-    left = np.flatnonzero((last >= 0) & (tree[node] < least))  # those still on the way up
-    node[last < 0] = 0
-    while len(left):
-        here = node[left]
-        beside = (here & 1 == 1) & (here > 1) & (tree[here - 1] >= least[left])
-        node[left] = np.where(beside, here - 1, here >> 1)
-        left = left[~beside & (node[left] > 1)]
-    if leaves > 1:
-        node[node == 1] = 0  # at the root nothing is left to try
-    down = np.flatnonzero((node > 0) & (node < leaves))
-    while len(down):
-        right = 2 * node[down] + 1
-        node[down] = np.where(tree[right] >= least[down], right, right - 1)
-        down = down[node[down] < leaves]
-    return np.where(node > 0, node - leaves, -1)
+    largest = [values]  # of each whole block of 1, 2, 4, … values
+    while len(largest[-1]) > 1:
+        largest.append(np.maximum(largest[-1][:-1:2], largest[-1][1::2]))
+    length = last + 1
+    block, size = np.full(len(last), -1, np.int64), np.full(len(last), -1, np.int64)
+    for power, most in enumerate(largest):
+        at = np.flatnonzero((block < 0) & (length >> power & 1 == 1))
+        nearest = (length[at] >> power) - 1
+        enough = most[nearest] >= least[at]
+        block[at[enough]], size[at[enough]] = nearest[enough], power
+        length[at[~enough]] -= 1 << power
+    for power in range(len(largest) - 1, 0, -1):
+        at = np.flatnonzero(size == power)
+        right = 2 * block[at] + 1
+        block[at], size[at] = right - (largest[power - 1][right] < least[at]), power - 1
+    return block

@@ -31,18 +31,7 @@ def _recognise(head: bytes) -> str:
 def _read(source: FileSource, request: Request) -> Sequence[EventLog]:
     from memlens.inputs.paddle.reader import read
 
-    return [
-        read(
-            source,
-            patterns=request.patterns,
-            owners=request.owners,
-            columns=request.columns,
-            layer=request.layer,
-            strict=request.strict,
-            landmarks=request.landmarks,
-            progress=request.progress,
-        )
-    ]
+    return [read(source, request)]
 
 
 FORMAT = InputFormat(

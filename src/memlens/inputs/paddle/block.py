@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.facts import Kind, StatLines
+from memlens.facts import MAX_SIZE, Kind, StatLines
 from memlens.inputs.builder import SAMPLES, Part, Text
 from memlens.inputs.paddle import events as paddle
 from memlens.inputs.paddle import messages
 from memlens.inputs.paddle import other_events as others
 from memlens.inputs.paddle.context import read_names
 from memlens.inputs.paddle.joins import Said
-from memlens.inputs.paddle.layers import Layer
-from memlens.inputs.paddle.lines import ALIKE, ALIKE_OTHERS, CONTEXTS, EVENTS, number_of, scanner
+from memlens.inputs.paddle.layers import Layer, layer_named
+from memlens.inputs.paddle.lines import (
+    ALIKE,
+    ALIKE_OTHERS,
+    CONTEXTS,
+    EVENTS,
+    GROUPS,
+    MESSAGES,
+    SAID_ELSEWHERE,
+    SPEECH,
+    number_of,
+    scanner,
+)
 from memlens.inputs.paddle.rows import BlockRows
 from memlens.inputs.paddle.times import column_of_times
 from memlens.scanner.lines import count_lines
@@ -39,9 +49,10 @@ NO_HEADER = -2
 _MOST_FREQUENT = 256
 _POSITION = (1 << 40) - 1
 
-_LAYERS = np.array([event.layer for event in EVENTS], np.int8)
-_KINDS = np.array([event.kind for event in EVENTS], np.int8)
-_OF_AUTO_GROWTH = tuple(np.flatnonzero(_LAYERS == Layer.AUTO_GROWTH).tolist())
+_LAYERS = np.array([layer_named(form.layer) for form in EVENTS], np.int8)
+#: That of some formats stands in the line, and is added.
+_KINDS = np.array([form.kinds.get("", Kind.ALLOC) for form in EVENTS], np.int8)
+_OF_AUTO_GROWTH = range(len(paddle.EVENTS))
 _BLOCK, _CHUNK_NEW, _STREAM_ALLOC = map(number_of, (paddle.BLOCK, paddle.CHUNK_NEW, others.STREAM_ALLOC))
 _POINTER, _NAIVE_FREE, _STAT = map(number_of, (others.NAIVE_POINTER, others.NAIVE_FREE, others.STAT_LINE))
 _RARE = tuple(map(number_of, others.RARE))
@@ -67,18 +78,14 @@ class Streams(NamedTuple):
         return Streams(*(column[chosen] for column in self))
 
 
-@dataclass(frozen=True)
-class BlockReading:
+class BlockReading(NamedTuple):
     """What one block holds.
 
     Attributes:
-        part: Its events, and what else the builder takes.
-        columns: The columns of the part; what other lines know of its events is filled in.
+        part: Its events, and what else the builder takes; what other lines know of its events is filled in.
         thread: The thread of each event, int64; -1 where a header is missing.
         layer: Its layer, int8; ``None`` where all are of the auto-growth layer.
-        requests: Lines of the auto-growth layer that say what the next ALLOC is for: requested, aligned.
-        asked: The same of the stream-safe layer: requested.
-        sizes: What the next ALLOC of naive best fit is: its size, and whether it is of the host.
+        said: What lines of each format of :data:`~memlens.inputs.paddle.lines.SPEECH` say of the next ALLOC.
         contexts: Context lines: the number of the owner's name; of thread :data:`NO_HEADER` where the block has no header before them.
         names: The names of the owners.
         last_thread: The thread of the last header, :data:`NO_HEADER` where there is none.
@@ -90,12 +97,9 @@ class BlockReading:
     """
 
     part: Part
-    columns: dict[str, NDArray[Any]]
     thread: Ints
     layer: NDArray[np.int8] | None
-    requests: Said | None
-    asked: Said | None
-    sizes: Said | None
+    said: tuple[Said | None, ...]
     contexts: Said | None
     names: tuple[str, ...]
     last_thread: int
@@ -127,11 +131,13 @@ class BlockReader:
 
     def read(self, block: Block) -> BlockReading:
         """Read one block."""
-        rows = BlockRows(block, self._scanner.scan(block.data, block.begin, block.end))
-        blocks = int(np.count_nonzero(rows.values(rows.of(_BLOCK), 0) <= paddle.MAX_SIZE))
+        rows = BlockRows(
+            block, self._scanner.scan(block.data, block.begin, block.end, SAID_ELSEWHERE if self._alone else ())
+        )
+        blocks = len(rows.sound(_BLOCK))
         alone = self._alone = self._alone or (self._layer is None and blocks > 0)
         rare = {} if alone else dict(_rare(rows))
-        found = _events(rows, _OF_AUTO_GROWTH if alone else range(len(EVENTS)), rare)
+        found, oversize = _events(rows, _OF_AUTO_GROWTH if alone else range(len(EVENTS)), rare)
         if not alone and self._layer is not None:
             # An ALLOC of naive best fit does not say itself where its memory is.
             family = [layer for layer in Layer if layer.family == self._layer.family]
@@ -146,7 +152,7 @@ class BlockReader:
         if self._times:
             columns["time_us"] = column_of_times(header[:, 1], header[:, 2], header[:, 3])
         contexts, names = self._contexts(rows, found)
-        malformed = rows.lines_of(np.concatenate((rows.of(*ALIKE), found.oversize)))
+        malformed = rows.lines_of(np.concatenate((rows.of(*ALIKE), oversize)))
         broken = {} if alone else _broken_others(rows)
         last = self._scanner.last_header(block.data, block.begin, block.end)
         part = Part.of(
@@ -162,12 +168,9 @@ class BlockReader:
         )
         return BlockReading(
             part,
-            columns,
             thread=np.ascontiguousarray(header[:, 0]),
             layer=found.layer if not alone and found.layer.any() else None,
-            requests=_said(rows, found, paddle.REQUEST),
-            asked=None if alone else _said(rows, found, others.STREAM_REQUEST),
-            sizes=None if alone else _said(rows, found, others.NAIVE_SIZE),
+            said=tuple(_said(rows, found, form) for form in SPEECH[: 1 if alone else None]),
             contexts=contexts,
             names=names,
             last_thread=NO_HEADER if last is None else int(last[0]),
@@ -188,7 +191,7 @@ class BlockReader:
         kept = np.ones(len(at), np.bool_)
         kept[:-1] = (events[1:] != events[:-1]) | (thread[1:] != thread[:-1])
         at, thread, events = at[kept], thread[kept], events[kept]
-        which, names = read_names(rows.block.data, rows.values(at, 0))
+        which, names = read_names(rows.block.data, rows.values(CONTEXTS[0], "owner", at))
         if self._marks:
             ends, given = self._marked(rows.block)
             starts = rows.found.start
@@ -219,8 +222,7 @@ class BlockReader:
         return np.array(threads, np.int64)
 
 
-@dataclass(frozen=True)
-class _Events:
+class _Events(NamedTuple):
     """Events in the order of the file.
 
     A size is -1 where another line gives it (ALLOCs of naive best fit), and 0 where none does (FREEs that take it from their ALLOC).
@@ -231,7 +233,6 @@ class _Events:
         size: int64.
         addr: uint64.
         layer: int8.
-        oversize: Rows of the auto-growth layer that are no events, because their size cannot be.
     """
 
     row: Ints
@@ -239,16 +240,15 @@ class _Events:
     size: Ints
     addr: NDArray[np.uint64]
     layer: NDArray[np.int8]
-    oversize: Ints
 
     def where(self, chosen: NDArray[np.bool_]) -> _Events:
         """Some of the events."""
-        row, kind, size, addr = self.row[chosen], self.kind[chosen], self.size[chosen], self.addr[chosen]
-        return _Events(row, kind, size, addr, self.layer[chosen], self.oversize)
+        columns: tuple[NDArray[Any], ...] = self
+        return _Events(*(column[chosen] for column in columns))
 
 
-def _events(rows: BlockRows, formats: Sequence[int], rare: Mapping[int, others.RareEvent]) -> _Events:
-    """The events of some formats."""
+def _events(rows: BlockRows, formats: Sequence[int], rare: Mapping[int, others.RareEvent]) -> tuple[_Events, Ints]:
+    """The events of some formats; and the rows of the auto-growth layer that are none, because their size cannot be."""
     row = rows.of(*formats)
     form = rows.take(rows.found.format, row)
     present = [number for number in formats if rows.counts[number]]
@@ -258,11 +258,10 @@ def _events(rows: BlockRows, formats: Sequence[int], rare: Mapping[int, others.R
     fine = np.ones(len(row), np.bool_)
     for number in present:
         mine = slice(None) if same else np.flatnonzero(form == number)
-        said = {name: rows.values(row[mine], column) for column, name in enumerate(EVENTS[number].values)}
-        if "size" in said:
-            size[mine] = said["size"]
-        if "addr" in said:
-            addr[mine] = said["addr"]
+        said = {name: rows.values(number, name, row[mine]) for name in GROUPS[number]}
+        for name, column in (("size", size), ("addr", addr)):
+            if name in said:
+                column[mine] = said[name]
         if number == _BLOCK:
             kind[mine] = said["kind"]  # Kind.ALLOC is 0 and Kind.FREE is 1, as in the format
         elif number == _CHUNK_NEW:
@@ -270,9 +269,7 @@ def _events(rows: BlockRows, formats: Sequence[int], rare: Mapping[int, others.R
         elif number == _POINTER:
             size[mine] = -1
         elif number == _NAIVE_FREE:
-            layer[mine] = np.where(
-                said["host"] < len(others.HOST_PLACES), Layer.HOST_NAIVE_BEST_FIT, Layer.NAIVE_BEST_FIT
-            )
+            layer[mine] = layers_of_places(said["host"])
         elif number == _STAT:
             kind[mine] += (2 * said["what"] + (said["change"] < 0)).astype(np.int8)
             size[mine] = np.abs(said["change"])
@@ -284,55 +281,54 @@ def _events(rows: BlockRows, formats: Sequence[int], rare: Mapping[int, others.R
         k = int(row.searchsorted(at))
         kind[k], size[k], layer[k], fine[k] = event.kind, event.size, event.layer, True
         addr.view(np.uint64)[k] = event.addr
-    oversize, large = row[:0], size > paddle.MAX_SIZE
+    oversize, large = row[:0], size > MAX_SIZE
     if large.any():
         large &= form != _STAT
         fine &= ~large
         oversize = row[large & (layer == Layer.AUTO_GROWTH)]
-    found = _Events(row, kind, size, addr.view(np.uint64), layer, oversize)
-    return found if fine.all() else found.where(fine)
+    found = _Events(row, kind, size, addr.view(np.uint64), layer)
+    return found if fine.all() else found.where(fine), oversize
+
+
+def layers_of_places(host: Ints) -> NDArray[np.int8]:
+    """The layer of naive best fit for memory at some places, given as an index of :data:`~.other_events.HOST_PLACES`."""
+    return np.where(host < len(others.HOST_PLACES), Layer.HOST_NAIVE_BEST_FIT, Layer.NAIVE_BEST_FIT).astype(np.int8)
 
 
 def _rare(rows: BlockRows) -> Iterator[tuple[int, others.RareEvent]]:
     """The events on lines of which there are few, by row."""
     for row in rows.of(*_RARE).tolist():
         text = rows.block.data[rows.found.start[row] : rows.found.end[row]].tobytes()
-        form = EVENTS[rows.found.format[row]].format
+        form = EVENTS[rows.found.format[row]]
         match = form.pattern.match(text)
-        event = None if match is None else others.read_rare(form, match)
-        if event is not None:
+        if match is not None and (event := others.read_rare(form, match)) is not None:
             yield row, event
 
 
 def _said(rows: BlockRows, found: _Events, form: LineFormat) -> Said | None:
-    """What the lines of a format say of the next ALLOC of their thread."""
+    """What the lines of a format say of the next ALLOC of their thread: a size, and what else they have."""
     number = number_of(form)
     if not rows.counts[number]:
         return None
-    at = rows.of(number)
-    at = at[rows.values(at, 0) <= paddle.MAX_SIZE]
+    at = rows.sound(number, next(iter(GROUPS[number])))
     return Said(found.row.searchsorted(at), rows.found.header[at, 0], rows.found.values[at, :2])
 
 
 def _broken_others(rows: BlockRows) -> dict[Layer, Ints]:
     """A row for each line that looks like an event of another layer and cannot be read, by layer."""
-    allocs = rows.of(_STREAM_ALLOC)
-    oversize = allocs[rows.values(allocs, 0) > paddle.MAX_SIZE]
-    alike = rows.of(*ALIKE_OTHERS)
-    safe = rows.found.format[alike] < ALIKE_OTHERS[2]
+    oversize = np.setdiff1d(rows.of(_STREAM_ALLOC), rows.sound(_STREAM_ALLOC))
     return {
-        Layer.STREAM_SAFE: rows.lines_of(np.concatenate((alike[safe], oversize))),
-        Layer.NAIVE_BEST_FIT: rows.lines_of(alike[~safe]),
+        Layer.STREAM_SAFE: rows.lines_of(np.concatenate((rows.of(*ALIKE_OTHERS[:2]), oversize))),
+        Layer.NAIVE_BEST_FIT: rows.lines_of(rows.of(*ALIKE_OTHERS[2:])),
     }
 
 
 def _lines_of(rows: BlockRows, rare: Mapping[int, others.RareEvent]) -> dict[str, int]:
     """Lines of each layer family; of the stream-safe layer also those that name a stream."""
-    allocs = rows.of(_STREAM_ALLOC)
-    sound = rows.values(allocs, 0) <= paddle.MAX_SIZE
+    allocs = rows.sound(_STREAM_ALLOC)
     return {
-        "stream_safe": int(np.count_nonzero(sound)),
-        "streams": int(np.count_nonzero(sound & (rows.values(allocs, 2) >= 0))),
+        "stream_safe": len(allocs),
+        "streams": int(np.count_nonzero(rows.values(_STREAM_ALLOC, "stream", allocs) >= 0)),
         "naive_best_fit": rows.counts[_NAIVE_FREE] + rows.counts[ALIKE_OTHERS[3]],
         "stats": rows.counts[_STAT],
         **Counter(event.layer.label for event in rare.values()),
@@ -341,43 +337,41 @@ def _lines_of(rows: BlockRows, rare: Mapping[int, others.RareEvent]) -> dict[str
 
 def _streams(rows: BlockRows, found: _Events, rare: Mapping[int, others.RareEvent]) -> Streams | None:
     """The ALLOC lines that name a stream."""
-    at = rows.of(_STREAM_ALLOC)
-    at = at[(rows.values(at, 0) <= paddle.MAX_SIZE) & (rows.values(at, 2) >= 0)]
+    at = rows.sound(_STREAM_ALLOC)
+    at = at[rows.values(_STREAM_ALLOC, "stream", at) >= 0]
     named = [(row, event) for row, event in rare.items() if event.stream >= 0 and event.kind == Kind.ALLOC]
     if not len(at) and not named:
         return None
     row = np.concatenate((at, np.array([row for row, _ in named], np.int64)))
-    addr = np.array([event.addr for _, event in named], np.uint64)
-    streams = Streams(
+    addr, stream = (rows.values(_STREAM_ALLOC, name, at) for name in ("addr", "stream"))
+    return Streams(
         found.row.searchsorted(row, "right"),
-        np.concatenate((rows.values(at, 1).view(np.uint64), addr)),
-        np.concatenate((rows.values(at, 2), np.array([event.stream for _, event in named], np.int64))),
+        np.concatenate((addr.view(np.uint64), np.array([event.addr for _, event in named], np.uint64))),
+        np.concatenate((stream, np.array([event.stream for _, event in named], np.int64))),
         np.arange(len(row)) >= len(at),
-    )
-    return streams.where(row.argsort()) if named else streams
+    ).where(row.argsort())
 
 
 def _stat_lines(rows: BlockRows) -> StatLines | None:
     """The framework's running totals; the offset is that of the text after the change, which is after the start of the line."""
-    at = rows.of(_STAT)
-    if not len(at):
+    if not rows.counts[_STAT]:
         return None
-    change, what, where, device, after, peak, current = (rows.values(at, column) for column in range(7))
+    said = {name: rows.values(_STAT, name).copy() for name in GROUPS[_STAT]}
     return StatLines(
-        offset=(after & _POSITION) + rows.to_input,
-        device=np.where(where == 0, device, -1).astype(np.int16),
-        reserved=what == 1,
-        change=change.copy(),
-        current=current.copy(),
-        peak=peak.copy(),
+        offset=(said["after"] & _POSITION) + rows.to_input,
+        device=np.where(said["where"] == 0, said["device"], -1).astype(np.int16),
+        reserved=said["what"] == 1,
+        change=said["change"],
+        current=said["current"],
+        peak=said["peak"],
     )
 
 
 def _messages(rows: BlockRows) -> tuple[Text, ...]:
     """The lines that may hold a message of the framework; of those that every operator prints, samples."""
     found = []
-    for text in messages.LITERALS:
-        at = rows.of(number_of(text))
+    for number, text in zip(MESSAGES, messages.LITERALS, strict=True):
+        at = rows.of(number)
         if text in messages.FREQUENT and len(at) > _MOST_FREQUENT:
             at = at[np.linspace(0, len(at) - 1, _MOST_FREQUENT).astype(np.int64)]  # both ends among them
         found.append(at)
@@ -386,8 +380,8 @@ def _messages(rows: BlockRows) -> tuple[Text, ...]:
 
 def _hints(rows: BlockRows) -> Iterator[tuple[str, int]]:
     """Things worth knowing that were seen in a block, with their first line."""
-    new = rows.of(_CHUNK_NEW)
-    new = new[(rows.values(new, 0) <= paddle.MAX_SIZE) & (rows.values(new, 2) >= 0)]
+    new = rows.sound(_CHUNK_NEW)
+    new = new[rows.values(_CHUNK_NEW, "bare", new) >= 0]
     deferred, prealloc = (rows.of(number_of(form)) for form in (others.STREAM_DEFERRED, paddle.PREALLOC))
     for name, at in (("prealloc", prealloc), ("no_pointers", new), ("deferred_frees", deferred)):
         if len(at):

@@ -8,24 +8,7 @@ from __future__ import annotations
 
 from memlens import glog
 from memlens.facts import Kind
-from memlens.inputs.paddle.layers import Event, Layer
 from memlens.scanner.formats import LineFormat, Sample
-
-__all__ = [
-    "BLOCK",
-    "CHUNK_BACK",
-    "CHUNK_NEW",
-    "EVENTS",
-    "FORMATS",
-    "HEADER",
-    "LOOK_ALIKES",
-    "MAX_SIZE",
-    "PREALLOC",
-    "REQUEST",
-]
-
-#: The largest size that is believed: 128 TiB, the address space of one process.  A larger one is a damaged line.
-MAX_SIZE = 1 << 47
 
 _GLOG = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "
 
@@ -150,36 +133,32 @@ HEADER = LineFormat(
     traps=("2024-10-10 23:55:07] ppocr INFO: epoch", "I1120 10:22:32 13292 a.cc:1] x"),
 )
 
+#: The lines of events.
+EVENTS = (BLOCK, CHUNK_NEW, CHUNK_BACK)
 #: What stands in every release's log of the auto-growth layer.
-FORMATS = (BLOCK, CHUNK_NEW, CHUNK_BACK, REQUEST, HEADER)
+FORMATS = (*EVENTS, REQUEST, HEADER)
 
 
-def _alike(name: str, literal: str, rest: str, sample: str, *traps: str, before: str = "") -> LineFormat:
+def alike(
+    layer: str, name: str, literal: str, sample: str, *traps: str, before: str = "", rest: str = ""
+) -> LineFormat:
+    """A format of text that looks like an event: its literal, with expressions around it."""
     regex = before + literal + rest
-    return LineFormat(name, "auto_growth", literal.encode(), regex, {}, {}, (Sample(sample, {}),), traps)
+    return LineFormat(f"like_{name}", layer, literal.encode(), regex, {}, {}, (Sample(sample, {}),), traps)
 
 
 #: Lines of other allocators begin like an event and are none: retries, pinned memory, the buddy allocator.
 _NUMBER = r"(?![0-9]{1,15} bytes(?: a| o|\.))[0-9]"
 #: Text that looks like an event: where no event is read around it, its line counts as malformed.
-LOOK_ALIKES = (
-    _alike(
-        "like_alloc", "Alloc ", _NUMBER, "Alloc 12345678901234567890 bytes", "Allocate 1 bytes", "Alloc 5 bytes on x"
-    ),
-    _alike("like_free", "Free ", _NUMBER, "Free 25", "Free 256 bytes and notify all", "Free 512 bytes.", "Free chunk"),
-    _alike(
-        "like_pointer",
-        "bytes, ptr = 0x",
-        "",
-        "6 bytes, ptr = 0x7f01",
-        "6 bytes, ptr = 7f01",
-        "bytes, ptr = 0x",
-        before="(?<= )",
-    ),
-    _alike(
-        "like_chunk_new", "Not found and reallocate ", "", "Not found and reallocate 25", "Not found and reallocate"
-    ),
-    _alike("like_chunk_back", "Free chunk with size ", "", "Free chunk with size ", "Free chunk with siz"),
+LOOK_ALIKES = tuple(
+    alike("auto_growth", name, literal, sample, *traps, before="(?<= )" if name == "pointer" else "", rest=rest)
+    for name, literal, rest, sample, *traps in (
+        ("alloc", "Alloc ", _NUMBER, "Alloc 12345678901234567890 bytes", "Allocate 1 bytes", "Alloc 5 bytes on x"),
+        ("free", "Free ", _NUMBER, "Free 25", "Free 256 bytes and notify all", "Free 512 bytes.", "Free chunk"),
+        ("pointer", "bytes, ptr = 0x", "", "6 bytes, ptr = 0x7f01", "6 bytes, ptr = 7f01", "bytes, ptr = 0x"),
+        ("chunk_new", "Not found and reallocate ", "", "Not found and reallocate 25", "Not found and reallocate"),
+        ("chunk_back", "Free chunk with size ", "", "Free chunk with size ", "Free chunk with siz"),
+    )
 )
 
 #: Allocator logging of the framework itself that says how blocks are made in advance.
@@ -191,11 +170,4 @@ PREALLOC = LineFormat(
     means={},
     samples=(Sample("PreAlloc small_pool_pre_alloc_in_mb = 2", {}),),
     traps=("PreAlloc large_pool",),
-)
-
-#: The lines of events.
-EVENTS = (
-    Event(BLOCK, Layer.AUTO_GROWTH, Kind.ALLOC, ("size", "addr", "kind")),
-    Event(CHUNK_NEW, Layer.AUTO_GROWTH, Kind.RESERVE, ("size", "addr", "bare")),
-    Event(CHUNK_BACK, Layer.AUTO_GROWTH, Kind.RELEASE, ("size",)),
 )

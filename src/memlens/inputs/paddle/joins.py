@@ -35,12 +35,6 @@ class Said(NamedTuple):
     thread: Ints
     values: Ints
 
-    def last_words(self) -> Said:
-        """Without the lines that say nothing: those right before another one of their thread, with no event between them."""
-        more = np.ones(len(self.before), np.bool_)
-        more[:-1] = (self.before[1:] != self.before[:-1]) | (self.thread[1:] != self.thread[:-1])
-        return self if more.all() else Said(self.before[more], self.thread[more], self.values[more])
-
 
 class ByThread:
     """Joins events with what a line of their thread said last, and carries that from block to block.

@@ -6,8 +6,8 @@ others only say what the chosen ones do not know.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.facts import LineSample
-    from memlens.scanner.formats import LineFormat
 
-__all__ = ["ROUNDED", "SIZELESS", "WITHOUT_ADDRESSES", "Chosen", "Event", "Layer", "Layers", "choose", "layer_named"]
+__all__ = ["SIZELESS", "WITHOUT_ADDRESSES", "Chosen", "Layer", "Layers", "choose", "layer_named"]
 
 
 class Layer(IntEnum):
@@ -50,28 +49,10 @@ class Layer(IntEnum):
         return self.label.removeprefix("host_")
 
 
-class Event(NamedTuple):
-    """What a line of an event is.
-
-    Attributes:
-        format: Its format.
-        layer: The layer that writes it.
-        kind: Its kind; that of some formats stands in the line, and is added.
-        values: The groups that are read.
-    """
-
-    format: LineFormat
-    layer: Layer
-    kind: Kind
-    values: tuple[str, ...] = ()
-
-
 #: Whose free lines have no size: it is that of their ALLOC.
 SIZELESS = frozenset({Layer.STREAM_SAFE, Layer.NAIVE_BEST_FIT, Layer.HOST_NAIVE_BEST_FIT})
 #: Whose lines have no address, so that no ALLOC can be paired with its FREE.
 WITHOUT_ADDRESSES = frozenset({Layer.STATS, Layer.HOST_STATS})
-#: Whose sizes are printed in MB with six digits.
-ROUNDED = frozenset({Layer.CUDA_MALLOC, Layer.CUDA_MALLOC_ASYNC})
 
 #: The most exact layer first.
 _BLOCKS = (Layer.AUTO_GROWTH, Layer.STREAM_SAFE, Layer.NAIVE_BEST_FIT, Layer.CUDA_MALLOC_ASYNC, Layer.STATS)
@@ -121,8 +102,7 @@ def _first(counts: NDArray[np.int64], column: int, layers: tuple[Layer, ...]) ->
     return next((layer for layer in layers if counts[layer, column]), None)
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(NamedTuple):
     """What is believed.
 
     Attributes:
@@ -146,16 +126,6 @@ class Chosen:
     passed_over: dict[str, int]
 
 
-@dataclass
-class _OfLayer:
-    """What is counted of one layer."""
-
-    threads: set[int] = field(default_factory=set)
-    unstamped: int = 0
-    malformed: int = 0
-    samples: list[LineSample] = field(default_factory=list)
-
-
 class Layers:
     """Counts what blocks hold of the layers, and chooses in the end.
 
@@ -169,8 +139,10 @@ class Layers:
     def __init__(self, wanted: Layer | None) -> None:
         self._wanted = wanted
         self._counts = np.zeros((len(Layer), 2), np.int64)
-        self._of = [_OfLayer() for _ in Layer]
-        self.lines: dict[str, int] = {}
+        self._threads: list[set[int]] = [set() for _ in Layer]
+        self._unstamped, self._malformed = Counter[int](), Counter[int]()
+        self._samples: list[tuple[int, LineSample]] = []
+        self.lines: Counter[str] = Counter()
 
     def add(
         self,
@@ -187,21 +159,20 @@ class Layers:
             thread: Their threads, int64; -1 where a header is missing.
             lines: Lines of each layer family.
         """
-        for family, count in lines.items():
-            self.lines[family] = self.lines.get(family, 0) + count
+        self.lines.update(lines)
         for number in [0] if layer is None else np.unique(layer).tolist():
             mine = slice(None) if layer is None else layer == number
             chunks = int(np.count_nonzero(kind[mine] > Kind.FREE))
             self._counts[number] += (len(kind[mine]) - chunks, chunks)
             threads = distinct(thread[mine])
-            self._of[number].threads.update(threads)
+            self._threads[number].update(threads)
             if -1 in threads:
-                self._of[number].unstamped += int(np.count_nonzero(thread[mine] < 0))
+                self._unstamped[number] += int(np.count_nonzero(thread[mine] < 0))
 
     def add_malformed(self, layer: int, count: int, samples: list[LineSample]) -> None:
         """Take note of lines of one layer that cannot be read, and of the first of them."""
-        self._of[layer].malformed += count
-        self._of[layer].samples += samples
+        self._malformed[layer] += count
+        self._samples += [(layer, sample) for sample in samples]
 
     def finish(self, layer: NDArray[np.int8] | None, kind: NDArray[np.int8], size: NDArray[np.int64]) -> Chosen:
         """Choose the layers.
@@ -220,15 +191,15 @@ class Layers:
             rows &= size >= 0
         used = {layer for layer in (blocks, chunks) if layer is not None}
         # What looks like an event of the chosen layer, wherever its memory is.
-        alike = [] if blocks is None else [self._of[layer] for layer in Layer if layer.family == blocks.family]
+        alike = [layer for layer in Layer if blocks is not None and layer.family == blocks.family]
         return Chosen(
             blocks,
             chunks,
             rows,
-            frozenset().union(*(self._of[layer].threads for layer in used)) - {-1},
-            sum(self._of[layer].unstamped for layer in used),
-            lost + sum(of.malformed for of in alike),
-            tuple(sample for of in alike for sample in of.samples),
+            frozenset().union(*(self._threads[layer] for layer in used)) - {-1},
+            sum(self._unstamped[layer] for layer in used),
+            lost + sum(self._malformed[layer] for layer in alike),
+            tuple(sample for layer, sample in self._samples if layer in alike),
             self._passed_over(blocks, used),
         )
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from memlens.inputs.paddle import context, events, messages
 from memlens.inputs.paddle import other_events as others
-from memlens.inputs.paddle.layers import Layer
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.scan import Scan, Scanner
 from memlens.windows.landmarks import WORD_SCANS
@@ -16,53 +15,36 @@ from memlens.windows.landmarks import WORD_SCANS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "ALIKE",
-    "ALIKE_OTHERS",
-    "CONTEXTS",
-    "EVENTS",
-    "HEADER_VALUES",
-    "LANDMARKS",
-    "MESSAGES",
-    "events_scanner",
-    "number_of",
-    "scanner",
-]
-
 #: The groups that are read of the header of an event; the last three only where times are wanted.
 HEADER_VALUES = ("thread", "year", "date", "time")
 
 
 #: The formats of events; the number of a format is its index here.
 EVENTS = (*events.EVENTS, *others.EVENTS)
-_SPEECH = (
-    (events.REQUEST, ("requested", "aligned")),
-    (others.STREAM_REQUEST, ("requested",)),
-    (others.NAIVE_SIZE, ("size", "host")),
+#: What is said of the next ALLOC of a thread: of the auto-growth layer, of the stream-safe one, of naive best fit.
+SPEECH = (events.REQUEST, others.STREAM_REQUEST, others.NAIVE_SIZE)
+
+
+#: Texts whose lines may hold a message: they are read in another way.
+_MESSAGES = tuple(
+    LineFormat(text.decode(), "message", text, re.escape(text).decode(), {}) for text in messages.LITERALS
 )
-
-
-def _literal(text: bytes) -> LineFormat:
-    """A format that is a text alone: lines that hold it are read in another way."""
-    return LineFormat(text.decode(), "message", text, re.escape(text).decode(), {})
-
-
-_LITERALS = {text: _literal(text) for text in messages.LITERALS}
-
 _SCANS = (
-    *(Scan(event.format, "before", covers=event.format not in others.RARE, values=event.values) for event in EVENTS),
-    *(Scan(form, "before", values=values) for form, values in _SPEECH),
+    *(Scan(form, "before", covers=form not in others.RARE) for form in EVENTS),
+    *(Scan(form, "before") for form in SPEECH),
     *(Scan(form, "nearest") for form in context.FORMATS),
     *(Scan(form, uncovered=True) for form in (*events.LOOK_ALIKES, *others.LOOK_ALIKES)),
     *(Scan(form) for form in (others.STREAM_DEFERRED, events.PREALLOC)),
-    *(Scan(form, once=True) for form in _LITERALS.values()),
+    *(Scan(form, once=True) for form in _MESSAGES),
 )
 _NUMBERS = {scan.format.name: number for number, scan in enumerate(_SCANS)}
+#: Of each format the columns of its groups, by name.
+GROUPS = [{group.name: column for column, group in enumerate(scan.groups())} for scan in _SCANS]
 
 
-def number_of(form: LineFormat | bytes) -> int:
-    """The number of a format, or of a message by its literal."""
-    return _NUMBERS[(_LITERALS[form] if isinstance(form, bytes) else form).name]
+def number_of(form: LineFormat) -> int:
+    """The number of a format."""
+    return _NUMBERS[form.name]
 
 
 def _numbers(forms: Sequence[LineFormat]) -> range:
@@ -73,7 +55,9 @@ def _numbers(forms: Sequence[LineFormat]) -> range:
 CONTEXTS = _numbers(context.FORMATS)
 ALIKE = _numbers(events.LOOK_ALIKES)
 ALIKE_OTHERS = _numbers(others.LOOK_ALIKES)
-MESSAGES = _numbers(tuple(_LITERALS.values()))
+MESSAGES = _numbers(_MESSAGES)
+#: What is said of events of other layers than auto-growth: not looked for where these are not read.
+SAID_ELSEWHERE = tuple(number_of(form) for form in SPEECH[1:])
 
 
 #: … and of words of landmarks, which follow all others.
@@ -89,5 +73,5 @@ def scanner(*, times: bool, landmarks: bool = False) -> Scanner:
 
 @lru_cache(maxsize=1)
 def events_scanner() -> Scanner:
-    """The scanner for the events of the auto-growth layer alone; their size is the first value."""
-    return Scanner([Scan(event.format, values=event.values) for event in EVENTS if event.layer == Layer.AUTO_GROWTH])
+    """The scanner for the events of the auto-growth layer alone; their size is the only value."""
+    return Scanner([Scan(form, values=("size",)) for form in events.EVENTS])

@@ -9,36 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from memlens.facts import Kind
-from memlens.inputs.paddle.events import MAX_SIZE
-from memlens.inputs.paddle.layers import Event, Layer, layer_named
+from memlens.facts import MAX_SIZE, Kind
+from memlens.inputs.paddle.events import alike
+from memlens.inputs.paddle.layers import Layer, layer_named
 from memlens.scanner.formats import LineFormat, Sample
 
 if TYPE_CHECKING:
     import re
-
-__all__ = [
-    "CHUNK_DUMPED",
-    "CHUNK_IDLE",
-    "CUDA_ASYNC",
-    "CUDA_FREE",
-    "CUDA_MALLOC",
-    "EVENTS",
-    "FORMATS",
-    "HOST_PLACES",
-    "LOOK_ALIKES",
-    "NAIVE_FREE",
-    "NAIVE_POINTER",
-    "NAIVE_SIZE",
-    "RARE",
-    "STAT_LINE",
-    "STREAM_ALLOC",
-    "STREAM_DEFERRED",
-    "STREAM_FREE",
-    "STREAM_REQUEST",
-    "RareEvent",
-    "read_rare",
-]
 
 _SAFE = "I1120 10:54:49.758932 13917 stream_safe_custom_device_allocator.cc:162] "
 _NAIVE = "I1120 10:41:08.438014 22600 naive_best_fit_allocator.cc:561] "
@@ -275,56 +252,26 @@ STAT_LINE = LineFormat(
     traps=("stats.h:50] Reset peak_value to current_value = 5",),
 )
 
-#: Everything read of these layers.
-FORMATS = (
-    STREAM_ALLOC,
-    STREAM_FREE,
-    STREAM_REQUEST,
-    STREAM_DEFERRED,
-    NAIVE_SIZE,
-    NAIVE_POINTER,
-    NAIVE_FREE,
-    CUDA_MALLOC,
-    CUDA_FREE,
-    CUDA_ASYNC,
-    CHUNK_DUMPED,
-    CHUNK_IDLE,
-    STAT_LINE,
-)
-
 #: The formats whose lines are few: each stands for a call to the driver, or for a dump of all chunks.
 RARE = (CUDA_MALLOC, CUDA_FREE, CUDA_ASYNC, CHUNK_DUMPED, CHUNK_IDLE)
-
-
-def _alike(name: str, layer: str, literal: str, sample: str, trap: str, regex: str = "") -> LineFormat:
-    return LineFormat(name, layer, literal.encode(), regex or literal, {}, {}, (Sample(sample, {}),), (trap,))
-
+#: The lines of events.
+EVENTS = (STREAM_ALLOC, STREAM_FREE, NAIVE_POINTER, NAIVE_FREE, STAT_LINE, *RARE)
+#: Everything read of these layers.
+FORMATS = (*EVENTS, STREAM_REQUEST, STREAM_DEFERRED, NAIVE_SIZE)
 
 #: Text that looks like an event of these layers: where no event is read around it, its line counts as malformed.
 LOOK_ALIKES = (
-    _alike(
-        *(
-            "like_stream_safe_alloc",
-            "stream_safe",
-            " bytes at address ",
-            "Allocate 5 bytes at address 0",
-            "Allocate 5 bytes",
-        ),
-        "Allocate [0-9]{1,16} bytes at address ",
+    alike(
+        "stream_safe",
+        "stream_safe_alloc",
+        " bytes at address ",
+        "Allocate 5 bytes at address 0",
+        "Allocate 5 bytes",
+        before="Allocate [0-9]{1,16}",
     ),
-    _alike("like_stream_safe_free", "stream_safe", "Try free allocation ", "Try free allocation 0", "Try free"),
-    _alike("like_naive_best_fit_pointer", "naive_best_fit", "  pointer=", "  pointer=0", " pointer=0"),
-    _alike("like_naive_best_fit_free", "naive_best_fit", "Free pointer=", "Free pointer=0", "Free pointer"),
-)
-
-#: The lines of events.
-EVENTS = (
-    Event(STREAM_ALLOC, Layer.STREAM_SAFE, Kind.ALLOC, ("size", "addr", "stream")),
-    Event(STREAM_FREE, Layer.STREAM_SAFE, Kind.FREE, ("addr",)),
-    Event(NAIVE_POINTER, Layer.NAIVE_BEST_FIT, Kind.ALLOC, ("addr",)),
-    Event(NAIVE_FREE, Layer.NAIVE_BEST_FIT, Kind.FREE, ("addr", "host")),
-    Event(STAT_LINE, Layer.STATS, Kind.ALLOC, ("change", "what", "where", "device", "after", "peak", "current")),
-    *(Event(form, Layer.CUDA_MALLOC, Kind.RESERVE) for form in RARE),
+    alike("stream_safe", "stream_safe_free", "Try free allocation ", "Try free allocation 0", "Try free"),
+    alike("naive_best_fit", "naive_best_fit_pointer", "  pointer=", "  pointer=0", " pointer=0"),
+    alike("naive_best_fit", "naive_best_fit_free", "Free pointer=", "Free pointer=0", "Free pointer"),
 )
 
 

@@ -6,26 +6,20 @@ order: what lines say of events in later blocks, and at the end which layer is b
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memlens.errors import UsageError
 from memlens.facts import Facts, Figure, Kind, OutOfMemory, StatLines
-from memlens.inputs.blocks import in_order
 from memlens.inputs.builder import SAMPLES, Builder
-from memlens.inputs.file_source import FileSource, open_source
-from memlens.inputs.input_format import Request
-from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams
+from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams, layers_of_places
 from memlens.inputs.paddle.joins import ByThread, Said, join_streams, size_frees
 from memlens.inputs.paddle.layers import SIZELESS, WITHOUT_ADDRESSES, Chosen, Layer, Layers, layer_named
 from memlens.inputs.paddle.messages import read_message
-from memlens.inputs.paddle.other_events import HOST_PLACES
 from memlens.inputs.paddle.unanswered import Unanswered, text_before
 from memlens.windows.patterns import Matcher
 
@@ -35,7 +29,8 @@ if TYPE_CHECKING:
     from memlens.errors import NoEventsError
     from memlens.events import EventLog
     from memlens.inputs.blocks import Block
-    from memlens.windows.patterns import Pattern
+    from memlens.inputs.file_source import FileSource
+    from memlens.inputs.input_format import Request
 
 __all__ = ["COLUMNS", "read"]
 
@@ -44,61 +39,33 @@ COLUMNS = frozenset({"thread", "time_us"})
 _TYPES = {"kind": np.int8, "size": np.int64, "addr": np.uint64, "offset": np.int64}
 
 
-def read(
-    where: str | Path | BinaryIO | FileSource,
-    *,
-    patterns: Sequence[Pattern] = (),
-    owners: Sequence[Pattern] = (),
-    columns: Collection[str] = (),
-    layer: str | None = None,
-    strict: bool = False,
-    landmarks: bool = False,
-    progress: Callable[[int], None] | None = None,
-) -> EventLog:
+def read(source: FileSource, request: Request) -> EventLog:
     """Read a log of Paddle; see :func:`memlens.inputs.read` for any input.
 
-    Args:
-        where: A path, ``-`` for standard input, a URL, an open binary file, or any of these as a source.  Compressed input is known
-            by its content.
-        patterns: Anchors to find in the same pass; needed for input that can be read only once, quicker for any.
-        owners: Lines that name the owner of what their thread allocates and frees next, beside those that memlens knows by itself
-            (:mod:`memlens.inputs.paddle.context`): by the pattern's first group, or by what it matched.
-        columns: Columns wanted beyond the usual ones: ``time_us``, ``thread``.
-        layer: The allocator layer to take blocks from, a name of :class:`memlens.inputs.paddle.layers.Layer`; the most exact one by itself.
-        strict: Raise when a compressed input is cut short, instead of reading what there is.
-        landmarks: Keep lines that may mark the work of the run.
-        progress: Called now and then with the bytes consumed of the input as it lies on disk.
+    Owners are named by the lines of :mod:`memlens.inputs.paddle.context` and by those that the request names; the layer is a name of
+    :class:`memlens.inputs.paddle.layers.Layer`, the most exact one by itself.
 
     Raises:
         InputError: It cannot be read.
         NoEventsError: It holds no allocator event.
         UsageError: An unknown column, an unknown layer, or a pattern that is no regular expression.
     """
-    if unknown := set(columns) - COLUMNS:
+    if unknown := set(request.columns) - COLUMNS:
         raise UsageError(f"no column {', '.join(sorted(unknown))}", f"There are: {', '.join(sorted(COLUMNS))}.")
-    asked = None if layer is None else layer_named(layer)
-    source = where if isinstance(where, FileSource) else open_source(where)
-    matchers, marks = ([Matcher(pattern) for pattern in texts] for texts in (patterns, owners))
-    request = Request(tuple(patterns), tuple(owners), tuple(columns), layer, strict, landmarks, progress)
-    with closing(source.open()) as stream:
-        plain_file = source.path if not stream.compression else None
-        # What cannot be looked up quickly later is numbered now.
-        wanted = [*columns, *([] if plain_file else ["line"]), *(["landmarks"] if landmarks else [])]
-        reader = BlockReader(matchers, marks, wanted, asked)
+    layer = None if request.layer is None else layer_named(request.layer)
+    matchers, marks = ([Matcher(pattern) for pattern in texts] for texts in (request.patterns, request.owners))
+    # What cannot be looked up quickly later is numbered now.
+    wanted = (*request.columns, *["line"] * source.numbered, *["landmarks"] * request.landmarks)
+    reader = BlockReader(matchers, marks, wanted, layer)
 
-        def work(block: Block) -> tuple[BlockReading, tuple[dict[int, bytes], bytes]]:
-            reading = reader.read(block)
-            return reading, text_before(block, reading)
+    def work(block: Block) -> tuple[BlockReading, tuple[dict[int, bytes], bytes]]:
+        reading = reader.read(block)
+        return reading, text_before(block, reading)
 
-        # A log may be written faster than it is read: its end is where it was when the reading began.
-        size = os.path.getsize(plain_file) if plain_file else 0
-        assembler = _Assembler(source, request, size, asked)
-        with closing(in_order(stream, work, size=size)) as readings:
-            for reading, before in readings:
-                assembler.add(reading, *before)
-                if progress is not None:
-                    progress(stream.consumed or reading.part.offset + reading.part.size)
-        return assembler.finish(stream.problem)
+    assembler = _Assembler(source, request, layer)
+    for reading, before in source.read_blocks(work, request.progress):
+        assembler.add(reading, *before)
+    return assembler.finish(source.problem)
 
 
 class _Assembler:
@@ -107,21 +74,22 @@ class _Assembler:
     Args:
         source: The input.
         request: What was asked for.
-        size: Bytes of the uncompressed input where they are known, else 0.
         layer: The layer that the user asks for; ``None`` for the most exact one.
     """
 
-    def __init__(self, source: FileSource, request: Request, size: int, layer: Layer | None) -> None:
+    def __init__(self, source: FileSource, request: Request, layer: Layer | None) -> None:
         self._source, self._layer = source, layer
-        self._builder = Builder(source, request, _TYPES, size=size)
+        self._builder = Builder(source, request, _TYPES, size=source.size)
         self._with_threads = "thread" in request.columns
         self._layers = Layers(layer)
-        self._requests, self._asked = ByThread(2, once=True), ByThread(2, once=True)
-        self._sizes, self._owners = ByThread(2, once=True), ByThread(once=False)
+        self._said = [
+            (of, ByThread(2, once=True)) for of in (Layer.AUTO_GROWTH, Layer.STREAM_SAFE, Layer.NAIVE_BEST_FIT)
+        ]
+        self._owners = ByThread(once=False)
         self._names: dict[str, int] = {}
         self._last_thread = -1
         self._ooms: list[OutOfMemory] = []
-        self._unanswered = Unanswered()
+        self._unanswered = Unanswered([Matcher(pattern) for pattern in request.owners])
         self._figures: list[Figure] = []
         self._stats: list[StatLines] = []
         self._streams: list[Streams] = []
@@ -137,9 +105,8 @@ class _Assembler:
         Raises:
             InputError: The sizes add up to more than 64-bit sums can hold.
         """
-        first, columns, layer = self._builder.lines + 1, reading.columns, reading.layer
-        self._add_sizes(reading)
-        self._add_requested(reading)
+        first, columns, layer = self._builder.lines + 1, reading.part.columns, reading.layer
+        self._add_said(reading)
         self._add_owners(reading)
         if layer is not None:
             columns["layer"] = layer
@@ -162,42 +129,24 @@ class _Assembler:
             before = reading.streams.before + (self._builder.events - len(columns["kind"]))
             self._streams.append(reading.streams._replace(before=before))
 
-    def _add_sizes(self, reading: BlockReading) -> None:
-        """Sizes and places of ALLOCs of naive best fit, which stand on the line before."""
-        size = reading.columns["size"]
-        if reading.layer is None and reading.sizes is None:
-            return
-        rows, values = self._sizes.join(reading.sizes, reading.thread, size < 0)
-        if reading.layer is not None:
-            size[rows] = values[:, 0]
-            host = values[:, 1] < len(HOST_PLACES)
-            reading.layer[rows] = np.where(host, Layer.HOST_NAIVE_BEST_FIT, Layer.NAIVE_BEST_FIT)
-
-    def _add_requested(self, reading: BlockReading) -> None:
-        columns, layer = reading.columns, reading.layer
-        requested: NDArray[np.int64] | None = None
-        for of, joined, said in (
-            (Layer.AUTO_GROWTH, self._requests, reading.requests),
-            (Layer.STREAM_SAFE, self._asked, reading.asked),
-        ):
-            if of != Layer.AUTO_GROWTH and layer is None and said is None:
+    def _add_said(self, reading: BlockReading) -> None:
+        """What lines said of the next ALLOC of their thread: what was requested; of naive best fit its size and place."""
+        columns, layer = reading.part.columns, reading.layer
+        size = columns["size"]
+        for (of, joined), said in zip_longest(self._said, reading.said):
+            if said is None and not (joined.carries and (layer is not None or of == Layer.AUTO_GROWTH)):
                 continue
-            if said is None and not joined.carries:
-                continue
-            mine = columns["kind"] == Kind.ALLOC
-            if layer is not None:
-                mine &= layer == of
-            elif of != Layer.AUTO_GROWTH:
-                mine[:] = False
+            mine = (columns["kind"] == Kind.ALLOC) & (of == (Layer.AUTO_GROWTH if layer is None else layer))
             rows, values = joined.join(said, reading.thread, mine)
+            if of == Layer.NAIVE_BEST_FIT:
+                if layer is not None:
+                    size[rows], layer[rows] = values[:, 0], layers_of_places(values[:, 1])
+                continue
             if of == Layer.AUTO_GROWTH:  # a request names the size that its block will have
-                fits = values[:, 1] == columns["size"][rows]
+                fits = values[:, 1] == size[rows]
                 rows, values = rows[fits], values[fits]
             if len(rows):
-                requested = np.full(len(mine), -1, np.int64) if requested is None else requested
-                requested[rows] = values[:, 0]
-        if requested is not None:
-            columns["requested"] = requested
+                columns.setdefault("requested", np.full(len(size), -1, np.int64))[rows] = values[:, 0]
 
     def _add_owners(self, reading: BlockReading) -> None:
         contexts = reading.contexts
@@ -209,7 +158,7 @@ class _Assembler:
         if len(rows):
             owner = np.full(len(reading.thread), -1, np.int32)
             owner[rows] = values[:, 0]
-            reading.columns["owner"] = owner
+            reading.part.columns["owner"] = owner
         if reading.last_thread != NO_HEADER:
             self._last_thread = reading.last_thread
 
@@ -257,7 +206,6 @@ class _Assembler:
         samples = sorted((*builder.samples, *chosen.samples), key=lambda sample: sample.offset)
         if chosen.blocks != Layer.STREAM_SAFE:
             builder.hints.pop("deferred_frees", None)
-        names = ("offset", "device", "reserved", "change", "current", "peak")
         return {
             "malformed": builder.malformed + chosen.malformed,
             "malformed_samples": tuple(samples[:SAMPLES]),
@@ -270,7 +218,9 @@ class _Assembler:
             "other_layers": chosen.passed_over,
             "ooms": tuple(self._ooms),
             "figures": tuple(self._figures),
-            "stat_lines": StatLines(*(np.concatenate([getattr(part, name) for part in self._stats]) for name in names))
+            "stat_lines": StatLines(
+                *map(np.concatenate, zip(*(vars(part).values() for part in self._stats), strict=True))
+            )
             if self._stats
             else None,
         }

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memlens.facts import MAX_SIZE
 from memlens.inputs.builder import Text
-from memlens.inputs.paddle.lines import LANDMARKS
+from memlens.inputs.paddle.lines import GROUPS, LANDMARKS
 from memlens.windows.landmarks import landmarks_at
 
 if TYPE_CHECKING:
@@ -60,10 +61,15 @@ class BlockRows:
         """The entries of some rows, in order."""
         return column if len(rows) == len(column) else column[rows]
 
-    def values(self, rows: Ints, column: int) -> Ints:
-        """A value column of some rows, in order."""
-        found: Ints = self.take(self.found.values[:, column], rows)
+    def values(self, number: int, group: str, rows: Ints | None = None) -> Ints:
+        """A group of the rows of a format, or of some of them, in order."""
+        found: Ints = self.take(self.found.values[:, GROUPS[number][group]], self.of(number) if rows is None else rows)
         return found
+
+    def sound(self, number: int, size: str = "size") -> Ints:
+        """The rows of a format whose size is to be believed."""
+        rows = self.of(number)
+        return rows[self.values(number, size, rows) <= MAX_SIZE]
 
     def lines_of(self, rows: Ints) -> Ints:
         """One row for each line that holds some rows, in order."""
@@ -80,9 +86,5 @@ class BlockRows:
 
     def texts(self, rows: Ints) -> tuple[Text, ...]:
         """The lines of some rows."""
-        return tuple(map(self._text, rows.tolist()))
-
-    def _text(self, row: int) -> Text:
-        begin = int(self.found.line_start[row])
-        text = self.block.data[begin : min(begin + _LONGEST_TEXT, self.block.end)].tobytes()
-        return Text(begin + self.to_input, int(self.found.line[row]), text.partition(b"\n")[0].rstrip(b"\r"))
+        places = zip(self.found.line_start[rows].tolist(), self.found.line[rows].tolist(), strict=True)
+        return tuple(Text.of(self.block, start, line, _LONGEST_TEXT) for start, line in places)

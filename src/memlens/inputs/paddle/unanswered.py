@@ -7,11 +7,14 @@ below a traceback.  So the text right before a message tells what it leaves out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
+from memlens.facts import MAX_SIZE
 from memlens.inputs.paddle import context, events
 from memlens.inputs.paddle.wordings import OUT_OF_MEMORY
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from memlens.facts import OutOfMemory
     from memlens.inputs.blocks import Block
     from memlens.inputs.paddle.block import BlockReading
+    from memlens.windows.patterns import Matcher
 
 __all__ = ["Unanswered", "text_before"]
 
@@ -31,8 +35,10 @@ _FRAMES, _LONGEST = 6, 240
 
 _HEADER, _REQUEST, _BLOCK = events.HEADER.pattern, events.REQUEST.pattern, events.BLOCK.pattern
 _CONTEXTS = [form.pattern for form in context.FORMATS]
-_TRACEBACK = re.compile(rb"(?m)^(?:.{0,200}[^+\w] ?)?Traceback \(most recent call last\):")
+_TRACEBACK = re.compile(rb"(?<!C\+\+ )\bTraceback \(most recent call last\):")
 _FRAME = re.compile(rb'File "([^"\n]{1,1000})", line (\d{1,9}), in ([^\n]{1,200})')
+#: Where something stands in a text, what it is, and what it says.
+_Line: TypeAlias = tuple[int, str, bytes]
 _OPERATOR = re.compile(rb"\b_(?:legacy_)?C_ops\.(\w{1,64})\(")
 
 
@@ -50,9 +56,14 @@ def text_before(block: Block, reading: BlockReading) -> tuple[dict[int, bytes], 
 
 
 class Unanswered:
-    """Completes out-of-memory messages; carries the end of the text from block to block."""
+    """Completes out-of-memory messages; carries the end of the text from block to block.
 
-    def __init__(self) -> None:
+    Args:
+        marks: The user's own lines that name an owner, which count before all others.
+    """
+
+    def __init__(self, marks: Sequence[Matcher]) -> None:
+        self._marks = marks
         self._tail = b""
         self._left = _MOST
 
@@ -64,44 +75,60 @@ class Unanswered:
         text = self._tail + before
         if len(text) > _FAR:  # the first line is cut
             text = text[-_FAR:].partition(b"\n")[2]
-        asked, owner, request = _request(text)
-        return replace(oom, unanswered_bytes=asked, owner=_traceback(text[request:]) or owner)
+        lines = sorted((*_lines(text), *self._marked(text)), key=lambda line: line[0])
+        thread, asked, at = _waiting(lines)
+        mark, operator = (_last(lines, thread, kind) for kind in ("mark", "operator"))
+        return replace(oom, unanswered_bytes=asked, owner=mark or _traceback(text[at:]) or operator)
+
+    def _marked(self, text: bytes) -> Iterator[_Line]:
+        """Where the lines end that the user's patterns name, and the names."""
+        for matcher in self._marks:
+            for match in matcher.find(np.frombuffer(text, np.uint8)):
+                end = text.find(b"\n", match.start)
+                yield len(text) if end < 0 else end, "mark", match.name.encode()
 
     def end_block(self, tail: bytes) -> None:
         """Take the end of the block whose messages were completed."""
         self._tail = (self._tail + tail)[-_FAR:]
 
 
-def _request(text: bytes) -> tuple[int | None, str, int]:
-    """The size that one thread asked for last and was not given, the operator that it ran, and where in the text its request stands.
+def _waiting(lines: Sequence[_Line]) -> tuple[int | None, int | None, int]:
+    """The thread that asked for a block and was not given it, how much it asked for, and where in the text it did.
 
-    Nothing where no thread waits, or several do: any of them may be the one that failed.
+    Nothing where several threads wait: any of them may be the one that failed.  Where none does, the thread of the last header.
     """
-    thread = -1
-    waiting: dict[int, tuple[int, int]] = {}
-    operators: dict[int, str] = {}
-    for at, kind, found in sorted(_lines(text), key=lambda line: line[0]):
+    thread: int | None = -1
+    waiting: dict[int | None, tuple[int, int]] = {}
+    for at, kind, found in lines:
         if kind == "thread":
             thread = int(found)
         elif kind == "request":
             waiting[thread] = int(found), at
         elif kind == "alloc":
             waiting.pop(thread, None)
-        else:
-            operators[thread] = found.decode()
-    if len(waiting) > 1:
-        return None, "", 0
-    for thread, (size, at) in waiting.items():
-        return size, operators.get(thread, ""), at
-    return None, operators.get(thread, "") if len(operators) == 1 else "", 0
+    if len(waiting) != 1:
+        return None if waiting else thread, None, 0
+    ((thread, (size, at)),) = waiting.items()
+    return thread, size, at
 
 
-def _lines(text: bytes) -> Iterator[tuple[int, str, bytes]]:
-    """Headers, requests, blocks given and context lines: where each stands, what it is, and what it says."""
+def _last(lines: Sequence[_Line], wanted: int | None, kind: str) -> str:
+    """What the last line of a kind and of a thread says."""
+    thread, name = -1, b""
+    for _, one, found in lines:
+        if one == "thread":
+            thread = int(found)
+        elif one == kind and thread == wanted:
+            name = found
+    return name.decode("utf-8", "replace")
+
+
+def _lines(text: bytes) -> Iterator[_Line]:
+    """Headers, requests, blocks given and context lines."""
     for match in _HEADER.finditer(text):
         yield match.start(), "thread", match["thread"]
     for match in _REQUEST.finditer(text):
-        if int(match["aligned"]) <= events.MAX_SIZE:
+        if int(match["aligned"]) <= MAX_SIZE:
             yield match.start(), "request", match["aligned"]
     for match in _BLOCK.finditer(text):
         if match["kind"] == b"Alloc":

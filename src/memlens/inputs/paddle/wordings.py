@@ -4,19 +4,6 @@ from __future__ import annotations
 
 from memlens.scanner.formats import LineFormat, Sample
 
-__all__ = [
-    "EXECUTOR_MEMORY",
-    "FORMATS",
-    "FREQUENT",
-    "JSON",
-    "LITERALS",
-    "OP_MEMORY",
-    "OUT_OF_MEMORY",
-    "TRAINER",
-    "USAGE_BYTE",
-    "USAGE_MB",
-]
-
 #: What a reader looks for: a line that holds none of these holds no message.  Each begins with a comma or with one of the
 #: letters A, F, G, N and O, so that a scan of all bytes has few places to look at.
 LITERALS: tuple[bytes, ...] = (

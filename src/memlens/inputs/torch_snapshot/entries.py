@@ -1,29 +1,43 @@
-"""The entries of one device's trace as columns, from the dicts and rows that the unpickler gives."""
+"""The entries of one device's trace as columns, from the dicts and rows that the unpickler gives, and the marks among them.
+
+Every mark reads ``START name`` or ``END name``, ``SNAPSHOT`` or ``OUT OF MEMORY``; only a ``user_defined`` entry may have another text.
+
+* An *annotation* has a time, and entries have one.  Its START stands before the first entry that is not earlier than it, its END before
+  the first entry that is later.  Times of entries that step back count as the latest one so far.  Annotations that ended before the first entry are left
+  out: they mark nothing that was recorded.
+* *Metadata* stands with each entry.  Where it changes, what it was ENDs and what it becomes STARTs, before that entry; only entries of blocks and
+  segments are looked at.
+* A ``user_defined`` entry, as torch wrote them for annotations in 2024, is the mark itself.
+* An earlier snapshot and an allocation that failed are marked before their entry.
+"""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.facts import LineSample
+from memlens.facts import LineSample, Mark
 from memlens.inputs.torch_snapshot.entry_runs import Rows
 from memlens.inputs.torch_snapshot.instructions import BadPickle
 from memlens.inputs.torch_snapshot.pickles import Gone
-from memlens.inputs.torch_snapshot.values import ADDRESSES, MOST_BYTES, is_count, stage_and_name
+from memlens.inputs.torch_snapshot.stacks import ADDRESSES, LONGEST_TEXT, MOST_BYTES, is_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.inputs.torch_snapshot.stacks import Tables
 
-__all__ = ["Action", "Entries", "read_entries"]
+__all__ = ["Action", "Annotation", "Entries", "marks_of", "read_annotations", "read_entries"]
 
 _SAMPLES = 5
 _MOST_TIME = 1 << 62
+_STAGES = ("START", "END")
 
 
 class Action(IntEnum):
@@ -65,8 +79,7 @@ class Entries:
         pool: Number of the memory pool, int32, -1 where the entry names none.
         device_free: Bytes left on the device, by index, of ``oom`` entries.
         user_defined: What ``user_defined`` entries mark, by index; ``""`` where that cannot be read.
-        malformed: How many cannot be read.
-        samples: The first few of them.
+        samples: The first few that cannot be read.
     """
 
     action: NDArray[np.int8]
@@ -77,27 +90,22 @@ class Entries:
     stack: NDArray[np.int32]
     metadata: NDArray[np.int32]
     pool: NDArray[np.int32]
-    device_free: dict[int, int] = field(default_factory=dict)
-    user_defined: dict[int, str] = field(default_factory=dict)
-    malformed: int = 0
-    samples: tuple[LineSample, ...] = ()
+    device_free: dict[int, int]
+    user_defined: dict[int, str]
+    samples: tuple[LineSample, ...]
 
     def __len__(self) -> int:
         return len(self.action)
 
+    @property
+    def malformed(self) -> int:
+        """How many cannot be read."""
+        return int((self.action == Action.BAD).sum())
 
-#: The columns of an entry that cannot be read.
+
+#: The columns of an entry that cannot be read, and their types.
 _BLANK = (int(Action.BAD), 0, 0, -1, -1, -1, -1, -1)
-_TYPES: dict[str, type] = {
-    "action": np.int8,
-    "addr": np.uint64,
-    "size": np.int64,
-    "stream": np.int64,
-    "time_us": np.int64,
-    "stack": np.int32,
-    "metadata": np.int32,
-    "pool": np.int32,
-}
+_TYPES = (np.int8, np.uint64, np.int64, np.int64, np.int64, np.int32, np.int32, np.int32)
 
 
 def read_entries(trace: Sequence[Any], objects: Sequence[Any], tables: Tables) -> Entries:
@@ -127,12 +135,10 @@ class _Reader:
 
     def __init__(self, objects: Sequence[Any], tables: Tables) -> None:
         self._objects, self._tables = objects, tables
-        self._parts: list[list[NDArray[Any]]] = [[np.zeros(0, kind)] for kind in _TYPES.values()]
-        self._pending: list[tuple[int, ...]] = []
+        # Arrays of the standard library, which grow by one entry and by many.
+        self._columns: list[array[int]] = [array(np.dtype(kind).char) for kind in _TYPES]
         self._seen: set[int] = set()
-        self._count = 0
-        self._bad: list[tuple[int, str]] = []
-        self._bad_count = 0
+        self._samples: list[LineSample] = []
         self._device_free: dict[int, int] = {}
         self._user_defined: dict[int, str] = {}
 
@@ -142,36 +148,45 @@ class _Reader:
             raise BadPickle("an entry stands in a trace more than once", hostile=True)
         self._seen.add(id(entry))
         action = _action_of(entry.get("action"))
-        addr, size = entry.get("addr", 0), entry.get("size", 0)
+        absent = None if _SIZED[action] else 0
+        addr, size = entry.get("addr", absent), entry.get("size", absent)
         if action == Action.BAD:
             self.add_bad("no action")
-        elif not is_count(addr, ADDRESSES) or (_SIZED[action] and "addr" not in entry):
+        elif not is_count(addr, ADDRESSES):
             self.add_bad("no address")
-        elif not is_count(size, MOST_BYTES + 1) or (_SIZED[action] and "size" not in entry):
+        elif not is_count(size, MOST_BYTES + 1):
             self.add_bad("no size, or none that can be")
         else:
             stream, time = entry.get("stream"), entry.get("time_us")
-            stack = self._tables.stack(entry.get("frames"))
-            metadata = self._tables.metadata(entry.get("user_metadata"))
-            stream = stream if is_count(stream, 1 << 63) else -1
-            time = time if is_count(time, _MOST_TIME) else -1
-            pool = self._tables.pool(entry.get("pool_id"))
-            self._pending.append((action, addr, size, stream, time, stack, metadata, pool))
-            self._note(action, entry, stack, metadata)
-            self._count += 1
+            self._note(len(self._columns[0]), action, entry)
+            self._append(
+                action,
+                addr,
+                size,
+                stream if is_count(stream, 1 << 63) else -1,
+                time if is_count(time, _MOST_TIME) else -1,
+                self._tables.stack(entry.get("frames")),
+                self._tables.metadata(entry.get("user_metadata")),
+                self._tables.pool(entry.get("pool_id")),
+            )
 
-    def _note(self, action: int, entry: dict[str, Any], stack: int, metadata: int) -> None:
-        """Note what the next entry says beside its columns.
+    def _append(self, *row: int) -> None:
+        for column, value in zip(self._columns, row, strict=True):
+            column.append(value)
+
+    def _note(self, index: int, action: int, entry: dict[str, Any]) -> None:
+        """Note what an entry says beside its columns.
 
         torch wrote ``user_defined`` entries in 2024: their only frame has the name of an annotation as its file and the stage as its function.
         """
         if action == Action.OOM and is_count(entry.get("device_free"), MOST_BYTES + 1):
-            self._device_free[self._count] = entry["device_free"]
+            self._device_free[index] = entry["device_free"]
         elif action == Action.USER_DEFINED:
+            file, _, function = self._tables.innermost(self._tables.stack(entry.get("frames")))
             noted = entry.get("user_metadata")
+            metadata = self._tables.metadata(noted)
             noted = noted if type(noted) is dict else {}
-            file, _, function = self._tables.stacks.innermost(stack)
-            self._user_defined[self._count] = stage_and_name(
+            self._user_defined[index] = _stage_and_name(
                 (entry.get("stage"), entry.get("name")),
                 (noted.get("stage"), noted.get("name")),
                 (function, file),
@@ -180,82 +195,143 @@ class _Reader:
 
     def add_bad(self, why: str) -> None:
         """Count an entry that cannot be read."""
-        self._pending.append(_BLANK)
-        self._note_bad(self._count, why)
-        self._count += 1
+        self._note_bad(len(self._columns[0]), why)
+        self._append(*_BLANK)
 
     def _note_bad(self, index: int, why: str) -> None:
-        self._bad_count += 1
-        if len(self._bad) < _SAMPLES:
-            self._bad.append((index, why))
+        if len(self._samples) < _SAMPLES:
+            self._samples.append(LineSample(index, index + 1, f"entry {index}: {why}"))
 
     def add_rows(self, rows: Rows) -> None:
         """Take entries that were read as columns."""
-        self._flush()
         nothing = np.full(rows.entries, -1, np.int64)
         addr, size, stream, time = (rows.numbers.get(name, nothing) for name in ("addr", "size", "stream", "time_us"))
         action = self._each(rows, "action", _action_of)
-        stack = self._each(rows, "frames", self._tables.stack)
-        metadata = self._each(rows, "user_metadata", self._tables.metadata)
-        sized, known = _SIZED[action], rows.numbers.keys() | rows.objects.keys()
+        sized = _SIZED[action]
         bad = (action == Action.BAD) | (size > MOST_BYTES)
-        bad |= ((addr < 0) & (sized | ("addr" in known))) | ((size < 0) & (sized | ("size" in known)))
-        first = self._count
-        for index in np.flatnonzero(bad | (action == Action.OOM) | (action == Action.USER_DEFINED)).tolist():
-            self._count = first + index
-            if bad[index]:
-                self._note_bad(self._count, "no address or size that can be")
-            else:
-                entry = {name: int(column[index]) for name, column in rows.numbers.items()}
-                entry |= {name: self._objects[column[index]] for name, column in rows.objects.items()}
-                self._note(int(action[index]), entry, int(stack[index]), int(metadata[index]))
-        self._count = first + rows.entries
+        bad |= ((addr < 0) & (sized | ("addr" in rows.numbers))) | ((size < 0) & (sized | ("size" in rows.numbers)))
         columns = (
             action,
             np.maximum(addr, 0),
             np.maximum(size, 0),
             np.maximum(stream, -1),
             np.where(time < _MOST_TIME, np.maximum(time, -1), -1),
-            stack,
-            metadata,
+            self._each(rows, "frames", self._tables.stack),
+            self._each(rows, "user_metadata", self._tables.metadata),
             self._each(rows, "pool_id", self._tables.pool),
         )
-        self._extend([np.where(bad, blank, column) for blank, column in zip(_BLANK, columns, strict=True)])
+        for index in np.flatnonzero(bad | (action == Action.OOM) | (action == Action.USER_DEFINED)).tolist():
+            at = len(self._columns[0]) + index
+            if bad[index]:
+                self._note_bad(at, "no address or size that can be")
+            else:
+                entry = {name: int(column[index]) for name, column in rows.numbers.items()}
+                entry |= {name: self._objects[column[index]] for name, column in rows.objects.items()}
+                self._note(at, int(action[index]), entry)
+        for own, column, blank, kind in zip(self._columns, columns, _BLANK, _TYPES, strict=True):
+            own.frombytes(np.where(bad, blank, column).astype(kind, copy=False).view(np.uint8).data)
 
     def _each(self, rows: Rows, name: str, number_of: Callable[[Any], int]) -> NDArray[np.int64]:
         """The numbers of the values of one key."""
-        if name in rows.objects:
-            distinct, which = np.unique(rows.objects[name], return_inverse=True)
-            values = [self._objects[number] for number in distinct.tolist()]
-        else:
-            distinct, which = np.unique(rows.numbers.get(name, np.zeros(rows.entries, np.int64)), return_inverse=True)
-            values = distinct.tolist() if name in rows.numbers else [None]
-        numbers: NDArray[np.int64] = np.array([number_of(value) for value in values], np.int64)[which]
-        return numbers
-
-    def _flush(self) -> None:
-        if self._pending:
-            # Addresses may have all 64 bits.
-            columns = zip(zip(*self._pending, strict=True), _TYPES.values(), strict=True)
-            self._extend([np.array(column, kind) for column, kind in columns])
-            self._pending = []
-
-    def _extend(self, columns: Sequence[NDArray[Any]]) -> None:
-        for parts, column in zip(self._parts, columns, strict=True):
-            parts.append(column.astype(parts[0].dtype, copy=False))
+        if name not in rows.objects:
+            return np.full(rows.entries, number_of(None), np.int64)
+        distinct, which = np.unique(rows.objects[name], return_inverse=True)
+        return np.array([number_of(self._objects[number]) for number in distinct.tolist()], np.int64)[which]
 
     def finish(self) -> Entries:
         """All entries that were taken."""
-        self._flush()
-        columns: dict[str, Any] = dict(zip(_TYPES, map(np.concatenate, self._parts), strict=True))
-        return Entries(
-            **columns,
-            device_free=self._device_free,
-            user_defined=self._user_defined,
-            malformed=self._bad_count,
-            samples=tuple(LineSample(index, index + 1, f"entry {index}: {why}") for index, why in self._bad),
-        )
+        columns: Any = [np.frombuffer(column, kind) for column, kind in zip(self._columns, _TYPES, strict=True)]
+        columns += [self._device_free, self._user_defined, tuple(self._samples)]
+        return Entries(*columns)
 
 
 def _action_of(value: Any) -> int:
     return int(_ACTIONS.get(value, Action.OTHER)) if type(value) is str else int(Action.BAD)
+
+
+def _stage_and_name(*pairs: tuple[Any, Any]) -> str:
+    """``START name`` or ``END name`` of the first pair that is a stage and a name; nothing where none is."""
+    for stage, name in pairs:
+        if stage in _STAGES and type(name) is str and name:
+            return f"{stage} {name[:LONGEST_TEXT]}"
+    return ""
+
+
+class Annotation(NamedTuple):
+    """What the user's program says of a time: START or END, a name, and for which device (-1 for every one)."""
+
+    time: int
+    stage: str
+    name: str
+    device: int
+
+
+def read_annotations(annotations: Any) -> tuple[list[Annotation], int]:
+    """The annotations of a snapshot by time, and how many cannot be read."""
+    if type(annotations) is not list:
+        return [], int(annotations is not None)
+    found = []
+    for annotation in annotations:
+        if type(annotation) is not dict:
+            continue
+        stage, name, time = (annotation.get(key) for key in ("stage", "name", "time_us"))
+        device = annotation.get("device", -1)
+        if stage in _STAGES and type(name) is str and is_count(time, _MOST_TIME):
+            device = device if type(device) is int and device >= 0 else -1
+            found.append(Annotation(time, stage, name[:LONGEST_TEXT], device))
+    found.sort(key=lambda annotation: annotation.time)
+    return found, len(annotations) - len(found)
+
+
+def marks_of(
+    entries: Entries, annotations: Sequence[Annotation], device: int, texts: Sequence[str]
+) -> tuple[tuple[Mark, ...], bool]:
+    """The marks of one device, in order, and whether its annotations could be placed.
+
+    Args:
+        entries: The device's trace.
+        annotations: All annotations, by time.
+        device: The device's number.
+        texts: The texts that metadata are numbers of.
+    """
+    own = [annotation for annotation in annotations if annotation.device in (-1, device)]
+    timed = bool((entries.time_us >= 0).any())
+    found = [*_from_entries(entries, texts), *(_from_annotations(entries.time_us, own) if timed else ())]
+    found.sort(key=lambda mark: mark[0])
+    return tuple(Mark(offset, offset + 1, text) for offset, text in found), timed or not own
+
+
+def _from_entries(entries: Entries, texts: Sequence[str]) -> list[tuple[int, str]]:
+    found: list[tuple[int, str]] = []
+    events = np.flatnonzero(entries.action <= Action.SEGMENT_UNMAP)
+    metadata = np.append(np.int32(-1), entries.metadata[events])
+    for change in np.flatnonzero(metadata[1:] != metadata[:-1]).tolist():
+        for stage, number in (("END", metadata[change]), ("START", metadata[change + 1])):
+            if number >= 0:
+                found.append((int(events[change]), f"{stage} {texts[number][:LONGEST_TEXT]}"))
+    found += [(index, text[:LONGEST_TEXT]) for index, text in entries.user_defined.items() if text]
+    for action, text in ((Action.SNAPSHOT, "SNAPSHOT"), (Action.OOM, "OUT OF MEMORY")):
+        found += [(index, text) for index in np.flatnonzero(entries.action == action).tolist()]
+    return found
+
+
+def _from_annotations(time_us: NDArray[np.int64], annotations: Sequence[Annotation]) -> list[tuple[int, str]]:
+    so_far = np.maximum.accumulate(time_us)
+    return [
+        (int(so_far.searchsorted(time, "left" if stage == "START" else "right")), f"{stage} {name}")
+        for time, stage, name, _ in _recorded(annotations, int(time_us[time_us >= 0][0]))
+    ]
+
+
+def _recorded(annotations: Sequence[Annotation], first: int) -> list[Annotation]:
+    """The annotations without those that began and ended before a time."""
+    early = [annotation for annotation in annotations if annotation.time < first]
+    open_by_name: dict[str, list[Annotation]] = {}
+    for annotation in early:
+        began = open_by_name.setdefault(annotation.name, [])
+        if annotation.stage == "START":
+            began.append(annotation)
+        elif began:
+            began.pop()
+    still_open = sorted(chain(*open_by_name.values()), key=lambda annotation: annotation.time)
+    return [*still_open, *annotations[len(early) :]]

@@ -34,12 +34,16 @@ _MEMOIZING = 4
 _BEGIN = b"}\x94("
 #: A list that does, whose items are references alone; they may be none, or one.
 _LIST = re.compile(rb"\]\x94(?:\((?:h.|j.{4})++e|h.a|j.{4}a)?", re.DOTALL)
-#: Entries of another shape that come in a row before that shape is taken as the usual one, and how often that may happen.
+#: Entries of other shapes that are read before the shape of the last one is taken as the usual one, and how often that may happen.
 _PATIENCE = 4
 _MOST_SHAPES, _MOST_KEYS = 32, 32
 #: Entries taken at once, at most and at least.
 _FARTHEST, _NEAREST = 1 << 14, 8
 _UNKNOWN = -1
+#: What the values of a type are called, and what those of the keys are that are read; a dict is one by reference.
+_HOLDS = {int: "int", str: "text", dict: "text", tuple: "pair", list: "list"}
+_KNOWN = dict.fromkeys(("addr", "size", "stream", "time_us"), "int")
+_KNOWN |= {"action": "text", "user_metadata": "text", "pool_id": "pair", "frames": "list"}
 #: Bytes of the number that follow each instruction; 9 for what is no number.
 _NUMBER_SIZE = np.full(256, 9, np.int64)
 _NUMBER_SIZE[[0x4B, 0x4D, 0x4A]] = 1, 2, 4
@@ -110,11 +114,9 @@ class EntryRuns:
         self.objects: list[Any] = []
         self._numbers: dict[Any, int] = {}  # by text, or by the id of what is no text
         self._written: dict[bytes, int] = {}
-        self._of_slot = np.full(
-            1 << 12, _UNKNOWN, np.int32
-        )  # what is known of memo slots; what one holds never changes
+        # What is known of memo slots; what one holds never changes.
+        self._of_slot = np.full(1 << 12, _UNKNOWN, np.int32)
         self._keys: tuple[_Key, ...] = ()
-        self._other: tuple[str, ...] = ()
         self._others = self._learned = 0
         self._reach = _FARTHEST
         self._window: bytes | None = None
@@ -125,14 +127,12 @@ class EntryRuns:
         names = tuple(value)
         if machine.protocol < _MEMOIZING or names == tuple(key.name for key in self._keys):
             return
-        if names != self._other:
-            self._other, self._others = names, 0
         self._others += 1
         if (self._keys and self._others < _PATIENCE) or self._learned >= _MOST_SHAPES:
             return
-        self._learned += 1  # also where nothing comes of it: the whole memo is looked through
-        keys = _keys_of(value, machine.memo)
-        if keys:
+        # Counted also where nothing comes of it: the whole memo is looked through.
+        self._others, self._learned = 0, self._learned + 1
+        if keys := _keys_of(value, machine.memo):
             self._keys, self._window = keys, None
 
     def take(self, machine: Machine, at: int) -> int:
@@ -161,17 +161,14 @@ class EntryRuns:
         """Read the entries ``first … stop-1``, or those before the first one that refers to what it may not; give where it stopped."""
         memo, known = machine.memo, len(machine.memo)
         slots = np.cumsum(ahead.slots[first:stop]) + known
-        slot, reach = (
-            slots - ahead.slots[first:stop],
-            int(slots[-1]),
-        )  # of each entry's dict; its other slots come after it
+        # That of each entry's dict; its other slots come after it.
+        slot, reach = slots - ahead.slots[first:stop], int(slots[-1])
         if reach > len(self._of_slot):
             self._of_slot = np.append(self._of_slot, np.full(reach, _UNKNOWN, np.int32))
         objects = {}
         for name, found in ahead.objects.items():
-            objects[name] = self._numbered(
-                machine, _Objects(*(column[first:stop] for column in found)), slot[: stop - first]
-            )
+            some = _Objects(*(column[first:stop] for column in found))
+            objects[name] = self._numbered(machine, some, slot[: stop - first])
             stop = first + len(objects[name])
         count = stop - first
         after = int(slots[count - 1]) if count else known
@@ -232,18 +229,22 @@ def _keys_of(value: dict[str, Any], memo: list[Any]) -> tuple[_Key, ...]:
     """How entries like this one are written; nothing where one of its values is of no known kind."""
     if len(value) > _MOST_KEYS:
         return ()
-    wanted = {id(name): name for name in value}
-    found: dict[str, int] = {}
-    for index, item in enumerate(memo):
+    wanted = set(map(id, value))
+    slots: dict[int, int] = {}
+    for slot, item in enumerate(memo):
         if id(item) in wanted:
-            found.setdefault(wanted[id(item)], index)
+            slots.setdefault(id(item), slot)
     keys = []
     for name, example in value.items():
-        holds = {int: "int", str: "text", dict: "text", tuple: "pair", list: "list"}.get(type(example))
+        holds, index = _HOLDS.get(type(example)), slots.get(id(name))
         # A list is taken to reach to the next entry, so it has to be the last value.
-        if name not in found or holds is None or (holds == "list") != (name == "frames" == [*value][-1]):
+        if (
+            holds is None
+            or index is None
+            or _KNOWN.get(name, holds) != holds
+            or (holds == "list" and name != [*value][-1])
+        ):
             return ()
-        index = found[name]
         keys.append(_Key(name, b"h%c" % index if index < 256 else b"j" + index.to_bytes(4, "little"), holds))
     return tuple(keys)
 

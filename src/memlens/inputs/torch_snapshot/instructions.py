@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -50,50 +51,39 @@ class _Call(NamedTuple):
     makes: Callable[..., Any]
 
 
+@dataclass(slots=True)
 class _Dtype:
     """A type of NumPy's numbers: its code, and the order of its bytes, which the pickle tells later."""
 
-    __slots__ = ("code", "order")
-
-    def __init__(self, code: str) -> None:
-        self.code = code
-        self.order = "<"
+    code: str
+    order: str = "<"
 
 
+#: Modules that have another name today, as parts of the names in the tables below.
+_RENAMED: Final = {"numpy._core.": "numpy.core.", "__builtin__.": "builtins.", "pathlib._local.": "pathlib."}
 #: Objects that people put into files of their own, and what they are.  Whoever does so means no harm.
 _OBJECTS: Final = {
-    name: what
-    for what, names in {
-        "a NumPy array": (
-            "numpy.core.multiarray._reconstruct numpy._core.multiarray._reconstruct numpy.core.numeric._frombuffer"
-            " numpy._core.numeric._frombuffer"
-        ),
-        "a defaultdict": "collections.defaultdict",
-        "a deque": "collections.deque",
-        "a Counter": "collections.Counter",
-        "a set": "builtins.set __builtin__.set",
-        "a frozenset": "builtins.frozenset",
-        "a bytearray": "builtins.bytearray",
-        "a complex number": "builtins.complex",
-        "a torch.Size": "torch.Size",
-        "a torch.device": "torch.device",
-        "a tensor": "torch._utils._rebuild_tensor_v2 torch._utils._rebuild_parameter",
-        "a path": "pathlib.PosixPath pathlib._local.PosixPath",
-        "a datetime": "datetime.datetime",
-        "a Decimal": "decimal.Decimal",
-    }.items()
-    for name in names.split()
+    "numpy.core.multiarray._reconstruct": "a NumPy array",
+    "numpy.core.numeric._frombuffer": "a NumPy array",
+    "collections.defaultdict": "a defaultdict",
+    "collections.deque": "a deque",
+    "collections.Counter": "a Counter",
+    "builtins.set": "a set",
+    "builtins.frozenset": "a frozenset",
+    "builtins.bytearray": "a bytearray",
+    "builtins.complex": "a complex number",
+    "torch.Size": "a torch.Size",
+    "torch.device": "a torch.device",
+    "torch._utils._rebuild_tensor_v2": "a tensor",
+    "torch._utils._rebuild_parameter": "a tensor",
+    "pathlib.PosixPath": "a path",
+    "datetime.datetime": "a datetime",
+    "decimal.Decimal": "a Decimal",
 }
 #: The same, where an instruction of their own writes them.
 _OWN_INSTRUCTIONS: Final = {0x8F: "a set", 0x91: "a frozenset", 0x96: "a bytearray", 0x97: "a buffer beside the file"}
-#: Instructions that call or look up, and that no plain value is written with.
-_NOT_DATA: Final = dict(
-    zip(
-        b"io\x81\x92\x82\x83\x84PQ",
-        ["INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID"],
-        strict=True,
-    )
-)
+#: Instructions that call or look up, and that no plain value is written with: INST, OBJ, NEWOBJ, NEWOBJ_EX, EXT1, 2 and 4, PERSID, BINPERSID.
+_NOT_DATA: Final = b"io\x81\x92\x82\x83\x84PQ"
 #: NumPy's types of numbers, as :mod:`struct` writes them.
 _NUMBERS: Final = dict(
     zip(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"], "?bhiqBHIQefd", strict=True)
@@ -104,12 +94,17 @@ _ORDERS: Final = {"<": "<", ">": ">", "|": "<", "=": "<"}
 def refused(code: int, where: int) -> BadPickle:
     """Why an instruction that the machine does not have, at a byte of the input, ends the reading."""
     if code in _NOT_DATA:
-        return BadPickle(
-            f"it is more than data: instruction {_NOT_DATA[code]} at byte {where:,} runs code", hostile=True
-        )
+        from pickletools import opcodes
+
+        return _runs_code(next(known.name for known in opcodes if known.code == chr(code)), where)
     if what := _OWN_INSTRUCTIONS.get(code):
         return _no_value(what, where)
     return BadPickle(f"instruction 0x{code:02x} at byte {where:,} is none that a memory snapshot has")
+
+
+def _runs_code(instruction: str, where: int, how: str = "") -> BadPickle:
+    reason = f"it is more than data: instruction {instruction} at byte {where:,} {how}runs code"
+    return BadPickle(reason, hostile=True)
 
 
 def _no_value(what: str, where: int) -> BadPickle:
@@ -118,17 +113,17 @@ def _no_value(what: str, where: int) -> BadPickle:
 
 def _look_up(machine: Machine, pos: int, instruction: str, module: str, name: str) -> None:
     """Put what a name stands for on the stack."""
-    asked, where = f"{module}.{name}", machine.base + pos
-    if known := _CALLS.get(asked):
+    asked = listed = f"{module}.{name}"
+    where = machine.base + pos
+    for today, before in _RENAMED.items():
+        listed = listed.replace(today, before)
+    if known := _CALLS.get(listed):
         machine.stack.append(known)
-    elif what := _OBJECTS.get(asked):
+    elif what := _OBJECTS.get(listed):
         raise _no_value(f"{what} ({asked})", where)
     else:
         asked = ascii(asked)[1:80].rstrip("'\"")
-        raise BadPickle(
-            f"it is more than data: instruction {instruction} at byte {where:,} asks for {asked}, which runs code",
-            hostile=True,
-        )
+        raise _runs_code(instruction, where, f"asks for {asked}, which ")
 
 
 def _two(machine: Machine) -> list[Any]:
@@ -162,17 +157,16 @@ def _stack_global(machine: Machine, pos: int) -> int:
 def _reduce(machine: Machine, pos: int) -> int:
     """What a call gives: of a function that stands on the stack, with the arguments above it."""
     call, arguments = _two(machine)
-    where = f"at byte {machine.base + pos:,}"
+    where = machine.base + pos
     if type(call) is not _Call or type(arguments) is not tuple:
-        raise BadPickle(f"it is more than data: instruction REDUCE {where} runs code", hostile=True)
-    fits, made = tuple(map(type, arguments)) == call.takes, None
+        raise _runs_code("REDUCE", where)
+    unfit = BadPickle(f"it is damaged: {call.name} at byte {where:,} has arguments that it cannot have")
+    if tuple(map(type, arguments)) != call.takes:
+        raise unfit
     try:
-        made = call.makes(machine, pos, *arguments) if fits else None
+        machine.stack[-2:] = [call.makes(machine, pos, *arguments)]
     except (ValueError, struct.error):
-        fits = False
-    if not fits:
-        raise BadPickle(f"it is damaged: {call.name} {where} has arguments that it cannot have")
-    machine.stack[-2:] = [made]
+        raise unfit from None
     return pos + 1
 
 
@@ -203,16 +197,12 @@ def _number(machine: Machine, pos: int, dtype: _Dtype, text: str) -> Any:  # noq
     return struct.unpack(dtype.order + _NUMBERS[dtype.code], text.encode("utf-8", _ESCAPE))[0]
 
 
-_SCALAR = _Call("numpy scalar", (_Dtype, str), _number)
-_BYTES = _Call("bytes", (), lambda machine, pos: "")  # noqa: ARG005
 _CALLS: Final = {
-    "numpy.core.multiarray.scalar": _SCALAR,
-    "numpy._core.multiarray.scalar": _SCALAR,
+    "numpy.core.multiarray.scalar": _Call("numpy scalar", (_Dtype, str), _number),
     "numpy.dtype": _Call("numpy dtype", (str, bool, bool), _dtype),
     "collections.OrderedDict": _Call("OrderedDict", (), _ordered_dict),
     "_codecs.encode": _Call("encode", (str, str), _encoded),
-    "builtins.bytes": _BYTES,
-    "__builtin__.bytes": _BYTES,
+    "builtins.bytes": _Call("bytes", (), lambda machine, pos: ""),  # noqa: ARG005
 }
 
 
@@ -220,9 +210,7 @@ def _build(machine: Machine, pos: int) -> int:
     """The state of an object: that of a NumPy type tells the order of its bytes."""
     dtype, state = _two(machine)
     if type(dtype) is not _Dtype or type(state) is not tuple:
-        raise BadPickle(
-            f"it is more than data: instruction BUILD at byte {machine.base + pos:,} runs code", hostile=True
-        )
+        raise _runs_code("BUILD", machine.base + pos)
     if len(state) < 2 or type(state[1]) is not str or state[1] not in _ORDERS:
         raise BadPickle("it is damaged: a NumPy type in it has no order of bytes")
     dtype.order = _ORDERS[state[1]]
@@ -287,6 +275,9 @@ def _frame(machine: Machine, pos: int) -> int:
 INSTRUCTIONS: Final[dict[int, Instruction]] = {
     0x71: lambda machine, pos: _put(machine, pos, 1),  # BINPUT
     0x72: lambda machine, pos: _put(machine, pos, 4),  # LONG_BINPUT
+    0x4B: lambda machine, pos: _push(machine, pos, _unsigned(machine, pos, 1), 1),  # BININT1
+    0x4D: lambda machine, pos: _push(machine, pos, _unsigned(machine, pos, 2), 2),  # BININT2
+    0x8C: lambda machine, pos: _text(machine, pos, 1, _TEXT),  # SHORT_BINUNICODE
     0x58: lambda machine, pos: _text(machine, pos, 4, _TEXT),  # BINUNICODE
     0x8D: lambda machine, pos: _text(machine, pos, 8, _TEXT),  # BINUNICODE8
     0x43: lambda machine, pos: _text(machine, pos, 1, _ESCAPE),  # SHORT_BINBYTES

@@ -5,8 +5,8 @@ knows none of those: it makes dicts, lists, tuples, strings, numbers, booleans a
 (:mod:`memlens.inputs.torch_snapshot.instructions`), and refuses everything else before it has any effect.  Python's own unpickler, even with its hooks forbidden, asks for whatever memory a length or a memo index in the file names; here a length
 counts for nothing until the bytes are there, and the number of containers is bounded by the bytes read.
 
-The input is read in windows, so a file of gigabytes needs memory for what is made of it only.  :class:`Runs` may take over where
-the input repeats one shape again and again (:mod:`memlens.inputs.torch_snapshot.entry_runs`).
+The input is read in windows, so a file of gigabytes needs memory for what is made of it only.  Where the input repeats one shape again and
+again, :class:`~memlens.inputs.torch_snapshot.entry_runs.EntryRuns` may take over.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ import gc
 import io
 import struct
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memlens.inputs.torch_snapshot.instructions import INSTRUCTIONS, BadPickle, refused
 
-__all__ = ["Gone", "Machine", "Runs", "load"]
+if TYPE_CHECKING:
+    from memlens.inputs.torch_snapshot.entry_runs import EntryRuns
+
+__all__ = ["Gone", "Machine", "load"]
 
 #: Bytes read at once.  No instruction but a long string reaches over the margin.
 WINDOW = 1 << 22
@@ -38,11 +41,12 @@ _BYTES_A_VALUE = 2
 _MOST_MARKS = 100
 _LOWEST, _HIGHEST = 2, 5
 _FRAME, _FRAME_SIZE = 0x95, 9
+#: The types that keys have.
+_TEXTS = frozenset({str})
 #: References in a row that are read together, at most.
 _GETS = 256
 
 _INT4 = struct.Struct("<i").unpack_from
-_UINT2 = struct.Struct("<H").unpack_from
 _UINT4 = struct.Struct("<I").unpack_from
 _UINT8 = struct.Struct("<Q").unpack_from
 
@@ -51,24 +55,12 @@ class Gone:
     """Stands in the memo for an object that was not kept; nothing that torch writes refers to one."""
 
 
-class Runs(Protocol):
-    """What reads stretches of the input faster than instruction by instruction."""
-
-    def seen(self, machine: Machine, value: dict[str, Any]) -> None:
-        """A dict with the key ``action`` was read, instruction by instruction."""
-        ...
-
-    def take(self, machine: Machine, at: int) -> int:
-        """Read from position ``at`` of the machine's window on, where a dict begins, and say where to go on; ``at`` for nothing read."""
-        ...
-
-
 class Machine:
     """The machine: a window of the input, a stack with marks, a memo.
 
     Args:
         read: Gives at most so many bytes of the input, none at its end.
-        runs: See :class:`Runs`.
+        runs: What reads stretches of the input faster than instruction by instruction, or ``None``.
 
     Attributes:
         containers: How many dicts, lists and tuples were made.
@@ -82,7 +74,7 @@ class Machine:
         next_frame: Where in the window the next FRAME is due.
     """
 
-    def __init__(self, read: Callable[[int], bytes], runs: Runs | None = None) -> None:
+    def __init__(self, read: Callable[[int], bytes], runs: EntryRuns | None = None) -> None:
         self._read = read
         self._runs = runs
         self._at_end = False
@@ -91,7 +83,6 @@ class Machine:
         self.next_frame = 2
         self.containers = 0
         self.encoded = 0
-        self._shapes: set[tuple[str, ...]] = set()
         self.window: bytes = b""
         self.base = 0
         self.stack: list[Any] = []
@@ -167,12 +158,6 @@ class Machine:
             elif code == 0x94:  # MEMOIZE
                 remember(stack[-1])
                 pos += 1
-            elif code == 0x4B:  # BININT1
-                push(window[pos + 1])
-                pos += 2
-            elif code == 0x4D:  # BININT2
-                push(_UINT2(window, pos + 1)[0])
-                pos += 3
             elif code == 0x28:  # MARK
                 marks.append(len(stack))
                 pos += 1
@@ -193,10 +178,6 @@ class Machine:
             elif code == 0x65:  # APPENDS
                 self.append_items()
                 pos += 1
-            elif code == 0x8C:  # SHORT_BINUNICODE
-                end = pos + 2 + window[pos + 1]
-                push(str(window[pos + 2 : end], "utf-8", "surrogatepass"))
-                pos = end
             elif code == 0x2E:  # STOP
                 if len(stack) != 1 or marks:
                     raise BadPickle("it is damaged: it ends with something unfinished")
@@ -276,19 +257,18 @@ class Machine:
         items, target = self._items()
         if type(target) is not dict:
             raise BadPickle("it is damaged: keys for something that is no dict")
-        keys = tuple(items[::2])
-        try:
-            known = keys in self._shapes
-        except TypeError:  # a key is a list
-            known = False
-        if not known or len(items) % 2:
-            _check_keys(keys, len(items))
-            if len(self._shapes) < 1000:
-                self._shapes.add(keys)
-        if target and not target.keys().isdisjoint(keys):
+        keys, values = items[::2], items[1::2]
+        if len(keys) > len(values):
+            raise BadPickle("it is damaged: a key without a value")
+        # Only texts are keys: numbers that share a hash would make a dict of them take forever.
+        if not _TEXTS.issuperset(map(type, keys)):
+            wrong = min(type(key).__name__ for key in keys if type(key) is not str)
+            raise BadPickle(f"a dict in it has keys that are no texts but of type {wrong.lstrip('_')}")
+        size = len(target)
+        target.update(zip(keys, values, strict=True))
+        if len(target) < size + len(keys):
             raise BadPickle("a dict in it has a key twice")
-        target.update(zip(keys, items[1::2], strict=True))
-        if self._runs is not None and keys[:1] == ("action",):
+        if self._runs is not None and keys[:1] == ["action"]:
             self._runs.seen(self, target)
 
     def append_items(self) -> None:
@@ -342,17 +322,7 @@ class Machine:
         self.containers += 1
 
 
-def _check_keys(keys: tuple[Any, ...], items: int) -> None:
-    """Only texts are keys: numbers that share a hash would make a dict of them take forever."""
-    if items % 2:
-        raise BadPickle("it is damaged: a key without a value")
-    if wrong := sorted({type(key).__name__ for key in keys} - {"str"}):
-        raise BadPickle(f"a dict in it has keys that are no texts but of type {wrong[0].lstrip('_')}")
-    if len(set(keys)) != len(keys):
-        raise BadPickle("a dict in it has a key twice")
-
-
-def load(read: Callable[[int], bytes], runs: Runs | None = None) -> Any:
+def load(read: Callable[[int], bytes], runs: EntryRuns | None = None) -> Any:
     """Read one pickle of plain values.
 
     Args:

@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.errors import InputError, NoEventsError
-from memlens.facts import Figure, OutOfMemory
+from memlens.facts import DEFAULT_POOL, Figure, OutOfMemory
 from memlens.inputs.builder import Builder
-from memlens.inputs.torch_snapshot.entries import Action, Entries, read_entries
+from memlens.inputs.torch_snapshot.entries import Action, Annotation, Entries, marks_of, read_annotations, read_entries
 from memlens.inputs.torch_snapshot.entry_runs import EntryRuns
 from memlens.inputs.torch_snapshot.instructions import BadPickle
-from memlens.inputs.torch_snapshot.marks import Annotation, marks_of, read_annotations
 from memlens.inputs.torch_snapshot.pickles import load
-from memlens.inputs.torch_snapshot.replay import DeviceEvents, events_of, pool_name, pools_of
-from memlens.inputs.torch_snapshot.segments import MOST_DEVICES, NOTHING, Final, read_segments
-from memlens.inputs.torch_snapshot.stacks import Tables
-from memlens.inputs.torch_snapshot.values import LONGEST_TEXT
+from memlens.inputs.torch_snapshot.replay import MOST_DEVICES, DeviceEvents, Final, events_of, pools_of, read_segments
+from memlens.inputs.torch_snapshot.stacks import LONGEST_TEXT, Tables
 from memlens.source import NumberedSource
 
 if TYPE_CHECKING:
@@ -32,8 +29,6 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.inputs.file_source import FileSource
     from memlens.inputs.input_format import Request
-    from memlens.inputs.streams import ByteStream
-    from memlens.inputs.torch_snapshot.stacks import Stacks
 
 __all__ = ["SnapshotSource", "read_snapshot"]
 
@@ -56,13 +51,13 @@ class SnapshotSource(NumberedSource):
 
     Args:
         name: The path as the user gave it.
-        stacks: All call stacks.
+        tables: Have all call stacks.
         stack: Number of the stack of each entry of the device, int32.
     """
 
-    def __init__(self, name: str, stacks: Stacks, stack: NDArray[np.int32]) -> None:
+    def __init__(self, name: str, tables: Tables, stack: NDArray[np.int32]) -> None:
         super().__init__(name)
-        self._stacks = stacks
+        self._tables = tables
         self._stack = stack
 
     def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
@@ -76,7 +71,7 @@ class SnapshotSource(NumberedSource):
         """
         if not 0 <= offset < len(self._stack) or self._stack[offset] < 0:
             return ()
-        return self._stacks.whole(int(self._stack[offset]))
+        return self._tables.whole(int(self._stack[offset]))
 
 
 def read_snapshot(source: FileSource, request: Request) -> list[EventLog]:
@@ -96,28 +91,23 @@ def read_snapshot(source: FileSource, request: Request) -> list[EventLog]:
     """
     for pattern in request.patterns:
         pattern.compiled  # noqa: B018 - a wrong pattern is an error before any snapshot is read
+    runs = EntryRuns()
     with source.open() as stream:
+
+        def read(size: int) -> bytes:
+            data = stream.read(size) or b""
+            if request.progress is not None:
+                request.progress(stream.consumed)
+            return data
+
         try:
-            return _logs(*_unpickled(stream, request), source.name, request)
+            return _logs(load(read, runs), runs.objects, source.name, request)
         except BadPickle as bad:
             if bad.hostile:
                 raise InputError(f"{source.name}: not read: {bad.reason}", _HOSTILE) from None
             why = f"{bad.reason} ({stream.problem})" if stream.problem else bad.reason
             reason = f"{source.name}: is no memory snapshot that can be read: {why}"
             raise InputError(reason, bad.hint or _DAMAGED) from None
-
-
-def _unpickled(stream: ByteStream, request: Request) -> tuple[Any, list[Any]]:
-    """The snapshot, and the objects that its runs of entries speak of."""
-    runs = EntryRuns()
-
-    def read(size: int) -> bytes:
-        data = stream.read(size) or b""
-        if request.progress is not None:
-            request.progress(stream.consumed)
-        return data
-
-    return load(read, runs), runs.objects
 
 
 def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> list[EventLog]:
@@ -140,27 +130,22 @@ def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> lis
     if len({id(trace) for trace in traces if trace}) < sum(map(bool, traces)):
         raise BadPickle("a trace stands in it more than once", hostile=True)
     annotations, unread = read_annotations(snapshot.get("external_annotations"))
-    entries = {device: read_entries(trace, objects, tables) for device, trace in enumerate(traces)}
-    no_entries = read_entries([], objects, tables)
+    of_device: dict[int, Any] = {**dict.fromkeys(finals, ()), **dict(enumerate(traces))}
+    entries = {device: read_entries(trace, objects, tables) for device, trace in sorted(of_device.items())}
     snapshot.clear()
     objects.clear()
     tables.forget_objects()
     logs = []
-    for device in sorted({*finals, *entries}):
-        own, final = entries.get(device, no_entries), finals.get(device, NOTHING)
-        log = _log(device, own, final, (annotations, unread), tables, name, request)
+    for device, own in entries.items():
+        log = _log(device, own, finals.get(device, Final()), (annotations, unread), tables, name, request)
         logs += [] if log is None else [log]
     if not logs:
         counted = sum(map(len, entries.values()))
-        if not counted and not any(map(_holds, finals.values())):
+        if not counted and not any(final.segment_rows or final.malformed for final in finals.values()):
             raise NoEventsError(f"{name}: the snapshot is empty: no trace entries and no segments", _RECORD)
         among = "1 entry" if counted == 1 else f"{counted:,} entries"
         raise NoEventsError(f"{name}: no event among {among}, and no segments", _RECORD)
     return logs
-
-
-def _holds(final: Final) -> bool:
-    return bool(len(final.segments.size) or len(final.blocks.size) or final.malformed)
 
 
 def _log(
@@ -177,28 +162,22 @@ def _log(
     columns = events.columns
     if not len(columns.kind):
         return None
-    marks, placed = marks_of(entries, annotations[0], device, tables.texts.values)
-    owner, owner_names = _named(columns.stack, tables.stacks.name)
-    pool, pool_names = _named(
-        pools_of(columns, entries, final, tables.pools.values), lambda number: pool_name(tables.pools.values[number])
-    )
-    before, at = np.full(events.opening, -1, np.int64), columns.entry[events.opening :]
-    metadata, metadata_names = _named(
-        np.concatenate((before, entries.metadata[at])), lambda number: tables.texts.values[number][:LONGEST_TEXT]
-    )
-    return Builder(SnapshotSource(name, tables.stacks, entries.stack), request, {}).finish(
+    pools, texts = tables.pools.values, tables.texts.values
+    marks, placed = marks_of(entries, annotations[0], device, texts)
+    owner, owner_names = _named(columns.stack, tables.name)
+    pool, pool_names = _named(pools_of(columns, entries, final, pools), lambda number: _pool_name(*pools[number]))
+    # What stands for the opening events, whose entry is -1, is put behind the entries.
+    time_us, noted = (np.append(column, -1)[columns.entry] for column in (entries.time_us, entries.metadata))
+    metadata, metadata_names = _named(noted, lambda number: texts[number][:LONGEST_TEXT])
+    return Builder(SnapshotSource(name, tables, entries.stack), request, {}).finish(
         columns={
-            "kind": columns.kind,
-            "size": columns.size,
-            "addr": columns.addr,
+            **{name: getattr(columns, name) for name in ("kind", "size", "addr", "stream")},
             "offset": columns.entry,
             "line": columns.entry + 1,
-            # In 2023 no entry had a time.
-            "time_us": np.concatenate((before, entries.time_us[at])) if (entries.time_us >= 0).any() else None,
+            "time_us": time_us if (entries.time_us >= 0).any() else None,  # in 2023 no entry had a time
             "owner": owner,
             "owner_names": owner_names,
             "device": device,
-            "stream": columns.stream,
             "pool": pool,
             "pool_names": pool_names,
             "user_metadata": metadata,
@@ -215,13 +194,13 @@ def _log(
             "chunks_join": bool(np.isin(entries.action, (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP)).any()),
             "opening": events.opening,
             "hints": _hints(entries, events, placed=placed, unread=annotations[1]),
-            "ooms": _ooms(entries, device, tables.stacks),
+            "ooms": _ooms(entries, device, tables),
             # What the segments say is held at the end: the events must add up to that.
             "figures": tuple(
                 Figure(len(entries), metric, value, value, _LAYER, device)
                 for metric, value in (("allocated", events.allocated), ("reserved", events.reserved))
             ),
-            "uneven_segments": final.uneven,
+            "uneven_segments": tuple(final.uneven),
         },
     )
 
@@ -238,6 +217,11 @@ def _named(numbers: NDArray[Any], name_of: Callable[[int], str]) -> tuple[NDArra
     return of_number[numbers], tuple(names)
 
 
+def _pool_name(first: int, second: int) -> str:
+    """What people call a pool that torch names by two numbers."""
+    return f"private pool ({first}, {second})" if first or second else DEFAULT_POOL
+
+
 def _hints(entries: Entries, events: DeviceEvents, *, placed: bool, unread: int) -> dict[str, int]:
     """Things worth knowing, by name, with the 1-based number of the first entry."""
     hints = {}
@@ -252,16 +236,10 @@ def _hints(entries: Entries, events: DeviceEvents, *, placed: bool, unread: int)
     return hints
 
 
-def _ooms(entries: Entries, device: int, stacks: Stacks) -> tuple[OutOfMemory, ...]:
-    return tuple(
-        OutOfMemory(
-            index,
-            index + 1,
-            f"GPU {device}",
-            int(entries.size[index]),
-            entries.device_free.get(index),
-            "oom entry",
-            owner=stacks.name(stack) if (stack := int(entries.stack[index])) >= 0 else "",
-        )
-        for index in np.flatnonzero(entries.action == Action.OOM).tolist()
-    )
+def _ooms(entries: Entries, device: int, tables: Tables) -> tuple[OutOfMemory, ...]:
+    found = []
+    for at in np.flatnonzero(entries.action == Action.OOM).tolist():
+        size, left, stack = int(entries.size[at]), entries.device_free.get(at), int(entries.stack[at])
+        owner = tables.name(stack) if stack >= 0 else ""
+        found.append(OutOfMemory(at, at + 1, f"GPU {device}", size, left, "oom entry", owner=owner))
+    return tuple(found)

@@ -13,30 +13,203 @@ request, and :attr:`DeviceEvents.deferred` tells of it.  So allocated bytes are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.facts import DEFAULT_POOL, Kind
+from memlens.facts import Kind, UnevenSegment
 from memlens.inputs.torch_snapshot.entries import Action, Entries
 from memlens.inputs.torch_snapshot.instructions import BadPickle
-from memlens.inputs.torch_snapshot.segments import Columns
+from memlens.inputs.torch_snapshot.stacks import ADDRESSES, MOST_BYTES, is_count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from memlens.inputs.torch_snapshot.segments import Final
+    from memlens.inputs.torch_snapshot.stacks import Tables
 
     Ints = NDArray[np.int64]
 
-__all__ = ["DeviceEvents", "events_of", "pool_name", "pools_of"]
+__all__ = ["MOST_DEVICES", "DeviceEvents", "Final", "events_of", "pools_of", "read_segments"]
 
+#: A device number beyond is none.
+MOST_DEVICES = 1 << 10
+#: A block's states that are not free; the last one is what torch's own description calls the second.
+_HOLDING = ("active_allocated", "active_pending_free", "active_awaiting_free")
+#: What a segment says of its blocks: bytes of those that are allocated; the same with those that wait; what was asked for.
+_SUMS = ("allocated_size", "active_size", "requested_size")
 _GIVING_BACK = (Action.FREE_REQUESTED, Action.FREE_COMPLETED, Action.SEGMENT_FREE, Action.SEGMENT_UNMAP)
 #: Sums beyond 4 EiB would leave the range of the columns.
 _MOST_TOTAL = float(1 << 62)
+
+
+class Columns(NamedTuple):
+    """Events as columns.
+
+    Attributes:
+        kind: :class:`~memlens.events.Kind`, int8.
+        size: Bytes, int64: what the tensor asked for, and whole segments.
+        addr: Address, uint64.
+        entry: Index of the event's entry in the trace, int64, -1 for opening events.
+        stack: Number of the call stack, int32, -1 where there is none.
+        stream: Stream, int64, -1 where unknown.
+        pool: Number of the memory pool that the trace or the segments name, int32, -1 where neither does.
+    """
+
+    kind: NDArray[np.int8]
+    size: Ints
+    addr: NDArray[np.uint64]
+    entry: Ints
+    stack: NDArray[np.int32]
+    stream: Ints
+    pool: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]]) -> Columns:
+        """Events that come one by one."""
+        types = (np.int8, np.int64, np.uint64, np.int64, np.int32, np.int64, np.int32)
+        columns: Any = [np.array([row[k] for row in rows], kind) for k, kind in enumerate(types)]
+        return cls(*columns)
+
+    def then(self, *others: Columns) -> Columns:
+        """These events, and then others."""
+        return Columns(*map(np.concatenate, zip(self, *others, strict=True)))
+
+    def at(self, rows: Any) -> Columns:
+        """Some of the events."""
+        return Columns(*(column[rows] for column in self))
+
+
+@dataclass(eq=False)
+class Final:
+    """What a device holds when the snapshot is taken.
+
+    Attributes:
+        segment_rows: Its segments, as RESERVE events.
+        block_rows: Its blocks that are allocated or wait, as ALLOC events; their pool is that of their segment, and left out.
+        waits: Whether each block was given back, and waits for a stream before it can be used again.
+        malformed: Segments and blocks that cannot be read.
+        uneven: Segments whose blocks do not add up.
+    """
+
+    segment_rows: list[tuple[int, ...]] = field(default_factory=list)
+    block_rows: list[tuple[int, ...]] = field(default_factory=list)
+    waits: list[bool] = field(default_factory=list)
+    malformed: int = 0
+    uneven: list[UnevenSegment] = field(default_factory=list)
+
+    @cached_property
+    def segments(self) -> Columns:
+        """Its segments."""
+        return Columns.of(self.segment_rows)
+
+    @cached_property
+    def blocks(self) -> Columns:
+        """Its blocks."""
+        return Columns.of(self.block_rows)
+
+
+def read_segments(segments: Any, tables: Tables) -> dict[int, Final]:
+    """The state of each device that has a segment.
+
+    Args:
+        segments: The snapshot's list of segments, of any age: blocks without an address (2023) follow each other from the start of their segment.
+        tables: Numbers stacks and pools.
+
+    Raises:
+        BadPickle: There is no such list, or it holds a segment twice.
+    """
+    if type(segments) is not list:
+        raise BadPickle("its segments are no list")
+    devices: dict[int, Final] = {}
+    seen: set[int] = set()
+    for segment in segments:
+        number = None
+        if type(segment) is dict:
+            number, blocks = segment.get("device", 0), segment.get("blocks")
+            if id(segment) in seen or (blocks and id(blocks) in seen):
+                raise BadPickle("a segment, or its list of blocks, stands in it more than once", hostile=True)
+            seen |= {id(segment), id(blocks)}
+        if is_count(number, MOST_DEVICES):
+            _read_segment(segment, devices.setdefault(number, Final()), tables)
+        else:
+            devices.setdefault(0, Final()).malformed += 1
+    return dict(sorted(devices.items()))
+
+
+def _read_segment(segment: dict[str, Any], device: Final, tables: Tables) -> None:
+    addr, size, blocks = segment.get("address"), segment.get("total_size"), segment.get("blocks", [])
+    if addr is None:
+        addr = 0  # torch.profiler's converter: a device that nothing was allocated on
+    if not is_count(addr, ADDRESSES) or not is_count(size, MOST_BYTES + 1) or type(blocks) is not list:
+        device.malformed += 1
+        return
+    stream = segment.get("stream")
+    stream = stream if is_count(stream, 1 << 63) else -1
+    if size:
+        pool = tables.pool(segment.get("segment_pool_id"))
+        device.segment_rows.append((Kind.RESERVE, size, addr, -1, -1, stream, pool))
+    spans: list[tuple[int, int]] = []
+    sums = dict.fromkeys(_SUMS, 0)
+    for block, at in _placed(blocks, addr, device):
+        state, taken = block.get("state"), block.get("size", 0)
+        requested = block.get("requested_size", block.get("size"))
+        spans.append((at, at + taken))
+        if state not in _HOLDING or not is_count(requested, MOST_BYTES + 1):
+            device.malformed += state in _HOLDING or type(state) is not str
+            continue
+        waits = state != "active_allocated"
+        for what, held in zip(_SUMS, (0 if waits else taken, taken, requested), strict=True):
+            sums[what] += held
+        device.block_rows.append((Kind.ALLOC, requested, at, -1, tables.stack(_frames(block)), stream, -1))
+        device.waits.append(waits)
+    device.uneven += _uneven(segment, addr, size, spans, sums)[:1]
+
+
+def _uneven(
+    segment: dict[str, Any], addr: int, size: int, spans: list[tuple[int, int]], sums: dict[str, int]
+) -> list[UnevenSegment]:
+    """What is wrong with the blocks of a segment.
+
+    Args:
+        segment: The segment, as it was read.
+        addr: Where it begins.
+        size: Its bytes.
+        spans: Where each of its blocks begins and ends.
+        sums: What its blocks add up to.
+    """
+    spans.sort()
+    reach = max([addr + size, *(end for _, end in spans)]) - min([addr, *(begin for begin, _ in spans)])
+    overlap = sum(max(end - begin, 0) for (_, end), (begin, _) in pairwise(spans))
+    found = [("total_size", size, reach), ("overlap", 0, overlap)]
+    found += [(what, segment[what], held) for what, held in sums.items() if type(segment.get(what)) is int]
+    return [UnevenSegment(addr, what, stated, held) for what, stated, held in found if stated != held]
+
+
+def _placed(blocks: list[Any], addr: int, device: Final) -> Iterator[tuple[dict[str, Any], int]]:
+    """The blocks of a segment with their addresses."""
+    seen: set[int] = set()
+    for block in blocks:
+        fresh = type(block) is dict and id(block) not in seen
+        seen.add(id(block))
+        size, own = (block.get("size", 0), block.get("address", addr)) if fresh else (None, None)
+        if not is_count(size, MOST_BYTES + 1) or not is_count(own, ADDRESSES) or own + size > ADDRESSES:
+            device.malformed += 1
+            continue
+        yield block, own
+        addr = min(own + size, ADDRESSES - 1)
+
+
+def _frames(block: dict[str, Any]) -> Any:
+    """The stack that asked for a block; in 2023 it stands in a history, the newest entry first."""
+    frames, history = block.get("frames"), block.get("history")
+    if frames is None and type(history) is list and history and type(history[0]) is dict:
+        frames = history[0].get("frames")
+    return frames
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +250,7 @@ def events_of(entries: Entries, final: Final) -> DeviceEvents:
     index = np.flatnonzero(kind >= 0)
     columns = (entries.size, entries.addr, np.arange(len(kind)), entries.stack, entries.stream, entries.pool)
     events = Columns(kind, *columns).at(index)
-    held = ~final.waiting | (not requests)
+    held = ~np.array(final.waits, np.bool_) | (not requests)
     opening = _opening_segments(events, final).then(_opening_blocks(events, final, held))
     return DeviceEvents(
         opening.then(events),
@@ -206,27 +379,20 @@ def pools_of(events: Columns, entries: Entries, final: Final, pools: Sequence[tu
     private = [number for number, pool in enumerate(pools) if pool != (0, 0)]
     if not (np.isin(entries.pool, private).any() or np.isin(final.segments.pool, private).any()):
         return np.full(len(events.addr), -1, np.int32)
-    return np.where(events.pool >= 0, events.pool, _by_segment(events, entries, final))
+    return np.where(events.pool >= 0, events.pool, _by_segment(events, entries, final.segments))
 
 
-def pool_name(pool: tuple[int, int]) -> str:
-    """What people call a pool."""
-    return DEFAULT_POOL if pool == (0, 0) else f"private pool ({pool[0]}, {pool[1]})"
-
-
-def _by_segment(events: Columns, entries: Entries, final: Final) -> NDArray[np.int32]:
+def _by_segment(events: Columns, entries: Entries, segments: Columns) -> NDArray[np.int32]:
     """The pools of the segments, at the end, that the events lie in, int32, -1 where that is not known."""
-    segments = final.segments.at(np.argsort(final.segments.addr, kind="stable"))
-    begin, size = segments.addr, segments.size.astype(np.uint64)
-    if not len(begin):
-        return np.full(len(events.addr), -1, np.int32)
-    # The last entry that allocated each segment, -1 where it was there before the trace.
-    since = np.full(len(begin), -1, np.int64)
     allocs = np.flatnonzero(entries.action == Action.SEGMENT_ALLOC)
-    at = np.minimum(begin.searchsorted(entries.addr[allocs]), len(begin) - 1)
-    same = begin[at] == entries.addr[allocs]
-    np.maximum.at(since, at[same], allocs[same])
-    at_or_before = begin.searchsorted(events.addr, "right").astype(np.int64) - 1
-    segment = np.maximum(at_or_before, 0)
-    within = (at_or_before >= 0) & (events.addr - begin[segment] < size[segment]) & (events.entry >= since[segment])
-    return np.where(within, segments.pool[segment], -1).astype(np.int32)
+    asked, number = _covering(entries.addr[allocs], segments.addr, segments.size)
+    allocs = allocs[asked]
+    same = segments.addr[number] == entries.addr[allocs]
+    # The last entry that allocated each segment, -1 where it was there before the trace.
+    since = np.full(len(segments.addr), -1, np.int64)
+    np.maximum.at(since, number[same], allocs[same])
+    asked, number = _covering(events.addr, segments.addr, segments.size)
+    later = events.entry[asked] >= since[number]
+    pools = np.full(len(events.addr), -1, np.int32)
+    pools[asked[later]] = segments.pool[number[later]]
+    return pools

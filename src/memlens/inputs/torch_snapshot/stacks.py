@@ -1,19 +1,28 @@
-"""Call stacks of a memory snapshot: numbered once each, and named by what says most of them; and the other things that its columns number."""
+"""Values of a memory snapshot: which numbers can be counts, and what columns number, each once: call stacks, memory pools and texts of the user's.
+
+A stack is named by what says most of it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable
+from functools import lru_cache
+from typing import Any, Generic, TypeGuard, TypeVar
 
 from memlens.inputs.generated_code import GENERATED, is_compiler, is_generated
-from memlens.inputs.torch_snapshot.values import Numbering, as_pool, as_text
 
-__all__ = ["FRAMES_IN_NAME", "LONGEST_NAME", "Stacks", "Tables"]
+__all__ = ["ADDRESSES", "LONGEST_TEXT", "MOST_BYTES", "Tables", "as_text", "is_count"]
 
+#: Larger sizes are no sizes of GPU memory (128 TiB).
+MOST_BYTES = 1 << 47
+#: One more than the last address.
+ADDRESSES = 1 << 64
+#: Characters of a text of the user's, at most.
+LONGEST_TEXT = 200
 #: Frames in the name of an owner, and characters of a name and of each frame in it, at most.
-FRAMES_IN_NAME = 6
-LONGEST_NAME = 240
+_FRAMES_IN_NAME = 6
+_LONGEST_NAME = 240
 _LONGEST_FRAME = 80
 #: Characters of one text of a frame, and frames of one stack, that are looked at.
 _LONGEST_TEXT = 2000
@@ -45,38 +54,68 @@ _PLUMBING = re.compile(
 Frame = tuple[str, int, str]
 
 
-class _Labels(NamedTuple):
-    """What a frame is called.
+Value = TypeVar("Value", bound=Hashable)
+
+
+class Numbering(Generic[Value]):
+    """Numbers distinct values in the order in which they come.
 
     Attributes:
-        python: As a Python frame; empty where it only passes a call on, ``None`` where it is no Python frame.
-        operator: The operator or autograd node that a C++ frame is of, or nothing.
-        function: A C++ function that tells something, or nothing.
+        values: The values by number.
     """
 
-    python: str | None = None
-    operator: str = ""
-    function: str = ""
+    def __init__(self) -> None:
+        self._numbers: dict[Value, int] = {}
+        self.values: list[Value] = []
+
+    def number(self, value: Value) -> int:
+        """The number of a value."""
+        number = self._numbers.setdefault(value, len(self.values))
+        if number == len(self.values):
+            self.values.append(value)
+        return number
 
 
-class Stacks:
-    """The distinct call stacks of a snapshot: each at most 512 distinct frames, innermost first; a frame is file name, line, function."""
+def is_count(value: Any, below: int) -> TypeGuard[int]:
+    """Whether a value is a whole number, not negative and below a bound."""
+    return type(value) is int and 0 <= value < below
+
+
+class Tables:
+    """What the columns of a snapshot number: call stacks, texts that users write, memory pools.
+
+    A stack has at most 512 frames, innermost first; a frame is file name, line, function.
+    """
 
     def __init__(self) -> None:
+        self.texts: Numbering[str] = Numbering()
+        self.pools: Numbering[tuple[int, int]] = Numbering()
         self._stacks: Numbering[tuple[int, ...]] = Numbering()
         self._frames: Numbering[Frame] = Numbering()
-        # Kept with their objects, so that no other object gets the same id.
-        self._known_lists: dict[int, tuple[int, Sequence[Any]]] = {}
+        # By the ids of objects, which are kept, so that no other object gets the same id.
+        self._known_lists: dict[int, tuple[int, Any]] = {}
         self._known_frames: dict[int, tuple[int, Any]] = {}
-        self._known_labels: dict[int, _Labels] = {}
-        self._texts: dict[str, str] = {}
+        self._known_metadata: dict[int, tuple[int, Any]] = {}
+        self._long_texts: dict[str, str] = {}
 
-    def number(self, frames: Sequence[Any]) -> int:
-        """The number of a stack; -1 for one without frames.
+    def add(self, values: Iterable[Any]) -> None:
+        """Number stacks, pools and texts that stand among other values, in their order."""
+        for value in values:
+            if type(value) is list:
+                self.stack(value)
+            elif type(value) in (str, dict):
+                self.metadata(value)
+            else:
+                self.pool(value)
+
+    def stack(self, frames: Any) -> int:
+        """The number of a stack; -1 for none.
 
         Args:
             frames: Frames as the snapshot has them, dicts with ``filename``, ``line`` and ``name``, innermost first.
         """
+        if type(frames) not in (list, tuple):
+            return -1
         known = self._known_lists.get(id(frames))
         if known is not None:
             return known[0]
@@ -88,44 +127,26 @@ class Stacks:
         self._known_lists[id(frames)] = number, frames
         return number
 
-    def forget_objects(self) -> None:
-        """Let go of the lists and dicts that were numbered; none may be numbered again."""
-        self._known_lists.clear()
-        self._known_frames.clear()
-        self._texts.clear()
-
     def whole(self, number: int) -> tuple[str, ...]:
         """All frames of a stack as text, innermost first."""
         return tuple(f"{file}:{line} {function}" for file, line, function in self._frames_of(number))
 
     def name(self, number: int) -> str:
-        """The name of a stack as an owner: what called for the memory, then its callers, in at most :data:`LONGEST_NAME` characters.
+        """The name of a stack as an owner: what called for the memory, then its callers, in at most 240 characters.
 
         Python frames as ``file.py:line function``, without those that only pass a call on; generated code by one name.  A stack without Python frames (the backward
         pass runs on a thread of its own) is named by its operators and autograd nodes, or else by its functions.
         """
-        frames = self._frames_of(number)
-        labels = [self._labels(frame) for frame in self._stacks.values[number]]
-        names = (
-            [label.python for label in labels if label.python]
-            or [_cut(frame[2]) for frame, label in zip(frames, labels, strict=True) if label.python is not None]
-            or [label.operator for label in labels if label.operator]
-            or [label.function for label in labels if label.function]
-            or [_plain(frame[2]) for frame in frames]
-        )
+        labels = [label for frame in self._frames_of(number) for label in _labels_of(frame)]
+        best = min((level for level, _ in labels), default=0)
+        names = [label for level, label in labels if level == best]
         name, count = "", 0
         for label in dict.fromkeys(names):
             longer = f"{name} < {label}" if name else label
-            if len(longer) > LONGEST_NAME or count == FRAMES_IN_NAME:
+            if len(longer) > _LONGEST_NAME or count == _FRAMES_IN_NAME:
                 break
             name, count = longer, count + 1
         return name or "(no name)"
-
-    def _labels(self, frame: int) -> _Labels:
-        known = self._known_labels.get(frame)
-        if known is None:
-            known = self._known_labels[frame] = _labels_of(self._frames.values[frame])
-        return known
 
     def _frames_of(self, number: int) -> list[Frame]:
         return [self._frames.values[frame] for frame in self._stacks.values[number]]
@@ -136,19 +157,17 @@ class Stacks:
 
     def _frame(self, frame: Any) -> int:
         """The number of a frame that was not seen yet."""
-        number = self._frames.number(self._content(frame))
+        content = "?", 0, "?"
+        if type(frame) is dict:
+            line = frame.get("line")
+            content = (
+                self._text(frame.get("filename")),
+                line if is_count(line, 1 << 31) else 0,
+                self._text(frame.get("name")),
+            )
+        number = self._frames.number(content)
         self._known_frames[id(frame)] = number, frame
         return number
-
-    def _content(self, frame: Any) -> Frame:
-        if type(frame) is not dict:
-            return "?", 0, "?"
-        line = frame.get("line")
-        return (
-            self._text(frame.get("filename")),
-            line if type(line) is int and 0 <= line < 1 << 31 else 0,
-            self._text(frame.get("name")),
-        )
 
     def _text(self, text: Any) -> str:
         if type(text) is not str:
@@ -156,71 +175,55 @@ class Stacks:
         if len(text) <= _LONGEST_TEXT:
             return text
         # One long text may be that of many frames: it is cut once.
-        return self._texts.setdefault(text, f"{text[: _LONGEST_TEXT // 2]}…{text[-_LONGEST_TEXT // 2 :]}")
-
-
-class Tables:
-    """What the columns of a snapshot number: call stacks, texts that users write, memory pools."""
-
-    def __init__(self) -> None:
-        self.stacks = Stacks()
-        self.texts: Numbering[str] = Numbering()
-        self.pools: Numbering[tuple[int, int]] = Numbering()
-        self._known: dict[int, tuple[int, Any]] = {}  # kept with their objects, as those of the stacks
-
-    def add(self, values: Iterable[Any]) -> None:
-        """Number stacks, pools and texts that stand among other values, in their order."""
-        for value in values:
-            if type(value) is list:
-                self.stack(value)
-            elif type(value) is tuple:
-                self.pool(value)
-            elif type(value) in (str, dict):
-                self.metadata(value)
-
-    def stack(self, frames: Any) -> int:
-        """The number of a stack; -1 for none."""
-        return self.stacks.number(frames) if type(frames) in (list, tuple) else -1
+        return self._long_texts.setdefault(text, f"{text[: _LONGEST_TEXT // 2]}…{text[-_LONGEST_TEXT // 2 :]}")
 
     def pool(self, value: Any) -> int:
-        """The number of a pool; -1 for none."""
-        pool = as_pool(value)
-        return -1 if pool is None else self.pools.number(pool)
+        """The number of a pool, which torch names by a pair of numbers; -1 for none."""
+        is_pool = type(value) is tuple and len(value) == 2 and all(type(part) is int for part in value)
+        return self.pools.number(value) if is_pool else -1
 
     def metadata(self, value: Any) -> int:
         """The number of metadata among the texts, shortened unless they are a text; -1 for none."""
         if not value or type(value) is str:
             return self.texts.number(value) if value and type(value) is str else -1
-        known = self._known.get(id(value))
+        known = self._known_metadata.get(id(value))
         if known is None:
             text = as_text(value)
-            known = self._known[id(value)] = (self.texts.number(text) if text else -1), value
+            known = self._known_metadata[id(value)] = (self.texts.number(text) if text else -1), value
         return known[0]
 
     def forget_objects(self) -> None:
         """Let go of the objects that were numbered; none may be numbered again."""
-        self._known.clear()
-        self.stacks.forget_objects()
+        for known in (self._known_lists, self._known_frames, self._known_metadata, self._long_texts):
+            known.clear()
 
 
-def _labels_of(frame: Frame) -> _Labels:
+@lru_cache(maxsize=1 << 14)
+def _labels_of(frame: Frame) -> list[tuple[int, str]]:
+    """What a frame may be called, each with its level: a stack is named by the labels of the lowest level that it has.
+
+    The levels are Python frames, those that only pass a call on, operators and autograd nodes, functions that tell something, all others.
+    """
     file, line, function = frame
     base = file.replace("\\", "/").rpartition("/")[2]
     # torch.profiler's own converter writes the whole frame into the name.
     if file == "none" and ".py(" in function:
-        return _Labels(_cut(function))
+        return [(0, _cut(function))]
     if is_generated(file):
-        return _Labels(GENERATED)
-    if is_compiler(file):
-        return _Labels("")
+        return [(0, GENERATED)]
+    if is_compiler(file) or (base, function) in _PASSING_ON:
+        return [(1, _cut(function))]
     if file.endswith((".py", ">")):
-        return _Labels("" if (base, function) in _PASSING_ON else _cut(f"{base}:{line} {function}"))
-    match = _OPERATOR.search(function) or _BACKWARD.search(function)
-    operator = _cut(match[1]) if match and match[1] not in _MAKING and match[1] != "Node" else ""
+        return [(0, _cut(f"{base}:{line} {function}"))]
     plain = _plain(function)
-    if _PLUMBING.search(plain):
-        return _Labels(None, operator)
-    return _Labels(None, operator, _cut(plain if file in ("", "?", "??") else f"{base}:{line} {plain}"))
+    labels = [(4, plain)]
+    place = "" if file in ("", "?", "??") else f"{base}:{line} "
+    if place + plain and not _PLUMBING.search(plain):
+        labels.append((3, _cut(place + plain)))
+    match = _OPERATOR.search(function) or _BACKWARD.search(function)
+    if match and match[1] not in _MAKING and match[1] != "Node":
+        labels.append((2, _cut(match[1])))
+    return labels
 
 
 def _plain(function: str) -> str:
@@ -231,3 +234,37 @@ def _plain(function: str) -> str:
 
 def _cut(label: str) -> str:
     return label if len(label) <= _LONGEST_FRAME else f"{label[: _LONGEST_FRAME - 1]}…"
+
+
+def as_text(value: Any, room: int = LONGEST_TEXT) -> str:
+    """Metadata as a text of at most about ``room`` characters: a text as it is, a dict as ``step=3, phase=forward``.
+
+    Every level of nesting takes from the room, so values that hold themselves or each other again and again end soon.
+    """
+    if type(value) is dict:
+        return _joined(((f"{key[:room]}=", item) for key, item in value.items()), room)
+    return _within(value, room)
+
+
+def _within(value: Any, room: int) -> str:
+    """A value within another one."""
+    if type(value) is dict:
+        return f"{{{as_text(value, room - 2)}}}"
+    if type(value) in (list, tuple):
+        return f"[{_joined((('', item) for item in value), room - 2)}]"
+    if type(value) not in (str, int, float, bool):
+        return ""
+    text = str(value)
+    return text if len(text) <= room else f"{text[: max(room - 1, 0)]}…"
+
+
+def _joined(items: Any, room: int) -> str:
+    parts: list[str] = []
+    for head, item in items:
+        if room <= 0:
+            parts.append("…")
+            break
+        part = head + _within(item, room - len(head))
+        parts.append(part)
+        room -= len(part) + 2
+    return ", ".join(parts)

@@ -40,8 +40,8 @@ _PHASE = (
     *(Column("name", "Phase", "name"), Column("steps", "Steps", "count", drop=5)),
     *(Column("peak_bytes", "Peak", "bytes", strong=True), Column("peak_step", "In", "name", drop=3)),
     *(Column("rise_median_bytes", "Rise", "bytes", drop=1), Column("rise_max_bytes", "Max rise", "bytes", drop=2)),
-    Column("remaining_median_bytes", "Remaining", "signed", strong=True),
-    *(Column("remaining_min_bytes", "Min", "signed", drop=4), Column("remaining_max_bytes", "Max", "signed")),
+    Column("remaining_median_bytes", "Remaining", "net", strong=True),
+    *(Column("remaining_min_bytes", "Min", "net", drop=4), Column("remaining_max_bytes", "Max", "net")),
 )
 
 #: Windows next to each other that look alike, by their indices.

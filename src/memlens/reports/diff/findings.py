@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -132,6 +133,16 @@ def finding_blocks(finding: Finding, window: WindowDiff, terms: Terms) -> Iterat
     yield Line(_effect(finding, window), label="Effect")
     if excerpt := _excerpt(finding):
         yield excerpt
+
+
+def around(blocks: Iterable[Block], most: int) -> Iterator[Block]:
+    """The same blocks with so many log lines on each side of the marked one; with -1 without any."""
+    for block in blocks:
+        if not isinstance(block, Excerpt):
+            yield block
+        elif most >= 0:
+            marked = next((at for at, line in enumerate(block.lines) if line.marked), 0)
+            yield replace(block, lines=block.lines[max(marked - most, 0) : marked + most + 1])
 
 
 def _amount(finding: Finding) -> str:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memlens.diffing.explaining import explained
-from memlens.reports.blocks import Asked, Block, Column, Excerpt, Line, Table, answered, apart, cells, take
-from memlens.reports.diff.findings import finding_blocks, finding_table, repeated_table
+from memlens.reports.blocks import Asked, Block, Column, Line, Table, answered, apart, cells, take
+from memlens.reports.diff.findings import around, finding_blocks, finding_table, repeated_table
 from memlens.reports.diff.full import OF_RUNS, figures, pair_head, series_head
 from memlens.reports.terminal import Part, fitted
 from memlens.text import plural, short_name, terms_of
@@ -77,7 +77,7 @@ def _findings(diff: Diff, asked: Asked) -> Iterator[Part]:
         if best.windows:
             others = f", the first of {plural(best.windows, 'window')} that have it" if best.windows > 1 else ""
             blocks.insert(1, Line(f"in {short_name(best.window.label)}{others}", "quiet"))
-        yield Part(tuple(apart(*_around(blocks, lines)) for lines in _AROUND), 11)
+        yield Part(tuple(apart(*around(blocks, lines)) for lines in _AROUND), 11)
     if diff.series:
         listed = diff.repeated
         tables = [repeated_table(listed, len(diff.judged), most, asked, wide=False) for most in _ROWS] if listed else []
@@ -86,16 +86,6 @@ def _findings(diff: Diff, asked: Asked) -> Iterator[Part]:
         tables = [finding_table(found, replace(asked, top=most)) for most in _ROWS] if found else []
     if tables:
         yield Part((*(apart(table) for table in tables), ()), 10)
-
-
-def _around(blocks: Sequence[Block], most: int) -> Iterator[Block]:
-    """The same blocks with so many log lines on each side of the marked one; with -1 without any."""
-    for block in blocks:
-        if not isinstance(block, Excerpt):
-            yield block
-        elif most >= 0:
-            marked = next((at for at, line in enumerate(block.lines) if line.marked), 0)
-            yield replace(block, lines=block.lines[max(marked - most, 0) : marked + most + 1])
 
 
 def _groups(windows: Sequence[WindowDiff]) -> Iterator[tuple[WindowDiff, ...]]:

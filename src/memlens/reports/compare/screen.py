@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlens.reports.blocks import Block, Column, Line, Table, Value, answered, apart, labelled, take
-from memlens.reports.compare_tables import (
+from memlens.reports.compare.tables import (
     DOUBTFUL,
     column_values,
     field_columns,

@@ -1,0 +1,159 @@
+"""Which of two runs ran out of memory, and where the other one was: programs of a model, of which one runs on a device that is too small."""
+
+from __future__ import annotations
+
+import io
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from failing_runs import KIB, FailedAt, Machine
+
+import memlens
+from memlens.diffing.failed import FailedRun, failed_sentences
+from memlens.diffing.result import Diff
+from memlens.events import EventLog
+from memlens.text import LINES
+
+LARGE = 4000 * KIB
+
+
+def run(machine: Machine, seed: int, *, steps: int = 4, extra: int = 0) -> FailedAt | None:
+    """Steps of a program by chance, the same for every machine, up to where it fails; of a leak ``extra`` bytes a step."""
+    for step in range(steps):
+        chance = random.Random(f"{seed} {step}")
+        machine.lines.append(f"STEP {step} START")
+        mine: list[int] = []
+        if extra and machine.alloc(extra) is None:
+            return machine.fail(extra, "none")
+        for _ in range(30):
+            if mine and chance.random() < 0.4:
+                machine.free(mine.pop(chance.randrange(len(mine))))
+            else:
+                size = chance.randrange(1, 60) * KIB
+                addr = machine.alloc(size)
+                if addr is None:
+                    return machine.fail(size, "none")
+                mine.append(addr)
+        for addr in mine[: len(mine) - step]:
+            machine.free(addr)
+    machine.lines.append("STEP 99 START")
+    return None
+
+
+def diff(base: Machine, head: Machine, **options: Any) -> Diff:
+    found = memlens.diff(io.BytesIO(base.text), io.BytesIO(head.text), **options)
+    assert isinstance(found, Diff)
+    return found
+
+
+def only(found: Diff) -> FailedRun:
+    (failed,) = found.failed
+    return failed
+
+
+@pytest.mark.parametrize("by", [None, r"STEP (\d+) START"])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_other_run_is_where_the_failed_one_was(by: str | None, swapped: bool) -> None:
+    """Up to the failure the two do the same, so that all is equal right before it."""
+    seen = 0
+    for seed in range(25):
+        large, small = Machine(LARGE), Machine(random.Random(seed).randrange(200, 700) * KIB)
+        assert run(large, seed) is None
+        failure = run(small, seed)
+        if failure is None:
+            continue
+        found = diff(small, large, by=by, whole=by is None) if swapped else diff(large, small, by=by, whole=by is None)
+        failed = only(found)
+        assert (failed.side, failed.failures, failed.failure.line) == ("base" if swapped else "head", 1, failure.line)
+        other = failed.other
+        assert other is not None
+        assert other.aligned
+        assert (other.allocated_bytes, other.reserved_bytes) == (failure.allocated, failure.reserved), seed
+        assert other.largest_gap_bytes == max(failure.gaps, default=0)
+        assert other.event == failed.failure.event
+        seen += 1
+    assert seen >= 15
+
+
+def test_what_only_one_run_keeps_is_the_difference_at_the_failure() -> None:
+    extra, seen = 61 * KIB, 0  # a size that the program never asks for
+    for seed in range(25):
+        large, small = Machine(LARGE), Machine(700 * KIB)
+        run(large, seed)
+        failure = run(small, seed, extra=extra)
+        if failure is None or failure.asked == extra:
+            continue
+        leaks = sum(size == extra for size, _ in failure.live)
+        failed = only(diff(large, small, by=r"STEP (\d+) START"))
+        assert failed.other is not None
+        assert failed.other.window == f"{leaks - 1}"
+        assert failed.other.allocated_bytes == failure.allocated - leaks * extra, seed
+        seen += 1
+    assert seen >= 5
+
+
+def failing_late() -> Machine:
+    """A run that fails after its first step."""
+    for seed in range(99):
+        small = Machine(500 * KIB)
+        failed = run(small, seed)
+        if failed is not None and "STEP 1 START" in small.lines[: failed.line]:
+            return small
+    raise AssertionError("no such seed")
+
+
+def test_a_failure_in_no_window_has_no_moment_in_the_other_run() -> None:
+    large, small = Machine(LARGE), failing_late()
+    run(large, 1)
+    failed = only(diff(large, small, start="STEP 0 START", end="STEP 1 START"))
+    assert (failed.side, failed.other) == ("head", None)
+
+
+def test_runs_that_do_not_fail_say_nothing() -> None:
+    one, other = Machine(LARGE), Machine(LARGE)
+    run(one, 1)
+    run(other, 1)
+    found = diff(one, other)
+    assert found.failed == ()
+    assert found.to_dict()["failed"] == []
+    assert "memory" not in found.verdict.lower() or "out of memory" not in found.verdict.lower()
+
+
+def test_of_one_log_only_what_fails_inside_the_windows_counts(tmp_path: Path) -> None:
+    small = failing_late()
+    (tmp_path / "small.log").write_bytes(small.text)
+    log = memlens.read(tmp_path / "small.log")
+    assert isinstance(log, EventLog)
+    first, second = log.window("STEP 0 START", "STEP 1 START"), log.window("STEP 1 START")
+    assert [failed.side for failed in memlens.diff(first, second).failed] == ["head"]
+    assert memlens.diff(first, first).failed == ()
+
+
+def test_the_verdict_begins_with_what_ran_out(shared: Path) -> None:
+    folder = shared / "data/paddle"
+    found = memlens.diff(folder / "05_fixed_331.log.gz", folder / "05_oom_331.log")
+    (sentence,) = failed_sentences(found.failed, LINES)
+    assert found.verdict.startswith(sentence)
+    assert found.answer.tone == "bad"
+    assert len(found.answer.sentences) <= 3
+    assert sentence.startswith("Head ran out of memory at line 1,341 in relu: 768.00 KiB asked for, 2.77 MiB allocated")
+    # Both logs print the fifth block of STEP 2, of 256 bytes, in their line 1,326.
+    assert "base had 2.23 MiB allocated then (line 1,326)" in sentence
+    swapped = memlens.diff(folder / "05_oom_331.log", folder / "05_fixed_331.log.gz")
+    assert swapped.verdict.startswith("Base ran out of memory at line 1,341")
+
+
+def test_a_run_on_a_larger_device_is_where_the_failed_one_was(shared: Path) -> None:
+    """Two real runs of one program, with the same batches: one on a device of 8 MB."""
+    folder = shared / "data/paddle"
+    failed = only(memlens.diff(folder / "05_grow_batch_331.log.gz", folder / "05_oom_331.log"))
+    assert failed.other is not None
+    assert failed.failure.event is not None
+    assert failed.other.window == "STEP 2"
+    # The last block of the failed run before its message is its event 637; the same lines say so in the other log.
+    assert (failed.other.event, failed.other.line) == (failed.failure.event, 1326)
+    assert failed.other.allocated_bytes == failed.failure.allocated_bytes
+    assert failed.other.reserved_bytes == failed.failure.reserved_bytes
+    assert failed.other.largest_gap_bytes == failed.failure.largest_gap_bytes

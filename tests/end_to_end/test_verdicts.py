@@ -1,0 +1,215 @@
+"""The first line alone is the right answer: verdicts of whole logs, against what the frameworks themselves said of the runs.
+
+``docs/verdicts.md`` quotes the verdicts; ``MEMLENS_APPROVE=1`` writes its tables anew.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memlens
+from memlens.errors import NoEventsError
+from memlens.reports.markdown import plain
+from memlens.units import format_bytes
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "verdicts.md"
+
+#: Logs whose events come from several threads: the framework's counter misses their peaks.  These are those of an independent replay.
+PEAKS = {
+    "331_ast_pir_cnn": 4_578_560,
+    "331_parts_pir_transformer": 8_942_336,
+    "30_ast_transformer_pir": 12_054_784,
+    "30_ast_transformer_pt": 12_054_784,
+    "30b2_ast_transformer_pir": 12_576_512,
+    "30b2_ast_transformer_pt": 11_790_080,
+    "04_threads_30_ast_pt_transformer": 11_949_824,
+}
+
+
+def paddle_logs(shared: Path) -> list[Path]:
+    return sorted((shared / "data/paddle").glob("*.log*")) + sorted((shared / "data/paddle").glob("*.workerlog.*"))
+
+
+def name_of(log: Path) -> str:
+    return log.name.partition(".")[0]
+
+
+def text_of(log: Path) -> str:
+    data = log.read_bytes()
+    return (gzip.decompress(data) if log.suffix == ".gz" else data).decode(errors="replace")
+
+
+def after_each_step(log: Path) -> list[int]:
+    """The framework's allocated bytes after each step, as it printed them."""
+    lines = re.findall(r"^MEMSTAT (\{.*\})$", text_of(log), re.MULTILINE)
+    return [json.loads(line)["allocated"] for line in lines]
+
+
+def verdict(log: Path) -> str:
+    return memlens.analyze(log).verdict
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "01_first_venv_dygraph.log",
+            "05_fixed_331.log.gz",
+            "05_leak_activations_331.log.gz",
+            "05_leak_graph_331.log.gz",
+        ),
+        *("05_grow_batch_331.log.gz", "06_dump_chunk_info.log.gz", "06_free_idle_chunk.log", "06_noprefix.log"),
+        *("331_ast_pir_cnn.log", "331_ast_pt_cnn.log", "331_dygraph_cnn.log", "331_parts_pir_transformer.log"),
+        *("331_sot_pir_cnnbreaks.log", "30_ast_transformer_pir.log", "30_ast_transformer_pt.log"),
+        *("30_sot_cnn_breaks_pir.log", "30_sot_cnn_breaks_pt.log", "04_threads_30_ast_pt_transformer.log.gz"),
+        "10_v8_dygraph_331.log.gz",
+    ],
+)
+def test_the_peak_of_a_verdict_is_the_frameworks(shared: Path, name: str) -> None:
+    stats = json.loads((shared / "data/paddle" / f"{name_of(Path(name))}.stats.json").read_text())
+    peak = PEAKS.get(name_of(Path(name)), stats["allocated_peak"])
+    text = verdict(shared / "data/paddle" / name)
+    assert f"eak: {format_bytes(peak)} allocated, {format_bytes(stats['reserved_peak'])} reserved" in text
+    assert "In doubt" not in text
+
+
+@pytest.mark.parametrize("kind", ["05_leak_activations_331", "05_leak_graph_331"])
+def test_a_leak_is_named_from_its_first_step_by_what_the_framework_counted(shared: Path, kind: str) -> None:
+    log = shared / "data/paddle" / f"{kind}.log.gz"
+    allocated = after_each_step(log)
+    steps = {after - before for before, after in pairwise(allocated)}
+    assert len(steps) == 1, "the framework counted the same bytes more after each step"
+    # The last step is open: what follows it is the exit of the program.
+    (each,), judged = steps, len(allocated) - 1
+    text = verdict(log)
+    assert text.startswith(
+        f"Memory grows from STEP 1 on: {format_bytes(each)} a step, {format_bytes(each * (judged - 1))} in all over"
+        f" {judged} steps, most of it in "
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["05_fixed_331.log.gz", "331_dygraph_cnn.log", "331_ast_pt_cnn.log", "262_ast_cnn_pt.log"]
+)
+def test_a_run_that_comes_back_to_its_level_is_said_not_to_grow(shared: Path, name: str) -> None:
+    log = shared / "data/paddle" / name
+    allocated = after_each_step(log)
+    assert len(set(allocated[1:])) == 1
+    assert f"Memory does not grow over {len(allocated) - 1} steps" in verdict(log)
+
+
+def test_what_the_device_refused_is_the_first_thing_said(examples: Path, shared: Path) -> None:
+    """By hand: the tracebacks names relu; the request before the message is of 786,432 bytes; 4.82 MiB lie free in pieces of 512 KiB."""
+    for log in (examples / "oom.log.gz", shared / "data/paddle/05_oom_331.log"):
+        lines = text_of(log).splitlines()
+        failed = next(k for k, line in enumerate(lines) if line.startswith("OSError: (External)"))
+        asked = int(
+            next(re.findall(r"Allocate (\d+) bytes|$", line)[0] for line in lines[failed::-1] if "Allocate " in line)
+        )
+        live = reserved = 0
+        for line in lines[:failed]:
+            if found := re.search(r"\] (Alloc|Free) (\d+) bytes, ptr", line):
+                live += int(found[2]) if found[1] == "Alloc" else -int(found[2])
+            elif found := re.search(r"Not found and reallocate (\d+)\(", line):
+                reserved += int(found[1])
+        assert verdict(log).startswith(
+            f"Ran out of memory at line {failed + 1:,} in relu: {format_bytes(asked)} asked for, {format_bytes(live)} allocated"
+            f" of {format_bytes(reserved)} reserved, largest gap "
+        )
+
+
+def test_the_peaks_of_snapshots_are_those_of_the_independent_replays(shared: Path) -> None:
+    folder = shared / "data/torch"
+    for name, devices in json.loads((folder / "expected.json").read_text()).items():
+        if len(devices) > 1 or not (folder / "snapshots" / name).exists():
+            continue
+        (known,) = devices.values()
+        text = verdict(folder / "snapshots" / name)
+        assert f": {format_bytes(known['peak_allocated'])} allocated" in text, name
+        if known["peak_reserved"]:
+            assert f", {format_bytes(known['peak_reserved'])} reserved" in text, name
+        assert ("ut of memory" in text) == bool(known["ooms"]), name
+
+
+def test_the_traps_are_answered_as_their_folder_says(shared: Path) -> None:
+    traps = shared / "data/traps"
+    leaking = verdict(traps / "leak900k.log.gz")
+    # 200 steps, of which the last is open: 199 times 900 KiB
+    assert f": 900.00 KiB a step, {format_bytes(199 * 900 * 1024)} in all over 199 steps" in leaking
+    assert " from STEP 50 on: 1.00 MiB a step" in verdict(traps / "late_leak.log.gz")
+    for name in ("good", "five", "five_osexit", "seven", "sawtooth"):
+        assert "does not grow" in verdict(traps / f"{name}.log.gz"), name
+
+
+def test_a_doubtful_log_says_so_before_any_figure(shared: Path) -> None:
+    text = verdict(shared / "data/paddle/09_torn_4procs_unbuffered_331.log.gz")
+    assert text.startswith("In doubt (several processes): ")
+
+
+def test_several_logs_name_the_highest_and_the_lowest(examples: Path) -> None:
+    logs = sorted(examples.glob("c*"))
+    text = memlens.analyze(logs).verdict
+    assert (
+        "Of 3 logs the highest peak is 117.29 MiB in case1_pir.log, the lowest 4.26 MiB in cnn_5steps.log.gz." in text
+    )
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------------
+
+
+def rows_of(shared: Path, examples: Path, tmp: Path) -> Iterator[tuple[str, str]]:
+    """What is asked, and the verdict."""
+    for log in paddle_logs(shared):
+        try:
+            yield log.name, verdict(log)
+        except NoEventsError:
+            yield log.name, "(no allocator event: an error says how to get some)"
+    for log in sorted((shared / "data/torch/snapshots").glob("*.pickle")):
+        yield log.name, verdict(log)
+
+
+def other_rows(examples: Path, tmp: Path) -> Iterator[tuple[str, str]]:
+    pt, pir = examples / "case1_pt.log", examples / "case1_pir.log"
+    anchors: dict[str, Any] = {"start": "START SOT_CALL_0", "end": "START SOT_CALL_1"}
+    yield "analyze oom.log.gz", verdict(examples / "oom.log.gz")
+    yield "diff case1_pt.log case1_pir.log", memlens.diff(pt, pir).verdict
+    yield '… --start "START SOT_CALL_0" --end "START SOT_CALL_1"', memlens.diff(pt, pir, **anchors).verdict
+    yield "diff case1_pt.log case1_pt.log", memlens.diff(pt, pt).verdict
+    yield "compare case1_pt.log case1_pir.log", memlens.compare([pt, pir]).verdict
+    baseline = tmp / "memory.json"
+    memlens.accept(pt, baseline, by=r"START (SOT_CALL_\d+)")
+    yield "gate case1_pir.log --baseline memory.json", memlens.gate(pir, baseline=baseline).explanation
+    yield "gate case1_pt.log --baseline memory.json", memlens.gate(pt, baseline=baseline).explanation
+    yield "block case1_pir.log 64", memlens.block(pir, 64).verdict
+
+
+def table(head: str, rows: Sequence[tuple[str, str]]) -> str:
+    return "\n".join([f"| {head} | verdict |", "|---|---|", *(f"| `{name}` | {plain(text)} |" for name, text in rows)])
+
+
+def test_the_page_quotes_every_verdict(shared: Path, examples: Path, tmp_path: Path) -> None:
+    mark = "<!-- below this line the tables are written by a test -->\n"
+    prose, found, _ = PAGE.read_text().partition(mark)
+    tables = [
+        "## The examples\n",
+        table("command", [*other_rows(examples, tmp_path)]),
+        "\n## Real logs and snapshots\n",
+        table("log", [*rows_of(shared, examples, tmp_path)]),
+    ]
+    page = f"{prose}{mark}\n" + "\n".join(tables) + "\n"
+    if os.environ.get("MEMLENS_APPROVE"):
+        PAGE.write_text(page)
+    assert found
+    assert PAGE.read_text() == page, (
+        "read the difference; if the verdicts are right, write the page anew with MEMLENS_APPROVE=1"
+    )

@@ -1,0 +1,103 @@
+"""A folder stands for the logs in it: those whose content tells, by name, and nothing of it is left out in silence."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_runs import MIB, log_text
+
+import memlens
+from memlens.errors import InputError, MemlensError
+from memlens.inputs.folders import expanded
+from memlens.options import ReadAs
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Eleven ranks, one of them compressed, beside things that are no logs."""
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    for rank in range(11):
+        text = log_text((rank + 1) * MIB).encode()
+        name = f"workerlog.{rank}" + (".gz" if rank == 3 else "")
+        (runs / name).write_bytes(gzip.compress(text) if rank == 3 else text)
+    (runs / "README.md").write_text("# What this is\n")
+    (runs / "run.stats.json").write_text("{}\n")
+    (runs / "empty.log").write_bytes(b"")
+    (runs / ".hidden.log").write_text(log_text(MIB))
+    (runs / "older").mkdir()
+    (runs / "older" / "workerlog.0").write_text(log_text(MIB))
+    return runs
+
+
+RANKS = [f"workerlog.{rank}" + (".gz" if rank == 3 else "") for rank in range(11)]
+OTHERS = ["README.md", "empty.log", "run.stats.json"]
+
+
+def test_logs_come_by_name_and_numbers_in_names_by_size(folder: Path) -> None:
+    left_out: list[tuple[str, Any]] = []
+    found = expanded([str(folder)], ReadAs(), lambda *said: left_out.append(said))
+    assert found == [str(folder / name) for name in RANKS]
+    assert left_out == [(str(folder), OTHERS)]
+
+
+def test_what_stands_beside_a_folder_stays_in_its_order(folder: Path) -> None:
+    found = expanded(["a.log", folder, "-", "https://host/run.log"], ReadAs())
+    assert found == ["a.log", *(str(folder / name) for name in RANKS), "-", "https://host/run.log"]
+
+
+def test_analyze_and_compare_take_a_folder(folder: Path) -> None:
+    analysis = memlens.analyze(folder)
+    assert [log.windows[0].results["peak"].peak_bytes for log in analysis.logs] == [(k + 1) * MIB for k in range(11)]
+    for given in (folder, str(folder), [folder]):
+        comparison = memlens.compare(given)
+        assert [run.path for run in comparison.runs] == [str(folder / name) for name in RANKS]
+
+
+def test_a_folder_with_one_log_is_that_log(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(log_text(MIB))
+    (log,) = memlens.analyze(tmp_path).logs
+    assert log.path == str(tmp_path / "run.log")
+    assert log.curve is not None
+
+
+def test_a_format_that_is_asked_for_decides_what_counts(folder: Path) -> None:
+    assert expanded([folder], ReadAs(input_format="paddle")) == [str(folder / name) for name in RANKS]
+    assert expanded([folder], ReadAs(input_format="kineto")) == [folder]
+    with pytest.raises(MemlensError, match="no input format is called"):
+        expanded([folder], ReadAs(input_format="no such"))
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_not_left_out(folder: Path) -> None:
+    (folder / "workerlog.5").chmod(0)
+    assert "workerlog.5" in memlens.analyze(folder).failures[0].message
+
+
+def test_a_folder_without_a_log_says_what_is_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a directory without a log; it has no file"):
+        memlens.analyze(tmp_path)
+    (tmp_path / "notes.txt").write_text("nothing\n")
+    (tmp_path / "rank0").mkdir()
+    with pytest.raises(InputError, match=r"none of its files begins like one: notes\.txt") as caught:
+        memlens.analyze(tmp_path)
+    assert caught.value.hint == "It has directories: rank0. Name one of them."
+    log = tmp_path / "rank0" / "run.log"
+    log.write_text(log_text(MIB))
+    analysis = memlens.analyze([tmp_path, log])
+    assert [one.path for one in analysis.logs] == [str(log)]
+    assert "without a log" in analysis.failures[0].message
+
+
+def test_where_one_log_is_needed_one_is_named(folder: Path) -> None:
+    for judge in (memlens.read, partial(memlens.gate, budgets=["peak=1GiB"])):
+        with pytest.raises(InputError, match="is a directory") as caught:
+            judge(folder)
+        assert caught.value.hint == f"Name one log in it, like {folder / 'workerlog.0'} (or one of 10 others)."
+    with pytest.raises(InputError, match="is a directory"):
+        memlens.diff(folder, folder / "workerlog.0")
