@@ -9,7 +9,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -262,13 +261,8 @@ def test_lines_in_another_order_in_most_steps_mark_no_phases() -> None:
 
 
 def test_an_annotation_that_comes_once_a_step_is_a_phase_and_one_that_comes_often_is_not() -> None:
-<<<<<<< HEAD
-    marks: list[Any] = []
-    rows: list[Any] = []
-=======
     marks: list[Mark] = []
     rows: list[tuple[Kind, int, int]] = []
->>>>>>> e2
     for step in range(5):
         for text in (
             f"STEP {step} START",

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import io
 import random
-<<<<<<< HEAD
-from collections.abc import Callable, Iterator, Sequence
-=======
 from collections.abc import Callable, Iterator
->>>>>>> e2
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from widths import check_widths
@@ -29,10 +24,6 @@ from memlens.windows.windows import BEFORE
 
 ALLOC = "I0712 10:54:00.000000  1120 auto_growth_best_fit_allocator.cc:169] Alloc {} bytes, ptr = 0x{:x}\n"
 FREE = "I0712 10:54:00.000000  1120 auto_growth_best_fit_allocator.cc:220] Free {} bytes, ptr = 0x{:x}\n"
-
-
-def at_width(blocks: Sequence[Any], width: int | None) -> str:
-    return render(blocks, width=width)
 
 
 def window(name: str, carried: int, rise: int, left: int, *, open_end: bool = False) -> WindowAnalysis:
@@ -218,9 +209,5 @@ def test_steps_of_real_logs_are_eight_lines_at_most_and_say_the_same_at_every_wi
             continue
         count += 1
         assert len(render(blocks, width=80).splitlines()) <= 8, log.path
-<<<<<<< HEAD
-        check_widths(partial(at_width, blocks), narrow=60)
-=======
         check_widths(partial(_rendered, blocks), narrow=60)
->>>>>>> e2
     assert count > 30
