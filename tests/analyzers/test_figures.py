@@ -70,7 +70,7 @@ def test_reserved_and_allocated_peaks_are_told_apart_and_counted_absolutely() ->
     assert get("peak")(part(log, 6)).peak_bytes == 15
 
 
-def test_the_line_of_a_peak_is_looked_up_in_the_source_once_for_all_windows() -> None:
+def test_the_line_of_one_peak_is_looked_up_alone_and_those_of_all_others_together() -> None:
     class Counting(MemorySource):
         asked = 0
 
@@ -80,11 +80,13 @@ def test_the_line_of_a_peak_is_looked_up_in_the_source_once_for_all_windows() ->
 
     text = b"START\nAlloc 8\nnoise\nAlloc 9\n"
     log = log_of([(A, 8, 1), (A, 9, 2)], source=Counting(text), offset=np.array([6, 20]), time_us=np.array([-1, 77]))
-    peaks = get("peak").many([part(log, 0, 1), part(log, 1, 2), part(log, 0, 0)])
+    peaks = get("peak").many([part(log, 0, 1), part(log, 1, 2), part(log, 0, 0), part(log, 1, 2)])
     assert Counting.asked == 0
-    assert [peak.line for peak in peaks] == [2, 4, None]
-    assert [peak.time_us for peak in peaks] == [None, 77, None]
+    assert peaks[0].line == 2
     assert Counting.asked == 1
+    assert [peak.line for peak in peaks] == [2, 4, None, 4]
+    assert [peak.time_us for peak in peaks] == [None, 77, None, 77]
+    assert Counting.asked == 2
 
 
 def test_the_histogram_bins_by_power_of_two_exactly_even_where_floats_round() -> None:

@@ -266,6 +266,12 @@ def test_a_screen_with_its_picture_is_no_longer_than_one_without(memlens: Any, s
             assert any("┤" in line for line in lines) == (plot == "always"), path.name
 
 
+def test_the_picture_of_the_documentation_is_what_is_drawn(memlens: Any, log: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "terminal.md").read_text()
+    drawn = picture_of(memlens("analyze", log, "--plot", "always", columns=80).out)
+    assert "".join(f"    {line}\n" for line in drawn) in page
+
+
 def test_all_is_shown_where_all_is_asked_for(memlens: Any, oom: Path) -> None:
     text = memlens("analyze", oom, "--full", "--plot", "always", columns=80).out
     assert len(picture_of(text)) == 9

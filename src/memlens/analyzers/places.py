@@ -16,7 +16,7 @@ YEAR_US = 366 * 24 * 3600 * 10**6
 
 
 class Lines:
-    """The 1-based line numbers of some events of a log, looked up together when the first one is asked for.
+    """The 1-based line numbers of some events of a log: the first one is looked up alone, for often it is the only one; then all together.
 
     Args:
         log: The log.
@@ -26,10 +26,13 @@ class Lines:
     def __init__(self, log: EventLog, events: Iterable[int | None]) -> None:
         self._log = log
         self._events = events
+        self._first: dict[int, int | None] = {}
 
     @cached_property
     def _known(self) -> dict[int, int | None]:
-        events = sorted({event for event in self._events if event is not None})
+        return self._looked_up(sorted({event for event in self._events if event is not None}))
+
+    def _looked_up(self, events: Sequence[int]) -> dict[int, int | None]:
         if self._log.line is not None:
             found: Sequence[int | None] = [line if line > 0 else None for line in self._log.line[events].tolist()]
         elif events:
@@ -40,7 +43,11 @@ class Lines:
 
     def of(self, event: int | None) -> int | None:
         """The line of one of the events; ``None`` for ``None``, and where it cannot be told."""
-        return None if event is None else self._known[event]
+        if event is None:
+            return None
+        if not self._first:
+            self._first = self._looked_up([event])
+        return self._first[event] if event in self._first else self._known[event]
 
 
 def time_of(log: EventLog, event: int | None) -> int | None:

@@ -88,6 +88,7 @@ def _analyze_one(
 ) -> LogAnalysis:
     from memlens.analyzers import growth
     from memlens.analyzers.failures import failures
+    from memlens.analyzers.levels import profile
     from memlens.analyzers.series.phases import phases
     from memlens.analyzing.steps import find_phases, find_steps, share_pass
     from memlens.windows.windows import open_window, suspect_anchors
@@ -117,8 +118,11 @@ def _analyze_one(
     remarks = tuple(filter(None, [open_window(windows)]))
     notes = () if doubt is None else (doubt,)
     found_phases = None if pieces is None else phases(pieces)
+    columns = profile(windows).columns if cut.series else {}
     levels = None if forget else Later(_curve, log, windows, series)
-    return LogAnalysis(name, log.trust, analyzed, grown, cut.by, notes, remarks, steps, found_phases, levels, ooms)
+    return LogAnalysis(
+        name, log.trust, analyzed, grown, cut.by, notes, remarks, steps, found_phases, levels, ooms, columns
+    )
 
 
 def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = False) -> tuple[WindowAnalysis, ...]:

@@ -11,7 +11,9 @@ from memlens.errors import Failure
 from memlens.text import Answer, Answered
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
     from memlens.analyzers import Growth
     from memlens.analyzers.curve import Curve
@@ -82,12 +84,15 @@ class Steps:
         anchors: How many lines count them.
         repeated: Each is the same work again (steps, iterations, epochs), so that growth is judged over them; else they are parts of
             a larger unit of work (calls, blocks, layers), and what they leave behind may be used later.
+        figures: Figures of all windows at once, by the names of the machine output, int64, one entry a window: for what looks at all of a
+            long series.
     """
 
     by: str
     windows: tuple[WindowAnalysis, ...]
     anchors: int
     repeated: bool
+    figures: Mapping[str, NDArray[np.int64]] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """The steps as they stand in the machine output: figures only, no lists."""
@@ -116,6 +121,7 @@ class LogAnalysis(Answered):
         curve: The levels over the window, or over the whole log where it was cut into a series; ``None`` where one of several logs was
             analyzed, which are not kept in memory for it.  Worked out when it is asked for.
         ooms: The out-of-memory failures of the log, in its order; each is worked out when it is asked for.
+        figures: Figures of all windows at once, as those of :attr:`Steps.figures`.
     """
 
     path: str
@@ -129,6 +135,7 @@ class LogAnalysis(Answered):
     phases: Phases | None = None
     curve: Lazy[Curve | None] = field(default=Lazy(None), repr=False)
     ooms: Lazy[Sequence[MemoryFailure]] = field(default=Lazy(()), repr=False)
+    figures: Mapping[str, NDArray[np.int64]] = field(default_factory=dict, repr=False)
 
     @property
     def series(self) -> bool:

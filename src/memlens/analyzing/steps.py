@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.analyzers.levels import figures
+from memlens.analyzers.levels import figures, profile
 from memlens.analyzers.series.phases import Pieces, cut_phases
 from memlens.analyzing.result import Steps
 from memlens.windows.anchor_discovery import family
@@ -43,7 +43,7 @@ class FoundSteps(NamedTuple):
 
     def result(self, windows: tuple[WindowAnalysis, ...]) -> Steps:
         """What is said of them."""
-        return Steps(self.family.by, windows, len(self.family.anchors[0]), self.repeated)
+        return Steps(self.family.by, windows, len(self.family.anchors[0]), self.repeated, profile(self.windows).columns)
 
 
 def find_steps(log: EventLog) -> FoundSteps | None:

@@ -81,7 +81,10 @@ def answer_of_log(log: LogAnalysis) -> Answer:
     grows = growth is not None and growth.verdict == "growing"
     sentences = [failure_sentence(log.ooms, terms)] if log.ooms else []
     sentences += [_growing(log)] if grows else []
-    highest = max(log.windows, key=_height, default=None)
+    if len(log.figures.get("peak_bytes", ())) == len(log.windows):
+        highest: WindowAnalysis | None = log.windows[int(log.figures["peak_bytes"].argmax())]
+    else:
+        highest = max(log.windows, key=_height, default=None)
     if highest is not None and "peak" in highest.results:
         sentences.append(_peak(log, highest, terms))
     if not grows and len(sentences) < 3:

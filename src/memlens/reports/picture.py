@@ -7,10 +7,9 @@ its marks, its labels and its fallback to ASCII in one width.  A column stands f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -36,8 +35,7 @@ _NARROWEST = 20
 _APART = 2
 
 
-@dataclass(frozen=True)
-class _Signs:
+class _Signs(NamedTuple):
     """What a picture is drawn with."""
 
     parts: str  # of a cell that is filled from below, from nothing to all of it
@@ -52,7 +50,7 @@ class _Signs:
     failed: str
 
 
-_UNICODE = _Signs(" ▁▂▃▄▅▆▇█", "▒", "▁─▔", "│", "┤", "└", "─", "┴", "▲", "✗")
+_UNICODE = _Signs(" ▁▂▃▄▅▆▇█", "▒", "_─▔", "│", "┤", "└", "─", "┴", "▲", "✗")
 _ASCII = _Signs(" .:#", "=", "_-~", "|", "+", "+", "-", "+", "^", "X")
 
 
@@ -108,15 +106,9 @@ def draw(picture: Picture, width: int, *, ascii_only: bool = False) -> Iterator[
         ]
     last = picture.terms.at(curve.end_line)
     named = _named(places, curve, picture.terms, columns - width_of(last))
-    axis, styles = [signs.axis] * columns, ["dim"] * columns
-    for at, sign, style in (
-        (places.steps if len(set(places.steps)) * 3 <= columns else [at for at, _ in named if at], signs.step, "dim"),
-        (places.peak, signs.peak, "bold"),
-        (places.failures, signs.failed, "bold red"),
-    ):
-        for column in at:
-            axis[column], styles[column] = sign, style
-    yield [(f"{zero:>{label}} {signs.corner}", "dim"), *_runs(axis, styles)]
+    # Where steps crowd, those are marked that are named.
+    ticks = places.steps if len(set(places.steps)) * 3 <= columns else [column for column, _ in named if column]
+    yield [(f"{zero:>{label}} {signs.corner}", "dim"), *_axis(signs, columns, ticks, places)]
     words = ""
     for column, name in (*named, (columns - width_of(last), last)):
         words += " " * (column - width_of(words)) + name
@@ -154,7 +146,7 @@ def _first_of_each(count: int, columns: int) -> Ints:
 
 
 def _heights(levels: Ints, floor: int, top: int, full: int) -> Ints:
-    """Levels in parts of ``full``, int64: what is above the floor shows, and only the top is full."""
+    """Levels in parts of ``full``, int64: what is above the floor shows."""
     share = (levels - float(floor)) / max(float(top) - floor, 1.0)
     heights: Ints = np.clip(np.rint(share * full), levels > floor, full).astype(np.int64)
     return heights
@@ -180,6 +172,19 @@ def _cells(signs: _Signs, row: int, lows: Ints, highs: Ints, lines: Ints) -> lis
 
 def _style(signs: _Signs, sign: str, failed: bool) -> str:
     return "dim" if sign in signs.reserved else "red" if failed else ""
+
+
+def _axis(signs: _Signs, columns: int, ticks: Sequence[int], places: _Places) -> Iterator[tuple[str, str]]:
+    """The axis with its marks; of two in one column the graver one stands there."""
+    cells, styles = [signs.axis] * columns, ["dim"] * columns
+    for at, sign, style in (
+        (ticks, signs.step, "dim"),
+        (places.peak, signs.peak, "bold"),
+        (places.failures, signs.failed, "bold red"),
+    ):
+        for column in at:
+            cells[column], styles[column] = sign, style
+    return _runs(cells, styles)
 
 
 def _caption(signs: _Signs, used: set[str], curve: Curve, columns: int) -> Iterator[tuple[str, str]]:

@@ -187,7 +187,9 @@ def sorted_analysis(analysis: Analysis, sort: str | None) -> Analysis:
     if sort is None or not analysis.logs:
         return analysis
     if any(log.series for log in analysis.logs):
-        logs = tuple(replace(log, windows=tuple(sorted_windows(log.windows, sort))) for log in analysis.logs)
+        logs = tuple(
+            replace(log, windows=tuple(sorted_windows(log.windows, sort)), figures={}) for log in analysis.logs
+        )
     else:
         logs = tuple(sorted_logs(analysis.logs, sort))
     return replace(analysis, logs=logs)

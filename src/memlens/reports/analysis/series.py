@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from memlens.text import LINES, Terms, format_value, plural
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from memlens.analyzers.curve import Curve
     from memlens.analyzing.result import LogAnalysis, WindowAnalysis
 
@@ -42,8 +44,8 @@ _PHASE = (
     *(Column("remaining_min_bytes", "Min", "net", drop=4), Column("remaining_max_bytes", "Max", "net")),
 )
 
-#: Windows next to each other that look alike.
-_Alike = Sequence["WindowAnalysis"]
+#: Windows next to each other that look alike, by their indices.
+_Alike = range
 
 
 def series_blocks(
@@ -59,7 +61,7 @@ def series_blocks(
         picture: Draw the levels of each window.
     """
     curve = log.curve if picture else None
-    yield windows_table(log.windows, log.growth, top, sort, asked.terms, curve=curve)
+    yield windows_table(log.windows, log.growth, top, sort, asked.terms, curve=curve, figures=log.figures)
     if log.growth is not None:
         yield from apart(*growth_blocks(log.growth, asked))
     if log.phases is not None and log.phases.phases:
@@ -78,14 +80,17 @@ def steps_blocks(log: LogAnalysis, asked: Asked, *, full: bool = False) -> Itera
         f"{plural(steps.anchors, what[:-1])}, found by themselves: --by '{steps.by}'{said}", label=what.capitalize()
     )
     if full:
-        yield windows_table(steps.windows, growth, len(steps.windows), None, asked.terms)
+        yield windows_table(steps.windows, growth, len(steps.windows), None, asked.terms, figures=steps.figures)
         if growth is not None:
             yield from apart(*growth_blocks(growth, asked))
         if log.phases is not None and log.phases.phases:
             yield from apart(phases_table(log.phases, len(log.phases.phases), asked.terms, full=True))
     else:
         brief = [measure for measure in WINDOW_COLUMNS if measure.column.key in _BRIEF]
-        tables = (windows_table(steps.windows, growth, top, None, asked.terms, brief) for top in range(4, 0, -1))
+        tables = (
+            windows_table(steps.windows, growth, top, None, asked.terms, brief, figures=steps.figures)
+            for top in range(4, 0, -1)
+        )
         yield next(table for table in tables if len(table.rows) <= _BRIEF_ROWS)
 
 
@@ -122,6 +127,7 @@ def windows_table(
     terms: Terms = LINES,
     measures: Sequence[Measure] = WINDOW_COLUMNS,
     curve: Curve | None = None,
+    figures: Mapping[str, NDArray[Any]] | None = None,
 ) -> Table:
     """The windows of a series.
 
@@ -138,23 +144,25 @@ def windows_table(
         terms: What lines are called.
         measures: The columns, as far as there are figures for them.
         curve: The levels over the whole log, to be drawn in the rows; ``None`` for no picture.
+        figures: Figures of all windows by name, where they are at hand (:attr:`memlens.analyzing.result.LogAnalysis.figures`).
     """
     shown = measures_of(measures, windows)
     columns = [measure.column for measure in shown]
     if sort is not None:
         ordered = ([measure.of(window) for measure in shown] for window in sorted_windows(windows, sort))
         return take("", columns, ordered, len(windows), top, "window", terms)
-    alike = _alike(windows, shown)
-    notes = _standing_out(alike, growth)
+    series = _Series(windows, figures or {})
+    alike = series.alike(shown)
+    notes = series.standing_out(alike, growth)
     chosen = _chosen(len(alike), top, list(notes))
-    made: list[tuple[Value, ...]] = []
     drawn = _drawn(alike, curve) if curve is not None and len(curve.steps) == len(windows) else [""] * len(alike)
+    made: list[tuple[Value, ...]] = []
     for before, k in pairwise([-1, *chosen, len(alike)]):
         if left := sum(map(len, alike[before + 1 : k])):
             made.append((f"… {left:,} more", *[None] * (len(columns) + 1)))
         if k < len(alike):
-            figures = (_of_alike(alike[k], measure) for measure in shown[1:])
-            made.append((_name(alike[k], shown[0]), *figures, drawn[k], notes.get(k, "")))
+            name = _name(shown[0].of(windows[alike[k][0]]), shown[0].of(windows[alike[k][-1]]), len(alike[k]))
+            made.append((name, *(series.shown(measure, alike[k]) for measure in shown[1:]), drawn[k], notes.get(k, "")))
     columns = [*columns, *(column for at, column in ((-2, _LEVELS), (-1, _NOTE)) if any(row[at] for row in made))]
     keys = {column.key for column in columns}
     kept = [k for k, key in enumerate([*(m.column.key for m in shown), _LEVELS.key, _NOTE.key]) if key in keys]
@@ -166,67 +174,91 @@ def _drawn(alike: Sequence[_Alike], curve: Curve) -> list[str]:
     """The levels of each row, all on one scale; nothing where its events share a bucket of the curve with others."""
     first = [event for event, _ in curve.steps]
     ends = [*first[1:], int(curve.edges[-1])]
-    highest, done, drawn = int(curve.high_bytes.max(initial=0)), 0, []
+    highest, drawn = int(curve.high_bytes.max(initial=0)), []
     for row in alike:
-        low = int(np.searchsorted(curve.edges[:-1], first[done]))
-        done += len(row)
-        high = int(np.searchsorted(curve.edges[:-1], ends[done - 1]))
+        low = int(np.searchsorted(curve.edges[:-1], first[row[0]]))
+        high = int(np.searchsorted(curve.edges[:-1], ends[row[-1]]))
         drawn.append(sparkline(curve.high_bytes[low:high], _DRAWN, high=highest) if high - low > 1 else "")
     return drawn
 
 
-def _alike(windows: Sequence[WindowAnalysis], measures: Sequence[Measure]) -> list[_Alike]:
-    """Windows next to each other whose figures look alike, together; an open one stands for itself, and so does what precedes the series."""
-    compared = [measure for measure in measures if measure.column.key not in _PLACES]
-    if any(measure.analyzer in _COSTLY for measure in compared):
-        return [(window,) for window in windows]
+class _Series:
+    """The figures of the windows of a series, which may be thousands.
 
-    def look(numbered: tuple[int, WindowAnalysis]) -> tuple[object, ...]:
-        number, window = numbered
-        own = number if window.open_end or window.name == BEFORE else None
-        return own, *(format_value(measure.column.kind, measure.of(window)) for measure in compared)
+    Args:
+        windows: The windows.
+        figures: Figures of all of them by name, int64; others are asked of each window.
+    """
 
-    return [tuple(window for _, window in group) for _, group in groupby(enumerate(windows), look)]
+    def __init__(self, windows: Sequence[WindowAnalysis], figures: Mapping[str, NDArray[Any]]) -> None:
+        self._windows, self._figures = windows, dict(figures)
+
+    def _all(self, measure: Measure) -> NDArray[Any]:
+        key = measure.column.key
+        if key not in self._figures:
+            values = [measure.of(window) for window in self._windows]
+            whole = all(isinstance(value, int) for value in values)
+            self._figures[key] = np.array(values, np.int64 if whole else object)
+        return self._figures[key]
+
+    def alike(self, measures: Sequence[Measure]) -> list[_Alike]:
+        """Windows next to each other whose figures look alike; an open one stands for itself, and so does what precedes the series."""
+        count = len(self._windows)
+        compared = [measure for measure in measures if measure.column.key not in _PLACES]
+        if not count or any(measure.analyzer in _COSTLY for measure in compared):
+            return [range(k, k + 1) for k in range(count)]
+        begins = np.array([window.open_end for window in self._windows])
+        begins[1:] |= begins[:-1]
+        begins[: 1 + (self._windows[0].name == BEFORE)] = True
+        for measure in compared:
+            values = self._all(measure)
+            unlike = np.flatnonzero((values[1:] != values[:-1]) & ~begins[1:]) + 1
+            if values.dtype != object:
+                # What differs by more than a fiftieth looks unlike in any unit.
+                far = 50 * np.abs(values[unlike] - values[unlike - 1]) > np.maximum(*np.abs([values[unlike], values[unlike - 1]]))  # fmt: skip
+                begins[unlike[far]] = True
+                unlike = unlike[~far]
+            kind = measure.column.kind
+            begins[[k for k in unlike.tolist() if format_value(kind, _plain(values[k])) != format_value(kind, _plain(values[k - 1]))]] = True  # fmt: skip
+        return [range(a, b) for a, b in pairwise([*np.flatnonzero(begins).tolist(), count])]
+
+    def shown(self, measure: Measure, alike: _Alike) -> Value:
+        """A figure of windows that do the same: the highest of their peaks, the line of the first; nothing where they differ in it."""
+        if len(alike) == 1 or measure.column.key == "start_line":
+            return measure.of(self._windows[alike[0]])
+        values = self._all(measure)[alike.start : alike.stop]
+        if measure.column.key == "peak_bytes":
+            return int(values.max())
+        looks = {format_value(measure.column.kind, _plain(value)) for value in np.unique(values[values != np.array(None)])[:9]}  # fmt: skip
+        return _plain(values[0]) if len(looks) == 1 else None
+
+    def standing_out(self, alike: Sequence[_Alike], growth: Any | None) -> Mapping[int, str]:
+        """Which rows stand out, and by what."""
+        notes: dict[int, str] = {}
+        if len(alike) < 3:
+            return notes
+        first = int(self._windows[0].name == BEFORE)  # what precedes the series is none of it
+        starts = [row.start for row in alike]
+
+        def note(window: int, words: str) -> None:
+            row = int(np.searchsorted(starts, window, "right")) - 1
+            notes[row] = f"{notes[row]}, {words}" if row in notes else words
+
+        have = {measure.column.key: measure for measure in measures_of(WINDOW_COLUMNS, self._windows)}
+        if "peak_bytes" in have:
+            note(first + int(self._all(have["peak_bytes"])[first:].argmax()), "highest peak")
+        if "remaining_bytes" in have:
+            left = self._all(have["remaining_bytes"])[first:]
+            if left.max() > 0:
+                note(first + int(left.argmax()), "leaves most")
+        if growth is not None and growth.since_window is not None:
+            note(growth.since_window, "grows from here")
+        return notes
 
 
-def _of_alike(alike: _Alike, measure: Measure) -> Value:
-    """A figure of windows that do the same: the highest of their peaks, the line of the first; nothing where they are not alike in it."""
-    values = [measure.of(window) for window in alike]
-    if measure.column.key == "peak_bytes":
-        return max(value for value in values if isinstance(value, int))
-    return values[0] if measure.column.key == "start_line" or len(set(values)) == 1 else _looked(measure, values)
-
-
-def _looked(measure: Measure, values: Sequence[Value]) -> Value:
-    """What windows look alike in, though not to the byte; else nothing."""
-    return None if len({format_value(measure.column.kind, value) for value in values}) > 1 else values[0]
-
-
-def _standing_out(alike: Sequence[_Alike], growth: Any | None) -> Mapping[int, str]:
-    """Which rows stand out, and by what."""
-    if len(alike) < 3:
-        return {}
-    notes: dict[int, str] = {}
-
-    def note(k: int, words: str) -> None:
-        notes[k] = f"{notes[k]}, {words}" if k in notes else words
-
-    have = alike[0][0].results
-    own = [k for k, row in enumerate(alike) if row[0].name != BEFORE]
-    if "peak" in have:
-        note(max(own, key=lambda k: (max(one.results["peak"].peak_bytes for one in alike[k]), -k)), "highest peak")
-    if "remaining" in have:
-        most = max(own, key=lambda k: (alike[k][0].results["remaining"].remaining_bytes, -k))
-        if alike[most][0].results["remaining"].remaining_bytes > 0:
-            note(most, "leaves most")
-    if growth is not None and growth.since_window is not None:
-        at = 0
-        for k, row in enumerate(alike):
-            at += len(row)
-            if growth.since_window < at:
-                note(k, "grows from here")
-                break
-    return notes
+def _plain(value: Any) -> Value:
+    """An entry of an array as what it stands for."""
+    return int(value) if isinstance(value, np.integer) else value
 
 
 def _chosen(count: int, top: int, first: Sequence[int]) -> list[int]:
@@ -237,14 +269,13 @@ def _chosen(count: int, top: int, first: Sequence[int]) -> list[int]:
     return sorted(list(dict.fromkeys([*first, *ends]))[:top])
 
 
-def _name(alike: _Alike, measure: Measure) -> str:
+def _name(first: Value, last: Value, count: int) -> str:
     """What to call windows that look alike: ``STEP 2–28 ×27``."""
-    first, last = str(measure.of(alike[0])), str(measure.of(alike[-1]))
-    if len(alike) == 1:
-        return first
-    ours, theirs = (re.split("([0-9]+)", name) for name in (first, last))
+    if count == 1:
+        return str(first)
+    ours, theirs = (re.split("([0-9]+)", str(name)) for name in (first, last))
     unlike = [k for k, (one, other) in enumerate(zip(ours, theirs, strict=False)) if one != other]
     if len(ours) == len(theirs) and len(unlike) == 1 and unlike[0] % 2:
         ours[unlike[0]] = f"{ours[unlike[0]]}–{theirs[unlike[0]]}"
-        return f"{''.join(ours)} ×{len(alike):,}"
-    return f"{first} … {last} ×{len(alike):,}"
+        return f"{''.join(ours)} ×{count:,}"
+    return f"{first} … {last} ×{count:,}"
