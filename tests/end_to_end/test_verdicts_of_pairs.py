@@ -166,3 +166,21 @@ def test_what_a_run_leaks_is_the_difference_of_the_peaks(logs: Path) -> None:
         f"Head peaks at {format_bytes(4_467_968)}, {format_bytes(83_489_024 - 4_467_968)} less"
     )
     assert back.answer.tone == "good"
+
+
+def test_snapshots_have_the_figures_that_two_other_methods_agree_on(shared: Path) -> None:
+    """``expected.json``: the start, the end and the peak of each snapshot, and what it reserved, by independent replays."""
+    folder = shared / "data" / "torch"
+    expected = {name: devices["0"] for name, devices in json.loads((folder / "expected.json").read_text()).items()}
+    names = sorted(expected)
+    for base, head in zip(names, [*names[1:], names[0]], strict=True):
+        diff = memlens.diff(folder / "snapshots" / base, folder / "snapshots" / head)
+        check_peaks(diff.verdict, expected[base]["peak_allocated"], expected[head]["peak_allocated"])
+        for name, run in ((base, diff.base), (head, diff.head)):
+            figures = (run.peak_bytes, run.live_bytes, run.reserved_peak_bytes)
+            assert figures == tuple(expected[name][key] for key in ("peak_allocated", "end_allocated", "peak_reserved"))
+        assert rows_on_screen(diff_blocks(diff)) <= ROWS
+        assert (
+            rows_on_screen(compare_blocks(memlens.compare([folder / "snapshots" / name for name in (base, head)])))
+            <= ROWS
+        )

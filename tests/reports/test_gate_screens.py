@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from widths import check_widths
 
 from memlens.gating.verdict import Blame, Verdict
-from memlens.reports.gate import Room, comment, gate_blocks, telling
+from memlens.reports.blocks import brief
+from memlens.reports.gate import EVERYTHING, Room, comment, gate_blocks, telling
+from memlens.reports.markdown import render as render_markdown
 from memlens.reports.terminal import render
 from memlens.text import visible, width_of
 
@@ -32,6 +34,9 @@ VERDICTS: dict[str, Callable[[], Verdict]] = {
 }
 
 
+any_text = st.text(st.characters(codec=None), max_size=60)
+
+
 def screen(verdict: Verdict, width: int | None = 80, **room: Any) -> str:
     return render(gate_blocks(verdict, Room(**room)), width=width)
 
@@ -43,6 +48,47 @@ def test_a_verdict_looks_as_approved_and_says_the_same_at_every_width(
     verdict = VERDICTS[name]()
     golden(f"gate_{name}_80.txt", screen(verdict))
     check_widths(lambda width: screen(verdict, width), narrow=60)
+
+
+@pytest.mark.parametrize("name", list(VERDICTS))
+def test_by_default_all_of_it_is_one_screen_and_its_first_line_explains(name: str) -> None:
+    verdict = VERDICTS[name]()
+    text = render(gate_blocks(verdict), width=80)
+    assert len(text.splitlines()) <= 40
+    assert " ".join(text.partition("\n\n")[0].split()) == visible(verdict.explanation)
+    assert render(brief(gate_blocks(verdict))) == f"{visible(verdict.explanation)}\n"
+    assert comment(verdict).startswith(render_markdown(brief(gate_blocks(verdict))).rstrip("\n"))
+    assert verdict.answer.tone == {"pass": "good", "regression": "bad", "unjudged": "plain"}[verdict.verdict]
+    assert 1 <= len(verdict.answer.sentences) <= 3
+    everything = render(gate_blocks(verdict, EVERYTHING), width=80)
+    assert "--full" not in everything
+    assert len(everything) >= len(text) - len("\n--full shows everything.\n")
+
+
+@given(any_text, any_text, st.integers(0, 30))
+@settings(max_examples=30, deadline=None)
+def test_no_text_of_a_log_makes_it_longer_than_a_screen(name: str, text: str, count: int) -> None:
+    verdict = replace(verdicts.failing(), path=name, base=text, notes=(text,) * count, new=(name,) * count)
+    assert len(render(gate_blocks(verdict), width=80).splitlines()) <= 40
+    unjudged = replace(verdicts.unjudged(), path=name, reasons=(text,) * (count + 1), notes=(text,) * count)
+    assert len(render(gate_blocks(unjudged), width=80).splitlines()) <= 40
+
+
+def test_what_is_not_judged_is_said_with_its_reason() -> None:
+    assert (
+        "Not judged: growth of the run (2 closed, 4 needed), reserved of the run (not told by the log)."
+        in verdicts.passing().explanation
+    )
+    assert verdicts.unjudged().explanation == (
+        "Not judged: the log is doubtful: several processes, malformed; 98 events in 266 lines (29.35 KiB)."
+    )
+
+
+def test_what_piles_up_is_said_with_what_grows() -> None:
+    # 20 windows keep 900 KiB each, a quarter of them is warm-up at most.
+    said = verdicts.growing().explanation
+    assert "Memory grows by 900.00 KiB a window from window 1 on" in said
+    assert "20 × 900.00 KiB (conv2d) pile up, 17.58 MiB." in said
 
 
 @pytest.mark.parametrize("name", sorted(VERDICTS.keys() - {"many"}))
@@ -145,9 +191,6 @@ def test_where_no_allocation_explains_it_that_is_said() -> None:
     side = made.figures("w", 1, 0, 4096)
     blame = Blame("SOT_CALL_0", ("peak",), made.window("w", side, side))
     assert "No allocation is kept longer, and none is new" in screen(verdicts.failing(blame=(blame,)), None)
-
-
-any_text = st.text(st.characters(codec=None), max_size=60)
 
 
 @settings(deadline=None)

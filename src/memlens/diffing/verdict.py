@@ -181,6 +181,8 @@ def _rise(window: WindowDiff, sign: int) -> int:
 
 def _left_behind(window: WindowDiff) -> str:
     base, head = window.base.remaining_bytes, window.head.remaining_bytes
+    if min(base, head) < 0 and base != head:  # older blocks are freed
+        return f"what the window adds up to is {format_bytes(head)} in head and {format_bytes(base)} in base"
     return "" if base == head else f"head leaves {format_bytes(head)} behind, {_against(base, head)}"
 
 

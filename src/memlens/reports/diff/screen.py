@@ -111,7 +111,9 @@ def _windows(groups: Sequence[tuple[WindowDiff, ...]], judged: Sequence[WindowDi
         if first is last:
             return first.label
         together = place[id(last)] - place[id(first)] == len(group) - 1
-        return f"{first.label} to {last.label}" if together else f"{first.label}, …, {last.label}"
+        if together and len(group) > 2:
+            return f"{first.label} to {last.label}"
+        return f"{first.label}, {'' if len(group) == 2 else '…, '}{last.label}"
 
     rows = cells(
         _WINDOWS,
