@@ -261,7 +261,8 @@ def test_lines_in_another_order_in_most_steps_mark_no_phases() -> None:
 
 
 def test_an_annotation_that_comes_once_a_step_is_a_phase_and_one_that_comes_often_is_not() -> None:
-    marks, rows = [], []
+    marks: list[Mark] = []
+    rows: list[tuple[Kind, int, int]] = []
     for step in range(5):
         for text in (
             f"STEP {step} START",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import json
@@ -16,6 +17,7 @@ import memlens
 from memlens.analyzers.series.trend import judge
 from memlens.analyzing.result import LogAnalysis
 from memlens.errors import MemlensError
+from memlens.events import EventLog
 
 ALLOC = "I0712 10:54:00.000000  1120 auto_growth_best_fit_allocator.cc:169] Alloc {} bytes, ptr = 0x{:x}\n"
 FREE = "I0712 10:54:00.000000  1120 auto_growth_best_fit_allocator.cc:220] Free {} bytes, ptr = 0x{:x}\n"
@@ -123,6 +125,19 @@ def test_each_of_several_logs_has_its_own(tmp_path: Path) -> None:
         paths[-1].write_bytes(text)
     logs = memlens.analyze(paths).logs
     assert [None if log.growth is None else log.growth.verdict for log in logs] == ["growing", "flat", None]
+
+
+def test_the_events_of_one_of_several_logs_are_let_go(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(levels(range(1000, 300_000, 1000)))
+    analysis = memlens.analyze([path, path], analyzers=["remaining", "growth"])
+    gc.collect()
+    assert not [one for one in gc.get_objects() if type(one) is EventLog and one.source.name == str(path)]
+    (alone,) = memlens.analyze(path).logs
+    for log in analysis.logs:
+        assert log.steps is not None
+        assert alone.steps is not None
+        assert log.steps.to_dict() == alone.steps.to_dict()
 
 
 #: What the README of the data says of each: a real leak, or a batch that grows; all others leak nothing.

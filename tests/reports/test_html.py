@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import memlens
 from memlens.reports import html
 from memlens.reports.blocks import Block, Column, Excerpt, Figure, Figures, Fold, Line, Quoted, Table
-
-if TYPE_CHECKING:
-    from conftest import Make
 
 #: What the form may write; anything else came from a log.
 TAGS = frozenset(["div", "p", "h3", "strong", "code", "pre", "table", "thead", "tbody", "tr", "th", "td", "br", "em"])
@@ -73,7 +70,7 @@ def test_elsewhere_it_is_one_short_line(results: dict[str, Any], name: str) -> N
     assert len(text) < 500
 
 
-def test_nothing_of_a_log_is_markup(make: Make) -> None:
+def test_nothing_of_a_log_is_markup(make: Any) -> None:
     hostile = (
         make.HOSTILE
         + "</code></pre><script>alert(1)</script><img src=x onerror=alert(1)>[a](javascript:alert(1)) https://x.y"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from memlens.analyzers.peak import Peak, Remaining
 from memlens.analyzing.result import LogAnalysis, WindowAnalysis
 from memlens.errors import MemlensError
 from memlens.reports.analysis.series import growth_word, phases_table, steps_blocks, windows_table
-from memlens.reports.blocks import Asked, Table
+from memlens.reports.blocks import Asked, Block, Table
 from memlens.reports.terminal import render
 from memlens.units import format_bytes
 from memlens.windows.windows import BEFORE
@@ -196,6 +197,10 @@ def real_logs(shared: Path) -> Iterator[LogAnalysis]:
             continue
 
 
+def _rendered(blocks: list[Block], width: int | None) -> str:
+    return render(blocks, width=width)
+
+
 def test_steps_of_real_logs_are_eight_lines_at_most_and_say_the_same_at_every_width(shared: Path) -> None:
     count = 0
     for log in real_logs(shared):
@@ -204,5 +209,5 @@ def test_steps_of_real_logs_are_eight_lines_at_most_and_say_the_same_at_every_wi
             continue
         count += 1
         assert len(render(blocks, width=80).splitlines()) <= 8, log.path
-        check_widths(lambda width, blocks=blocks: render(blocks, width=width), narrow=60)
+        check_widths(partial(_rendered, blocks), narrow=60)
     assert count > 30

@@ -199,7 +199,7 @@ def snapshot(allocators: list[Allocator], era: str = "2026", *, last: int | None
     made: dict[str, Any] = {"segments": [s for a in allocators for s in a.snapshot_segments(era)]}
     traces: list[list[dict[str, Any]]] = [[] for _ in range(max((a.device for a in allocators), default=0) + 1)]
     for allocator in allocators:
-        entries = allocator.entries if last is None else allocator.entries[len(allocator.entries) - last :]
+        entries = allocator.entries if last is None else allocator.entries[max(len(allocator.entries) - last, 0) :]
         traces[allocator.device] = entries_of(entries, era)
     made["device_traces"] = traces
     if era not in ("2023-04", "2023-12"):

@@ -109,7 +109,7 @@ def test_they_are_looked_for_where_they_are_wanted(tmp_path: Path) -> None:
 
 def test_a_text_that_cannot_be_read_again_has_none_that_were_not_looked_for() -> None:
     class Piped(MemorySource):
-        rereadable = False  # type: ignore[assignment]
+        rereadable = False
 
     (log,) = Reading().read_all(io.BytesIO(b"STEP 0 START\n" + ALLOC))
     assert landmarks_of(log.without_cache(source=Piped())) is None

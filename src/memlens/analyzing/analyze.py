@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memlens.analyzers.result import Later
+from memlens.analyzers.result import Each, Later
 from memlens.analyzing.result import Analysis, Failure, LogAnalysis, Steps, WindowAnalysis
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.inputs import Reading, device_label, expanded, input_name
@@ -102,13 +102,14 @@ def _analyze_one(
     series = windows if cut.series else () if found is None else found.windows
     pieces = find_phases(series) if with_growth and series else None
     share_pass(log, [*windows, *series], pieces)
-    analyzed = _analyzed(windows, names, whole=whole)
+    analyzed = tuple(_analyzed(windows, names, whole=whole))
     repeated = cut.series or (found is not None and found.repeated)
     grown = growth(series) if with_growth and repeated else None
     steps = None if found is None else found.result(_analyzed(found.windows, _OF_STEPS))
     if forget:
-        _forget(analyzed if steps is None else (*analyzed, *steps.windows))
+        _forget(analyzed)
         _settle(grown)
+        steps = None if steps is None else dataclasses.replace(steps, windows=tuple(map(_light, steps.windows)))
     ooms: Any = Later(failures, log)
     if forget and log.trust.distinct_ooms <= _SETTLED_AT_MOST:
         ooms = tuple(failures(log))
@@ -125,14 +126,16 @@ def _analyze_one(
     )
 
 
-def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = False) -> tuple[WindowAnalysis, ...]:
-    """What analyzers say of windows of one log."""
+def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = False) -> Each[WindowAnalysis]:
+    """What analyzers say of windows of one log, each made when it is asked for."""
     from memlens.analyzers import registry
 
     # One vectorised pass an analyzer, over all windows; nothing below touches events.
     columns = {name: registry.get(name).many(windows) for name in names}
-    return tuple(
-        WindowAnalysis(
+
+    def one(index: int) -> WindowAnalysis:
+        window = windows[index]
+        return WindowAnalysis(
             window.name,
             int(window.start_line),
             int(window.end_line),
@@ -143,8 +146,16 @@ def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = 
             Later(_peak_time, window, columns, index),
             Later(_duration, window),
         )
-        for index, window in enumerate(windows)
-    )
+
+    return Each(len(windows), one)
+
+
+def _light(step: WindowAnalysis) -> WindowAnalysis:
+    """A step with its figures alone, without what needs its log."""
+    peak = step.results["peak"]
+    figures = (peak.peak_bytes, peak.rise_bytes, peak.reserved_peak_bytes, peak.event, peak.line, peak.time_us, ())
+    results = {"remaining": step.results["remaining"], "peak": type(peak)(*figures)}
+    return WindowAnalysis(step.name, step.start_line, step.end_line, step.events, results, step.open_end)
 
 
 def _forget(windows: Sequence[WindowAnalysis]) -> None:

@@ -80,7 +80,8 @@ class Steps:
 
     Attributes:
         by: The regular expression that cuts the log so (``by`` of :func:`analyze`).
-        windows: One from each line that counts a step to the next, with the results ``remaining`` and ``peak``; first what precedes them.
+        windows: One from each line that counts a step to the next, with the results ``remaining`` and ``peak``; first what precedes them.  Each is made when
+            it is asked for; of one of several logs they are figures alone, without what is live at a peak.
         anchors: How many lines count them.
         repeated: Each is the same work again (steps, iterations, epochs), so that growth is judged over them; else they are parts of
             a larger unit of work (calls, blocks, layers), and what they leave behind may be used later.
@@ -89,7 +90,7 @@ class Steps:
     """
 
     by: str
-    windows: tuple[WindowAnalysis, ...]
+    windows: Sequence[WindowAnalysis]
     anchors: int
     repeated: bool
     figures: Mapping[str, NDArray[np.int64]] = field(default_factory=dict, repr=False)

@@ -41,7 +41,7 @@ class FoundSteps(NamedTuple):
         """Whether each is the same work again, so that memory that one leaves behind after the other is growth."""
         return self.family.work is not Work.PART
 
-    def result(self, windows: tuple[WindowAnalysis, ...]) -> Steps:
+    def result(self, windows: Sequence[WindowAnalysis]) -> Steps:
         """What is said of them."""
         return Steps(self.family.by, windows, len(self.family.anchors[0]), self.repeated, profile(self.windows).columns)
 

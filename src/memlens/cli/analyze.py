@@ -53,9 +53,9 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
     """Say where the memory went, in whole logs or in parts of them.
 
     LOG is a file (plain, .gz, .zst, .xz, .bz2), a folder of such files, a URL, or - for stdin: a log of Paddle, a PyTorch memory snapshot, a Kineto trace, an
-    RMM log, or of a format of your own. An input with several devices gives a log for each of them. One log gives one screen: whether to trust it, the peak,
-    what remains, what is live at the peak, what is held at the end. --by gives a table with a row a window, several logs a table
-    with a row a log.
+    RMM log, or of a format of your own. An input with several devices gives a log for each of them. One log gives one screen: the verdict; what ran out of memory,
+    and why; the levels as a picture; whether to trust the log; the peak and what remains; the steps that lines of the log count, and
+    their phases; what is live at the peak, and held at the end. --by gives a table with a row a window, several logs a table with a row a log.
 
     A log that cannot be analyzed does not lose the others; the exit code is then 1.
     """

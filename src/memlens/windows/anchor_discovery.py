@@ -323,6 +323,8 @@ def _worth(base: _Side, head: _Side) -> tuple[int, bool]:
     """
     if not (_cuts(base) or _cuts(head)):
         return 0, True
+    if base is head:
+        return int(np.count_nonzero(base.counts)), True
     for same in (True, False):
         sides = [side.numbers if same else _from_first(side.numbers) for side in (base, head)]
         shared = Counter(sides[0]) & Counter(sides[1])

@@ -207,9 +207,9 @@ class _Series:
         compared = [measure for measure in measures if measure.column.key not in _PLACES]
         if not count or any(measure.analyzer in _COSTLY for measure in compared):
             return [range(k, k + 1) for k in range(count)]
-        begins = np.array([window.open_end for window in self._windows])
-        begins[1:] |= begins[:-1]
+        begins = np.zeros(count, np.bool_)
         begins[: 1 + (self._windows[0].name == BEFORE)] = True
+        begins[-1] |= self._windows[-1].open_end  # only the last one may be open
         for measure in compared:
             values = self._all(measure)
             unlike = np.flatnonzero((values[1:] != values[:-1]) & ~begins[1:]) + 1
