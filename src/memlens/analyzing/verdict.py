@@ -89,7 +89,7 @@ def answer_of_log(log: LogAnalysis) -> Answer:
         sentences.append(_peak(log, highest, terms))
     if not grows and len(sentences) < 3:
         sentences += [_flat(log)] if growth is not None and growth.judged >= MINIMUM else []
-    if not log.series and len(log.windows) == 1 and len(sentences) < 3:
+    if not log.series and len(log.windows) == 1 and len(sentences) < 3 and not _state_only(log):
         sentences += _left(log, log.windows[0])
     if not sentences:
         sentences.append(f"{plural(sum(window.events for window in log.windows), 'event')} analyzed.")
@@ -105,6 +105,11 @@ def _height(window: WindowAnalysis) -> int:
 
 def _codes(log: LogAnalysis) -> set[str]:
     return {doubt.code for doubt in log.trust.doubts}
+
+
+def _state_only(log: LogAnalysis) -> bool:
+    """Whether it is a snapshot without a trace, of which one moment is known."""
+    return any(note.code == "no_trace" for note in log.trust.notes)
 
 
 def _doubts(log: LogAnalysis) -> str:
@@ -158,7 +163,7 @@ def _peak(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> str:
     """How high a window comes, what the device had to hold for it, where, and of what."""
     peak = window.results["peak"]
     words = "The highest peak" if log.series else "Peak"
-    if state_only := any(note.code == "no_trace" for note in log.trust.notes):
+    if _state_only(log):
         words = "Live when the snapshot was taken"
     elif log.trust.peak_may_be_earlier:
         words += " since recording began"
@@ -168,7 +173,7 @@ def _peak(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> str:
     figures += [f"{format_bytes(peak.reserved_peak_bytes)} reserved"] if peak.reserved_peak_bytes else []
     words += f": {', '.join(figures)}"
     if peak.at_start:
-        words += "" if state_only else ", all of it there from the start"
+        words += "" if _state_only(log) else ", all of it there from the start"
     elif peak.line is not None:
         words += f", at {terms.at(peak.line)}"
     if not window.whole and peak.carried_in_bytes and peak.rise_bytes:
