@@ -16,8 +16,8 @@ from memlens.analyzers.curve import curve
 from memlens.analyzers.peak import Peak, Remaining
 from memlens.analyzing.result import LogAnalysis, WindowAnalysis
 from memlens.errors import MemlensError
-from memlens.reports.analysis.series import growth_word, phases_table, steps_blocks, windows_table
 from memlens.reports.blocks import Asked, Block, Table
+from memlens.reports.series import growth_word, phases_table, steps_blocks, windows_table
 from memlens.reports.terminal import render
 from memlens.units import format_bytes
 from memlens.windows.windows import BEFORE

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.failures.words import failure_sentence
-from memlens.reports.analysis.series import growth_word, phases_table, series_blocks, steps_blocks
 from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Picture, answered, apart, labelled, take
 from memlens.reports.failures import failure_blocks
 from memlens.reports.lists import lists_of, piling_table
+from memlens.reports.series import growth_word, phases_table, series_blocks, steps_blocks
 from memlens.reports.tables import (
     CUT_LOG_COLUMNS,
     LOG_COLUMNS,
