@@ -91,7 +91,7 @@ class Final:
     Attributes:
         segment_rows: Its segments, as RESERVE events.
         block_rows: Its blocks that are allocated or wait, as ALLOC events; their pool is that of their segment, and left out.
-        waits: Whether each block was given back, and waits for a stream before it can be used again.
+        waits, taken: Whether each block was given back and waits for a stream before it can be used again; what it occupies.
         malformed: Segments and blocks that cannot be read.
         uneven: Segments whose blocks do not add up.
     """
@@ -99,6 +99,7 @@ class Final:
     segment_rows: list[tuple[int, ...]] = field(default_factory=list)
     block_rows: list[tuple[int, ...]] = field(default_factory=list)
     waits: list[bool] = field(default_factory=list)
+    taken: list[int] = field(default_factory=list)
     malformed: int = 0
     uneven: list[UnevenSegment] = field(default_factory=list)
 
@@ -167,6 +168,7 @@ def _read_segment(segment: dict[str, Any], device: Final, tables: Tables) -> Non
             sums[what] += held
         device.block_rows.append((Kind.ALLOC, requested, at, -1, tables.stack(_frames(block)), stream, -1))
         device.waits.append(waits)
+        device.taken.append(taken)
     device.uneven += _uneven(segment, addr, size, spans, sums)[:1]
 
 
