@@ -412,22 +412,24 @@ def test_what_blocks_occupy_beyond_their_size_is_what_an_allocator_gave_them(
     moments = []
     for _ in range(steps):
         allocator.run(1, streams=streams)
-        moments.append((len(allocator.entries), sorted(gap for gap, _, _ in allocator.stretches())))
+        gaps = sorted(gap for gap, _, _ in allocator.stretches())
+        moments.append((len(allocator.entries), (len(allocator.segments), gaps)))
     made = snapshot([allocator], last=last)
     if not made["segments"] and not any(made["device_traces"]):
         return
     (log,) = read_snapshot(made)
     cut = len(allocator.entries) - len(made["device_traces"][0])
-    assert gaps_before(log, len(log)) == moments[-1][1]
+    assert chunks_and_gaps(log, len(log)) == moments[-1][1]
     # Right before an event: of several entries that are none the last one counts.
-    before = {int((log.offset < entries - cut).sum()): gaps for entries, gaps in moments if entries >= cut}
-    for stop, gaps in before.items():
-        found = gaps_before(log, stop)
+    before = {int((log.offset < entries - cut).sum()): made for entries, made in moments if entries >= cut}
+    for stop, (chunks, gaps) in before.items():
+        found = chunks_and_gaps(log, stop)
+        assert found[0] == chunks
         # What a block kept that was there before the trace and is freed in it cannot always be known.
-        assert sum(found) >= sum(gaps) if cut else found == gaps
+        assert sum(found[1]) >= sum(gaps) if cut else found[1] == gaps
 
 
-def gaps_before(log: EventLog, stop: int) -> list[int]:
+def chunks_and_gaps(log: EventLog, stop: int) -> tuple[int, list[int]]:
     layout = layout_before(log, stop)
     assert layout is not None
-    return sorted(layout.gap_size.tolist())
+    return len(layout.chunk_size), sorted(layout.gap_size.tolist())
