@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.analyzers.chunks import chunks_of, inside
+from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.levels import profile
 from memlens.analyzers.lifetimes import Life, lives_of
@@ -267,16 +268,16 @@ def _beside(log: EventLog, alloc: int) -> tuple[tuple[int, int] | None, tuple[Ne
     live = live[np.argsort(log.addr[live], kind="stable")]
     live = live[(log.addr[live] >= start) & (log.addr[live] < start + size)]
     at = int(np.flatnonzero(live == alloc)[0])
-    granule = log.facts.block_granularity
-    ends = [
-        int(log.addr[one]) + -(-int(log.size[one]) // granule) * granule for one in live[at - 1 if at else 0 : at + 1]
+    below, above = live[at - 1] if at else None, live[at + 1] if at + 1 < len(live) else None
+    own = chunks.addr[there[number : number + 1]], chunks.size[there[number : number + 1]]
+    gap_addr, gap_size = gaps_between(own, occupied_before(log, alloc + 1, live))
+    places = [
+        start if below is None else int(log.addr[below]),
+        int(log.addr[alloc]),
+        start + size if above is None else int(log.addr[above]),
     ]
-    below = live[at - 1] if at else None
-    above = live[at + 1] if at + 1 < len(live) else None
-    return (start, size), (
-        _neighbour(log, "below", below, int(log.addr[alloc]) - (ends[0] if at else start)),
-        _neighbour(log, "above", above, (start + size if above is None else int(log.addr[above])) - ends[-1]),
-    )
+    free = [int(gap_size[(gap_addr >= begin) & (gap_addr < end)].sum()) for begin, end in pairwise(places)]
+    return (start, size), (_neighbour(log, "below", below, free[0]), _neighbour(log, "above", above, free[1]))
 
 
 def _neighbour(log: EventLog, side: str, block: Any, distance: int) -> Neighbour:
