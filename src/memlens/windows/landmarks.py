@@ -6,7 +6,6 @@ through again (a pipe cannot be).  Which of these lines count the steps of a run
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import cache
 from itertools import islice
@@ -18,7 +17,7 @@ import numpy as np
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.lines import count_lines
 from memlens.scanner.scan import Scan, Scanner
-from memlens.windows.patterns import clean_line
+from memlens.windows.patterns import clean_line, text_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,19 +43,12 @@ _LONGEST_RAW = 4096
 _MOST_OF_BLOCK, _MOST = 2000, 400_000
 
 #: Texts that an anchor holds most often; lines with such a word are told from all others.
-_WORDS = (
-    *(
-        form.encode()
-        for word in ("start", "begin", "step", "epoch", "iter", "batch")
-        for form in (word, word.upper(), word.capitalize())
-    ),
-    *(b"END", b"End"),  # as "end" stands in many words
-)
+_WORDS = "start begin step epoch iter batch"
+#: … in lower and upper case and with a capital; "end" stands in many words.
+_FORMS = (*f"{_WORDS} {_WORDS.upper()} {_WORDS.title()}".split(), "END", "End")
 
 #: Finds these words, each once a line.
-WORD_SCANS = tuple(
-    Scan(LineFormat(word.decode(), "", word, re.escape(word).decode(), {}), once=True, values=()) for word in _WORDS
-)
+WORD_SCANS = tuple(Scan(LineFormat(word, "", word.encode(), word, {}), once=True, values=()) for word in _FORMS)
 
 #: Those of logs that were read without looking for them.
 _FOUND: WeakKeyDictionary[EventLog, Landmarks] = WeakKeyDictionary()
@@ -112,8 +104,6 @@ def landmarks_at(
         lines: Their numbers, int64.
         offset: Byte offset in the input of the block's first byte.
     """
-    if not len(starts):
-        return Landmarks()
     starts, first = np.unique(starts, return_index=True)
     kept = at_margin(block, starts)
     starts, lines = starts[kept], lines[first][kept]
@@ -150,10 +140,8 @@ def landmarks_of(log: EventLog) -> Landmarks | None:
         return _FOUND[log]
     if not log.source.rereadable:
         return None
-    found, line, end = [], 1, log.facts.bytes or None
-    for offset, text in log.source.blocks(0, end):
-        # What was written to the log after it was read is no part of it.
-        block = np.frombuffer(text, np.uint8)[: None if end is None else end - offset]
+    found, line = [], 1
+    for offset, block in text_blocks(log):
         found.append(landmarks_in_block(block, offset, line))
         line += count_lines(block)
     _FOUND[log] = Landmarks().and_then(found)
