@@ -66,7 +66,9 @@ def test_a_reader_finds_the_lines_that_a_look_at_each_line_finds(
         monkeypatch.setattr(blocks, "BLOCK_BYTES", chance.choice([1 << 10, 1 << 13, 1 << 21]))
         assert read(path) == by_hand(text), seed
         assert read(io.BytesIO(text)) == by_hand(text), seed
-        assert landmarks_in_block(np.frombuffer(text, np.uint8), 0, 1) == by_hand(text), seed
+        for scanned in (True, False):
+            monkeypatch.setattr(landmarks, "words_are_scanned", lambda scanned=scanned: scanned)
+            assert landmarks_in_block(np.frombuffer(text, np.uint8), 0, 1) == by_hand(text), (seed, scanned)
 
 
 def test_a_pipe_and_a_compressed_log_have_them_too(tmp_path: Path) -> None:

@@ -43,19 +43,20 @@ def command(log: str, options: Slice, to: Output) -> None:
 
     with progress_bar([log] if not to.on_stdout else [], to) as progress:
         piece = slice_with(log, replace(options, output=to.output, force=to.force, progress=progress))
-    for note in _notes(piece, log, to.output):
+    for note in _notes(piece, log, to):
         say(note, to)
 
 
-def _notes(piece: Piece, log: str, output: str | None) -> Iterator[str]:
+def _notes(piece: Piece, log: str, to: Output) -> Iterator[str]:
     from memlens.text import visible
 
     if piece.cut_short:
         yield f"{visible(log)}: {visible(piece.cut_short)}; what was readable is cut"
     if piece.open_end:
         yield "no line matches the end, so the window goes to the end of the log"
-    # Said of stdout too, which has text of the log and nothing else.
-    target = "stdout" if output in (None, "-") else visible(str(output))
-    lines = piece.end_line - piece.start_line + 1
-    which = f"lines {piece.start_line:,}-{piece.end_line:,} ({lines:,})" if lines else "no line"
-    yield f"{target}: {piece.written_bytes:,} bytes, from {which} of {visible(log)}"
+    # Whoever pipes the text on sees it; it is said of stdout where much is to be said.
+    if not to.on_stdout or to.verbose:
+        target = "stdout" if to.on_stdout else visible(str(to.output))
+        lines = piece.end_line - piece.start_line + 1
+        which = f"lines {piece.start_line:,}-{piece.end_line:,} ({lines:,})" if lines else "no line"
+        yield f"{target}: {piece.written_bytes:,} bytes, from {which} of {visible(log)}"

@@ -118,7 +118,10 @@ def _parts(analysis: Analysis, asked: _Asked, *, picture: bool) -> Iterator[Part
 def _one_window(log: LogAnalysis, asked: _Asked, *, picture: bool) -> Iterator[Part]:
     window, terms = log.windows[0], terms_of(log.trust.layer)
     yield _head(log, _heading(log, window, terms), asked)
-    if figures := tuple(_key_figures(window, terms)):
+    codes = {doubt.code for doubt in log.trust.doubts} | {note.code for note in log.trust.notes}
+    if figures := tuple(
+        _key_figures(window, terms, known_of_blocks_only=bool(codes & {"no_chunk_lines", "no_reserved"}))
+    ):
         few = tuple(figure for figure in figures if figure.label not in _SUMS)
         yield Part((apart(Figures(figures)), apart(Figures(few))), _OF_TABLES)
     yield from _steps(log, asked)
@@ -165,12 +168,14 @@ def _heading(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> Line:
     return Line(", ".join([lines, lasted] if lasted else [lines]), "quiet", f"{log.path}: {window.name}")
 
 
-def _key_figures(window: WindowAnalysis, terms: Terms) -> Iterator[Figure]:
+def _key_figures(window: WindowAnalysis, terms: Terms, *, known_of_blocks_only: bool) -> Iterator[Figure]:
     results = window.results
     stats = results.get("stats")
     if (peak := results.get("peak")) is not None:
         yield Figure("Peak", format_bytes(peak.peak_bytes), "allocated" + _where(peak, window, terms))
-        yield Figure("", format_bytes(peak.reserved_peak_bytes), "reserved" + _chunks(stats, terms))
+        unknown = not peak.reserved_peak_bytes and known_of_blocks_only
+        shown = "not known" if unknown else format_bytes(peak.reserved_peak_bytes)
+        yield Figure("", shown, "reserved" + _chunks(stats, terms))
         if (segments := results.get("segments")) is not None and segments.moments:
             yield from _free_inside(segments.moments[0], peak.reserved_peak_bytes, terms)
         if peak.carried_in_bytes:

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from memlens import native
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.lines import count_lines
 from memlens.scanner.scan import Scan, Scanner
@@ -33,6 +34,7 @@ __all__ = [
     "landmarks_in_block",
     "landmarks_of",
     "word_scanner",
+    "words_are_scanned",
 ]
 
 #: Anchors are no longer than this; of a longer line one byte more is kept, so that it is known for one.
@@ -47,6 +49,7 @@ _WORDS = "start begin step epoch iter batch"
 #: … in lower and upper case and with a capital; "end" stands in many words.
 _FORMS = (*f"{_WORDS} {_WORDS.upper()} {_WORDS.title()}".split(), "END", "End")
 
+_ANY_WORD = re.compile(b"|".join(_WORDS))
 #: Finds these words, each once a line.
 WORD_SCANS = tuple(Scan(LineFormat(word, "", word.encode(), word, {}), once=True, values=()) for word in _FORMS)
 
@@ -89,8 +92,17 @@ def landmarks_in_block(block: NDArray[np.uint8], offset: int, first_line: int = 
         offset: Byte offset of the block in the input.
         first_line: The number of the block's first line, which theirs are counted from.
     """
-    rows = word_scanner().scan(block, 0, len(block))
-    return landmarks_at(block, rows.line_start, rows.line + first_line, offset)
+    if words_are_scanned():
+        rows = word_scanner().scan(block, 0, len(block))
+        return landmarks_at(block, rows.line_start, rows.line + first_line, offset)
+    # Each word looked for by itself takes longer than a look at the lines at the margin.
+    starts = np.append(0, np.flatnonzero(block == ord("\n")) + 1)
+    starts = starts[starts < len(block)]
+    text, lines = block.tobytes(), np.flatnonzero(at_margin(block, starts))
+    ends = np.append(starts[1:], len(block))
+    spans = zip(lines.tolist(), starts[lines].tolist(), ends[lines].tolist(), strict=True)
+    held = np.array([line for line, low, high in spans if _ANY_WORD.search(text, low, high)], np.int64)
+    return landmarks_at(block, starts[held], held + first_line, offset)
 
 
 def landmarks_at(
@@ -146,6 +158,11 @@ def landmarks_of(log: EventLog) -> Landmarks | None:
         line += count_lines(block)
     _FOUND[log] = Landmarks().and_then(found)
     return _FOUND[log]
+
+
+def words_are_scanned() -> bool:
+    """Whether many words are looked for at once at little cost: by the compiled scanner."""
+    return native.load("memlens.scanner._scan") is not None
 
 
 @cache

@@ -10,7 +10,7 @@ from memlens.inputs.paddle import context, events, messages
 from memlens.inputs.paddle import other_events as others
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.scan import Scan, Scanner
-from memlens.windows.landmarks import WORD_SCANS
+from memlens.windows.landmarks import WORD_SCANS, words_are_scanned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,8 +66,11 @@ LANDMARKS = range(len(_SCANS), len(_SCANS) + len(WORD_SCANS))
 
 @lru_cache(maxsize=4)
 def scanner(*, times: bool, landmarks: bool = False) -> Scanner:
-    """The scanner for all of it, with the time stamps of the headers or without, and with words of landmarks or without."""
-    scans = (*_SCANS, *WORD_SCANS) if landmarks else _SCANS
+    """The scanner for all of it, with the time stamps of the headers or without, and with words of landmarks or without.
+
+    Where :func:`~memlens.windows.landmarks.words_are_scanned` says no, there is nothing gained by it, and it is left out.
+    """
+    scans = (*_SCANS, *WORD_SCANS) if landmarks and words_are_scanned() else _SCANS
     return Scanner(scans, header=events.HEADER, header_values=HEADER_VALUES if times else HEADER_VALUES[:1])
 
 

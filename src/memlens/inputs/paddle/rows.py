@@ -10,7 +10,7 @@ import numpy as np
 from memlens.facts import MAX_SIZE
 from memlens.inputs.builder import Text
 from memlens.inputs.paddle.lines import GROUPS, LANDMARKS
-from memlens.windows.landmarks import landmarks_at
+from memlens.windows.landmarks import landmarks_at, landmarks_in_block, words_are_scanned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,6 +80,8 @@ class BlockRows:
 
     def landmarks(self) -> Landmarks:
         """The lines that may mark the work of the run."""
+        if not words_are_scanned():
+            return landmarks_in_block(self.block.text, self.block.offset)
         rows = self.of(*LANDMARKS)
         starts, lines = self.found.line_start[rows], self.found.line[rows]
         return landmarks_at(self.block.data[: self.block.end], starts, lines, self.to_input)
