@@ -6,6 +6,7 @@ through again (a pipe cannot be).  Which of these lines count the steps of a run
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from itertools import islice
@@ -45,13 +46,14 @@ _LONGEST_RAW = 4096
 _MOST_OF_BLOCK, _MOST = 2000, 400_000
 
 #: Texts that an anchor holds most often; lines with such a word are told from all others.
-_WORDS = "start begin step epoch iter batch"
+_LOWER = b"start begin step epoch iter batch"
 #: … in lower and upper case and with a capital; "end" stands in many words.
-_FORMS = (*f"{_WORDS} {_WORDS.upper()} {_WORDS.title()}".split(), "END", "End")
-
+_WORDS = (*_LOWER.split(), *_LOWER.upper().split(), *_LOWER.title().split(), b"END", b"End")
 _ANY_WORD = re.compile(b"|".join(_WORDS))
 #: Finds these words, each once a line.
-WORD_SCANS = tuple(Scan(LineFormat(word, "", word.encode(), word, {}), once=True, values=()) for word in _FORMS)
+WORD_SCANS = tuple(
+    Scan(LineFormat(word.decode(), "", word, word.decode(), {}), once=True, values=()) for word in _WORDS
+)
 
 #: Those of logs that were read without looking for them.
 _FOUND: WeakKeyDictionary[EventLog, Landmarks] = WeakKeyDictionary()
