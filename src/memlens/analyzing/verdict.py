@@ -20,6 +20,7 @@ from memlens.text import (
     clipped,
     file_names,
     format_share,
+    innermost,
     name_list,
     plural,
     short_name,
@@ -275,7 +276,7 @@ def _by(owner: str | None) -> str:
     """Whose a block is: an operator, or the innermost frame of a call stack."""
     if owner is None:
         return ""
-    return " from before the input" if owner == BEFORE_INPUT else f" by {clipped(owner.partition(' < ')[0])}"
+    return " from before the input" if owner == BEFORE_INPUT else f" by {clipped(innermost(owner))}"
 
 
 def _left(log: LogAnalysis, window: WindowAnalysis, unjudged: str) -> str:

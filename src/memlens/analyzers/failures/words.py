@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from memlens.text import LINES, Terms, format_count, short_name
+from memlens.text import LINES, Terms, format_count, innermost, short_name
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _figures(failure: MemoryFailure) -> list[str]:
 
 def asker(owner: str) -> str:
     """The operator or the innermost frame of an owner, harmless and short."""
-    return short_name(owner.partition(" < ")[0])
+    return short_name(innermost(owner))
 
 
 def most_telling(failures: Sequence[MemoryFailure]) -> int:
