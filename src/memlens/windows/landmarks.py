@@ -49,7 +49,7 @@ _MOST_OF_BLOCK, _MOST = 2000, 400_000
 _WORDS = (
     *(
         form.encode()
-        for word in ("start", "begin", "step", "epoch", "iter", "batch")
+        for word in ("start", "begin", "step", "epoch", "iter", "batch", "round", "request", "sample")
         for form in (word, word.upper(), word.capitalize())
     ),
     *(b"END", b"End"),  # as "end" stands in many words
