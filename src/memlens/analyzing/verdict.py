@@ -5,7 +5,6 @@ Every figure is one of the results; the words claim no more than these do.  ``do
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -47,8 +46,6 @@ _MEANING = {
     "no_lifetimes": "no line says which block it is about",
     "half_line": "the last line is cut",
 }
-#: An expression that is plain text around its only group.
-_GROUP = re.compile(r"\^?([\w :=\-]*)\([^()]*\)([\w :=\-]*)\$?")
 
 
 def answer_of(analysis: Analysis) -> Answer:
@@ -208,9 +205,10 @@ def _judged(log: LogAnalysis) -> str:
 
 
 def _label(by: str | None, name: str) -> str:
-    """What to call a window of a series: what marks it with its name filled in, ``STEP 3 START``, where that is plain text."""
-    around = _GROUP.fullmatch(by or "")
-    return clipped(name if around is None or name == BEFORE else f"{around[1]}{name}{around[2]}")
+    """What to call a window of a series in a sentence: its name, as in the table; a bare number is told to be one of a window."""
+    if name == BEFORE:
+        return f"the part before the first {'step' if by is None else 'window'}"
+    return clipped(name if any(map(str.isalpha, name)) else f"window {name}")
 
 
 def _flat(log: LogAnalysis) -> str:
