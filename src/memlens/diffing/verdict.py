@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 from memlens.diffing.explaining import asked_for, costs_of, explained, peaks_of, sign_of
 from memlens.diffing.failed import failed_sentences
-from memlens.text import Answer, format_count, plural, short_name, terms_of
+from memlens.diffing.words import called, explanation_of, freed_words, sized, window_name
+from memlens.text import Answer, format_count, plural, terms_of
 from memlens.trust.case import RESERVED_DOUBTS
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
-    from memlens.diffing.explaining import Explained
-    from memlens.diffing.finding import Finding, Side
     from memlens.diffing.result import Diff, RunSide, WindowDiff
-    from memlens.text import Terms, Tone
+    from memlens.text import Tone
 
 __all__ = ["answer_of"]
 
@@ -43,11 +42,12 @@ def answer_of(diff: Diff) -> Answer:
 
 def _doubts(diff: Diff) -> str:
     """The doubts of both logs by name; what is reserved decides nothing here."""
-    sides = []
+    sides: dict[str, str] = {}
     for name, run in (("base", diff.base), ("head", diff.head)):
         if codes := [doubt.code.replace("_", " ") for doubt in run.trust.doubts if doubt.code not in RESERVED_DOUBTS]:
-            sides.append(f"{name}: {', '.join(codes[:_NAMED])}{', …' if len(codes) > _NAMED else ''}")
-    return "; ".join(sides)
+            said = f"{', '.join(codes[:_NAMED])}{', …' if len(codes) > _NAMED else ''}"
+            sides[said] = "both" if said in sides else name
+    return "; ".join(f"{name}: {said}" for said, name in sides.items())
 
 
 def _in_doubt(sentences: tuple[str, ...], doubts: str) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class _Case:
     def sentences(self) -> Iterator[str]:
         """How high both go and where they part, and the finding that explains most; where sizes have a factor, both beside it."""
         found = explained(self._diff)
-        explanation = "" if found is None else _explanation(found, self._terms, single=self._pair is not None)
+        explanation = "" if found is None else explanation_of(found, self._terms, single=self._pair is not None)
         if self._diff.factor is None:
             yield "; ".join(self.difference())
             yield explanation
@@ -145,17 +145,19 @@ class _Case:
         amounts = [window.remaining_left_bytes for window in self._costs]
         lasting = count > 1 and self._costs == self._judged[-count:]
         if count == 1:
-            return f"{_window(first)} leaves {format_bytes(amounts[0])} more behind"
+            return f"{window_name(first)} leaves {format_bytes(amounts[0])} more behind"
         if lasting and len(set(amounts)) == 1:
-            return f"from {_window(first)} on {self._it} leaves {format_bytes(amounts[0])} more behind in each window"
-        where = f"from {_window(first)} on {self._it} leaves" if lasting else f"{self._it} leaves"
+            return (
+                f"from {window_name(first)} on {self._it} leaves {format_bytes(amounts[0])} more behind in each window"
+            )
+        where = f"from {window_name(first)} on {self._it} leaves" if lasting else f"{self._it} leaves"
         more = f"{where} {format_bytes(sum(amounts))} more behind in {plural(count, 'window')}"
-        return more if lasting else f"{more}, the first {_window(first)}"
+        return more if lasting else f"{more}, the first {window_name(first)}"
 
     def _peaks(self) -> Iterator[str]:
         """Both peaks, and what of their difference is none of the pair of windows."""
         since = "since recording began, " if [*self.earlier()] else ""
-        where = since or (f"in {_window(self._pair)} " if self._pair is not None and self._asked else "")
+        where = since or (f"in {window_name(self._pair)} " if self._pair is not None and self._asked else "")
         device = " on the fullest device" if self._diff.head.devices > 1 else ""
         if self._base == self._head:
             yield f"{where}both peak at {format_bytes(self._head)}{device}"
@@ -185,7 +187,7 @@ class _Case:
         left, rise = _left(first, self.sign), _rise(first, self.sign)
         does = [f"leaves {format_bytes(left)} {more} behind"] if left > 0 else []
         does += [f"rises {format_bytes(rise)} {higher}"] if rise > 0 else []
-        at = f"{_window(first)} (head {self._terms.at(first.head.start_line)})"
+        at = f"{window_name(first)} (head {self._terms.at(first.head.start_line)})"
         count = f"; {format_count(len(needing))} of {windows} need {more}" if len(needing) > 1 else ""
         return f"{self._it} first needs {more} in {at}, which {' and '.join(does)}{count}"
 
@@ -206,7 +208,7 @@ class _Case:
         ):
             largest = max(self._judged, key=lambda window: abs(getattr(window, field)))
             if (change := getattr(largest, field)) and not (self._pair is not None and field == "d_peak_bytes"):
-                yield f"{what} {format_signed(change)}{'' if self._pair is not None else f', in {_window(largest)}'}"
+                yield f"{what} {format_signed(change)}{'' if self._pair is not None else f', in {window_name(largest)}'}"
 
     def _no_effect(self) -> str:
         """What differs where head needs and leaves no byte more or less."""
@@ -237,10 +239,10 @@ class _Case:
         found = next((one for one in window.findings if one.kind in ("late_free", "early_free")), None)
         if found is None or found.base is None or found.head is None:
             return f"when {plural(count, 'block is', 'blocks are')} freed"
-        which = f"a block of {_sized(found)} is freed" if count == 1 else f"{plural(count, 'block')} are freed"
-        first = "it" if count == 1 else f"the first, of {_sized(found)},"
-        where = "" if self._pair is not None else f", in {_window(window)}"
-        base, head = _freed(found.base, self._terms, first), _freed(found.head, self._terms)
+        which = f"a block of {sized(found)} is freed" if count == 1 else f"{plural(count, 'block')} are freed"
+        first = "it" if count == 1 else f"the first, of {sized(found)},"
+        where = "" if self._pair is not None else f", in {window_name(window)}"
+        base, head = freed_words(found.base, self._terms, first), freed_words(found.head, self._terms)
         return f"when {which}{where} (base {base}, head {head})"
 
     def left_out(self) -> Iterator[str]:
@@ -250,17 +252,7 @@ class _Case:
         for window in self._diff.windows:
             figures = ("Δremaining", window.remaining_left_bytes), ("Δrise", window.rise_left_bytes)
             if not window.judged and (said := [f"{name} {format_signed(left)}" for name, left in figures if left]):
-                yield f"{_window(window)} is open and not judged: {', '.join(said)}"
-
-
-def _window(window: WindowDiff) -> str:
-    """A pair of windows in a sentence; one that is named by a number is called a window."""
-    return _named_window(window.label)
-
-
-def _named_window(name: str) -> str:
-    words = short_name(name)
-    return words if any(map(str.isalpha, words)) else f"window {words}"
+                yield f"{window_name(window)} is open and not judged: {', '.join(said)}"
 
 
 def _against(base: int, head: int) -> str:
@@ -296,119 +288,6 @@ def _balance(remaining: int) -> str:
     )
 
 
-def _explanation(found: Explained, terms: Terms, *, single: bool) -> str:
-    where = "" if single or found.windows else f" of {_window(found.window)}"
-    place = f"at the peak{where}" if found.at_peak else "left behind"
-    saved = "" if found.sign > 0 else "saved " if found.at_peak else "less "
-    many = f" in {plural(found.windows, 'window')}" if found.windows > 1 else ""
-    effect, whole = format_bytes(found.effect), format_bytes(abs(found.whole))
-    what, fates = f"{_what(found)}{many}", _fates(found, terms)
-    if found.effect > found.whole:
-        return f"{_net(found, place)}: {effect} by {what}, {_taken_back(found)}; {fates}"
-    if found.effect == found.whole:
-        lead = f"all of the {whole} {saved}{place} is"
-    else:
-        lead = f"{'most' if 2 * found.effect > found.whole else 'the largest part'} of the {whole} {saved}{place}, {effect}, is"
-    count, windows = found.alike
-    kinds = f"{format_count(count)} {_kinds(found.finding)} in {plural(windows, 'window')}"
-    return f"{lead} {what}{f' ({kinds} are all of it)' if count else ''}: {fates}"
-
-
-def _net(found: Explained, place: str) -> str:
-    """What all findings come to, where other ones take some of the largest one's back."""
-    if not found.whole:
-        return f"nothing more is {place} in all"
-    more = found.sign * found.whole > 0
-    whole = format_bytes(abs(found.whole))
-    if found.at_peak:
-        return f"{whole} is {'added' if more else 'saved'} {place}"
-    return f"{whole} {'more' if more else 'less'} is {place} in all"
-
-
-def _taken_back(found: Explained) -> str:
-    back, later = found.effect - found.whole, found.freed_later
-    said = [f"{'head' if found.sign > 0 else 'base'} frees {format_bytes(later)} in later windows"] if later else []
-    said += [f"{format_bytes(back - later)} is taken back by other findings"] if back > later else []
-    return ", and ".join(said if len(said) > 1 else ["", *said]).removeprefix(", ")
-
-
-def _kinds(finding: Finding) -> str:
-    """Blocks of any size that are treated as those of a finding."""
-    if finding.kind in _FREES:
-        return _FREES[finding.kind][1]
-    return f"blocks that only {finding.kind.removeprefix('only_')} keeps"
-
-
-def _sized(finding: Finding) -> str:
-    """The size of blocks, and who allocates them."""
-    size, name = format_bytes(finding.size_bytes), short_name(finding.owner or "")
-    return f"{size} {name}" if name.startswith("(") else f"{size} ({name})" if name else size
-
-
-def _what(found: Explained) -> str:
-    """The blocks of a finding: ``a missing Free of 3.38 MiB``, ``58 blocks of 512.00 KiB that only head keeps``."""
-    finding, count = found.finding, found.blocks
-    part = f"{format_count(found.counting)} of " if found.counting < count else ""
-    size = _sized(finding)
-    kind = finding.kind
-    if kind in _FREES:
-        one, many, where = _FREES[kind]
-        words = one if count == 1 else f"{part}{format_count(count)} {many}"
-        return f"{words} of {size}{where if found.at_peak and finding.fate is None else ''}"
-    blocks = "a block" if count == 1 else f"{part}{plural(count, 'block')}"
-    if kind == "released":
-        blocks = blocks.replace("block", "older block")
-        tail = f"that only {finding.fate} frees"
-    elif kind == "elsewhere":
-        tail = f"that {'base' if finding.d_peak_bytes > 0 else 'head'} allocates only after its own peak"
-    elif kind.startswith("opening"):
-        tail = f"that only {kind.rpartition('_')[2]} has from before its input"
-    else:
-        does = {"held": "keeps", "to_end": "keeps until the end of the window"}.get(finding.fate or "", "allocates")
-        tail = f"that only {kind.rpartition('_')[2]} {does}"
-    blocks = blocks.replace("a older", "an older")
-    return f"{blocks} of {size} {tail}"
-
-
-#: Findings that are about a Free: one of them, several, and what that means for the peaks.
-_FREES = {
-    "missing_free": ("a missing Free", "missing Frees", ""),
-    "extra_free": ("a Free that base lacks", "Frees that base lacks", ""),
-    "late_free": ("a late Free", "late Frees", ", only after head's peak"),
-    "early_free": ("a Free that comes sooner", "Frees that come sooner", ", before head's peak"),
-}
-
-
-def _fates(found: Explained, terms: Terms) -> str:
-    """Where each run allocates and frees the first of the blocks."""
-    finding = found.finding
-    first = "the first" if found.counting > 1 else "it" if found.blocks == 1 else "that one"
-    if 1 < found.counting < found.blocks:
-        first += f" of the {format_count(found.counting)}"
-    base, head = found.base, found.head
-    if finding.kind in _FREES and base is not None and head is not None:
-        return f"base {_freed(base, terms, first)}, head {_freed(head, terms)}"
-    side = head if base is None else base
-    who = "head" if base is None else "base"
-    if finding.kind == "elsewhere" and base is not None and head is not None:
-        side, who = (head, "head") if finding.d_peak_bytes > 0 else (base, "base")
-    if side is None:
-        return "no line tells of it"
-    allocated = "" if side.alloc_line is None else f"allocates {first} at {terms.at(side.alloc_line)} and "
-    return f"{who} {allocated}{_freed(side, terms, '' if allocated else first)}"
-
-
-def _freed(side: Side, terms: Terms, what: str = "") -> str:
-    """``frees it at line 77``, ``frees it only later, at line 201``, ``never frees it``."""
-    it = what or "it"
-    if side.freed == "never":
-        return f"never frees {it}"
-    when = "only later" if side.freed == "later" else ""
-    at = "" if side.free_line is None else f"at {terms.at(side.free_line)}"
-    place = ", ".join(filter(None, (when, at)))
-    return f"frees {it} {place}".rstrip()
-
-
 def _caveats(diff: Diff) -> Iterator[str]:
     """What could not be compared, or not exactly."""
     for name, run in (("base", diff.base), ("head", diff.head)):
@@ -426,5 +305,5 @@ def _unpaired(name: str, run: RunSide) -> str:
     text = f"{plural(count, 'window')} of {name} {'has' if count == 1 else 'have'} no partner"
     if run.peak_window in run.unpaired:
         where = "it" if count == 1 else "one of them"
-        return f"{text}, and its peak is in {where}, {_named_window(run.peak_window or '')}"
-    return f"{text} ({', '.join(map(_named_window, run.unpaired[:_NAMED]))}{', …' if count > _NAMED else ''})"
+        return f"{text}, and its peak is in {where}, {called(run.peak_window or '')}"
+    return f"{text} ({', '.join(map(called, run.unpaired[:_NAMED]))}{', …' if count > _NAMED else ''})"
