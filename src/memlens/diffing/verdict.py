@@ -194,7 +194,8 @@ class _Case:
     def _alike(self) -> Iterator[str]:
         """That nothing differs, or that the work does not."""
         if not self._judged:
-            yield from ("no window is judged", self._peaks())
+            yield "no window is judged"
+            yield from self._peaks()
             return
         lead = "no difference" if self._same else "the same work"
         if self._pair is not None:
