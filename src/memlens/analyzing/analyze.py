@@ -87,7 +87,7 @@ def _analyze_one(
     log: EventLog, name: str, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
 ) -> LogAnalysis:
     from memlens.analyzers import growth
-    from memlens.analyzers.failures import failures
+    from memlens.analyzers.failures import failures, failures_outside
     from memlens.analyzers.levels import profile
     from memlens.analyzers.series.phases import phases
     from memlens.analyzing.steps import find_phases, find_steps, share_pass
@@ -110,13 +110,13 @@ def _analyze_one(
         _forget(analyzed)
         _settle(grown)
         steps = None if steps is None else dataclasses.replace(steps, windows=tuple(map(_light, steps.windows)))
-    ooms: Any = Later(failures, log)
+    ooms: Any = Later(failures, log, windows)
     if forget and log.trust.distinct_ooms <= _SETTLED_AT_MOST:
-        ooms = tuple(failures(log))
+        ooms = tuple(failures(log, windows))
         for failure in ooms:
             _settle(failure)
     doubt = None if whole else suspect_anchors(windows)
-    remarks = tuple(filter(None, [open_window(windows)]))
+    remarks = (*filter(None, [open_window(windows)]), *failures_outside(log, windows))
     notes = () if doubt is None else (doubt,)
     found_phases = None if pieces is None else phases(pieces)
     columns = profile(windows).columns if cut.series else {}
