@@ -68,7 +68,8 @@ class MemoryFailure(Row):
         idle_bytes: Their bytes.
         device_free_bytes: What the device had left, by the message.
         device_total_bytes: What the device has, by the message.
-        elsewhere_bytes: What of that was neither left nor reserved by this run.
+        limit_bytes: What the run may use of the device, by the message; what it has and had left is then of that.
+        elsewhere_bytes: What of the device was neither left nor reserved by this run; ``None`` where unknown, as with a limit.
         cause: ``too much``, ``fragmented``, ``another process`` or ``unknown``, by the rules of
             :mod:`memlens.analyzers.failures.causes`.
         explanation: The figures that the cause follows from, or why it is unknown, in words.
@@ -96,6 +97,7 @@ class MemoryFailure(Row):
     idle_bytes: int | None
     device_free_bytes: int | None
     device_total_bytes: int | None
+    limit_bytes: int | None
     elsewhere_bytes: int | None
     cause: Cause
     explanation: str
@@ -195,7 +197,9 @@ def _failure(log: EventLog, oom: OutOfMemory, stop: int, levels: tuple[int, int,
             _, gaps, in_gaps, largest, outside = layout.figures()
             free = None if outside else in_gaps
             idle = None if log.facts.chunks_join else layout.idle()
-    room = Room(oom.asked_bytes, allocated, reserved, free, gaps, largest, oom.free_bytes, oom.total_bytes)
+    room = Room(
+        oom.asked_bytes, allocated, reserved, free, gaps, largest, oom.free_bytes, oom.total_bytes, oom.limit_bytes
+    )
     judged = _judged(log, room)
     live = live_events(log, stop)
     must_go, must_go_bytes = _fewest(log.size[live], judged.missing) if judged.cause == "too much" else (None, None)
@@ -216,6 +220,7 @@ def _failure(log: EventLog, oom: OutOfMemory, stop: int, levels: tuple[int, int,
         None if idle is None else int(idle.sum()),
         oom.free_bytes,
         oom.total_bytes,
+        oom.limit_bytes,
         room.elsewhere,
         judged.cause,
         judged.explanation,
