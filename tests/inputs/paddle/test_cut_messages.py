@@ -8,6 +8,7 @@ import pytest
 from in_threads import in_small_blocks
 
 import memlens
+from memlens.errors import NoEventsError
 from memlens.events import EventLog
 from memlens.facts import OutOfMemory
 from memlens.inputs.paddle.wordings import CUT_OFF
@@ -98,3 +99,27 @@ def test_a_limit_is_read_from_the_line_that_names_it() -> None:
         " a larger value. Currently `FLAGS_gpu_memory_limit_mb` is 60, so the maximum GPU memory usage is limited to 60 MB.\n"
     )
     assert [oom.limit_bytes for oom in messages(BLOCK + WAITING + SUMMARY + ERROR + LINE + advice)] == [None, 60 << 20]
+
+
+def error_of(text: str) -> NoEventsError:
+    with pytest.raises(NoEventsError) as caught:
+        memlens.read(io.BytesIO(text.encode()))
+    return caught.value
+
+
+def test_a_run_that_fails_at_its_first_request_is_said_to_have_run_out() -> None:
+    """50 MiB are asked for; the message says 12 in use and 48 left."""
+    text = WAITING + SUMMARY + ERROR + LINE
+    error = error_of(text)
+    place = text.count("\n") + 1
+    assert f": ran out of memory on its first request (50.00 MiB, with 48.00 MiB left, line {place})" in error.message
+    assert "logging on" not in str(error)
+    assert "Looked for" not in error.message
+    assert "GLOG_vmodule" not in error.hint
+    larger = text.replace("52428800", "73400320").replace("50.000000MB", "70.000000MB")
+    assert error_of(larger).hint == "It can never fit: the device has 60.00 MiB."
+    assert error_of(WAITING + SUMMARY + ERROR).message.count("(50.00 MiB, line ") == 1
+
+
+def test_without_lines_of_the_allocator_logging_was_off() -> None:
+    assert "GLOG_vmodule" in error_of(SUMMARY + ERROR + LINE).hint
