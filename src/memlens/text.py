@@ -60,7 +60,7 @@ MOST_NAMES, _WIDEST_IN_TEXT = 6, 40
 _LONGEST = 200
 
 _SPARKLINE = dict(zip("▁▂▃▄▅▆▇█", "..:::###", strict=True))
-_IN_ASCII = str.maketrans({"…": "...", "·": "-", "×": "x", "Δ": "d", "\N{EN DASH}": "-", **_SPARKLINE})
+_IN_ASCII = str.maketrans({"…": "...", "·": "-", "×": "x", "Δ": "d", "±": "+/-", "\N{EN DASH}": "-", **_SPARKLINE})
 _LINE = re.compile(r"(?i)\bline\b")
 _DAY_US = 86_400 * 1_000_000
 

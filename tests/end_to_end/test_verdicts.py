@@ -154,7 +154,7 @@ def test_the_traps_are_answered_as_their_folder_says(shared: Path) -> None:
 
 def test_a_doubtful_log_says_so_before_any_figure(shared: Path) -> None:
     text = verdict(shared / "data/paddle/09_torn_4procs_unbuffered_331.log.gz")
-    assert text.startswith("In doubt (several processes): ")
+    assert text.startswith("In doubt (several processes wrote the log): ")
 
 
 def test_several_logs_name_the_highest_and_the_lowest(examples: Path) -> None:

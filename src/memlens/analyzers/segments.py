@@ -197,8 +197,9 @@ class Layout:
         return len(self.chunk_size), len(gaps), int(gaps.sum()), int(gaps.max(initial=0)), int(outside.sum())
 
     def idle(self) -> Ints:
-        """The sizes of the chunks that hold no block, int64; a block of several chunks is in the first of them alone."""
-        return np.delete(self.chunk_size, np.unique(self.block_chunk[self.block_chunk >= 0]))
+        """The sizes of the chunks that nothing occupies, int64."""
+        whole: Ints = self.gap_size[self.gap_size == self.chunk_size[self.gap_chunk]]
+        return whole
 
     def pools(self, moment: int, names: Sequence[str]) -> Iterator[Pool]:
         """The figures by pool and stream, the largest reserved first; blocks outside of all chunks are in none."""
@@ -246,7 +247,11 @@ def layout_before(log: EventLog, stop: int) -> Layout | None:
     block_addr, block_size = log.addr[blocks], log.size[blocks]
     granule = log.facts.block_granularity
     occupied = -(-block_size // granule) * granule
-    gap_addr, gap_size = gaps_between((addr, size), (block_addr, occupied), join=log.facts.chunks_join)
+    taken_addr, taken_size = block_addr, occupied
+    if (kept := log.facts.kept) is not None:
+        rows = kept.before(stop)
+        taken_addr, taken_size = np.append(block_addr, kept.addr[rows]), np.append(occupied, kept.size[rows])
+    gap_addr, gap_size = gaps_between((addr, size), (taken_addr, taken_size), join=log.facts.chunks_join)
     block_chunk, gap_chunk = inside(block_addr, addr, size), inside(gap_addr, addr, size)
     place = [
         _known(of_chunk[live], of_event, blocks, block_chunk)

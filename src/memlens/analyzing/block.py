@@ -120,8 +120,13 @@ class BlockLife(Answered):
             words += f", freed at {terms.at(life.free_line)}{by}"
         lasted = "" if life.life_us is None else f" ({format_duration(life.life_us)})"
         peak = "it is live at the peak" if self.at_peak else "it is not live at the peak"
-        meanwhile = f"{format_bytes(life.meanwhile_bytes)} more are allocated meanwhile"
-        return Answer((f"{words}.", f"It lives for {plural(life.life_events, 'event')}{lasted}: {meanwhile}; {peak}."))
+        meanwhile = f"{format_bytes(life.meanwhile_bytes)} in other blocks are allocated meanwhile"
+        if not life.meanwhile_bytes:
+            meanwhile = "nothing else is allocated meanwhile"
+        end = " to the end of the log" if life.free_event is None else ""
+        return Answer(
+            (f"{words}.", f"It lives for {plural(life.life_events, 'event')}{end}{lasted}; {meanwhile}, and {peak}.")
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, in plain JSON types, by the contract ``memlens.block/1``."""
