@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
 
-__all__ = ["Family", "common_family", "family"]
+__all__ = ["Family", "common_family", "families", "family"]
 
 #: Lines of one log that are looked at one by one, from its beginning: done in about a second.
 _MOST_LINES = 400_000
@@ -40,6 +40,9 @@ _MOST_TRIED = 6
 _MOST_DIGITS = 9
 #: Lines that a family without a word like START or STEP has at least; it counts on by one, from 0 or 1.
 _FEWEST_UNNAMED = 3
+
+#: Families of one log that may count its steps.
+_MOST_FAMILIES = 3
 
 Numbers = tuple[int, ...]
 
@@ -113,7 +116,7 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
     def both(template: Template, expression: str) -> Sequence[Anchor] | None:  # noqa: ARG001 - how the other one is called
         return [find_anchors(log, [Pattern(expression, regex=True)])[0] for log in (base, head)]
 
-    return _best((base, head), (ours, theirs), rank, both)
+    return next(_ranked((base, head), (ours, theirs), rank, both), None)
 
 
 def family(log: EventLog) -> Family | None:
@@ -121,7 +124,7 @@ def family(log: EventLog) -> Family | None:
 
     The rules are those of :func:`common_family`, but for two things.  Nothing but the log itself confirms what its lines count, so lines
     without a word like START or STEP are none.  And what is wanted is not the smallest pieces but those that repeat: steps, iterations,
-    batches and the like go before epochs, and these before calls, blocks, layers and other parts.
+    batches and the like go before epochs, and these before calls, blocks, layers and other parts; training goes before evaluation.
 
     Args:
         log: A log whose landmarks were looked for when it was read, or whose text can be read again, or one with marks.
@@ -132,15 +135,24 @@ def family(log: EventLog) -> Family | None:
     Raises:
         InputError: The text of the log is no longer there.
     """
+    return next(families(log), None)
+
+
+def families(log: EventLog) -> Iterator[Family]:
+    """The families that may count the steps of one log, at most three, the best first: see :func:`family`.
+
+    Each further one counts other steps than those before it, of the same kind of work; they go on through the run, so that no more than
+    half of its events are outside their closed windows; and they are found without another look at the text.
+    """
     landmarks = landmarks_of(log)
     if landmarks is None or not landmarks.offsets:
-        return None
+        return
     lines = ((offset, text) for offset, text in zip(landmarks.offsets, landmarks.texts, strict=True) if may_mark(text))
     seen = _candidates(lines, len(log))
     named = {by: entry for by, entry in seen.lines.items() if entry.template.place is not Place.UNNAMED}
 
     def rank(template: Template, windows: int, same: bool) -> tuple[object, ...]:  # noqa: ARG001 - of one log always the same
-        return template.work, max(template.place, Place.PROGRESS), -windows, template.place
+        return template.work, template.aside, max(template.place, Place.PROGRESS), -windows, template.place
 
     def found(template: Template, expression: str) -> Sequence[Anchor] | None:
         # Only lines at the margin are known, so the expression is to find no other ones.
@@ -151,7 +163,18 @@ def family(log: EventLog) -> Family | None:
             return [_among(landmarks, pattern)]
         return list(find_anchors(log, [pattern])) if log.source.rereadable else None
 
-    return _best((log,), (seen._replace(lines=named),), rank, found)
+    taken: list[tuple[Family, list[str]]] = []
+    for one in _ranked((log,), (seen._replace(lines=named),), rank, found):
+        numbers = [re.findall("[0-9]+", name)[-1] for name in one.anchors[0].names]
+        if taken:
+            first, last = log.offset.searchsorted([one.anchors[0].offsets[0], one.anchors[0].offsets[-1]])
+            goes_on = 2 * (last - first) > len(log)
+            if one.work is not taken[0][0].work or not goes_on or any(numbers == others for _, others in taken):
+                continue
+        taken.append((one, numbers))
+        yield one
+        if len(taken) == _MOST_FAMILIES or not landmarks.complete:
+            return
 
 
 def _among(landmarks: Landmarks, pattern: Pattern) -> Anchor:
@@ -166,13 +189,13 @@ def _among(landmarks: Landmarks, pattern: Pattern) -> Anchor:
     return Anchor(pattern, offsets, lines, matched)
 
 
-def _best(
+def _ranked(
     logs: Sequence[EventLog],
     found: Sequence[_Candidates],
     rank: Callable[[Template, int, bool], tuple[object, ...]],
     anchors_of: Callable[[Template, str], Sequence[Anchor] | None],
-) -> Family | None:
-    """Of the lines that all logs have (one, or two), the best that still are a family where their expression has found all lines."""
+) -> Iterator[Family]:
+    """Of the lines that all logs have (one, or two) those that still are a family where their expression has found all lines, the best first."""
     ranked: list[tuple[tuple[object, ...], int, str]] = []
     for by in found[0].lines.keys() & found[-1].lines.keys():
         entries = [candidates.lines[by] for candidates in found]
@@ -192,8 +215,8 @@ def _best(
             tried.add(expression)
             anchors = anchors_of(template, expression)
             if anchors is not None and _still(template, logs, anchors):
-                return Family(anchors[0].pattern.text, tuple(anchors), template.work)
-    return None
+                yield Family(anchors[0].pattern.text, tuple(anchors), template.work)
+                break
 
 
 def _still(template: Template, logs: Sequence[EventLog], anchors: Sequence[Anchor]) -> bool:
