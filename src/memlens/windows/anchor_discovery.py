@@ -12,14 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from memlens.scanner.lines import pieces
 from memlens.windows.anchor_templates import Place, Template, Work, may_mark, skeleton, templates
 from memlens.windows.landmarks import LONGEST_LINE, Landmarks, at_margin, landmarks_of, word_scanner
-from memlens.windows.patterns import Anchor, Pattern, clean_line, find_anchors
+from memlens.windows.patterns import Anchor, Match, Pattern, clean_line, find_anchors, text_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,13 +110,10 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
     ours = _candidates(*_looked_at(base))
     theirs = _candidates(*_looked_at(head)) if ours.lines else ours
 
-    def rank(template: Template, windows: int, same: bool) -> tuple[object, ...]:
-        return max(template.place, Place.PROGRESS), -windows, not same, template.place
-
     def both(template: Template, expression: str) -> Sequence[Anchor] | None:  # noqa: ARG001 - how the other one is called
         return [find_anchors(log, [Pattern(expression, regex=True)])[0] for log in (base, head)]
 
-    return next(_ranked((base, head), (ours, theirs), rank, both), None)
+    return next(_ranked((base, head), (ours, theirs), both), None)
 
 
 def family(log: EventLog) -> Family | None:
@@ -151,9 +148,6 @@ def families(log: EventLog) -> Iterator[Family]:
     seen = _candidates(lines, len(log))
     named = {by: entry for by, entry in seen.lines.items() if entry.template.place is not Place.UNNAMED}
 
-    def rank(template: Template, windows: int, same: bool) -> tuple[object, ...]:  # noqa: ARG001 - of one log always the same
-        return template.work, template.aside, max(template.place, Place.PROGRESS), -windows, template.place
-
     def found(template: Template, expression: str) -> Sequence[Anchor] | None:
         # Only lines at the margin are known, so the expression is to find no other ones.
         if template.strict.startswith("^") and not expression.startswith("^"):
@@ -164,12 +158,12 @@ def families(log: EventLog) -> Iterator[Family]:
         return list(find_anchors(log, [pattern])) if log.source.rereadable else None
 
     taken: list[tuple[Family, list[str]]] = []
-    for one in _ranked((log,), (seen._replace(lines=named),), rank, found):
+    for one in _ranked((log,), (seen._replace(lines=named),), found):
         numbers = [re.findall("[0-9]+", name)[-1] for name in one.anchors[0].names]
         if taken:
             first, last = log.offset.searchsorted([one.anchors[0].offsets[0], one.anchors[0].offsets[-1]])
             goes_on = 2 * (last - first) > len(log)
-            if one.work is not taken[0][0].work or not goes_on or any(numbers == others for _, others in taken):
+            if not goes_on or any(numbers == others for _, others in taken):
                 continue
         taken.append((one, numbers))
         yield one
@@ -179,24 +173,20 @@ def families(log: EventLog) -> Iterator[Family]:
 
 def _among(landmarks: Landmarks, pattern: Pattern) -> Anchor:
     """The landmarks that match a pattern."""
-    names = map(pattern.name_in, landmarks.texts)
-    rows = [
-        (offset, line, name)
-        for offset, line, name in zip(landmarks.offsets, landmarks.lines, names, strict=True)
-        if name is not None
-    ]
-    offsets, lines, matched = zip(*rows, strict=True) if rows else ((), (), ())
-    return Anchor(pattern, offsets, lines, matched)
+    rows = zip(landmarks.offsets, landmarks.lines, map(pattern.name_in, landmarks.texts), strict=True)
+    return Anchor.of(pattern, [Match(offset, line, name) for offset, line, name in rows if name is not None])
 
 
 def _ranked(
     logs: Sequence[EventLog],
     found: Sequence[_Candidates],
-    rank: Callable[[Template, int, bool], tuple[object, ...]],
     anchors_of: Callable[[Template, str], Sequence[Anchor] | None],
 ) -> Iterator[Family]:
-    """Of the lines that all logs have (one, or two) those that still are a family where their expression has found all lines, the best first."""
-    ranked: list[tuple[tuple[object, ...], int, str]] = []
+    """Of the lines that all logs have (one, or two) those that still are a family where their expression has found all lines, the best first.
+
+    Further ones are of the same work as the first.
+    """
+    ranked: list[tuple[Any, ...]] = []
     for by in found[0].lines.keys() & found[-1].lines.keys():
         entries = [candidates.lines[by] for candidates in found]
         sides = [
@@ -205,17 +195,25 @@ def _ranked(
         ]
         windows, same = _worth(sides[0], sides[-1])
         if windows:
-            ranked.append((rank(entries[0].template, windows, same), sum(entry.offsets[0] for entry in entries), by))
+            template, first = entries[0].template, sum(entry.offsets[0] for entry in entries)
+            # What the lines count says which pieces repeat; two logs confirm each other's.
+            of_one = (template.work, template.aside) if len(logs) == 1 else ()
+            place = max(template.place, Place.PROGRESS)
+            ranked.append((*of_one, place, -windows, not same, template.place, first, by))
     tried: set[str] = set()
-    for _, _, by in sorted(ranked):
+    work: Work | None = None
+    for *_, by in sorted(ranked):
         template = found[0].lines[by].template
+        if work not in (None, template.work):
+            return
         for expression in (template.by, template.strict):
             if expression in tried or len(tried) == _MOST_TRIED:
                 continue
             tried.add(expression)
             anchors = anchors_of(template, expression)
             if anchors is not None and _still(template, logs, anchors):
-                yield Family(anchors[0].pattern.text, tuple(anchors), template.work)
+                work = template.work
+                yield Family(anchors[0].pattern.text, tuple(anchors), work)
                 break
 
 
@@ -286,10 +284,7 @@ def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[tuple[int, bytes]
         For each piece of the text its byte offset, such lines of it (where each begins, and its clean text), and how many lines were
         looked at one by one.
     """
-    end = log.facts.bytes or None
-    for offset, text in log.source.blocks(0, end):
-        # What was written to the log after it was read is no part of it.
-        block = np.frombuffer(text, np.uint8)[: None if end is None else end - offset]
+    for offset, block in text_blocks(log):
         for low, high in pieces(block):
             piece = block[low:high]
             starts, stops = _at_margin(piece)

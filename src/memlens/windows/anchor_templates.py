@@ -9,20 +9,11 @@ warnings, progress bars) by the look of one line; whether the numbers really cou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-__all__ = [
-    "Place",
-    "Template",
-    "Work",
-    "may_mark",
-    "named_as_it_is",
-    "phase_template",
-    "skeleton",
-    "templates",
-]
+__all__ = ["Place", "Template", "Work", "may_mark", "named_as_it_is", "phase_template", "skeleton", "templates"]
 
 
 class Place(IntEnum):
@@ -153,6 +144,14 @@ def skeleton(line: bytes) -> bytes:
     return _DIGITS.sub(b"0", line)
 
 
+def _decoded(bones: bytes) -> str:
+    """The text of a skeleton without blanks at its end; ``""``, which is like no anchor, where it is no UTF-8."""
+    try:
+        return bones.decode().rstrip()
+    except UnicodeDecodeError:
+        return ""
+
+
 def templates(bones: bytes) -> tuple[Template, ...]:
     """What a line could be one of.
 
@@ -162,10 +161,7 @@ def templates(bones: bytes) -> tuple[Template, ...]:
     Returns:
         Templates with different expressions; none for a line that is no anchor by its looks.
     """
-    try:
-        text = bones.decode().rstrip()
-    except UnicodeDecodeError:
-        return ()
+    text = _decoded(bones)
     header = _HEADER.match(text)
     begin = header.end() if header else 0
     found = {template.by: template for template in (*_progress(text), *_heads(text, begin))}
@@ -184,14 +180,9 @@ def phase_template(bones: bytes) -> Template | None:
     found = [template for template in templates(bones) if template.place in (Place.OPENING, Place.CLOSING)]
     if found:
         return found[-1]
-    try:
-        text = bones.decode().strip()
-    except UnicodeDecodeError:
-        return None
+    text = _decoded(bones).lstrip()
     words = [word.lower() for word in _WORD.findall(text)]
-    if len(words) < 2 or "0" in text or len(text) > _LONGEST or _STRANGE_CHARACTERS.search(text):
-        return None
-    if not _STRANGE.isdisjoint(words):
+    if len(words) < 2 or "0" in text or not _plain(text, words):
         return None
     ends = {words[0], words[-1]}
     place = Place.CLOSING if ends & _CLOSING else Place.OPENING if ends & _OPENING else None
@@ -205,13 +196,17 @@ def phase_template(bones: bytes) -> Template | None:
 
 
 def named_as_it_is(bones: bytes) -> Template | None:
-    """The template of a line that was written to mark something, whatever it says: an annotation."""
-    try:
-        text = bones.decode().strip()
-    except UnicodeDecodeError:
-        return None
+    """The template of a line that was written to mark something, whatever it says: an annotation.
+
+    Args:
+        bones: The :func:`skeleton` of a clean line.
+
+    Returns:
+        Its template, of an unnamed place; ``None`` for an empty line, one too long, or one that is no UTF-8.
+    """
+    text = _decoded(bones).strip()
     by = f"({_escaped(text)})"
-    return Template(by, f"^{by}$", Place.OPENING, ()) if 0 < len(text) <= _LONGEST else None
+    return Template(by, f"^{by}$", Place.UNNAMED, ()) if 0 < len(text) <= _LONGEST else None
 
 
 def _progress(text: str) -> Iterator[Template]:
@@ -296,9 +291,7 @@ def _template(text: str, begin: int, end: int, counting: list[int], *, bare: boo
     """What a line that begins so is one of, or ``None`` where it does not look like an anchor."""
     head = text[begin:end]
     words = [word.lower() for word in _WORD.findall(head)]
-    if not words or max(map(len, words)) < 2 or len(head) > _LONGEST:
-        return None
-    if _STRANGE_CHARACTERS.search(head) or not _STRANGE.isdisjoint(words):
+    if max(map(len, words), default=0) < 2 or not _plain(head, words):
         return None
     opens, closes = not _OPENING.isdisjoint(words), not _CLOSING.isdisjoint(words)
     if closes:
@@ -321,6 +314,11 @@ def _template(text: str, begin: int, end: int, counting: list[int], *, bare: boo
     strict = f"^{by}{rest}" if begin == 0 else by + rest
     numbers = tuple(text.count("0", 0, number) for number in range(first, last) if text[number] == "0")
     return Template(by, strict, place, numbers)
+
+
+def _plain(text: str, words: Sequence[str]) -> bool:
+    """Whether a text is short and holds nothing, character or word, that no anchor holds."""
+    return len(text) <= _LONGEST and not _STRANGE_CHARACTERS.search(text) and _STRANGE.isdisjoint(words)
 
 
 def _number_end(text: str, begin: int, number: int) -> int:
