@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.analyzers.levels import figures, profile
-from memlens.analyzers.series.growth import growth
 from memlens.analyzing.result import Steps
-from memlens.windows.anchor_discovery import families
+from memlens.windows.anchor_discovery import family
 from memlens.windows.anchor_templates import Work
 from memlens.windows.windows import suspect_anchors, windows_at
 
@@ -47,20 +46,17 @@ class FoundSteps(NamedTuple):
 
 
 def find_steps(log: EventLog) -> FoundSteps | None:
-    """Look for the steps of a log: of several families of repeated work that are about equally plausible the one over which memory grows.
+    """Look for the steps of a log.
 
     Returns:
         ``None`` where no lines count them, where these came late, or where its text cannot be read again and they were not looked for
         when it was read.
     """
-    found = [FoundSteps(one, windows_at(log, one.anchors[0])) for one in families(log)]
-    if not found or suspect_anchors(found[0].windows) is not None:
+    found = family(log)
+    if found is None:
         return None
-    several = [steps for steps in found if steps.repeated and suspect_anchors(steps.windows) is None]
-    if len(several) > 1:
-        share_pass(log, [window for steps in several for window in steps.windows], None)
-        return next((steps for steps in several if growth(steps.windows).verdict == "growing"), found[0])
-    return found[0]
+    windows = windows_at(log, found.anchors[0])
+    return None if suspect_anchors(windows) is not None else FoundSteps(found, windows)
 
 
 def share_pass(log: EventLog, windows: Sequence[Window], pieces: Pieces | None) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
 
-__all__ = ["Family", "common_family", "families", "family"]
+__all__ = ["Family", "common_family", "family"]
 
 #: Lines of one log that are looked at one by one, from its beginning: done in about a second.
 _MOST_LINES = 400_000
@@ -40,9 +40,6 @@ _MOST_TRIED = 6
 _MOST_DIGITS = 9
 #: Lines that a family without a word like START or STEP has at least; it counts on by one, from 0 or 1.
 _FEWEST_UNNAMED = 3
-
-#: Families of one log that may count its steps.
-_MOST_FAMILIES = 3
 
 Numbers = tuple[int, ...]
 
@@ -113,7 +110,7 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
     def both(template: Template, expression: str) -> Sequence[Anchor] | None:  # noqa: ARG001 - how the other one is called
         return [find_anchors(log, [Pattern(expression, regex=True)])[0] for log in (base, head)]
 
-    return next(_ranked((base, head), (ours, theirs), both), None)
+    return _best((base, head), (ours, theirs), both)
 
 
 def family(log: EventLog) -> Family | None:
@@ -132,18 +129,9 @@ def family(log: EventLog) -> Family | None:
     Raises:
         InputError: The text of the log is no longer there.
     """
-    return next(families(log), None)
-
-
-def families(log: EventLog) -> Iterator[Family]:
-    """The families that may count the steps of one log, at most three, the best first: see :func:`family`.
-
-    Each further one counts other steps than those before it, of the same kind of work; they go on through the run, so that no more than
-    half of its events are outside their closed windows; and they are found without another look at the text.
-    """
     landmarks = landmarks_of(log)
     if landmarks is None or not landmarks.offsets:
-        return
+        return None
     lines = ((offset, text) for offset, text in zip(landmarks.offsets, landmarks.texts, strict=True) if may_mark(text))
     seen = _candidates(lines, len(log))
     named = {by: entry for by, entry in seen.lines.items() if entry.template.place is not Place.UNNAMED}
@@ -157,18 +145,7 @@ def families(log: EventLog) -> Iterator[Family]:
             return [_among(landmarks, pattern)]
         return list(find_anchors(log, [pattern])) if log.source.rereadable else None
 
-    taken: list[tuple[Family, list[str]]] = []
-    for one in _ranked((log,), (seen._replace(lines=named),), found):
-        numbers = [re.findall("[0-9]+", name)[-1] for name in one.anchors[0].names]
-        if taken:
-            first, last = log.offset.searchsorted([one.anchors[0].offsets[0], one.anchors[0].offsets[-1]])
-            goes_on = 2 * (last - first) > len(log)
-            if not goes_on or any(numbers == others for _, others in taken):
-                continue
-        taken.append((one, numbers))
-        yield one
-        if len(taken) == _MOST_FAMILIES or not landmarks.complete:
-            return
+    return _best((log,), (seen._replace(lines=named),), found)
 
 
 def _among(landmarks: Landmarks, pattern: Pattern) -> Anchor:
@@ -177,15 +154,12 @@ def _among(landmarks: Landmarks, pattern: Pattern) -> Anchor:
     return Anchor.of(pattern, [Match(offset, line, name) for offset, line, name in rows if name is not None])
 
 
-def _ranked(
+def _best(
     logs: Sequence[EventLog],
     found: Sequence[_Candidates],
     anchors_of: Callable[[Template, str], Sequence[Anchor] | None],
-) -> Iterator[Family]:
-    """Of the lines that all logs have (one, or two) those that still are a family where their expression has found all lines, the best first.
-
-    Further ones are of the same work as the first.
-    """
+) -> Family | None:
+    """Of the lines that all logs have (one, or two), the best that still are a family where their expression has found all lines."""
     ranked: list[tuple[Any, ...]] = []
     for by in found[0].lines.keys() & found[-1].lines.keys():
         entries = [candidates.lines[by] for candidates in found]
@@ -201,20 +175,16 @@ def _ranked(
             place = max(template.place, Place.PROGRESS)
             ranked.append((*of_one, place, -windows, not same, template.place, first, by))
     tried: set[str] = set()
-    work: Work | None = None
     for *_, by in sorted(ranked):
         template = found[0].lines[by].template
-        if work not in (None, template.work):
-            return
         for expression in (template.by, template.strict):
             if expression in tried or len(tried) == _MOST_TRIED:
                 continue
             tried.add(expression)
             anchors = anchors_of(template, expression)
             if anchors is not None and _still(template, logs, anchors):
-                work = template.work
-                yield Family(anchors[0].pattern.text, tuple(anchors), work)
-                break
+                return Family(anchors[0].pattern.text, tuple(anchors), template.work)
+    return None
 
 
 def _still(template: Template, logs: Sequence[EventLog], anchors: Sequence[Anchor]) -> bool:
