@@ -138,6 +138,18 @@ def test_a_leak_is_said_although_the_peak_is_lower(tmp_path: Path) -> None:
     assert "; but head leaves 128.00 KiB behind, 128.00 KiB more than base (0 B). All of the 128.00 KiB left" in said
 
 
+def test_what_stays_behind_is_said_beside_a_peak_that_is_higher(tmp_path: Path) -> None:
+    """STEP 2 goes 5 MiB higher, and STEP 4 keeps 64 KiB, which the peak has nothing of."""
+
+    def both(number: int) -> list[Row]:
+        high = [*work(number)[:4], *block(number, 50, 5 * MIB), *work(number)[4:]]
+        return high if number == 2 else [*work(number), *block(number, 51, 64 * KIB)[: 1 if number == 4 else 0]]
+
+    said = compared(steps(7), steps(7, both), tmp_path).verdict
+    assert "rises 5.00 MiB higher; 2 of 7 windows need more; in all 64.00 KiB more is left behind, in STEP 4. " in said
+    assert "All of the 5.00 MiB at the peak of STEP 2 is a block of 5.00 MiB that only head allocates: " in said
+
+
 def test_the_net_is_said_first_where_a_block_is_freed_a_step_later(tmp_path: Path) -> None:
     """9 closed steps leave 2 MiB to the next one, which frees them: 18 MiB left behind, of which 16 MiB is freed in a closed step."""
 
