@@ -298,8 +298,7 @@ def growth_of(run: RunFigures, first: int | None = None) -> SeriesGrowth | None:
     trend = judge(np.array(series, np.int64))
     if trend.verdict != "growing":
         return SeriesGrowth(len(series), trend.verdict)
-    # The rate is a whole number of bytes by a number of windows: as a fraction it is exact again.
-    rate = Fraction(trend.gained_bytes_per_window).limit_denominator(len(series))
+    rate = Fraction(trend.gained_bytes, trend.spanned)
     since = None if trend.since is None else run.series[trend.since].name
     return SeriesGrowth(len(series), trend.verdict, trend.gained_bytes, rate, since)
 

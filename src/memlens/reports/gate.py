@@ -16,16 +16,8 @@ from memlens.gating.judging import WHOLE
 from memlens.reports.blocks import Block, Column, Fold, Line, Table, Toned, answered, apart, cells, labelled, take
 from memlens.reports.diff.findings import around, finding_blocks
 from memlens.reports.markdown import plain, render
-from memlens.reports.terminal import Part, fits, fitted
-from memlens.text import (
-    clipped,
-    format_change,
-    format_count,
-    name_list,
-    plural,
-    terms_of,
-    visible,
-)
+from memlens.reports.terminal import Part, fits, one_screen
+from memlens.text import clipped, format_change, format_count, name_list, plural, terms_of, visible
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -96,8 +88,6 @@ _ROOMS = (
     Room(10, 1, 0, 0, unjudged=1),
     Room(1, 0, 0, 0, unjudged=1),
 )
-
-
 #: How much one screen shows, from much to little: the first finding with its line goes last.
 _ON_SCREEN = (
     Room(),
@@ -144,17 +134,13 @@ def accept_command(verdict: Verdict) -> str:
 
 def gate_blocks(verdict: Verdict, room: Room | None = None) -> list[Block]:
     """The verdict in words, and what it rests on: as much of it as there is room for, by default one screen; what is left out is counted."""
-    verdict_first = (*answered(verdict.answer), None)
     head = [*_head(verdict)]
-    everything = [*verdict_first, *head, *_tables(verdict, room or Room())]
+    everything = [*answered(verdict.answer), None, *head, *_tables(verdict, room or Room())]
     if room is not None or fits(everything):
         return everything
     without_notes = [line for line in head if line.label.strip() and line.label != "Note"]
     tables = Part(tuple([*_tables(verdict, smaller)] for smaller in _ON_SCREEN))
-    hint = apart(Line("--full shows everything.", "hint"))
-    return fitted(
-        [Part((verdict_first,)), Part((head, [*head[:1], *without_notes], head[:1]), 4), tables, Part((hint,))]
-    )
+    return one_screen(verdict.answer, [Part((head, [*head[:1], *without_notes], head[:1]), 4), tables])
 
 
 def _head(verdict: Verdict) -> Iterator[Line]:
