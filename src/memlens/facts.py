@@ -56,6 +56,7 @@ class OutOfMemory:
         unanswered_bytes: The last block that was asked for before it and never given, by its line in the log, or ``None`` where no such
             line is there.
         owner: The operator or the call stack that asked, or ``""`` where the input does not say.
+        limit_bytes: What the message says the run may use of the device, or ``None``; with it ``total_bytes`` is of that.
     """
 
     offset: int
@@ -67,6 +68,7 @@ class OutOfMemory:
     total_bytes: int | None = None
     unanswered_bytes: int | None = None
     owner: str = ""
+    limit_bytes: int | None = None
 
     @property
     def asked_bytes(self) -> int | None:

@@ -87,7 +87,7 @@ def _analyze_one(
     log: EventLog, name: str, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
 ) -> LogAnalysis:
     from memlens.analyzers import growth
-    from memlens.analyzers.failures import failures
+    from memlens.analyzers.failures import failures, failures_outside
     from memlens.analyzers.levels import profile
     from memlens.analyzers.series.phases import cut_phases, phases
     from memlens.analyzing.steps import find_steps, share_pass
@@ -110,7 +110,7 @@ def _analyze_one(
     steps = None if found is None else found.result(_analyzed(found.windows, _OF_STEPS))
     columns = profile(windows).columns if cut.series else {}
     levels = None if forget else Later(_curve, log, windows, series)
-    ooms: Any = Later(failures, log)
+    ooms: Any = Later(failures, log, windows)
     if forget:
         if len(analyzed) <= _SETTLED_AT_MOST:
             for window in analyzed:
@@ -118,7 +118,7 @@ def _analyze_one(
         _settle(grown)
         steps = None if steps is None else dataclasses.replace(steps, windows=tuple(map(_light, steps.windows)))
     if forget and log.trust.distinct_ooms <= _SETTLED_AT_MOST:
-        ooms = tuple(failures(log))
+        ooms = tuple(failures(log, windows))
         _settle(*ooms)
     return LogAnalysis(
         name,
@@ -127,7 +127,7 @@ def _analyze_one(
         grown,
         cut.by,
         notes=tuple(filter(None, [None if whole else suspect_anchors(windows)])),
-        remarks=tuple(filter(None, [open_window(windows)])),
+        remarks=(*filter(None, [open_window(windows)]), *failures_outside(log, windows)),
         steps=steps,
         phases=None if pieces is None else phases(pieces),
         curve=levels,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.analyzers.chunks import chunks_of, inside
+from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.levels import profile
 from memlens.analyzers.lifetimes import Life, lives_of
@@ -269,15 +270,15 @@ def _beside(log: EventLog, alloc: int) -> tuple[tuple[int, int] | None, tuple[Ne
     at = int(np.flatnonzero(live == alloc)[0])
     below = int(live[at - 1]) if at else None
     above = int(live[at + 1]) if at + 1 < len(live) else None
-    room_below = int(log.addr[alloc]) - (start if below is None else _end(log, below))
-    room_above = (start + size if above is None else int(log.addr[above])) - _end(log, alloc)
-    return (start, size), (_neighbour(log, "below", below, room_below), _neighbour(log, "above", above, room_above))
-
-
-def _end(log: EventLog, alloc: int) -> int:
-    """The address after a block with its padding."""
-    granule = log.facts.block_granularity
-    return int(log.addr[alloc]) + -(-int(log.size[alloc]) // granule) * granule
+    own = chunks.addr[there[number : number + 1]], chunks.size[there[number : number + 1]]
+    gap_addr, gap_size = gaps_between(own, occupied_before(log, alloc + 1, live))
+    places = [
+        start if below is None else int(log.addr[below]),
+        int(log.addr[alloc]),
+        start + size if above is None else int(log.addr[above]),
+    ]
+    free = [int(gap_size[(gap_addr >= begin) & (gap_addr < end)].sum()) for begin, end in pairwise(places)]
+    return (start, size), (_neighbour(log, "below", below, free[0]), _neighbour(log, "above", above, free[1]))
 
 
 def _neighbour(log: EventLog, side: str, block: int | None, distance: int) -> Neighbour:

@@ -43,6 +43,7 @@ class Template(NamedTuple):
         place: Where such lines stand.
         numbers: Which of the numbers of the line, from 0, are in the group.
         work: What its last number counts.
+        aside: It counts other work than training: evaluation, validation, tests, prediction.
     """
 
     by: str
@@ -50,6 +51,7 @@ class Template(NamedTuple):
     place: Place
     numbers: tuple[int, ...]
     work: Work = Work.PART
+    aside: bool = False
 
 
 #: What no anchor holds: an address, JSON, an arrow, a progress bar, a header of glog.
@@ -81,6 +83,11 @@ _STEPS = _set(
 )
 _EPOCHS = _set("epoch epochs")
 _SMALLER = _set("micro microbatch sub")
+#: What is repeated is read in once, and kept; behind the number only where nothing else follows (``iter 3: data load 0.1s``).
+_LOADING = _set("load loads loading loaded read reads reading checkpoint checkpoints download downloads shard shards")
+_ASIDE = _set(
+    "eval evaluate evaluation evaluating val valid validate validation validating test testing predict prediction predicting"
+)
 _ORDINALS = _set("id num number count")
 #: A line that holds such a word is about something else.
 _STRANGE = _set(
@@ -98,6 +105,7 @@ _PROGRESS = tuple(
         r"(global step \d+) ?/ ?\d+",  # PaddleMIX, PaddleNLP: global step 95 / 22140, …
         r"(global_step: \d+)",  # PaddleNLP's trainer: loss: 2.1, …, global_step: 10, …
         r"(step_idx: \d+)",  # PaddleNLP's benchmarks: step_idx: 600, …
+        r"^\{.*(\"step\": ?\d+)",  # a line of JSON: {"step": 600, …}
     )
 )
 
@@ -111,6 +119,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 #: An identifier that ends right before a number, with what may stand between: ``step_idx: ``, ``SOT_CALL_``, ``Epoch [``.
 _BEFORE = re.compile(r"([^\W\d]+)[\s:=#\[(_-]*\Z")
 _TOTAL = re.compile(r"\s?/\s?0")
+_REST = re.compile(r"[\s\d/(%)]*\]")
 _IS_TOTAL = re.compile(r"0\s?/\s?\Z")
 _OPENS = re.compile(r"([^\W\d_]+)[\s:]+")
 _STRANGE_CHARACTERS = re.compile(r"[^\w\s:\[\]()/#*=.,<>~+!|-]")
@@ -225,7 +234,9 @@ def _heads(text: str, begin: int) -> Iterator[Template]:
         end, bare = _head_end(text, place, numbers)
         template = _template(text, begin, end, counting, bare=bare, unit=unit)
         if template is not None:
-            yield template._replace(work=work)
+            before = {word.lower() for word in _WORD.findall(text, begin, place)}
+            said = before | {word.lower() for word in _WORD.findall(text, place, end)} if bare else before
+            yield template._replace(work=Work.PART if said & _LOADING else work, aside=not before.isdisjoint(_ASIDE))
 
 
 def _kind(text: str, begin: int, place: int) -> str:
@@ -289,12 +300,14 @@ def _template(text: str, begin: int, end: int, counting: list[int], *, bare: boo
         place = Place.PROGRESS
     else:
         return None
-    first, last = _name(
-        text, begin, end if bare or closes else _number_end(text, begin, counting[-1]), counting[-1], place
-    )
+    behind = text[counting[-1] : end]
+    plain = not any(mark in behind for mark in "|<>") and head.count("[") == head.count("]")
+    stop = end if (bare or closes) and plain else _number_end(text, begin, counting[-1])
+    end = max(end, stop)
+    first, last = _name(text, begin, stop, counting[-1], place)
     by = f"{_escaped(text[begin:first])}({_escaped(text[first:last])}){_escaped(text[last:end])}"
-    behind = r"\s*$" if bare else ""
-    strict = f"^{by}{behind}" if begin == 0 else by + behind
+    rest = r"\s*$" if bare else ""
+    strict = f"^{by}{rest}" if begin == 0 else by + rest
     numbers = tuple(text.count("0", 0, number) for number in range(first, last) if text[number] == "0")
     return Template(by, strict, place, numbers)
 
@@ -305,12 +318,10 @@ def _plain(text: str, words: Sequence[str]) -> bool:
 
 
 def _number_end(text: str, begin: int, number: int) -> int:
-    """Where a number ends, with its total and bracket where it stands in one: ``[34/200]``."""
+    """Where a number ends, with the rest of the bracket that it stands in: ``[34/200]``, ``[64/640 (10%)]``."""
     end = number + 1
-    if text.count("[", begin, end) > text.count("]", begin, end):
-        total = _TOTAL.match(text, end)
-        close = total.end() if total else end
-        end = close + 1 if text[close : close + 1] == "]" else end
+    if text.count("[", begin, end) > text.count("]", begin, end) and (rest := _REST.match(text, end)):
+        end = rest.end()
     return end
 
 

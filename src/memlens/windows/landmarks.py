@@ -46,7 +46,7 @@ _LONGEST_RAW = 4096
 _MOST_OF_BLOCK, _MOST = 2000, 400_000
 
 #: Texts that an anchor holds most often; lines with such a word are told from all others.
-_LOWER = b"start begin step epoch iter batch"
+_LOWER = b"start begin step epoch iter batch round request sample"
 #: … in lower and upper case and with a capital; "end" stands in many words.
 _WORDS = (*_LOWER.split(), *_LOWER.upper().split(), *_LOWER.title().split(), b"END", b"End")
 _ANY_WORD = re.compile(b"|".join(_WORDS))
