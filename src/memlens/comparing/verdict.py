@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from memlens.comparing.templates import number
-from memlens.text import Answer, file_names, format_count, format_duration, plural, short_name
+from memlens.text import Answer, format_count, format_duration, plural, short_name
 from memlens.trust.case import RESERVED_DOUBTS
 from memlens.units import format_bytes
 
@@ -259,9 +260,14 @@ def _names(comparison: Comparison) -> dict[int, str]:
             id(run): " ".join(_field(name, run.fields[name]) for name in varying) or short_name(run.path)
             for run in comparison.runs
         }
-    files = file_names([run.path for run in comparison.runs])
-    several = len(files) < len(comparison.runs)
+    files = [PurePath(run.path).name or run.path for run in comparison.runs]
+    names = (
+        files
+        if len(set(files)) == len({run.path for run in comparison.runs})
+        else [run.path for run in comparison.runs]
+    )
+    several = len(set(names)) < len(names)
     return {
-        id(run): short_name(files[run.path]) + (f" device {run.device}" if several and run.device is not None else "")
-        for run in comparison.runs
+        id(run): short_name(name) + (f" device {run.device}" if several and run.device is not None else "")
+        for run, name in zip(comparison.runs, names, strict=True)
     }
