@@ -5,19 +5,16 @@ A column has one unit, and words where there is no figure.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
 
 from memlens.comparing.layout import row_keys, run_key
 from memlens.comparing.templates import number
 from memlens.reports.blocks import Column, Table, Toned, Value
 from memlens.reports.tables import OPEN
-from memlens.text import format_change, format_count, plural, shorten, visible
+from memlens.text import file_names, format_change, format_count, plural, shorten, visible
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -162,13 +159,13 @@ def _list(
     if windows != (None,):
         weights = _alike_in_windows(shown, weights, most)
     shown, more = _heaviest(shown, weights, most, more)
-    short = _short_names([run.path for run in runs])
+    short = file_names([run.path for run in runs])
     metrics = _known(comparison, runs)
     changing = any(base is not None for base in bases)
     columns, cells = _windows_first(comparison, windows), []
     for window, index in shown:
         run, fields = comparison.runs[index], comparison.layout.rows
-        own = [short[index]] if comparison.template is None else [run.fields[name] for name in fields]
+        own = [short[run.path]] if comparison.template is None else [run.fields[name] for name in fields]
         cells.append([*([_marked(window, [run])] if windows != (None,) else []), *own])
     for order, metric in enumerate(metrics):
         scale = scale_of(metric, _figures(runs, windows, metric))
@@ -185,17 +182,6 @@ def _windows_first(comparison: Comparison, windows: Sequence[str | None]) -> lis
     if comparison.template is None:
         return [*first, Column("path", "Run", "name")]
     return [*first, *field_columns(comparison, comparison.layout.rows)]
-
-
-def _short_names(paths: Sequence[str]) -> list[str]:
-    """File names where they tell the logs apart, else paths below the folder that all are in."""
-    names = [PurePath(path).name or path for path in paths]
-    if len(set(names)) == len(set(paths)):
-        return names
-    with suppress(ValueError):  # some begin at the root, or on another drive, and some do not
-        common = os.path.commonpath([os.path.dirname(path) for path in paths])
-        return [str(PurePath(path).relative_to(common)) for path in paths]
-    return list(paths)
 
 
 def field_columns(comparison: Comparison, fields: Sequence[str]) -> list[Column]:
