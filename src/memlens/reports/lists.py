@@ -185,7 +185,14 @@ def _other_fates(unmatched: Any) -> Iterator[Figure]:
 
 def growth_blocks(growth: Any, asked: Asked) -> Iterator[Block]:
     """How memory develops over a series, and what piles up."""
-    yield Line(_growth_words(growth), "bad" if growth.verdict == "growing" else "plain", label="Growth")
+    words, style = _growth_words(growth), "bad" if growth.verdict == "growing" else "plain"
+    if growth.verdict != "growing":
+        for what, since, gained in (
+            ("the peaks grow", growth.peak_since, growth.peak_gained_bytes),
+            ("reserved grows", growth.reserved_since, growth.reserved_gained_bytes),
+        ):
+            words += "" if since is None else f"; {what} from {since} on, {format_signed(gained)}"
+    yield Line(words, style, label="Growth")
     if growth.piling:
         yield from apart(piling_table(growth, asked))
 
