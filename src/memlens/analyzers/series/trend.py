@@ -174,13 +174,17 @@ def _rise(live: Ints, back: int) -> Rise | None:
 def _rate(tail: _Tail, since: int, plain: float) -> float:
     """What a tail gains in a window: from the first to the last of its rises that are half as large as the largest, or more.
 
-    Of these the first one is not counted, so it makes no difference where in a sawtooth the series begins and ends.  Where there is only
-    one, all rises count; ``plain`` where there is one in all.
+    Of these the first one is not counted, nor, where windows are taken together, are those that follow right after another one at the
+    end, which may be a tooth that is cut off.  So it makes no difference where in a sawtooth the series ends.  Where there is only one,
+    all rises count; ``plain`` where there is one in all.
     """
     floor = _floor(tail.lowest)
     steps = np.diff(floor)[since - 1 :]
     for least in (int(steps.max()), 1):
         rises = since + np.flatnonzero(2 * steps >= least)
+        apart = np.flatnonzero(np.diff(rises) > 1)
+        if tail.width > 1 and len(apart) and rises[-1] == len(floor) - 1:
+            rises = rises[: apart[-1] + 2]
         if len(rises) > 1:
             first, last = int(rises[0]), int(rises[-1])
             return int(floor[last] - floor[first]) / (last - first)
