@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.failures.words import failure_sentence
 from memlens.analyzers.groups import BEFORE_INPUT
+from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.trend import MINIMUM
 from memlens.text import (
     MOST_NAMES,
@@ -180,25 +181,30 @@ def _growing(log: LogAnalysis) -> str:
     if growth.verdict != "growing":
         if "no_tensor_events" in codes:
             return f"Reserved grows {above[-1][1]}."
-        rising = " and ".join(f"{what} does {how}" for what, how in above)
-        return f"What is live after each {_unit(log)} does not grow over {_judged(log)}, but {rising}."
+        rising = ", and ".join(f"{what} does {how}" for what, how in above)
+        flat = "grow" if growth.rose is None else "keep growing"
+        return f"What is live after each {_unit(log)} does not {flat} over {_judged(log)}, but {rising}."
     words = (
         f"Memory grows from {_label(log.by, growth.since or '')} on: {format_bytes(round(growth.gained_bytes_per_window))} a"
         f" {_unit(log)}, {format_bytes(growth.gained_bytes)} in all over {_gaining(log, growth)}"
     )
     if growth.piling:
         pile, gained = growth.piling[0], growth.gained_bytes
-        of = f"{plural(pile.count, 'block')} of {format_bytes(pile.size_bytes)}{_by(pile.owner)}"
+        of, where = f"{plural(pile.count, 'block')} of {format_bytes(pile.size_bytes)}", _by(pile.owner)
+        if pile.phase is not None:
+            where += (
+                " allocated before the first phase" if pile.phase == START else f" allocated in {clipped(pile.phase)}"
+            )
         if pile.total_bytes > gained:  # those of a sawtooth, say, the last tooth of which is cut off
-            words += f"; {of} pile up"
+            words += f"; {of}{where} pile up"
         elif 2 * pile.total_bytes > gained:
-            words += f", most of it in {of}"
+            words += f", most of it in {of}{where}"
         else:
-            words += f", above all {of} ({format_share(pile.total_bytes, gained)})"
+            words += f", above all {of} ({format_share(pile.total_bytes, gained)}){where}"
     elif not UNPAIRED_DOUBTS & codes:
         words += ", and no blocks of one size pile up"
     if above:
-        words += f"; {' and '.join(f'{what} grows {how}' for what, how in above)}"
+        words += f"; {', and '.join(f'{what} grows {how}' for what, how in above)}"
     return words + "."
 
 
@@ -210,7 +216,7 @@ def _above(log: LogAnalysis, growth: Growth) -> list[tuple[str, str]]:
     ]
     if RESERVED_DOUBTS & log.trust.doubt_codes:
         rows.pop()
-    live = growth.gained_bytes if growth.verdict == "growing" else 0
+    live = growth.gained_bytes if growth.verdict == "growing" else growth.rose_bytes
     return [
         (what, f"from {_label(log.by, since)} on, from {format_bytes(start)} to {format_bytes(start + gained)}")
         for what, since, start, gained in rows
