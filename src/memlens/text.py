@@ -37,6 +37,7 @@ __all__ = [
     "format_moment",
     "format_share",
     "format_value",
+    "innermost",
     "name_list",
     "plain_ascii",
     "plural",
@@ -191,6 +192,11 @@ def _prefix(text: str, width: int) -> str:
         if taken > width:
             return text[:index]
     return text
+
+
+def innermost(owner: str) -> str:
+    """An owner in short: the operator, or of a call stack its innermost frame."""
+    return owner.partition(" < ")[0]
 
 
 def clipped(name: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from memlens.analyzers.chunks import chunks_of, gaps_between, inside, what_is_left
+from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before, what_is_left
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.levels import profile, tally
 from memlens.analyzers.places import Lines
@@ -245,13 +245,7 @@ def layout_before(log: EventLog, stop: int) -> Layout | None:
         return None  # chunks of several processes, or a line that stands twice
     blocks = live_events(log, stop)
     block_addr, block_size = log.addr[blocks], log.size[blocks]
-    granule = log.facts.block_granularity
-    occupied = -(-block_size // granule) * granule
-    taken_addr, taken_size = block_addr, occupied
-    if (kept := log.facts.kept) is not None:
-        rows = kept.before(stop)
-        taken_addr, taken_size = np.append(block_addr, kept.addr[rows]), np.append(occupied, kept.size[rows])
-    gap_addr, gap_size = gaps_between((addr, size), (taken_addr, taken_size), join=log.facts.chunks_join)
+    gap_addr, gap_size = gaps_between((addr, size), occupied_before(log, stop, blocks), join=log.facts.chunks_join)
     block_chunk, gap_chunk = inside(block_addr, addr, size), inside(gap_addr, addr, size)
     place = [
         _known(of_chunk[live], of_event, blocks, block_chunk)

@@ -5,7 +5,6 @@ Every figure is one of the results; the words claim no more than these do.  ``do
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from memlens.text import (
     clipped,
     file_names,
     format_share,
+    innermost,
     name_list,
     plural,
     short_name,
@@ -30,6 +30,7 @@ from memlens.units import format_bytes
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
+    from memlens.analyzers import Growth
     from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
 
 __all__ = ["answer_of", "answer_of_log"]
@@ -46,8 +47,6 @@ _MEANING = {
     "no_lifetimes": "no line says which block it is about",
     "half_line": "the last line is cut",
 }
-#: An expression that is plain text around its only group.
-_GROUP = re.compile(r"\^?([\w :=\-]*)\([^()]*\)([\w :=\-]*)\$?")
 
 
 def answer_of(analysis: Analysis) -> Answer:
@@ -65,7 +64,7 @@ def answer_of(analysis: Analysis) -> Answer:
     elif failed:
         listed = name_list([names[log.path] for log in failed])
         sentences.append(f"{plural(len(failed), 'log')} ran out of memory: {listed}.")
-    growing = [names[log.path] for log in logs if log.growth is not None and log.growth.verdict == "growing"]
+    growing = [names[log.path] for log in logs if _grows(log)]
     if growing:
         sentences.append(f"Memory grows in {name_list(growing)}.")
     sentences.append(_spread(logs, names, len(analysis.failures)))
@@ -122,7 +121,7 @@ def answer_of_log(log: LogAnalysis) -> Answer:
     """The verdict on one log."""
     terms = terms_of(log.trust.layer)
     growth = log.growth
-    grows = growth is not None and growth.verdict == "growing"
+    grows = _grows(log)
     sentences = [failure_sentence(log.ooms, terms)] if log.ooms else []
     sentences += [_growing(log)] if grows else []
     if len(log.figures.get("peak_bytes", ())) == len(log.windows):
@@ -181,17 +180,61 @@ def _unjudged(log: LogAnalysis) -> str:
 
 
 def _growing(log: LogAnalysis) -> str:
-    growth = log.growth
+    growth, codes = log.growth, _codes(log)
     assert growth is not None
+    above = _above(log, growth)
+    if growth.verdict != "growing":
+        if "no_tensor_events" in codes:
+            return f"Reserved grows {above[-1][1]}."
+        rising = " and ".join(f"{what} does {how}" for what, how in above)
+        return f"What is live after each {_unit(log)} does not grow over {_judged(log)}, but {rising}."
     words = (
         f"Memory grows from {_label(log.by, growth.since or '')} on: {format_bytes(round(growth.gained_bytes_per_window))} a"
-        f" {_unit(log)}, {format_bytes(growth.gained_bytes)} in all over {_judged(log)}"
+        f" {_unit(log)}, {format_bytes(growth.gained_bytes)} in all over {_gaining(log, growth)}"
     )
     if growth.piling:
-        pile = growth.piling[0]
-        of = f" of {format_bytes(pile.size_bytes)}"
-        words += f", most of it in {plural(pile.count, 'block')}{of}{_by(pile.owner)}"
+        pile, gained = growth.piling[0], growth.gained_bytes
+        of = f"{plural(pile.count, 'block')} of {format_bytes(pile.size_bytes)}{_by(pile.owner)}"
+        if pile.total_bytes > gained:  # those of a sawtooth, say, the last tooth of which is cut off
+            words += f"; {of} pile up"
+        elif 2 * pile.total_bytes > gained:
+            words += f", most of it in {of}"
+        else:
+            words += f", above all {of} ({format_share(pile.total_bytes, gained)})"
+    elif not UNPAIRED & codes:
+        words += ", and no blocks of one size pile up"
+    if above:
+        words += f"; {' and '.join(f'{what} grows {how}' for what, how in above)}"
     return words + "."
+
+
+def _above(log: LogAnalysis, growth: Growth) -> list[tuple[str, str]]:
+    """What grows beside what is live after each window, and by more than twice as much: peaks, reserved; and how."""
+    rows = [
+        (f"the peak of a {_unit(log)}", growth.peak_since, growth.peak_from_bytes, growth.peak_gained_bytes),
+        ("reserved", growth.reserved_since, growth.reserved_from_bytes, growth.reserved_gained_bytes),
+    ]
+    if RESERVED_DOUBTS & _codes(log):
+        rows.pop()
+    live = growth.gained_bytes if growth.verdict == "growing" else 0
+    return [
+        (what, f"from {_label(log.by, since)} on, from {format_bytes(start)} to {format_bytes(start + gained)}")
+        for what, since, start, gained in rows
+        if since is not None and start is not None and gained is not None and gained > 2 * live
+    ]
+
+
+def _grows(log: LogAnalysis) -> bool:
+    """Whether what is live after each window grows, or their peaks do, or what is reserved."""
+    growth = log.growth
+    return growth is not None and (growth.verdict == "growing" or bool(_above(log, growth)))
+
+
+def _gaining(log: LogAnalysis, growth: Growth) -> str:
+    """Over which windows bytes are gained: all of them, where it begins in the first one or the second, else the last so many."""
+    last = growth.judged - (growth.since_window or 0)
+    every = _count(log, growth)
+    return _judged(log) if last >= every - 1 else f"the last {last:,} of {_judged(log)}"
 
 
 def _unit(log: LogAnalysis) -> str:
@@ -199,17 +242,21 @@ def _unit(log: LogAnalysis) -> str:
     return "window" if log.steps is None else "step"
 
 
-def _judged(log: LogAnalysis) -> str:
+def _count(log: LogAnalysis, growth: Growth) -> int:
     """Over how many of a series growth is judged; what precedes the first of them is none."""
     windows = log.windows if log.steps is None else log.steps.windows
-    before = bool(windows) and windows[0].name == BEFORE
-    return plural(0 if log.growth is None else log.growth.judged - before, _unit(log))
+    return growth.judged - (bool(windows) and windows[0].name == BEFORE)
+
+
+def _judged(log: LogAnalysis) -> str:
+    return plural(0 if log.growth is None else _count(log, log.growth), _unit(log))
 
 
 def _label(by: str | None, name: str) -> str:
-    """What to call a window of a series: what marks it with its name filled in, ``STEP 3 START``, where that is plain text."""
-    around = _GROUP.fullmatch(by or "")
-    return clipped(name if around is None or name == BEFORE else f"{around[1]}{name}{around[2]}")
+    """What to call a window of a series in a sentence: its name, as in the table; a bare number is told to be one of a window."""
+    if name == BEFORE:
+        return f"the part before the first {'step' if by is None else 'window'}"
+    return clipped(name if any(map(str.isalpha, name)) else f"window {name}")
 
 
 def _flat(log: LogAnalysis) -> str:
@@ -217,6 +264,15 @@ def _flat(log: LogAnalysis) -> str:
     assert growth is not None
     if growth.verdict == "shrinking":
         return f"Memory shrinks over {_judged(log)}."
+    if growth.rose is not None:
+        rose, last = format_bytes(growth.rose_bytes), growth.rose_windows
+        if growth.rose == "late":
+            return f"Memory rises by {rose} in the last {f'{last} ' if last > 1 else ''}of {_judged(log)}, too few to judge."
+        first, until = (_label(log.by, name or "") for name in (growth.rose_from, growth.rose_until))
+        when = f"in {first}" if first == until else f"from {first} to {until}"
+        if growth.rose == "stayed":
+            return f"Memory does not keep growing over {_judged(log)}: it rose by {rose} {when} and stays there."
+        return f"Memory does not grow steadily over {_judged(log)}: it rose by {rose} {when}."
     if growth.verdict == "swinging":
         return f"Memory does not grow over {_judged(log)}: it swings within ±{format_bytes(growth.swing_bytes)}."
     return f"Memory does not grow over {_judged(log)}."
@@ -275,7 +331,7 @@ def _by(owner: str | None) -> str:
     """Whose a block is: an operator, or the innermost frame of a call stack."""
     if owner is None:
         return ""
-    return " from before the input" if owner == BEFORE_INPUT else f" by {clipped(owner.partition(' < ')[0])}"
+    return " from before the input" if owner == BEFORE_INPUT else f" by {clipped(innermost(owner))}"
 
 
 def _left(log: LogAnalysis, window: WindowAnalysis, unjudged: str) -> str:

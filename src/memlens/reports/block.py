@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memlens.reports.blocks import Block, Excerpt, Figure, Figures, Line, Quoted, answered, apart
 from memlens.reports.terminal import Part, fitted
-from memlens.text import format_count, format_exact, format_moment, terms_of
+from memlens.text import format_count, format_exact, format_moment, innermost, terms_of
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _figures(block: BlockLife) -> Iterator[Figure]:
         size = "" if neighbour.what == "edge" else format_bytes(neighbour.size_bytes)
         words = f"the edge of the {terms.chunk}" if neighbour.what == "edge" else neighbour.what
         words += "" if neighbour.alloc_line is None else f" of {terms.at(neighbour.alloc_line)}"
-        words += "" if neighbour.owner is None else f", {neighbour.owner.partition(' < ')[0]}"
+        words += "" if neighbour.owner is None else f", {innermost(neighbour.owner)}"
         yield Figure(neighbour.side.capitalize(), size, words)
     yield Figure("Level", format_bytes(block.allocated_bytes), "allocated right after its ALLOC")
     alike = "the only block" if block.alike == 1 else "blocks"

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from memlens.analyzers.failures.causes import UNKNOWN, holds_much
-from memlens.text import LINES, Terms, format_count, short_name
+from memlens.text import LINES, Terms, format_count, innermost, short_name
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _elsewhere(failure: MemoryFailure) -> str:
 
 def asker(owner: str) -> str:
     """The operator or the innermost frame of an owner, harmless and short."""
-    return short_name(owner.partition(" < ")[0])
+    return short_name(innermost(owner))
 
 
 def most_telling(failures: Sequence[MemoryFailure]) -> int:
