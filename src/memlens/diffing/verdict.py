@@ -65,7 +65,7 @@ class _Case:
         self._asked = asked_for(diff)
         self._base, self._head = peaks_of(diff)
         self.sign = sign_of(diff)
-        self._same = self._all_same()
+        self._same = bool(self._judged) and self._all_same()
         self._costs, self._found = costs_of(diff), explained(diff)
         better = self._same or (self.sign < 0 and not self._costs)
         self.tone: Tone = "bad" if self.sign > 0 else "good" if better else "plain"
@@ -203,6 +203,10 @@ class _Case:
 
     def _alike(self) -> Iterator[str]:
         """That nothing differs, or that the work does not."""
+        if not self._judged:
+            yield "no window is judged"
+            yield from self._peaks()
+            return
         lead = "no difference" if self._same else "the same work"
         if self._pair is not None:
             yield f"{lead}: every allocation has its partner in the other run, and both are freed alike"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from memlens.analyzers.fates import held_events, joined
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later, Lazy, Result, Row
-from memlens.analyzers.series.trend import Verdict, judge
-from memlens.windows.windows import judged
+from memlens.analyzers.series.trend import Trend, Verdict, judge
+from memlens.windows.windows import BEFORE, judged
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from memlens.windows.windows import Window
 
 __all__ = ["PILE_WINDOWS", "Growth", "Pile", "growth"]
@@ -52,12 +54,28 @@ class Growth(Result):
         judged: How many of them the verdict is about: all but an open one at the end.
         live_bytes: The level at the end of each window (all of them).
         gained_bytes: By how much the floor of the level rose; see :class:`~memlens.analyzers.series.trend.Trend`.
-        gained_bytes_per_window: The same by the number of windows that it is about.
+        gained_bytes_per_window: What is gained in a window; see there.
         verdict: ``"flat"``, ``"growing"``, ``"shrinking"`` or ``"swinging"``; the rule is in :mod:`memlens.analyzers.series.trend`.
         since: Name of the window in which the first bytes were gained, where the series grows.
         since_window: Its 0-based index in the series.
         swing_bytes: Half of the most by which the level rose and came back, or fell and came back.
         open_end: Name of the open window that is left out, or ``None``.
+        peak_verdict: The same verdict on the windows' peaks, but for that of what precedes the series.
+        peak_since: Name of the window from which on the peaks grow, or ``None``.
+        peak_from_bytes: The floor of the peaks right before it, or ``None``.
+        peak_gained_bytes: By how much the floor of the peaks rose.
+        reserved_verdict: The verdict on what is reserved at the ends of the windows; ``None`` where the log does not tell of chunks.
+            Reserved memory that grows must rise in a third of the windows from ``reserved_since`` on: a pool takes a chunk for every
+            request larger than all before, and these come ever more seldom.
+        reserved_since: As for the peaks.
+        reserved_from_bytes: As for the peaks.
+        reserved_gained_bytes: As for the peaks; ``None`` where it is not known.
+        rose: How the level rose where the verdict is neither ``"growing"`` nor ``"shrinking"``: ``"stayed"``, ``"late"`` or ``"unsteady"``; ``None`` where it did not; see
+            :class:`~memlens.analyzers.series.trend.Rise`.
+        rose_bytes: By how much; 0 where it did not.
+        rose_from: Name of the window in which it began to rise, or ``None``.
+        rose_until: Name of the last window in which its floor rose, or ``None``.
+        rose_windows: How many judged windows there are from ``rose_from`` to the last; 0 where it did not rise.
         piling: The blocks that pile up from window ``since`` on, the largest total first; none where the series does not grow.
     """
 
@@ -73,16 +91,37 @@ class Growth(Result):
     since_window: int | None
     swing_bytes: int
     open_end: str | None = None
+    peak_verdict: Verdict = "flat"
+    peak_since: str | None = None
+    peak_from_bytes: int | None = None
+    peak_gained_bytes: int = 0
+    reserved_verdict: Verdict | None = None
+    reserved_since: str | None = None
+    reserved_from_bytes: int | None = None
+    reserved_gained_bytes: int | None = None
+    rose: Literal["stayed", "late", "unsteady"] | None = None
+    rose_bytes: int = 0
+    rose_from: str | None = None
+    rose_until: str | None = None
+    rose_windows: int = 0
     piling: Lazy[tuple[Pile, ...]] = field(default=Lazy(()), repr=False)
 
 
 def growth(windows: Sequence[Window]) -> Growth:
     """Analyze a series of windows of one log, in their order."""
-    live = profile(windows)["live_bytes"] if windows else np.zeros(0, np.int64)
-    fates = judged(windows, list(map(len, windows)))
-    chosen = [window for window, fate in zip(windows, fates, strict=True) if fate]
-    trend = judge(live[np.array(fates, bool)])
-    since = trend.since
+    if not windows:
+        return Growth(0, 0, (), 0, 0.0, "flat", None, None, 0)
+    found = profile(windows)
+    fates = np.array(judged(windows, list(map(len, windows))), bool)
+    chosen = [window for window, fate in zip(windows, fates.tolist(), strict=True) if fate]
+    live = found["live_bytes"]
+    trend = judge(live[fates])
+    since, rise = trend.since, trend.rise
+    before = int(len(chosen) > 1 and chosen[0].name == BEFORE)
+    peaks = judge(found["peak_bytes"][fates][before:])
+    reserved = None
+    if windows[0].log.tells_of_chunks:
+        reserved = _of_reserved((found.levels[1] + found["reserve_bytes"] - found["release_bytes"])[fates])
     return Growth(
         windows=len(windows),
         judged=len(chosen),
@@ -94,8 +133,33 @@ def growth(windows: Sequence[Window]) -> Growth:
         since_window=since,
         swing_bytes=trend.swing_bytes,
         open_end=windows[-1].name if len(chosen) < len(windows) else None,
+        peak_verdict=peaks.verdict,
+        peak_since=None if peaks.since is None else chosen[before + peaks.since].name,
+        peak_from_bytes=peaks.from_bytes,
+        peak_gained_bytes=peaks.gained_bytes,
+        reserved_verdict=None if reserved is None else reserved.verdict,
+        reserved_since=None if reserved is None or reserved.since is None else chosen[reserved.since].name,
+        reserved_from_bytes=None if reserved is None else reserved.from_bytes,
+        reserved_gained_bytes=None if reserved is None else reserved.gained_bytes,
+        rose=None if rise is None else rise.how,
+        rose_bytes=0 if rise is None else rise.rose_bytes,
+        rose_from=None if rise is None else chosen[rise.first].name,
+        rose_until=None if rise is None else chosen[rise.last].name,
+        rose_windows=0 if rise is None else len(chosen) - rise.first,
         piling=() if since is None else Later(piles, chosen[since:]),
     )
+
+
+def _of_reserved(reserved: NDArray[np.int64]) -> Trend:
+    """The trend of what is reserved; it grows only where the floor rises in a third of the windows, for the largest request so far is rare."""
+    trend = judge(reserved)
+    if trend.since is None:
+        return trend
+    floor = np.minimum.accumulate(reserved[::-1])[::-1]
+    rises = np.count_nonzero(np.diff(floor)[trend.since - 1 :])
+    if 3 * rises >= len(reserved) - trend.since:
+        return trend
+    return replace(trend, verdict="swinging" if trend.swing_bytes else "flat", since=None, from_bytes=None)
 
 
 def piles(windows: Sequence[Window]) -> tuple[Pile, ...]:

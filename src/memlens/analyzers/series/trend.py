@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-__all__ = ["MINIMUM", "Trend", "Verdict", "judge"]
+__all__ = ["MINIMUM", "Rise", "Trend", "Verdict", "judge"]
 
 Verdict = Literal["flat", "growing", "shrinking", "swinging"]
 
@@ -66,16 +66,44 @@ class Trend:
         verdict: ``"flat"``, ``"growing"``, ``"shrinking"`` or ``"swinging"``.
         gained_bytes: By how much the floor rose (below 0: fell).  Where the series grows, from right before ``since`` on; elsewhere from
             the second quarter of the windows to the second half of them.
-        gained_bytes_per_window: The same by the number of windows between these two floors.
+        spanned: The number of windows between these two floors.
+        gained_bytes_per_window: The same by the number of windows between these two floors.  Where the series grows, what the floor rose
+            by after its first rise, by the number of windows from that rise to the last one: of a block in every tenth window a tenth,
+            wherever the series begins and ends.
         since: Index of the window in which the first bytes were gained, or ``None`` where the series does not grow.
         swing_bytes: Half of the most by which the level rose and came back, or fell and came back.
+        from_bytes: The floor right before ``since``, or ``None`` where the series does not grow.
+        rise: The rise of a series that does not grow, or ``None``.
     """
 
     verdict: Verdict
     gained_bytes: int
+    spanned: int
     gained_bytes_per_window: float
     since: int | None
     swing_bytes: int
+    from_bytes: int | None = None
+    rise: Rise | None = None
+
+
+@dataclass(frozen=True)
+class Rise:
+    """By how much the floor of a series rose that does not grow: after a quarter of its windows (what comes before is warm-up), and by more
+    than the level ever rose and came back, or fell and came back.
+
+    Attributes:
+        rose_bytes: By how much, in all.
+        first: Index of the first window of the rise: the first one after the quarter, or that with which the rises began which lead up
+            to it window by window, without a first one that is larger by a quarter than all later ones.
+        last: Index of the last window in which the floor rose.
+        how: ``"stayed"`` where more windows follow than the floor ever waited for its next rise, two at least; ``"late"`` where the rise is
+            in the last windows, too few to be judged; else ``"unsteady"``.
+    """
+
+    rose_bytes: int
+    first: int
+    last: int
+    how: Literal["stayed", "late", "unsteady"]
 
 
 @dataclass(frozen=True)
@@ -95,21 +123,52 @@ def judge(live: Ints) -> Trend:
     """
     live = np.asarray(live, np.int64)
     if not len(live):
-        return Trend("flat", 0, 0.0, None, 0)
-    swing = max(_came_back(live), _came_back(-live)) // 2
+        return Trend("flat", 0, 0, 0.0, None, 0)
+    back = max(_came_back(live), _came_back(-live))
+    swing = back // 2
     if tail := _growing_tail(live):
         since = _since(tail)
         spanned = len(tail.lowest) - since
-        gained = int(tail.lowest[-1] - tail.lowest[since - 1])
-        return Trend("growing", gained, gained / spanned, since, swing)
+        before = int(tail.lowest[since - 1])
+        gained = int(tail.lowest[-1]) - before
+        return Trend("growing", gained, spanned, _rate(tail, since, gained / spanned), since, swing, before)
     half = len(live) // 2
     quarter = half // 2
     spanned = half - quarter if len(live) >= MINIMUM else 0
     gained = int(live[half:].min() - live[quarter:half].min()) if spanned else 0
     verdict: Verdict = "swinging" if swing * 2 * _FLAT > int(np.abs(live).max()) else "flat"
+    rise = _rise(live, back)
     if _growing_tail(-live):
-        verdict = "shrinking"
-    return Trend(verdict, gained, gained / spanned if spanned else 0.0, None, swing)
+        verdict, rise = "shrinking", None
+    return Trend(verdict, gained, spanned, gained / spanned if spanned else 0.0, None, swing, None, rise)
+
+
+def _rise(live: Ints, back: int) -> Rise | None:
+    """By how much a series rose for good, beyond what came back (``back``) and after its warm-up."""
+    n, floor = len(live), _floor(live)
+    steps = np.diff(floor)
+    warm = n // 4
+    if n < MINIMUM or floor[-1] - floor[warm] <= back:
+        return None
+    first = warm + int(np.flatnonzero(steps[warm:])[0])
+    still = np.flatnonzero(steps[:first] == 0)
+    start = int(still[-1]) + 1 if len(still) else 0
+    rises = start + np.flatnonzero(steps[start:])
+    if start < first and 4 * steps[start] > 5 * steps[rises[1:]].max():
+        rises = rises[1:]
+    first, last = int(rises[0]) + 1, int(rises[-1]) + 1
+    wait = int(np.diff(rises).max()) if len(rises) > 1 else 0
+    how: Literal["stayed", "late", "unsteady"] = "late" if n - first < _TAIL else "unsteady"
+    if n - 1 - last > max(wait, 1):
+        how = "stayed"
+    return Rise(int(floor[-1] - floor[first - 1]), first, last, how)
+
+
+def _rate(tail: _Tail, since: int, plain: float) -> float:
+    """What a tail gains in a window, from its first rise (not included) to its last one; ``plain`` where there is only one."""
+    floor = _floor(tail.lowest)
+    last = int(np.flatnonzero(np.diff(floor))[-1]) + 1
+    return int(floor[last] - floor[since]) / (last - since) if last > since else plain
 
 
 def _came_back(live: Ints) -> int:
