@@ -56,6 +56,7 @@ class OutOfMemory:
         unanswered_bytes: The last block that was asked for before it and never given, by its line in the log, or ``None`` where no such
             line is there.
         owner: The operator or the call stack that asked, or ``""`` where the input does not say.
+        limit_bytes: What the message says the run may use of the device, or ``None``; with it ``total_bytes`` is of that.
     """
 
     offset: int
@@ -67,6 +68,7 @@ class OutOfMemory:
     total_bytes: int | None = None
     unanswered_bytes: int | None = None
     owner: str = ""
+    limit_bytes: int | None = None
 
     @property
     def asked_bytes(self) -> int | None:
@@ -140,6 +142,27 @@ class Mark:
     text: str
 
 
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Stretches of chunks that a block keeps beyond its size, or after its FREE: nothing else can be allocated there; one entry each.
+
+    Attributes:
+        addr: Where it begins, uint64; part of it may be the block's own.
+        size: Its bytes, int64.
+        born: The ALLOC of the block, int64, -1 for one from before the input begins.
+        last: The last event before which it is still there, int64.
+    """
+
+    addr: NDArray[np.uint64]
+    size: NDArray[np.int64]
+    born: NDArray[np.int64]
+    last: NDArray[np.int64]
+
+    def before(self, event: int) -> NDArray[np.int64]:
+        """Which of them are there right before an event."""
+        return ((self.born < event) & (self.last >= event)).nonzero()[0]
+
+
 @dataclass(frozen=True)
 class UnevenSegment:
     """A segment whose blocks do not add up to what it says of itself.
@@ -175,6 +198,7 @@ class Facts:
         addresses: Blocks have addresses.  Where they have none no ALLOC is paired with a FREE: there are levels and no lifetimes.
         sized_frees: Lines of FREEs have a size; where they have none it is that of their ALLOC.
         block_granularity: Blocks occupy multiples of so many bytes of their chunk, where sizes are what was asked for.
+        kept: What blocks occupy beyond that, where it is known.
         chunks_join: Chunks may lie side by side as one (expandable segments), and a block may go from one into the next.
         opening: So many events at the start stand for blocks and chunks that were there before the input begins; they have no line.
         other_layers: Lines seen of other layers that tell of the same memory, by layer name (``stream_safe``, ``stats``,
@@ -199,6 +223,7 @@ class Facts:
     addresses: bool = True
     sized_frees: bool = True
     block_granularity: int = 1
+    kept: Kept | None = None
     chunks_join: bool = False
     opening: int = 0
     other_layers: dict[str, int] = field(default_factory=dict)

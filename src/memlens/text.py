@@ -37,6 +37,7 @@ __all__ = [
     "format_moment",
     "format_share",
     "format_value",
+    "innermost",
     "name_list",
     "plain_ascii",
     "plural",
@@ -60,7 +61,7 @@ MOST_NAMES, _WIDEST_IN_TEXT = 6, 40
 _LONGEST = 200
 
 _SPARKLINE = dict(zip("▁▂▃▄▅▆▇█", "..:::###", strict=True))
-_IN_ASCII = str.maketrans({"…": "...", "·": "-", "×": "x", "Δ": "d", "\N{EN DASH}": "-", **_SPARKLINE})
+_IN_ASCII = str.maketrans({"…": "...", "·": "-", "×": "x", "Δ": "d", "±": "+/-", "\N{EN DASH}": "-", **_SPARKLINE})
 _LINE = re.compile(r"(?i)\bline\b")
 _DAY_US = 86_400 * 1_000_000
 
@@ -191,6 +192,11 @@ def _prefix(text: str, width: int) -> str:
         if taken > width:
             return text[:index]
     return text
+
+
+def innermost(owner: str) -> str:
+    """An owner in short: the operator, or of a call stack its innermost frame."""
+    return owner.partition(" < ")[0]
 
 
 def clipped(name: str) -> str:

@@ -433,9 +433,9 @@ def test_a_run_that_went_on_has_not_ended_in_its_failure() -> None:
     log = made([*CHUNK, *more], [oom(3, 250), oom(103, 250)])
     first, second = failures(log)
     assert (first.ended, first.allocs_after, second.ended, second.allocs_after) == (False, 100, True, 0)
-    assert "one of 2 such failures" in failure_sentence([first, second])
+    assert "; the last of 2 failures)" in failure_sentence([first, second])
     assert failure_sentence([first, second]).startswith("Ran out of memory at line 104:")
-    assert failure_sentence([first]).startswith("Ran out of memory at line 4, and went on: 250 B asked for")
+    assert failure_sentence([first]).startswith("Ran out of memory at line 4, and went on: 250 B were asked for")
 
 
 def test_before_the_first_block_nothing_is_live() -> None:
@@ -513,7 +513,7 @@ def test_thousands_of_failures_are_worked_out_one_by_one() -> None:
     many = failures(made(rows, [oom(place, 1 << 31) for place in places]))
     assert len(many) == 10_000
     assert many[5000].allocated_bytes == 256 * (places[5000] - 1)
-    assert "10,000 such failures" in failure_sentence(many)
+    assert " of 10,000 failures" in failure_sentence(many)
 
 
 def test_a_machine_with_room_does_not_fail() -> None:

@@ -207,19 +207,6 @@ def test_chunks_that_paddle_gives_back_by_size_alone_never_hold_a_block(shared: 
         assert end.gap_bytes == end.free_bytes, stop
 
 
-@pytest.mark.parametrize("name", ["train_19464", "medium_512_training", "segments_only", "forward_bf16", "oom_2023"])
-def test_gaps_at_the_end_of_a_real_snapshot_are_what_its_segments_leave(shared: Path, name: str) -> None:
-    path = shared / "data/torch/snapshots" / f"{name}.pickle"
-    for log in Reading(()).read_all(path):
-        end = segments_of(log).moments[1]
-        own = [s for s in _segments_of(path) if s.get("device", 0) == log.device]
-        held = [b for s in own for b in s["blocks"] if b["state"] == "active_allocated"]
-        occupied = sum(-(-b.get("requested_size", b["size"]) // 512) * 512 for b in held)
-        assert end.reserved_bytes == sum(s["total_size"] for s in own)
-        assert end.outside_bytes == 0
-        assert end.gap_bytes == end.reserved_bytes - occupied
-
-
 def _segments_of(path: Path) -> list[dict[str, Any]]:
     class Plain(pickle.Unpickler):
         def find_class(self, module: str, name: str) -> Any:

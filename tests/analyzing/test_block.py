@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from snapshots import entry, pickled
 
 import memlens
 from memlens.errors import UsageError
@@ -123,3 +124,28 @@ def test_a_snapshot_gives_the_whole_call_stack(shared: Path) -> None:
     assert block.owner.count(" < ") >= 2
     assert block.alloc_context == ()
     assert {one.what for one in block.neighbours} <= {"block", "gap", "edge"}
+
+
+def test_what_a_block_of_a_snapshot_keeps_beyond_its_size_is_no_gap_beside_it(tmp_path: Path) -> None:
+    """A segment of 6 MiB; a block of 1.5 MiB keeps what lies behind it up to one of 2 MiB; behind that 2 MiB are free."""
+    mib = 1 << 20
+    trace = [
+        entry("alloc", 10 * mib, 2 * mib),
+        entry("alloc", 8 * mib, 3 * mib // 2),
+        entry("free_requested", 8 * mib, 3 * mib // 2),
+    ]
+    rest = {"address": 12 * mib, "size": 2 * mib, "requested_size": 0, "state": "inactive"}
+    held = {"address": 10 * mib, "size": 2 * mib, "requested_size": 2 * mib, "state": "active_allocated"}
+    whole = {"device": 0, "address": 8 * mib, "total_size": 6 * mib, "stream": 0}
+    free = {"address": 8 * mib, "size": 2 * mib, "requested_size": 0, "state": "inactive"}
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickled({"segments": [{**whole, "blocks": [free, held, rest]}], "device_traces": [trace]}))
+    small, large = memlens.block(path, 2), memlens.block(path, 1)
+    assert [(one.side, one.what, one.size_bytes) for one in small.neighbours] == [
+        ("below", "edge", 0),
+        ("above", "block", 2 * mib),
+    ]
+    assert [(one.side, one.what, one.size_bytes) for one in large.neighbours] == [
+        ("below", "gap", 2 * mib),
+        ("above", "gap", 2 * mib),
+    ]

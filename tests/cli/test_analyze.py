@@ -416,7 +416,7 @@ def test_which_of_several_devices_ran_out_of_memory_is_said_first(
     ran = memlens("analyze", "t.json", columns=columns)
     assert ran.code == 0
     first = " ".join(ran.out.partition("\n\n")[0].split())
-    assert first.startswith("t.json [device 1] ran out of memory at entry 2: 2.00 GiB asked for, 1.00 KiB allocated")
+    assert first.startswith("Device 1: Ran out of memory at entry 2: 2.00 GiB were asked for, and 1.00 KiB were")
 
 
 def test_a_log_that_ran_out_of_memory_is_named_above_a_table_of_logs(
@@ -430,7 +430,7 @@ def test_a_log_that_ran_out_of_memory_is_named_above_a_table_of_logs(
         ran = memlens("analyze", *arguments)
         assert ran.code == 0
         assert ran.out.startswith("failed.log ran out of memory")
-        assert "2.00 GiB asked for" in ran.out.splitlines()[0]
+        assert "2.00 GiB were asked for" in ran.out.splitlines()[0]
     assert "out of memory" not in memlens("analyze", small_log, small_log).out
 
 

@@ -137,12 +137,27 @@ def test_what_no_reader_recognises_is_called_what_it_looks_like(run: Run, tmp_pa
     path = tmp_path / "a.bin"
     path.write_bytes(b"\x93NUMPY\x01\x00")
     code, out, _ = run("formats", path)
-    assert code == 0
+    assert code == 1
+    assert out.startswith(f"{path} cannot be read: it is an array of NumPy (.npy).\n")
     assert "  format  none that memlens reads: it is an array of NumPy (.npy)\n  hint    memlens reads" in out
     path.write_bytes(b'{"a": 1}')
-    _, out, _ = run("formats", path)
-    assert "  format  paddle: " in out
-    assert "  looks   like JSON\n  hint    " in out
+    code, out, _ = run("formats", path)
+    assert code == 1
+    assert "  format  nothing recognised; it would be read as paddle\n  looks   like JSON\n  hint    " in out
+
+
+def test_what_holds_nothing_is_not_called_readable(run: Run, tmp_path: Path, trace: Path) -> None:
+    empty, text = tmp_path / "empty.log", tmp_path / "text.log"
+    empty.write_bytes(b"")
+    text.write_text("epoch 1\nepoch 2\n")
+    code, out, _ = run("formats", empty)
+    assert (code, out.partition("\n")[0]) == (1, f"{empty} cannot be read: it is an empty file.")
+    code, out, _ = run("formats", text)
+    said = f"Nothing that memlens reads was recognised in the first 64 KiB of {text}."
+    assert (code, out.partition("\n")[0]) == (1, said)
+    code, out, _ = run("formats", trace, empty, text)
+    assert (code, out.partition("\n")[0]) == (1, "1 of 3 inputs can be read.")
+    assert run("formats", trace)[0] == run("formats")[0] == 0
 
 
 def test_standard_input_is_named_once(run: Run) -> None:

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import memlens
-from memlens.reports.analysis.series import phases_table, steps_blocks
 from memlens.reports.blocks import Asked
+from memlens.reports.series import phases_table, steps_blocks
 from memlens.reports.terminal import render
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "steps.md"

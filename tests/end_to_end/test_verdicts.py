@@ -123,8 +123,9 @@ def test_what_the_device_refused_is_the_first_thing_said(examples: Path, shared:
             elif found := re.search(r"Not found and reallocate (\d+)\(", line):
                 reserved += int(found[1])
         assert verdict(log).startswith(
-            f"Ran out of memory at line {failed + 1:,} in relu: {format_bytes(asked)} asked for, {format_bytes(live)} allocated"
-            f" of {format_bytes(reserved)} reserved, largest gap "
+            f"Ran out of memory at line {failed + 1:,}: relu asked for {format_bytes(asked)}, and {format_bytes(live)} of the"
+            f" {format_bytes(reserved)} reserved were in use; {format_bytes(reserved - live)} were free inside chunks, but in pieces of"
+            " at most 512.00 KiB (fragmented). "
         )
 
 
@@ -153,7 +154,7 @@ def test_the_traps_are_answered_as_their_folder_says(shared: Path) -> None:
 
 def test_a_doubtful_log_says_so_before_any_figure(shared: Path) -> None:
     text = verdict(shared / "data/paddle/09_torn_4procs_unbuffered_331.log.gz")
-    assert text.startswith("In doubt (several processes): ")
+    assert text.startswith("In doubt (several processes wrote the log): ")
 
 
 def test_several_logs_name_the_highest_and_the_lowest(examples: Path) -> None:

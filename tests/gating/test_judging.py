@@ -64,9 +64,11 @@ def test_one_window_and_one_window_pair_whatever_they_are_called() -> None:
     assert [(old.name, new.name) for old, new in paired.pairs] == [("STEP 1", "STEP 2")]
 
 
-def test_with_nothing_in_common_everything_is_missing_and_everything_new() -> None:
+def test_with_nothing_in_common_all_steps_are_missing_and_new_and_what_precedes_them_pairs() -> None:
     paired = pair_runs([named("(before)", "a")], named("(before)", "b"), series=True)
-    assert (paired.pairs, names(paired.missing), names(paired.new)) == ((), ["(before)", "a"], ["(before)", "b"])
+    assert [old.name for old, _ in paired.pairs] == ["(before)"]
+    assert (names(paired.missing), names(paired.new), paired.unlike) == (["a"], ["b"], True)
+    assert not pair_runs([named("(before)", "a", "b")], named("(before)", "b", "c"), series=True).unlike
 
 
 @pytest.mark.parametrize(

@@ -294,9 +294,13 @@ def test_new_windows_are_told_and_do_not_fail(tmp_path: Path) -> None:
 
 def test_a_log_without_a_single_window_of_the_base_never_passes(tmp_path: Path) -> None:
     base, head = steps(tmp_path, "base.log", 0, 0), steps(tmp_path, "head.log", 0, 0, first=7)
-    assert memlens.gate(head, base_log=base, by=STEPS).exit_code == 3
-    verdict = memlens.gate(head, base_log=base, by=STEPS, allow_missing=True)
-    assert (verdict.verdict, verdict.exit_code, verdict.doubtful) == ("unjudged", 1, False)
+    for allow_missing in (False, True):
+        verdict = memlens.gate(head, base_log=base, by=STEPS, allow_missing=allow_missing)
+        assert (verdict.verdict, verdict.exit_code, verdict.doubtful) == ("unjudged", 1, False)
+        assert (verdict.missing, verdict.new) == (("1", "2"), ("7", "8"))  # and (before) is in both
+        assert "the base has none of them, it has 1, 2 and the log 7, 8" in verdict.explanation
+    held = log(tmp_path, "held.log", f"+{200 * MIB}@c", "STEP 7 START", "+1@d")
+    assert memlens.gate(held, base_log=base, by=STEPS).verdict == "regression"  # whatever its steps are called
     assert memlens.gate(head, base_log=base, by=STEPS, allow_missing=True, trust=False).exit_code == 1
 
 

@@ -258,6 +258,19 @@ def test_a_log_without_an_event_of_the_format_names_its_literal(tmp_path: Path, 
     assert error.value.hint == "Looked for 'pool: '."
 
 
+def test_a_pyproject_that_may_not_be_read_has_no_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pyproject.toml").write_text(POOL)
+    monkeypatch.chdir(tmp_path)
+
+    def refused(*_: object) -> object:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", refused)
+    assert user_formats() == ()
+    with pytest.raises(UsageError, match="cannot be read: Permission denied"):
+        user_formats("pyproject.toml")
+
+
 def test_events_that_come_late_are_found_where_paddle_has_none(tmp_path: Path, pool: Path) -> None:
     log = read(tmp_path, pool, "noise\n" * 20_000 + "pool: take 7B at 0x1\n")
     assert log.trust.layer == "format:pool"

@@ -67,3 +67,14 @@ def test_windows_that_cost_come_before_those_that_save_and_alike_ones_are_one_ro
         line.split("  ")[0] for line in screen(made.diff(*windows, by="STEP")).splitlines() if line.startswith("STEP")
     ]
     assert rows == ["STEP 3 to STEP 5", "STEP 9", "STEP 7"]
+
+
+def test_a_series_of_which_nothing_is_judged_has_a_verdict_too() -> None:
+    windows = tuple(replace(window, judged=False) for window in made.series().windows)
+    for count in (1, 3, 25):
+        diff = replace(made.series(), windows=windows[:count], repeated=())
+        assert diff.verdict.startswith("No window is judged; both peak at 10.12 MiB. ")  # 3 × 3.375 MiB
+        assert len(screen(diff).splitlines()) <= ROWS
+    assert replace(made.series(), windows=()).verdict == (
+        "No window of one run has a partner in the other, so nothing was compared."
+    )

@@ -16,8 +16,8 @@ from memlens.analyzers.curve import curve
 from memlens.analyzers.peak import Peak, Remaining
 from memlens.analyzing.result import LogAnalysis, WindowAnalysis
 from memlens.errors import MemlensError
-from memlens.reports.analysis.series import growth_word, phases_table, steps_blocks, windows_table
 from memlens.reports.blocks import Asked, Block, Table
+from memlens.reports.series import growth_word, phases_table, steps_blocks, windows_table
 from memlens.reports.terminal import render
 from memlens.units import format_bytes
 from memlens.windows.windows import BEFORE
@@ -145,10 +145,8 @@ def test_steps_are_said_in_eight_lines_and_the_way_to_cut_by_them() -> None:
 
 
 def test_a_table_of_logs_says_which_of_them_grow() -> None:
-    grows, none = analyzed(leak(30)), analyzed(leak(0))
-    few = analyzed(leak(2))
-    assert [growth_word(log, [grows, none, few]) for log in (grows, none, few)] == [("growing",), ("",), ("",)]
-    assert growth_word(none, [none]) == ()
+    logs = analyzed(leak(30)), analyzed(leak(0)), analyzed(leak(2))
+    assert [growth_word(log.growth) for log in logs] == ["growing", "", ""]
 
 
 def test_phases_that_rise_or_leave_behind_most_are_shown_in_their_order() -> None:

@@ -44,6 +44,7 @@ class FakeTrust:
     doubts: tuple[Any, ...] = ()
     notes: tuple[Any, ...] = ()
     ooms: tuple[Any, ...] = ()
+    peak_may_be_earlier: bool = False
     summary_text: str = "ok: 98 events in 266 lines (29.35 KiB); every FREE has its ALLOC"
     values: dict[str, Any] = field(default_factory=dict)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Addresses = NDArray[np.uint64]
 
-__all__ = ["Chunks", "chunks_of", "gaps_between", "inside", "what_is_left"]
+__all__ = ["Chunks", "chunks_of", "gaps_between", "inside", "occupied_before", "what_is_left"]
 
 _LAST_ADDRESS = np.uint64((1 << 64) - 1)
 
@@ -90,6 +90,16 @@ def inside(wanted: Addresses, addr: Addresses, size: Ints) -> Ints:
     number = np.searchsorted(addr, wanted, "right") - 1
     held = (number >= 0) & (wanted - addr[number] < size[number].astype(np.uint64))
     return np.where(held, number, -1)
+
+
+def occupied_before(log: EventLog, event: int, blocks: NDArray[np.integer[Any]]) -> tuple[Addresses, Ints]:
+    """What is taken of chunks right before an event, in the form of :func:`gaps_between`: some blocks, and what any block keeps beyond."""
+    granule = log.facts.block_granularity
+    addr, size = log.addr[blocks], -(-log.size[blocks] // granule) * granule
+    if (kept := log.facts.kept) is not None:
+        rows = kept.before(event)
+        addr, size = np.append(addr, kept.addr[rows]), np.append(size, kept.size[rows])
+    return addr, size
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from memlens.analyzers.chunks import chunks_of, gaps_between, inside, what_is_left
+from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before, what_is_left
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.levels import profile, tally
 from memlens.analyzers.places import Lines
@@ -197,8 +197,9 @@ class Layout:
         return len(self.chunk_size), len(gaps), int(gaps.sum()), int(gaps.max(initial=0)), int(outside.sum())
 
     def idle(self) -> Ints:
-        """The sizes of the chunks that hold no block, int64; a block of several chunks is in the first of them alone."""
-        return np.delete(self.chunk_size, np.unique(self.block_chunk[self.block_chunk >= 0]))
+        """The sizes of the chunks that nothing occupies, int64."""
+        whole: Ints = self.gap_size[self.gap_size == self.chunk_size[self.gap_chunk]]
+        return whole
 
     def pools(self, moment: int, names: Sequence[str]) -> Iterator[Pool]:
         """The figures by pool and stream, the largest reserved first; blocks outside of all chunks are in none."""
@@ -244,9 +245,7 @@ def layout_before(log: EventLog, stop: int) -> Layout | None:
         return None  # chunks of several processes, or a line that stands twice
     blocks = live_events(log, stop)
     block_addr, block_size = log.addr[blocks], log.size[blocks]
-    granule = log.facts.block_granularity
-    occupied = -(-block_size // granule) * granule
-    gap_addr, gap_size = gaps_between((addr, size), (block_addr, occupied), join=log.facts.chunks_join)
+    gap_addr, gap_size = gaps_between((addr, size), occupied_before(log, stop, blocks), join=log.facts.chunks_join)
     block_chunk, gap_chunk = inside(block_addr, addr, size), inside(gap_addr, addr, size)
     place = [
         _known(of_chunk[live], of_event, blocks, block_chunk)

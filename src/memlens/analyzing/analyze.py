@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Each, Later
@@ -87,10 +87,11 @@ def _analyze_one(
     log: EventLog, name: str, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
 ) -> LogAnalysis:
     from memlens.analyzers import growth
-    from memlens.analyzers.failures import failures
+    from memlens.analyzers.failures import failures, failures_outside
     from memlens.analyzers.levels import profile
-    from memlens.analyzers.series.phases import phases
-    from memlens.analyzing.steps import find_phases, find_steps, share_pass
+    from memlens.analyzers.series.phases import cut_phases, phases
+    from memlens.analyzing.steps import find_steps, share_pass
+    from memlens.windows.landmarks import landmarks_of
     from memlens.windows.windows import open_window, suspect_anchors
 
     names, with_growth = chosen
@@ -100,29 +101,38 @@ def _analyze_one(
     if whole and found is None and with_growth and not names:
         raise UsageError(f"{name}: growth needs a series of windows, and no lines that count steps were found", _CUT)
     series = windows if cut.series else () if found is None else found.windows
-    pieces = find_phases(series) if with_growth and series else None
+    marks = landmarks_of(log) if with_growth and series else None
+    pieces = None if marks is None else cut_phases(series, marks)
     share_pass(log, [*windows, *series], pieces)
     analyzed = tuple(_analyzed(windows, names, whole=whole))
     repeated = cut.series or (found is not None and found.repeated)
     grown = growth(series, pieces) if with_growth and repeated else None
     steps = None if found is None else found.result(_analyzed(found.windows, _OF_STEPS))
-    if forget:
-        _forget(analyzed)
-        _settle(grown)
-        steps = None if steps is None else dataclasses.replace(steps, windows=tuple(map(_light, steps.windows)))
-    ooms: Any = Later(failures, log)
-    if forget and log.trust.distinct_ooms <= _SETTLED_AT_MOST:
-        ooms = tuple(failures(log))
-        for failure in ooms:
-            _settle(failure)
-    doubt = None if whole else suspect_anchors(windows)
-    remarks = tuple(filter(None, [open_window(windows)]))
-    notes = () if doubt is None else (doubt,)
-    found_phases = None if pieces is None else phases(pieces)
     columns = profile(windows).columns if cut.series else {}
     levels = None if forget else Later(_curve, log, windows, series)
+    ooms: Any = Later(failures, log, windows)
+    if forget:
+        if len(analyzed) <= _SETTLED_AT_MOST:
+            for window in analyzed:
+                _settle(window, *window.results.values())
+        _settle(grown)
+        steps = None if steps is None else dataclasses.replace(steps, windows=tuple(map(_light, steps.windows)))
+    if forget and log.trust.distinct_ooms <= _SETTLED_AT_MOST:
+        ooms = tuple(failures(log, windows))
+        _settle(*ooms)
     return LogAnalysis(
-        name, log.trust, analyzed, grown, cut.by, notes, remarks, steps, found_phases, levels, ooms, columns
+        name,
+        log.trust,
+        analyzed,
+        grown,
+        cut.by,
+        notes=tuple(filter(None, [None if whole else suspect_anchors(windows)])),
+        remarks=(*filter(None, [open_window(windows)]), *failures_outside(log, windows)),
+        steps=steps,
+        phases=None if pieces is None else phases(pieces),
+        curve=levels,
+        ooms=ooms,
+        figures=columns,
     )
 
 
@@ -135,35 +145,18 @@ def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = 
 
     def one(index: int) -> WindowAnalysis:
         window = windows[index]
-        return WindowAnalysis(
-            window.name,
-            int(window.start_line),
-            int(window.end_line),
-            len(window),
-            Later(_results, columns, index),
-            window.open_end,
-            whole,
-            Later(_peak_time, window, columns, index),
-            Later(_duration, window),
-        )
+        results: Later[Mapping[str, Any]] = Later(lambda: {name: column[index] for name, column in columns.items()})
+        times = Later(_peak_time, window, results), Later(_duration, window)
+        lines = int(window.start_line), int(window.end_line)
+        return WindowAnalysis(window.name, *lines, len(window), results, window.open_end, whole, *times)
 
     return Each(len(windows), one)
 
 
 def _light(step: WindowAnalysis) -> WindowAnalysis:
     """A step with its figures alone, without what needs its log."""
-    peak = step.results["peak"]
-    figures = (peak.peak_bytes, peak.rise_bytes, peak.reserved_peak_bytes, peak.event, peak.line, peak.time_us, ())
-    results = {"remaining": step.results["remaining"], "peak": type(peak)(*figures)}
-    return WindowAnalysis(step.name, step.start_line, step.end_line, step.events, results, step.open_end)
-
-
-def _forget(windows: Sequence[WindowAnalysis]) -> None:
-    """Settle what is owed of windows, where they are not too many."""
-    if len(windows) <= _SETTLED_AT_MOST:
-        for window in windows:
-            for owing in (window, *window.results.values()):
-                _settle(owing)
+    results = {**step.results, "peak": dataclasses.replace(step.results["peak"], live=())}
+    return dataclasses.replace(step, results=results, peak_time_us=None, duration_us=None)
 
 
 def _curve(log: EventLog, windows: Sequence[Window], series: Sequence[Window]) -> Curve | None:
@@ -172,15 +165,10 @@ def _curve(log: EventLog, windows: Sequence[Window], series: Sequence[Window]) -
     return curve(log.whole, series) if series else curve(windows[0])
 
 
-def _results(columns: Mapping[str, Sequence[Analyzed]], index: int) -> dict[str, Analyzed]:
-    return {name: column[index] for name, column in columns.items()}
-
-
-def _peak_time(window: Window, columns: Mapping[str, Sequence[Analyzed]], index: int) -> int | None:
+def _peak_time(window: Window, results: Callable[[], Mapping[str, Analyzed]]) -> int | None:
     from memlens.inputs.paddle.times import times_of
 
-    results = _results(columns, index).values()
-    peaks = [event for result in results if isinstance(event := getattr(result, "event", None), int)]
+    peaks = [event for result in results().values() if isinstance(event := getattr(result, "event", None), int)]
     return times_of(window.log, peaks[:1])[0] if peaks else None
 
 
@@ -191,11 +179,12 @@ def _duration(window: Window) -> int | None:
     return elapsed_us(*times_of(window.log, [window.lo, window.hi - 1])) if len(window) else None
 
 
-def _settle(owing: object) -> None:
-    """Work out what is still owed, so that a result no longer needs its log and many logs do not add up in memory."""
-    if dataclasses.is_dataclass(owing):
-        for spec in dataclasses.fields(owing):
-            getattr(owing, spec.name)
+def _settle(*results: object) -> None:
+    """Work out what is still owed, so that results no longer need their log and many logs do not add up in memory."""
+    for owing in results:
+        if dataclasses.is_dataclass(owing):
+            for spec in dataclasses.fields(owing):
+                getattr(owing, spec.name)
 
 
 def _choose(analyzers: Sequence[str] | None, cut: Analyze) -> tuple[Sequence[str], bool]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.analyzers.chunks import chunks_of, inside
+from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.levels import profile
 from memlens.analyzers.lifetimes import Life, lives_of
@@ -19,7 +21,7 @@ from memlens.facts import Kind
 from memlens.inputs import Reading
 from memlens.keywords import with_keywords
 from memlens.options import Block, as_list
-from memlens.text import Answer, Answered, clipped, format_duration, plural, terms_of
+from memlens.text import Answer, Answered, clipped, format_duration, innermost, plural, terms_of
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMA", "BlockLife", "Neighbour", "block", "block_with"]
 
 SCHEMA = "memlens.block/1"
-_NAMES = {kind: kind.name for kind in Kind}
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class BlockLife(Answered):
     def answer(self) -> Answer:
         """Where it is allocated and freed, and how long it lives, in sentences."""
         life, terms = self.life, terms_of(self.layer)
-        owner = "" if self.owner is None or self.before_input else f" by {clipped(self.owner.partition(' < ')[0])}"
+        owner = "" if self.owner is None or self.before_input else f" by {clipped(innermost(self.owner))}"
         born = f"allocated at {terms.at(life.alloc_line)}{owner}" if life.alloc_line else "live before the input begins"
         words = f"{format_bytes(life.size_bytes)}, {born}"
         if life.free_line is None:
@@ -116,12 +117,17 @@ class BlockLife(Answered):
         else:
             # Of a FREE, a context line says what ran before it, and a stack who asked for it.
             who = "after" if terms.line == "line" else "by"
-            by = "" if self.freed_by is None else f" {who} {clipped(self.freed_by.partition(' < ')[0])}"
+            by = "" if self.freed_by is None else f" {who} {clipped(innermost(self.freed_by))}"
             words += f", freed at {terms.at(life.free_line)}{by}"
         lasted = "" if life.life_us is None else f" ({format_duration(life.life_us)})"
         peak = "it is live at the peak" if self.at_peak else "it is not live at the peak"
-        meanwhile = f"{format_bytes(life.meanwhile_bytes)} more are allocated meanwhile"
-        return Answer((f"{words}.", f"It lives for {plural(life.life_events, 'event')}{lasted}: {meanwhile}; {peak}."))
+        meanwhile = f"{format_bytes(life.meanwhile_bytes)} in other blocks are allocated meanwhile"
+        if not life.meanwhile_bytes:
+            meanwhile = "nothing else is allocated meanwhile"
+        end = " to the end of the log" if life.free_event is None else ""
+        return Answer(
+            (f"{words}.", f"It lives for {plural(life.life_events, 'event')}{end}{lasted}; {meanwhile}, and {peak}.")
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, in plain JSON types, by the contract ``memlens.block/1``."""
@@ -183,7 +189,7 @@ def _event_on(log: EventLog, line: int) -> int:
         # One look-up of many lines costs about as much as one of a single line.
         asked = np.unique(np.linspace(low, high - 1, 256).astype(np.int64))
         numbers = _lines(log, blocks[asked])
-        after = next((k for k, number in enumerate(numbers) if number >= line), len(asked))
+        after = bisect_left(numbers, line)
         high = int(asked[after]) if after < len(asked) else high
         low = int(asked[after - 1]) + 1 if after else low
     if low < len(blocks) and _lines(log, blocks[low : low + 1])[0] == line:
@@ -191,7 +197,7 @@ def _event_on(log: EventLog, line: int) -> int:
     near = blocks[max(low - 1, 0) : low + 1]
     unit = terms_of(log.facts.layer)
     listed = ", ".join(
-        f"{unit.at(number)} ({_NAMES[Kind(kind)]} of {format_bytes(size)})"
+        f"{unit.at(number)} ({Kind(kind).name} of {format_bytes(size)})"
         for number, kind, size in zip(_lines(log, near), log.kind[near].tolist(), log.size[near].tolist(), strict=True)
     )
     raise UsageError(
@@ -262,23 +268,24 @@ def _beside(log: EventLog, alloc: int) -> tuple[tuple[int, int] | None, tuple[Ne
     live = live[np.argsort(log.addr[live], kind="stable")]
     live = live[(log.addr[live] >= start) & (log.addr[live] < start + size)]
     at = int(np.flatnonzero(live == alloc)[0])
-    granule = log.facts.block_granularity
-    ends = [
-        int(log.addr[one]) + -(-int(log.size[one]) // granule) * granule for one in live[at - 1 if at else 0 : at + 1]
+    below = int(live[at - 1]) if at else None
+    above = int(live[at + 1]) if at + 1 < len(live) else None
+    own = chunks.addr[there[number : number + 1]], chunks.size[there[number : number + 1]]
+    gap_addr, gap_size = gaps_between(own, occupied_before(log, alloc + 1, live))
+    places = [
+        start if below is None else int(log.addr[below]),
+        int(log.addr[alloc]),
+        start + size if above is None else int(log.addr[above]),
     ]
-    below = live[at - 1] if at else None
-    above = live[at + 1] if at + 1 < len(live) else None
-    return (start, size), (
-        _neighbour(log, "below", below, int(log.addr[alloc]) - (ends[0] if at else start)),
-        _neighbour(log, "above", above, (start + size if above is None else int(log.addr[above])) - ends[-1]),
-    )
+    free = [int(gap_size[(gap_addr >= begin) & (gap_addr < end)].sum()) for begin, end in pairwise(places)]
+    return (start, size), (_neighbour(log, "below", below, free[0]), _neighbour(log, "above", above, free[1]))
 
 
-def _neighbour(log: EventLog, side: str, block: Any, distance: int) -> Neighbour:
+def _neighbour(log: EventLog, side: str, block: int | None, distance: int) -> Neighbour:
     """What lies on one side: nothing for some bytes, or a block, or the edge of the chunk."""
     if distance > 0:
         return Neighbour(side, "gap", distance)
     if block is None:
         return Neighbour(side, "edge", 0)
-    line = _lines(log, np.array([block]))[0] if block >= log.facts.opening else None
-    return Neighbour(side, "block", int(log.size[block]), line, log.owner_of(int(block)))
+    line = _lines(log, [block])[0] if block >= log.facts.opening else None
+    return Neighbour(side, "block", int(log.size[block]), line, log.owner_of(block))

@@ -116,12 +116,12 @@ class LogAnalysis(Answered):
         growth: How memory develops over the series, or over the steps of the run where it was not cut; ``None`` where there are none.
         by: The regular expression that cut the series, or ``None``.
         notes: What to doubt of the windows themselves (anchors that came late), in words.
-        remarks: What to know of them (which one is open), in words.
+        remarks: What to know of them (which one is open, that the log runs out of memory outside of them), in words.
         steps: The steps of the run, where it was not cut and lines count them.
         phases: The phases of the windows of the series, or of the steps, where lines mark them.
         curve: The levels over the window, or over the whole log where it was cut into a series; ``None`` where one of several logs was
             analyzed, which are not kept in memory for it.  Worked out when it is asked for.
-        ooms: The out-of-memory failures of the log, in its order; each is worked out when it is asked for.
+        ooms: The out-of-memory failures on the lines of the windows, in their order; each is worked out when it is asked for.
         figures: Figures of all windows at once, as those of :attr:`Steps.figures`.
     """
 

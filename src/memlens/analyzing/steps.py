@@ -1,4 +1,4 @@
-"""The steps of a run, found by themselves: the windows of the lines that count them; and what marks their phases."""
+"""The steps of a run, found by themselves: the windows of the lines that count them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.analyzers.levels import figures, profile
-from memlens.analyzers.series.phases import Pieces, cut_phases
 from memlens.analyzing.result import Steps
 from memlens.windows.anchor_discovery import family
 from memlens.windows.anchor_templates import Work
-from memlens.windows.landmarks import landmarks_of
 from memlens.windows.windows import suspect_anchors, windows_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from memlens.analyzers.series.phases import Pieces
     from memlens.analyzing.result import WindowAnalysis
     from memlens.events import EventLog
     from memlens.windows.anchor_discovery import Family
     from memlens.windows.windows import Window
 
-__all__ = ["FoundSteps", "find_phases", "find_steps", "share_pass"]
+__all__ = ["FoundSteps", "find_steps", "share_pass"]
 
 
 class FoundSteps(NamedTuple):
@@ -58,12 +57,6 @@ def find_steps(log: EventLog) -> FoundSteps | None:
         return None
     windows = windows_at(log, found.anchors[0])
     return None if suspect_anchors(windows) is not None else FoundSteps(found, windows)
-
-
-def find_phases(windows: Sequence[Window]) -> Pieces | None:
-    """Look for the phases of a series of windows of one log; ``None`` where no lines mark any."""
-    landmarks = landmarks_of(windows[0].log)
-    return None if landmarks is None else cut_phases(windows, landmarks)
 
 
 def share_pass(log: EventLog, windows: Sequence[Window], pieces: Pieces | None) -> None:

@@ -5,7 +5,6 @@ Every figure is one of the results; the words claim no more than these do.  ``do
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,19 @@ from memlens.analyzers.failures.words import failure_sentence
 from memlens.analyzers.groups import BEFORE_INPUT
 from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.trend import MINIMUM
-from memlens.text import Answer, Terms, clipped, file_names, format_share, name_list, plural, terms_of
+from memlens.text import (
+    MOST_NAMES,
+    Answer,
+    Terms,
+    clipped,
+    file_names,
+    format_share,
+    innermost,
+    name_list,
+    plural,
+    short_name,
+    terms_of,
+)
 from memlens.trust.case import RESERVED_DOUBTS
 from memlens.units import format_bytes
 from memlens.windows.windows import BEFORE
@@ -27,8 +38,16 @@ __all__ = ["answer_of", "answer_of_log"]
 
 #: Doubts about a log under which nothing is known of single blocks.
 UNPAIRED = frozenset({"no_lifetimes", "no_tensor_events"})
-#: An expression that is plain text around its only group.
-_GROUP = re.compile(r"\^?([\w :=\-]*)\([^()]*\)([\w :=\-]*)\$?")
+#: What each doubt means for a verdict, in short; of any other its name says it.
+_MEANING = {
+    "several_processes": "several processes wrote the log",
+    "unknown_frees": "blocks from before the log are freed in it",
+    "double_allocs": "Frees are missing",
+    "late_output": "anchors or figures come late",
+    "no_tensor_events": "only chunks are logged",
+    "no_lifetimes": "no line says which block it is about",
+    "half_line": "the last line is cut",
+}
 
 
 def answer_of(analysis: Analysis) -> Answer:
@@ -36,6 +55,8 @@ def answer_of(analysis: Analysis) -> Answer:
     logs = analysis.logs
     if len(logs) == 1 and not analysis.failures:
         return answer_of_log(logs[0])
+    if not analysis.failures and len({log.path.rpartition(" [")[0] for log in logs if log.path.endswith("]")}) == 1:
+        return _of_devices(logs)
     names = file_names([log.path for log in logs])
     sentences = []
     failed = [log for log in logs if log.ooms]
@@ -53,6 +74,26 @@ def answer_of(analysis: Analysis) -> Answer:
     return Answer(tuple(sentences), "bad" if failed or growing or analysis.failures else "plain")
 
 
+def _of_devices(logs: Sequence[LogAnalysis]) -> Answer:
+    """The verdict on one input with several devices: that on the fullest GPU, and how high the others come."""
+    first, *others = sorted(logs, key=lambda log: (log.path.endswith("[CPU]"), -max(_peaks(log), default=0)))
+    said = answer_of_log(first)
+    device = first.path.rpartition(" [")[2].removesuffix("]")
+    peaks = ", ".join(
+        f"{log.path.rpartition(' [')[2].removesuffix(']')} {format_bytes(max(_peaks(log), default=0))}"
+        for log in others[:MOST_NAMES]
+    )
+    more = f" and {plural(len(others) - MOST_NAMES, 'more device')}" if len(others) > MOST_NAMES else ""
+    ran_out = any(log.ooms for log in others) and not first.ooms
+    failed = f" ran out of memory; {device}" if ran_out else ""
+    who = (
+        next((log.path.rpartition(" [")[2].removesuffix("]") for log in others if log.ooms), "") if ran_out else device
+    )
+    head = f"{who[0].upper()}{who[1:]}{failed}: {said.sentences[0]}"
+    tone = "bad" if any(log.ooms for log in logs) else said.tone
+    return Answer((head, *said.sentences[1:2], f"Peaks of the others: {peaks}{more}."), tone)
+
+
 def _spread(logs: Sequence[LogAnalysis], names: Mapping[str, str], unread: int) -> str:
     """How high each of several logs comes, and how many could not be analyzed."""
     not_analyzed = f"{plural(unread, 'log')} could not be analyzed" if unread else ""
@@ -61,11 +102,11 @@ def _spread(logs: Sequence[LogAnalysis], names: Mapping[str, str], unread: int) 
     if not known:
         return f"{not_analyzed or plural(len(logs), 'log') + ' analyzed'}."
     (most, first), (least, last) = known[0], known[-1]
-    words = f"Of {plural(len(logs), 'log')} the highest peak is {format_bytes(most)} in {clipped(names[first.path])}"
+    words = f"Of {plural(len(logs), 'log')} the highest peak is {format_bytes(most)} in {short_name(names[first.path])}"
     if len(known) == 1:
-        words = f"Peak {format_bytes(most)} in {clipped(names[first.path])}"
+        words = f"Peak {format_bytes(most)} in {short_name(names[first.path])}"
     elif most > least:
-        words += f", the lowest {format_bytes(least)} in {clipped(names[last.path])}"
+        words += f", the lowest {format_bytes(least)} in {short_name(names[last.path])}"
     else:
         words = f"All of {plural(len(known), 'log')} have the same peak, {format_bytes(most)}"
     return f"{words}{'; ' if not_analyzed else ''}{not_analyzed}."
@@ -90,14 +131,21 @@ def answer_of_log(log: LogAnalysis) -> Answer:
         highest = max(log.windows, key=_height, default=None)
     if highest is not None and "peak" in highest.results:
         sentences.append(_peak(log, highest, terms))
-    if not grows and len(sentences) < 3:
-        sentences += [_flat(log)] if growth is not None and growth.judged >= MINIMUM else []
-    if not log.series and len(log.windows) == 1 and len(sentences) < 3 and not _state_only(log):
-        sentences += _left(log, log.windows[0])
-    if not sentences:
-        sentences.append(f"{plural(sum(window.events for window in log.windows), 'event')} analyzed.")
-    if not log.trust.ok:
-        sentences[0] = f"In doubt ({_doubts(log)}): {sentences[0][0].lower()}{sentences[0][1:]}"
+    judged = growth is not None and growth.judged >= MINIMUM
+    asked_for = [window for window in log.windows if window.name != BEFORE] or log.windows
+    if not any(window.events for window in asked_for):
+        said = "lies in this window" if len(asked_for) == 1 else f"lies in any of the {len(asked_for):,} windows"
+        sentences = [*sentences, f"No event {said}, so nothing can be said of it."]
+    else:
+        sentences += [_flat(log)] if judged and not grows else []
+        if not log.series and len(log.windows) == 1 and not _state_only(log):
+            unjudged = "" if judged or not log.windows[0].whole else _unjudged(log)
+            sentences += [_left(log, log.windows[0], unjudged)]
+    sentences = [text for text in sentences if text] or [
+        f"{plural(sum(w.events for w in log.windows), 'event')} analyzed."
+    ]
+    if doubts := _doubts(log):
+        sentences[0] = f"In doubt ({doubts}): {sentences[0][0].lower()}{sentences[0][1:]}"
     return Answer(tuple(sentences[:3]), "bad" if grows or log.ooms else "plain")
 
 
@@ -116,8 +164,20 @@ def _state_only(log: LogAnalysis) -> bool:
 
 
 def _doubts(log: LogAnalysis) -> str:
-    """What is doubtful of a log, in the words of its trust report."""
-    return log.trust.summary().partition(";")[0].removeprefix("doubtful: ")
+    """What of a log is doubtful: nothing where it is only what is reserved, which the sentence on the peak leaves out then."""
+    if log.trust.ok:
+        return ""
+    codes = [doubt.code for doubt in log.trust.doubts if doubt.code not in RESERVED_DOUBTS]
+    return ", ".join(_MEANING.get(code, code.replace("_", " ")) for code in codes)
+
+
+def _unjudged(log: LogAnalysis) -> str:
+    """Why nothing is said of growth."""
+    if log.steps is None:
+        return "growth is not judged, for no steps were found (--by names them)"
+    if not log.steps.repeated:
+        return "growth is not judged, for no line counts steps"
+    return f"growth is not judged: {plural(log.steps.anchors, 'step')} tell too little"
 
 
 def _growing(log: LogAnalysis) -> str:
@@ -199,9 +259,10 @@ def _judged(log: LogAnalysis) -> str:
 
 
 def _label(by: str | None, name: str) -> str:
-    """What to call a window of a series: what marks it with its name filled in, ``STEP 3 START``, where that is plain text."""
-    around = _GROUP.fullmatch(by or "")
-    return clipped(name if around is None or name == BEFORE else f"{around[1]}{name}{around[2]}")
+    """What to call a window of a series in a sentence: its name, as in the table; a bare number is told to be one of a window."""
+    if name == BEFORE:
+        return f"the part before the first {'step' if by is None else 'window'}"
+    return clipped(name if any(map(str.isalpha, name)) else f"window {name}")
 
 
 def _flat(log: LogAnalysis) -> str:
@@ -231,10 +292,13 @@ def _peak(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> str:
         words = "Live when the snapshot was taken"
     elif log.trust.peak_may_be_earlier:
         words += " since recording began"
+    elif "unknown_frees" in _codes(log):
+        words += " without what was there before the log"
     if not window.whole:
         words += f" in {_label(log.by, window.name)}"
     figures = [f"{format_bytes(peak.peak_bytes)} allocated"] if "no_tensor_events" not in _codes(log) else []
-    figures += [f"{format_bytes(peak.reserved_peak_bytes)} reserved"] if peak.reserved_peak_bytes else []
+    reserved = peak.reserved_peak_bytes and not RESERVED_DOUBTS & _codes(log)
+    figures += [f"{format_bytes(peak.reserved_peak_bytes)} reserved"] if reserved or not figures else []
     words += f": {', '.join(figures)}"
     if peak.at_start:
         words += "" if _state_only(log) else ", all of it there from the start"
@@ -273,18 +337,27 @@ def _by(owner: str | None) -> str:
     """Whose a block is: an operator, or the innermost frame of a call stack."""
     if owner is None:
         return ""
-    return " from before the input" if owner == BEFORE_INPUT else f" by {clipped(owner.partition(' < ')[0])}"
+    return " from before the input" if owner == BEFORE_INPUT else f" by {clipped(innermost(owner))}"
 
 
-def _left(log: LogAnalysis, window: WindowAnalysis) -> list[str]:
-    """What a single window leaves behind."""
+def _left(log: LogAnalysis, window: WindowAnalysis, unjudged: str) -> str:
+    """What a single window leaves behind, and why nothing was said of growth."""
     remaining, unmatched = window.results.get("remaining"), window.results.get("unmatched")
-    if remaining is None or unmatched is None or UNPAIRED & _codes(log) or remaining.live_bytes < 0:
-        return []
-    if not window.whole:
-        if not unmatched.held:
-            return ["Every block allocated in it is freed in it."]
+    words = ""
+    if remaining is not None and unmatched is not None and not UNPAIRED & _codes(log) and remaining.live_bytes >= 0:
+        opening = unmatched.opening if window.starts_input else ()
         held = sum(group.count for group in unmatched.held)
-        return [f"{format_bytes(unmatched.held_bytes)} allocated in it is not freed in it: {plural(held, 'block')}."]
-    live = remaining.live_bytes
-    return ["Everything is freed at the end." if not live else f"{format_bytes(live)} is live at the end."]
+        if not window.whole:
+            words = "every block allocated in it is freed in it"
+            if held:
+                words = (
+                    f"{format_bytes(unmatched.held_bytes)} allocated in it is not freed in it: {plural(held, 'block')}"
+                )
+        elif blocks := held + sum(group.count for group in opening):
+            size = unmatched.held_bytes + sum(group.total_bytes for group in opening)
+            words = f"{format_bytes(size)} in {plural(blocks, 'block')} is live at the end"
+        else:
+            grows = log.growth is not None and log.growth.verdict == "growing"
+            words = "all of it is freed only when the log ends" if grows else "everything is freed at the end"
+    said = "; ".join(filter(None, [words, unjudged]))
+    return f"{said[0].upper()}{said[1:]}." if said else ""

@@ -36,4 +36,4 @@ def command(log: str, line: int, options: Block, show: Show) -> None:
     refuse_outputs(show, (log,), formats=options.formats)
     with progress_bar([log], show) as progress:
         life = block_with(log, line, replace(options, progress=progress))
-    write_result(life, show, lambda: life_blocks(life))
+    write_result(life, show, lambda: life_blocks(life, full=show.everything))

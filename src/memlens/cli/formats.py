@@ -14,7 +14,7 @@ from memlens.options import ReadAs
 from memlens.text import format_count, plural, visible
 
 if TYPE_CHECKING:
-    from memlens.inputs.registry import Formats
+    from memlens.inputs.registry import Formats, RecognisedInput
 
 __all__ = ["command"]
 
@@ -46,7 +46,7 @@ def command(logs: tuple[str, ...], how: ReadAs, show: ShowFormats) -> int:
 
     LOG is a file (plain, .gz, .zst, .xz, .bz2), a URL, or - for stdin; only its first 64 KiB are read.
 
-    An input that cannot be read does not lose the others; the exit code is then 1.
+    An input that cannot be read, or in which nothing is recognised, does not lose the others; the exit code is then 1.
 
     Formats of your own come from [[tool.memlens.format]] in the nearest pyproject.toml or from a file given by --formats.
     """
@@ -64,19 +64,28 @@ def command(logs: tuple[str, ...], how: ReadAs, show: ShowFormats) -> int:
         for line in _recognised(found) if logs else _listed(found):
             click.echo(line)
     report_failures(found.failures)
-    return 1 if found.failures else 0
+    return 0 if len(_known(found)) == len(logs) else 1
+
+
+def _known(found: Formats) -> list[RecognisedInput]:
+    """The inputs that something in them tells the format of."""
+    return [one for one in found.inputs if one.recognised]
 
 
 def _sentence(found: Formats, asked: int) -> str:
     """What the list comes to."""
     if not asked:
         return f"memlens reads {plural(len(found.known), 'format')}: {', '.join(visible(form.name) for form in found.known)}."
-    read = [one for one in found.inputs if one.format is not None]
-    if asked == 1:
-        for one in read:
-            return f"{visible(one.path)} can be read, as {visible(one.format or '')}."
-        return "The input cannot be read."
-    return f"{format_count(len(read))} of {plural(asked, 'input')} can be read."
+    if asked > 1:
+        return f"{format_count(len(_known(found)))} of {plural(asked, 'input')} can be read."
+    for one in found.inputs:
+        path = visible(one.path)
+        if one.recognised:
+            return f"{path} can be read, as {visible(one.format or '')}."
+        if one.format is not None:
+            return f"Nothing that memlens reads was recognised in the first 64 KiB of {path}."
+        return f"{path} cannot be read: it is {one.looks_like}."
+    return "The input cannot be read."
 
 
 def _listed(found: Formats) -> Iterator[str]:
@@ -100,6 +109,10 @@ def _recognised(found: Formats) -> Iterator[str]:
         yield f"{visible(one.path)}{compressed}"
         if one.format is None:
             yield f"  format  none that memlens reads: it is {one.looks_like}"
+        elif not one.recognised:
+            yield f"  format  nothing recognised; it would be read as {visible(one.format)}"
+            if one.looks_like:
+                yield f"  looks   like {one.looks_like}"
         else:
             yield f"  format  {visible(one.format)}: {visible(summaries.get(one.format, ''))}"
             yield f"  why     {visible(one.why)}"

@@ -8,15 +8,17 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from memlens.diffing.finding import Finding
+    from memlens.diffing.finding import Finding, Member, Side
     from memlens.diffing.result import Diff, WindowDiff
 
-__all__ = ["WHOLE", "Explained", "asked_for", "explained", "peaks_of", "sign_of", "telling"]
+__all__ = ["WHOLE", "Explained", "asked_for", "costs_of", "explained", "peaks_of", "sign_of", "telling"]
 
 #: The name of a window that is a whole log.
 WHOLE = "(whole log)"
 #: The kind of findings that are of peaks at two moments.
 _ELSEWHERE = "elsewhere"
+#: So many windows at the end of a run that leave more behind are a leak, whatever was saved before.
+_LEAK = 3
 
 Found = TypeVar("Found")
 
@@ -50,19 +52,31 @@ class Explained(NamedTuple):
         finding: The first of its kind.
         window: The pair of windows that has it.
         at_peak: It raises the peak; else what is left behind.
+        sign: 1 where it is what head needs more, -1 where less.
         effect: The bytes that all of its kind add to that.
-        whole: The bytes by which that differs; 0 where no one sum tells.
-        blocks: How many of its kind.
+        whole: The bytes by which that differs; below ``effect`` where other findings take some of it back.
+        blocks: How many of its kind, and how many of these count: at a peak those that are live at one of the peaks only.
+        counting: See ``blocks``.
+        base: The first of those that count in base, ``None`` where base has none.
+        head: Likewise in head.
         windows: Windows that have such findings; 0 where one pair of windows is looked at.
+        freed_later: Of the bytes left behind those that are freed in later windows.
+        alike: Blocks of any size that are treated as these, and the windows that have some, where they are all of ``whole``; else 0.
     """
 
     finding: Finding
     window: WindowDiff
     at_peak: bool
+    sign: int
     effect: int
     whole: int
     blocks: int
+    counting: int
+    base: Side | None
+    head: Side | None
     windows: int = 0
+    freed_later: int = 0
+    alike: tuple[int, int] = (0, 0)
 
 
 def peaks_of(diff: Diff) -> tuple[int, int]:
@@ -89,18 +103,36 @@ def sign_of(diff: Diff) -> int:
     return (decides > 0) - (decides < 0)
 
 
+def costs_of(diff: Diff) -> tuple[WindowDiff, ...]:
+    """The judged windows that leave more behind although head needs less, where that is a cost: more in sum, or to the last window."""
+    if sign_of(diff) >= 0:
+        return ()
+    more = tuple(window for window in diff.judged if window.remaining_left_bytes > 0)
+    if sum(window.remaining_left_bytes for window in diff.judged) > 0:
+        return more
+    last = diff.judged[-_LEAK:]
+    if len(last) < _LEAK or any(window.remaining_left_bytes <= 0 for window in last):
+        return ()
+    others = [number for number, window in enumerate(diff.judged) if window.remaining_left_bytes <= 0]
+    return diff.judged[others[-1] + 1 if others else 0 :]
+
+
 def explained(diff: Diff) -> Explained | None:
     """The finding that explains most of what head needs more, or less, by :func:`sign_of`; ``None`` where none does.
 
     Of a series it is the one that leaves most behind over all windows, or, where the run that goes higher does so by what the window of its
-    peak adds, the one that raises that window.
+    peak adds, the one that raises that window.  Costs go before savings: where head needs less but leaves more behind, it is of that.
     """
     sign = sign_of(diff) if diff.windows else 0
     if not sign:
         return None
+    costs = costs_of(diff)
+    left = sum(window.remaining_left_bytes for window in diff.judged)
     if not diff.series and len(diff.windows) == 1:
-        return _of_pair(diff.windows[0], sign)
-    left = sign * sum(window.remaining_left_bytes for window in diff.judged)
+        return _of_pair(diff.windows[0], 1, left_only=True) if costs else _of_pair(diff.windows[0], sign)
+    if costs:
+        return _of_series(diff, 1, left)
+    left *= sign
     top, before = _at_peak(diff, sign), left
     if top is not None and top.judged and diff.base.peak_bytes != diff.head.peak_bytes:
         before = sign * top.d_carried_in_bytes
@@ -120,12 +152,12 @@ def _at_peak(diff: Diff, sign: int) -> WindowDiff | None:
     return next((window for window, side in sides if side.name == run.peak_window), None)
 
 
-def _of_pair(window: WindowDiff, sign: int, *, peak_only: bool = False) -> Explained | None:
+def _of_pair(window: WindowDiff, sign: int, *, peak_only: bool = False, left_only: bool = False) -> Explained | None:
     """The finding that explains most of a pair of windows.
 
     That a peak comes at another moment explains nothing where anything else does: it follows from what raises the one or the other.
     """
-    high = sign * (window.d_peak_bytes - window.peak.factor_bytes - window.peak.carried_in_bytes)
+    high = 0 if left_only else sign * (window.d_peak_bytes - window.peak.factor_bytes - window.peak.carried_in_bytes)
     left = 0 if peak_only else sign * window.remaining_left_bytes
     chosen = []
     for whole, at_peak in sorted([(high, True), (left, False)], reverse=True):
@@ -137,8 +169,29 @@ def _of_pair(window: WindowDiff, sign: int, *, peak_only: bool = False) -> Expla
 
         found = telling(window.findings, effect)
         found.sort(key=lambda finding: finding.kind == _ELSEWHERE)
-        chosen += [Explained(one, window, at_peak, effect(one), whole, one.count) for one in found[:1]]
-    return min(chosen, key=lambda one: one.finding.kind == _ELSEWHERE, default=None)
+        chosen += [(one, at_peak, effect(one), whole) for one in found[:1]]
+    if not chosen:
+        return None
+    finding, at_peak, added, whole = min(chosen, key=lambda one: one[0].kind == _ELSEWHERE)
+    # Blocks alike in all else are live at a peak, or at neither.
+    counting = added // finding.size_bytes if at_peak else finding.count
+    base, head = finding.base, finding.head
+    if counting < finding.count:
+        member = next((one for one in finding.members if _at_one_peak(one, window) == sign), None)
+        base, head = (base, head) if member is None else (member.base, member.head)
+    return Explained(finding, window, at_peak, sign, added, whole, finding.count, counting, base, head)
+
+
+def _at_one_peak(member: Member, window: WindowDiff) -> int:
+    """1 where a block is live at head's peak only, -1 where at base's only, else 0."""
+    return _live(member.head, window.head.peak_event) - _live(member.base, window.base.peak_event)
+
+
+def _live(side: Side | None, event: int | None) -> bool:
+    """Whether a block is live right after an event."""
+    if side is None or event is None:
+        return False
+    return (side.alloc_event or 0) <= event and (side.free_event is None or event < side.free_event)
 
 
 def _of_series(diff: Diff, sign: int, left: int) -> Explained | None:
@@ -153,6 +206,40 @@ def _of_series(diff: Diff, sign: int, left: int) -> Explained | None:
     if not found:
         return None
     row = found[0]
-    effect = sign * row.d_remaining_bytes
+    finding, effect = row.finding, sign * row.d_remaining_bytes
     window = next(window for window in diff.judged if window.name == row.first_window)
-    return Explained(row.finding, window, False, effect, left if left >= effect else 0, row.count, row.windows)
+    back = -sign * sum(one.d_remaining_bytes for one in older if one.finding.size_bytes == finding.size_bytes)
+    return Explained(
+        finding,
+        window,
+        False,
+        sign,
+        effect,
+        left,
+        row.count,
+        row.count,
+        finding.base,
+        finding.head,
+        row.windows,
+        freed_later=max(min(back, effect - left), 0) if finding.kind != "released" else 0,
+        alike=_all_alike(diff, finding, sign, left) if effect < left else (0, 0),
+    )
+
+
+#: What blocks that are treated alike add to Δremaining, with the sign that it has there, by their kind.
+_TERMS = {
+    "missing_free": (1, "missing_free_bytes"),
+    "extra_free": (-1, "extra_free_bytes"),
+    "only_head": (1, "only_head_held_bytes"),
+    "only_base": (-1, "only_base_held_bytes"),
+}
+
+
+def _all_alike(diff: Diff, finding: Finding, sign: int, left: int) -> tuple[int, int]:
+    """Blocks of any size that are of the kind of a finding, and in how many windows, where they are all that is left behind."""
+    of_kind, term = _TERMS.get(finding.kind, (0, ""))
+    if of_kind != sign:
+        return 0, 0
+    added = [getattr(window.remaining, term) for window in diff.judged]
+    rows = [row for row in diff.repeated if row.finding.kind == finding.kind and row.d_remaining_bytes]
+    return (sum(row.count for row in rows), sum(map(bool, added))) if sum(added) == left else (0, 0)

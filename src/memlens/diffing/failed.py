@@ -156,8 +156,19 @@ def _next_request(window: Window, alloc: int) -> int:
 
 
 def failed_sentences(failed: Sequence[FailedRun], terms: Terms) -> list[str]:
-    """A sentence for each run that ran out of memory, base first: what ran out, and where the other run was then."""
-    return [_sentence(run, terms) for run in failed]
+    """One sentence on the runs that ran out of memory: what ran out, and of one alone where the other run was then."""
+    if len({run.side for run in failed}) < len(_SIDES):
+        return [_sentence(run, terms) for run in failed[:1]]
+    sides = {run.side: run.failure for run in reversed(failed)}
+    told = [
+        failure_sentence([sides[side]], terms, who=side)[:-1].removeprefix(f"{side} ran out of memory ")
+        for side in _SIDES
+    ]
+    places, figures = zip(*(words.split(": ", 1) for words in told), strict=True)
+    if figures[0] == figures[1]:
+        at = f" {places[0]}" if places[0] == places[1] else f", base {places[0]}, head {places[1]}"
+        return [f"Both ran out of memory{at}: {figures[0]}."]
+    return [f"Both ran out of memory: base {places[0]} ({figures[0]}), head {places[1]} ({figures[1]})."]
 
 
 def _sentence(run: FailedRun, terms: Terms) -> str:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from memlens.diffing.explaining import asked_for, explained, peaks_of, sign_of
+from memlens.diffing.explaining import asked_for, costs_of, explained, peaks_of, sign_of
 from memlens.diffing.failed import failed_sentences
-from memlens.text import Answer, format_count, plural, short_name, terms_of
+from memlens.diffing.words import called, explanation_of, freed_words, sized, window_name
+from memlens.text import Answer, format_count, plural, terms_of
 from memlens.trust.case import RESERVED_DOUBTS
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
-    from memlens.diffing.explaining import Explained
-    from memlens.diffing.finding import Side
     from memlens.diffing.result import Diff, RunSide, WindowDiff
-    from memlens.text import Terms, Tone
+    from memlens.text import Tone
 
 __all__ = ["answer_of"]
 
@@ -26,17 +25,35 @@ _NAMED = 2
 def answer_of(diff: Diff) -> Answer:
     """The verdict of a comparison: both peaks and where the runs part, the finding that explains most, what cannot be said."""
     failed = failed_sentences(diff.failed, terms_of(diff.base.trust.layer))
+    doubts = _doubts(diff)
     if not diff.windows:
-        return Answer((*failed, "No window of one run has a partner in the other, so nothing was compared."))
+        nothing = "No window of one run has a partner in the other, so nothing was compared."
+        return Answer(_in_doubt((*failed, nothing), doubts))
     case = _Case(diff)
-    factor = "" if diff.factor is None else f"nearly all sizes of head are those of base times {diff.factor}: "
-    said = [factor + "; ".join(case.difference()), case.explanation(), "; ".join([*case.left_out(), *_caveats(diff)])]
-    sentences = [*failed, *(f"{text[:1].upper()}{text[1:]}." for text in said if text)]
+    said = [*case.sentences(), "; ".join([*case.left_out(), *case.earlier(), *_caveats(diff)])]
+    said = [text for text in said if text]
     # Three are read at a glance: where a run failed, what remains to be said is said in one.
-    sentences[2:] = (
-        ["; ".join(text.removesuffix(".") for text in sentences[2:]) + "."] if sentences[3:] else sentences[2:]
-    )
-    return Answer(tuple(sentences), "bad" if any(run.side == "head" for run in diff.failed) else case.tone)
+    most = 3 - len(failed)
+    said[most - 1 :] = ["; ".join(said[most - 1 :])] if said[most - 1 :] else []
+    sentences = (*failed, *(f"{text[:1].upper()}{text[1:]}." for text in said))
+    tone = "bad" if any(run.side == "head" for run in diff.failed) else case.tone
+    return Answer(_in_doubt(sentences, doubts), "plain" if tone == "good" and (doubts or [*case.earlier()]) else tone)
+
+
+def _doubts(diff: Diff) -> str:
+    """The doubts of both logs by name; what is reserved decides nothing here."""
+    sides: dict[str, str] = {}
+    for name, run in (("base", diff.base), ("head", diff.head)):
+        if codes := [doubt.code.replace("_", " ") for doubt in run.trust.doubts if doubt.code not in RESERVED_DOUBTS]:
+            said = f"{', '.join(codes[:_NAMED])}{', …' if len(codes) > _NAMED else ''}"
+            sides[said] = "both" if said in sides else name
+    return "; ".join(f"{name}: {said}" for said, name in sides.items())
+
+
+def _in_doubt(sentences: tuple[str, ...], doubts: str) -> tuple[str, ...]:
+    """Sentences that begin with what makes them doubtful, if anything does."""
+    first, *others = sentences
+    return (f"In doubt ({doubts}): {first[0].lower()}{first[1:]}", *others) if doubts else sentences
 
 
 class _Case:
@@ -48,9 +65,9 @@ class _Case:
         self._asked = asked_for(diff)
         self._base, self._head = peaks_of(diff)
         self.sign = sign_of(diff)
-        self._same = self._all_same()
-        leaks = sum(window.remaining_left_bytes for window in self._judged) > 0
-        better = self._same or (self.sign < 0 and not leaks)
+        self._same = bool(self._judged) and self._all_same()
+        self._costs = costs_of(diff)
+        better = self._same or (self.sign < 0 and not self._costs)
         self.tone: Tone = "bad" if self.sign > 0 else "good" if better else "plain"
         failed = {run.side for run in diff.failed}
         if len(failed) == 1:
@@ -63,48 +80,123 @@ class _Case:
         unpaired = base.unpaired or head.unpaired
         return all(window.same for window in self._diff.windows) and not unpaired and (self._asked or runs)
 
-    # --- the first sentence ---
+    # --- the first two sentences ---
+
+    def sentences(self) -> Iterator[str]:
+        """How high both go and where they part, and the finding that explains most; where sizes have a factor, both beside it."""
+        found = explained(self._diff)
+        explanation = "" if found is None else explanation_of(found, self._terms, single=self._pair is not None)
+        if self._diff.factor is None:
+            yield "; ".join(self.difference())
+            yield explanation
+            return
+        lead = f"nearly all sizes of head are those of base times {self._diff.factor}: {'; '.join(self._peaks())}"
+        if self._all_by_factor():
+            yield f"{lead}; all of it is the factor"
+        else:
+            # One unit a sentence: the findings have the sizes of base.
+            yield lead
+            beside = [text for text in ("; ".join(self._parts()), explanation) if text]
+            yield f"beside the factor, in sizes of base, {'; '.join(beside)}" if beside else ""
+
+    def _all_by_factor(self) -> bool:
+        """Whether nothing but the factor between the sizes is in the difference of the peaks."""
+        others = [
+            bool(figure)
+            for window in self._diff.windows
+            for figure in (
+                window.remaining_left_bytes,
+                window.rise_left_bytes,
+                window.peak.opening_only_head_bytes,
+                window.peak.opening_only_base_bytes,
+                self._pair is not None and window.peak.carried_in_bytes,
+            )
+        ]
+        return self._base != self._head and not any([*others, *self._diff.base.unpaired, *self._diff.head.unpaired])
+
+    @property
+    def _it(self) -> str:
+        """Head, as it is called after the peaks."""
+        return "it" if self._base != self._head and self._diff.factor is None else "head"
 
     def difference(self) -> Iterator[str]:
         """How high both go, and where they part, in clauses."""
-        alike = all(window.alike for window in self._judged)
-        if alike and not self.sign:
+        if all(window.alike for window in self._judged) and not self.sign:
             yield from self._alike()
-            return
-        yield self._peaks()
-        if self._pair is not None and (left := _left_behind(self._pair)):
-            yield left
+        else:
+            yield from self._peaks()
+            yield from self._parts()
+
+    def _parts(self) -> Iterator[str]:
+        """Where the runs part, in one clause or none."""
+        but = "but " if self._costs and self._diff.factor is None else ""
+        if self._pair is not None and (left := _left_behind(self._pair, self._diff.factor is not None)):
+            yield but + left
+        elif self._costs:
+            yield but + self._leak()
         elif not self.sign:
             yield self._no_effect()
-        elif self._pair is None:
-            yield self._parting()
+        elif self._pair is None and (parting := self._parting()):
+            yield parting
+
+    def _leak(self) -> str:
+        """What windows leave behind though head needs less."""
+        first, count = self._costs[0], len(self._costs)
+        amounts = [window.remaining_left_bytes for window in self._costs]
+        lasting = count > 1 and self._costs == self._judged[-count:]
+        if count == 1:
+            return f"{window_name(first)} leaves {format_bytes(amounts[0])} more behind"
+        if lasting and len(set(amounts)) == 1:
+            return (
+                f"from {window_name(first)} on {self._it} leaves {format_bytes(amounts[0])} more behind in each window"
+            )
+        where = f"from {window_name(first)} on {self._it} leaves" if lasting else f"{self._it} leaves"
+        more = f"{where} {format_bytes(sum(amounts))} more behind in {plural(count, 'window')}"
+        return more if lasting else f"{more}, the first {window_name(first)}"
+
+    def _peaks(self) -> Iterator[str]:
+        """Both peaks, and what of their difference is none of the pair of windows."""
+        since = "since recording began, " if [*self.earlier()] else ""
+        where = since or (f"in {window_name(self._pair)} " if self._pair is not None and self._asked else "")
+        device = " on the fullest device" if self._diff.head.devices > 1 else ""
+        if self._base == self._head:
+            yield f"{where}both peak at {format_bytes(self._head)}{device}"
+        else:
+            yield f"{where}head peaks at {format_bytes(self._head)}{device}, {_against(self._base, self._head)}"
         if self._pair is not None and (carried_in := self._pair.peak.carried_in_bytes):
             yield f"{format_signed(carried_in)} of that was carried in from before"
 
-    def _peaks(self) -> str:
-        where = f"in {short_name(self._pair.label)} " if self._pair is not None and self._asked else ""
-        device = " on the fullest device" if self._diff.head.devices > 1 else ""
-        if self._base == self._head:
-            return f"{where}both peak at {format_bytes(self._head)}{device}"
-        return f"{where}head peaks at {format_bytes(self._head)}{device}, {_against(self._base, self._head)}"
+    def earlier(self) -> Iterator[str]:
+        """That a peak may lie before the recording, where that would tell otherwise of the runs."""
+        lower = [("head", self._diff.head)] if self.sign < 0 else [("base", self._diff.base)] if self.sign > 0 else []
+        if not self._asked and self._base != self._head:
+            for name, run in lower:
+                if run.trust.peak_may_be_earlier:
+                    yield f"the true peak of {name} may be earlier"
 
     def _parting(self) -> str:
         """The first judged window in which head needs more, or less, and how many there are."""
         more, higher = ("more", "higher") if self.sign > 0 else ("less", "less")
         needing = [window for window in self._judged if _left(window, self.sign) > 0 or _rise(window, self.sign) > 0]
         if not needing:
-            return f"no window that both have needs {more}"
+            run = self._diff.head if self.sign > 0 else self._diff.base
+            # A window that is new, or not judged, explains it; what is left out says so.
+            told = run.peak_window in run.unpaired or [*self.left_out()]
+            return "" if told else f"no window that both have needs {more}"
         first, windows = needing[0], plural(len(self._judged), "window")
         left, rise = _left(first, self.sign), _rise(first, self.sign)
         does = [f"leaves {format_bytes(left)} {more} behind"] if left > 0 else []
         does += [f"rises {format_bytes(rise)} {higher}"] if rise > 0 else []
-        who = "head" if self._base == self._head else "it"
-        at = f"{short_name(first.label)} (head {self._terms.at(first.head.start_line)})"
+        at = f"{window_name(first)} (head {self._terms.at(first.head.start_line)})"
         count = f"; {format_count(len(needing))} of {windows} need {more}" if len(needing) > 1 else ""
-        return f"{who} first needs {more} in {at}, which {' and '.join(does)}{count}"
+        return f"{self._it} first needs {more} in {at}, which {' and '.join(does)}{count}"
 
     def _alike(self) -> Iterator[str]:
         """That nothing differs, or that the work does not."""
+        if not self._judged:
+            yield "no window is judged"
+            yield from self._peaks()
+            return
         lead = "no difference" if self._same else "the same work"
         if self._pair is not None:
             yield f"{lead}: every allocation has its partner in the other run, and both are freed alike"
@@ -112,7 +204,7 @@ class _Case:
             count = len(self._judged)
             subject = "the one pair of windows is" if count == 1 else f"all {plural(count, 'pair')} of windows are"
             yield f"{lead}: {subject} {'the same on both sides' if self._same else 'alike in all that they allocate and free'}"
-        yield self._peaks()
+        yield from self._peaks()
         for what, field in (
             ("the largest Δpeak is", "d_peak_bytes"),
             ("what is carried in differs by", "d_carried_in_bytes"),
@@ -120,7 +212,7 @@ class _Case:
         ):
             largest = max(self._judged, key=lambda window: abs(getattr(window, field)))
             if (change := getattr(largest, field)) and not (self._pair is not None and field == "d_peak_bytes"):
-                yield f"{what} {format_signed(change)}{'' if self._pair is not None else f', in {short_name(largest.label)}'}"
+                yield f"{what} {format_signed(change)}{'' if self._pair is not None else f', in {window_name(largest)}'}"
 
     def _no_effect(self) -> str:
         """What differs where head needs and leaves no byte more or less."""
@@ -136,7 +228,7 @@ class _Case:
         what = [
             *([f"the order of {plural(moved, 'block')}"] if moved else []),
             *([f"temporaries, {' and '.join(sides)}"] if sides else []),
-            *([f"when {plural(late, 'block is', 'blocks are')} freed"] if late else []),
+            *([self._late(late)] if late else []),
             *(["blocks whose bytes cancel out"] if kept else []),
         ]
         return (
@@ -145,26 +237,26 @@ class _Case:
             else "what differs adds up to nothing"
         )
 
+    def _late(self, count: int) -> str:
+        """That blocks are freed at other times, and where the first of them is."""
+        window = next(window for window in self._judged if window.late_frees)
+        found = next((one for one in window.findings if one.kind in ("late_free", "early_free")), None)
+        if found is None or found.base is None or found.head is None:
+            return f"when {plural(count, 'block is', 'blocks are')} freed"
+        which = f"a block of {sized(found)} is freed" if count == 1 else f"{plural(count, 'block')} are freed"
+        first = "it" if count == 1 else f"the first, of {sized(found)},"
+        where = "" if self._pair is not None else f", in {window_name(window)}"
+        base, head = freed_words(found.base, self._terms, first), freed_words(found.head, self._terms)
+        return f"when {which}{where} (base {base}, head {head})"
+
     def left_out(self) -> Iterator[str]:
         """Windows that are not judged, where those that are do not tell why the runs differ."""
         if any(_left(window, self.sign) > 0 or _rise(window, self.sign) > 0 for window in self._judged):
             return
         for window in self._diff.windows:
-            if not window.judged and (window.d_remaining_bytes or window.d_rise_bytes):
-                yield (
-                    f"{short_name(window.label)} is open and not judged: Δremaining {format_signed(window.d_remaining_bytes)},"
-                    f" Δrise {format_signed(window.d_rise_bytes)}"
-                )
-
-    # --- the second sentence ---
-
-    def explanation(self) -> str:
-        """The finding that explains most, and where its blocks are freed."""
-        found = explained(self._diff)
-        beside = "" if self._diff.factor is None else "beside that, "
-        return (
-            "" if found is None else beside + _explanation(found, self.sign, self._terms, single=self._pair is not None)
-        )
+            figures = ("Δremaining", window.remaining_left_bytes), ("Δrise", window.rise_left_bytes)
+            if not window.judged and (said := [f"{name} {format_signed(left)}" for name, left in figures if left]):
+                yield f"{window_name(window)} is open and not judged: {', '.join(said)}"
 
 
 def _against(base: int, head: int) -> str:
@@ -179,102 +271,30 @@ def _rise(window: WindowDiff, sign: int) -> int:
     return sign * window.rise_left_bytes
 
 
-def _left_behind(window: WindowDiff) -> str:
+def _left_behind(window: WindowDiff, beside_factor: bool) -> str:
+    """What a pair of windows leaves, where that differs; beside a factor only by how much."""
     base, head = window.base.remaining_bytes, window.head.remaining_bytes
-    if min(base, head) < 0 and base != head:  # older blocks are freed
-        return f"what the window adds up to is {format_bytes(head)} in head and {format_bytes(base)} in base"
-    return "" if base == head else f"head leaves {format_bytes(head)} behind, {_against(base, head)}"
+    if beside_factor:
+        left = window.remaining_left_bytes
+        return f"head leaves {format_bytes(abs(left))} {'more' if left > 0 else 'less'} behind" if left else ""
+    if base == head:
+        return ""
+    if min(base, head) < 0:  # older blocks are freed
+        return f"head {_balance(head)}, base {_balance(base)}"
+    return f"head {_balance(head)}, {_against(base, head)}"
 
 
-def _explanation(found: Explained, sign: int, terms: Terms, *, single: bool) -> str:
-    where = "" if single or found.windows else f" of {short_name(found.window.label)}"
-    place = f"at the peak{where}" if found.at_peak else "left behind"
-    saved = "" if sign > 0 else "saved " if found.at_peak else "less "
-    many = f" in {plural(found.windows, 'window')}" if found.windows > 1 else ""
-    effect, whole = format_bytes(found.effect), format_bytes(found.whole)
-    if found.effect == found.whole:
-        lead = f"all of the {whole} {saved}{place} is"
-    elif found.effect < found.whole:
-        lead = f"{'most' if 2 * found.effect > found.whole else 'the largest part'} of the {whole} {saved}{place}, {effect}, is"
-    else:  # other findings take part of it back, or no one sum tells
-        adds = f"adds most to the peak{where}" if found.at_peak else "leaves most behind"
-        if sign < 0:
-            adds = f"saves most at the peak{where}" if found.at_peak else "saves most of what is left behind"
-        lead = f"the finding that {adds}, {effect}, is"
-    return f"{lead} {_what(found)}{many}: {_fates(found, terms)}"
-
-
-def _what(found: Explained) -> str:
-    """The blocks of a finding: ``a missing Free of 3.38 MiB``, ``58 blocks of 512.00 KiB that only head keeps``."""
-    finding, count = found.finding, found.blocks
-    size = format_bytes(finding.size_bytes)
-    if finding.owner:
-        name = short_name(finding.owner)
-        size += f" {name}" if name.startswith("(") else f" ({name})"
-    kind = finding.kind
-    if kind in _FREES:
-        one, many, where = _FREES[kind]
-        words = one if count == 1 else f"{format_count(count)} {many}"
-        return f"{words} of {size}{where if found.at_peak and finding.fate is None else ''}"
-    blocks = "a block" if count == 1 else plural(count, "block")
-    if kind == "released":
-        blocks = blocks.replace("block", "older block")
-        tail = f"that only {finding.fate} frees"
-    elif kind == "elsewhere":
-        tail = f"that {'base' if finding.d_peak_bytes > 0 else 'head'} allocates only after its own peak"
-    elif kind.startswith("opening"):
-        tail = f"that only {kind.rpartition('_')[2]} has from before its input"
-    else:
-        does = {"held": "keeps", "to_end": "keeps to the end"}.get(finding.fate or "", "allocates")
-        tail = f"that only {kind.rpartition('_')[2]} {does}"
-    blocks = blocks.replace("a older", "an older")
-    return f"{blocks} of {size} {tail}"
-
-
-#: Findings that are about a Free: one of them, several, and what that means for the peaks.
-_FREES = {
-    "missing_free": ("a missing Free", "missing Frees", ""),
-    "extra_free": ("a Free that base lacks", "Frees that base lacks", ""),
-    "late_free": ("a late Free", "late Frees", ", only after head's peak"),
-    "early_free": ("a Free that comes sooner", "Frees that come sooner", ", before head's peak"),
-}
-
-
-def _fates(found: Explained, terms: Terms) -> str:
-    """Where each run allocates and frees the first of the blocks."""
-    finding = found.finding
-    first = "the first" if found.blocks > 1 else "it"
-    base, head = finding.base, finding.head
-    if finding.kind in _FREES and base is not None and head is not None:
-        return f"base {_freed(base, terms, first)}, head {_freed(head, terms)}"
-    side = head if base is None else base
-    who = "head" if base is None else "base"
-    if finding.kind == "elsewhere" and base is not None and head is not None:
-        side, who = (head, "head") if finding.d_peak_bytes > 0 else (base, "base")
-    if side is None:
-        return "no line tells of it"
-    allocated = "" if side.alloc_line is None else f"allocates {first} at {terms.at(side.alloc_line)} and "
-    return f"{who} {allocated}{_freed(side, terms, '' if allocated else first)}"
-
-
-def _freed(side: Side, terms: Terms, what: str = "") -> str:
-    """``frees it at line 77``, ``frees it only later, at line 201``, ``never frees it``."""
-    it = what or "it"
-    if side.freed == "never":
-        return f"never frees {it}"
-    when = "only later" if side.freed == "later" else ""
-    at = "" if side.free_line is None else f"at {terms.at(side.free_line)}"
-    place = ", ".join(filter(None, (when, at)))
-    return f"frees {it} {place}".rstrip()
+def _balance(remaining: int) -> str:
+    return (
+        f"frees {format_bytes(-remaining)} more than it allocates"
+        if remaining < 0
+        else f"leaves {format_bytes(remaining)} behind"
+    )
 
 
 def _caveats(diff: Diff) -> Iterator[str]:
-    """What cannot be said, or is to be doubted."""
+    """What could not be compared, or not exactly."""
     for name, run in (("base", diff.base), ("head", diff.head)):
-        # What is reserved decides nothing here.
-        if codes := [doubt.code.replace("_", " ") for doubt in run.trust.doubts if doubt.code not in RESERVED_DOUBTS]:
-            more = ", …" if len(codes) > _NAMED else ""
-            yield f"the figures of {name} are in doubt ({', '.join(codes[:_NAMED])}{more})"
         if run.unpaired:
             yield _unpaired(name, run)
     inexact = [window.approximation.excess_bytes for window in diff.windows if window.approximation]
@@ -288,5 +308,6 @@ def _unpaired(name: str, run: RunSide) -> str:
     count = len(run.unpaired)
     text = f"{plural(count, 'window')} of {name} {'has' if count == 1 else 'have'} no partner"
     if run.peak_window in run.unpaired:
-        return f"{text}, and its peak is in one of them, {short_name(run.peak_window or '')}"
-    return f"{text} ({', '.join(map(short_name, run.unpaired[:_NAMED]))}{', …' if count > _NAMED else ''})"
+        where = "it" if count == 1 else "one of them"
+        return f"{text}, and its peak is in {where}, {called(run.peak_window or '')}"
+    return f"{text} ({', '.join(map(called, run.unpaired[:_NAMED]))}{', …' if count > _NAMED else ''})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlens.gating.judging import WHOLE
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memlens.gating.judging import Judged
     from memlens.gating.verdict import Verdict
 
-__all__ = ["answer_of", "growth_words", "row_words", "verdict_words"]
+__all__ = ["answer_of", "growth_words", "of_the_run", "row_words", "verdict_words"]
 
 #: Reasons, and figures that are not judged, that a sentence names; and how much of a reason.
 _NAMED, _LONGEST = 2, 300
@@ -23,10 +23,18 @@ def answer_of(verdict: Verdict) -> Answer:
     """The verdict of a gate in words."""
     if verdict.verdict == "unjudged":
         reasons = "; ".join(_reason(reason, verdict.path) for reason in verdict.reasons[:_NAMED])
+        reasons = reasons.removeprefix("nothing could be judged: ")
         more = f"; and {plural(len(verdict.reasons) - _NAMED, 'more reason')}" if len(verdict.reasons) > _NAMED else ""
-        return Answer((f"Not judged: {reasons}{more}.",))
-    said = [_first(verdict), *filter(None, ["; ".join(_growing(verdict)), "; ".join(_unjudged(verdict))])]
-    return Answer(tuple(f"{text[:1].upper()}{text[1:]}." for text in said), "good" if verdict.ok else "bad")
+        return Answer((*_failed(verdict), f"Not judged: {reasons}{more}."))
+    said = ["; ".join(_growing(verdict)), "; ".join(_unjudged(verdict))]
+    if verdict.failed:  # which is the first of three sentences
+        said = ["; ".join(filter(None, said))]
+    sentences = tuple(f"{text[:1].upper()}{text[1:]}." for text in (_first(verdict), *filter(None, said)))
+    return Answer((*_failed(verdict), *sentences), "good" if verdict.ok else "bad")
+
+
+def _failed(verdict: Verdict) -> tuple[str, ...]:
+    return (verdict.failed,) if verdict.failed else ()
 
 
 def _reason(reason: str, path: str) -> str:
@@ -82,8 +90,10 @@ def _unjudged(verdict: Verdict) -> Iterator[str]:
     parts = [f"{name_list([*dict.fromkeys(names)][:_NAMED])}{_left(names)} ({reason})" for reason, names in why.items()]
     if parts:
         yield f"not judged: {', '.join(parts)}"
-    if verdict.trust.ooms:
-        yield "the run ran out of memory, so what it held is not what it needs"
+    if verdict.trust.peak_may_be_earlier and all(row.metric != "peak" for row in verdict.windows if row.unjudged):
+        yield "the peak may be higher, for the log begins late"
+    if verdict.failed:
+        yield "what a run held when it ran out is not what it needs"
 
 
 def _left(names: list[str]) -> str:
@@ -102,7 +112,7 @@ def verdict_words(verdict: Verdict, *, growth: bool = True) -> str:
         count = f"{format_count(len(over))} of {plural(len(figures), 'figure')} {'is' if len(over) == 1 else 'are'} over the limit"
         of_run = [row.metric for row in over if row.name == WHOLE]
         windows = len({row.name for row in over if row.name != WHOLE})
-        where = [f"the {' and the '.join(of_run)} of the run"] if of_run else []
+        where = [of_the_run(of_run)] if of_run else []
         where += [f"{plural(windows, 'window')}"] if windows else []
         parts.append(f"{count}: {' and '.join(where)}")
     elif verdict.ok:
@@ -119,6 +129,12 @@ def verdict_words(verdict: Verdict, *, growth: bool = True) -> str:
     if growth and (words := growth_words(verdict)):
         parts.append(words)
     return "; ".join(parts)
+
+
+def of_the_run(metrics: Sequence[str]) -> str:
+    """Metrics of the run, in a sentence: ``the remaining, peak and rise of the run``."""
+    *first, last = metrics
+    return f"the {', '.join(first)}{' and ' if first else ''}{last} of the run"
 
 
 def growth_words(verdict: Verdict) -> str:
@@ -139,6 +155,11 @@ def row_words(row: Judged) -> str:
     metric = row.metric
     if row.missing or row.head_bytes is None:
         return f"{metric}: the log has no such window; it was {format_bytes(row.base_bytes or 0)}"
+    if row.limit_from == "budget" and not row.ok:
+        d_bytes = row.d_bytes or 0
+        change = f", {format_signed(d_bytes)} against {format_bytes(row.base_bytes or 0)}" if d_bytes else ""
+        over = f"over the budget of {format_bytes(row.limit_bytes or 0)} by {format_exact(row.over_bytes)}"
+        return f"{metric} is {format_bytes(row.head_bytes)}{change}; {over}"
     if row.base_bytes is None:
         text = f"{metric} is {format_bytes(row.head_bytes)}"
     else:
@@ -149,7 +170,5 @@ def row_words(row: Judged) -> str:
         )
     if row.limit_bytes is None or row.ok:
         return text
-    what = {"budget": "the budget", "spread": "the limit, the spread of the accepted runs,"}.get(
-        row.limit_from or "", "the limit"
-    )
+    what = "the limit, the spread of the accepted runs," if row.limit_from == "spread" else "the limit"
     return f"{text}; over {what} of {format_bytes(row.limit_bytes)} by {format_exact(row.over_bytes)}"

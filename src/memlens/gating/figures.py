@@ -25,21 +25,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from memlens.analyzers.failures import failure_sentence, failures, run_ended_in
 from memlens.analyzers.levels import bounds, profile
 from memlens.analyzers.result import Row
 from memlens.analyzers.series.trend import MINIMUM, judge
 from memlens.errors import InputError
 from memlens.facts import Kind
 from memlens.inputs import Input, Reading, check_alike, input_name, several_devices, without_cpu
+from memlens.text import terms_of
 from memlens.trust.case import RESERVED_DOUBTS, place_word
-from memlens.trust.report import PEAK_MAY_BE_EARLIER
+from memlens.trust.report import PEAK_MAY_BE_EARLIER, failures_of
 from memlens.windows.windows import BEFORE, Window, judged, open_window, suspect_anchors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
-    from memlens.gating.limits import Metric
+    from memlens.gating.limits import Limit, Metric
     from memlens.options import Cut, ReadAs
 
 __all__ = ["NEAR", "RunFigures", "SeriesGrowth", "WindowFigures", "allowed_gain", "growth_of", "read_runs", "slipped"]
@@ -154,7 +156,7 @@ class Run:
     def doubts(self) -> Iterator[str]:
         """Why its figures may be wrong."""
         if any(doubt.code not in _PARTIAL for doubt in self.log.trust.doubts):
-            yield f"{self.name} is {self.log.trust.summary()}"
+            yield f"{self.name} is {self.log.trust.summary().partition('; ')[0]}"
         if self.cut.given and (late := suspect_anchors(self.windows)) is not None:
             yield f"{self.name}: {late}"
 
@@ -168,6 +170,29 @@ class Run:
             None if self.cut.series else open_window(self.windows),
         ]
         return (f"{self.name}: {what}" for what in said if what)
+
+    def begins_later(self, base: Run, limit: Limit | None) -> bool:
+        """Whether its peak may lie before its first event where that of the base does not, or less early.
+
+        Two recordings that begin at one place of a program begin with as much live, but for what may grow.
+        """
+        late, base_late = (run.log.trust.peak_may_be_earlier for run in (self, base))
+        if not late or not base_late:
+            return late
+        whole = profile([self.log.whole]), profile([base.log.whole])
+        head, old = (int(run["live_bytes"][0] - run["remaining_bytes"][0]) for run in whole)
+        return head - old > (0 if limit is None else limit.allows(old))
+
+    def died_in(self) -> frozenset[str]:
+        """The windows that the run was in when it ended out of memory: they never came to free what they hold."""
+        found = failures_of(self.log)
+        lines = [oom.line for oom, ended in zip(found, run_ended_in(self.log, found), strict=True) if ended]
+        return frozenset(window.name for window in self.windows if lines and window.end_line >= lines[0])
+
+    def failed(self) -> str:
+        """The failure that it ran out of memory in, as a sentence; ``""`` where there is none."""
+        found = failures(self.log)
+        return failure_sentence(found, terms_of(self.log.trust.layer), "Head") if found else ""
 
     def out_of_memory(self) -> Iterator[str]:
         """That it ran out of memory, where it did."""

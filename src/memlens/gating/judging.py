@@ -5,22 +5,24 @@ Windows are judged by those of the base that have their names: a baseline has no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from memlens.analyzers.result import Row
 from memlens.analyzers.series.trend import MINIMUM
 from memlens.gating.figures import RunFigures, WindowFigures, allowed_gain, growth_of, slipped
+from memlens.units import format_bytes
 from memlens.windows.windows import BEFORE, Window, kind_of, numbered
 
 if TYPE_CHECKING:
     from memlens.gating.limits import Limit, Metric
 
-__all__ = ["WHOLE", "BaseWindow", "Judged", "PairedRuns", "Rules", "judge", "pair_runs"]
+__all__ = ["WHOLE", "BaseWindow", "Judged", "PairedRuns", "Rules", "Side", "judge", "pair_runs"]
 
 #: The name of what is judged of the whole run.
 WHOLE = "(whole log)"
+Side: TypeAlias = Literal["base", "head"]
 Origin: TypeAlias = Literal["base", "spread", "budget"]
 
 #: What is judged of windows; the other metrics are of the run.
@@ -28,6 +30,13 @@ _OF_WINDOWS: tuple[Metric, ...] = ("rise", "remaining")
 _NO_BLOCKS = "no block in the log", "no block in the base"
 _NOT_TOLD = "not told by the log", "not told by the base"
 _OPEN = "open: no end anchor", "open in the base"
+_DIED = "the run died in it, and never came to free it"
+_BEGINS_LATE: Mapping[Side, str] = {
+    "head": "the log begins late, and may have been higher before",
+    "base": "the base begins late, and may have been higher before",
+}
+#: Windows that rise one after the other at the end of a series and are worth a word, though too few to tell growth.
+_RISING = 3
 
 
 @dataclass(frozen=True)
@@ -147,6 +156,11 @@ class PairedRuns:
         """The pairs that are judged."""
         return tuple(pair for pair in self.pairs if not self.is_open(pair))
 
+    @property
+    def unlike(self) -> bool:
+        """Both have windows of a series, and none pairs: the work is named otherwise, and nothing of it is missing."""
+        return bool(self.new and self.missing) and all(window.name == BEFORE for window, _ in self.pairs)
+
 
 def pair_runs(base: Sequence[RunFigures], head: RunFigures, *, series: bool) -> PairedRuns:
     """Pair the windows of a log with those of the accepted runs: by name, and names that come again in order.
@@ -201,12 +215,11 @@ def _joined(runs: Sequence[RunFigures]) -> list[BaseWindow]:
 
 
 def _by_name(base: Sequence[BaseWindow], head: Sequence[WindowFigures]) -> dict[int, int]:
-    """Which window of head each window of the base pairs with, by their indices; none where nothing but what precedes both pairs."""
+    """Which window of head each window of the base pairs with, by their indices."""
     from memlens.diffing.window_pairs import named_pairs
 
     # It looks at names only.
-    pairs = named_pairs(cast("Sequence[Window]", base), cast("Sequence[Window]", head))
-    return pairs if any(base[k].name != BEFORE for k in pairs) else {}
+    return named_pairs(cast("Sequence[Window]", base), cast("Sequence[Window]", head))
 
 
 def judge(
@@ -216,6 +229,8 @@ def judge(
     rules: Rules,
     *,
     start_lines: Mapping[str, int] | None = None,
+    died_in: Collection[str] = (),
+    later: Side | None = None,
 ) -> tuple[Judged, ...]:
     """Judge the run and every window of it.
 
@@ -225,6 +240,9 @@ def judge(
         paired: The windows of both.
         rules: What to judge by.
         start_lines: First lines of head's windows, by their names.
+        died_in: Windows of head that it was in when it ended out of memory: what they leave behind is not judged.
+        later: Which of the two begins later in the program than the other, so that what is of the whole run, or of what precedes its
+            windows, was at least so high: head's may fail and cannot pass, and over such a figure of the base nothing fails.
 
     Returns:
         What fails, the worst first, then windows that are missing, then the others, the largest growth first, then what is not judged.
@@ -241,8 +259,9 @@ def judge(
     for old, new in [*paired.pairs, *((None, new) for new in paired.new)]:
         is_open = new.open_end if old is None else paired.is_open((old, new))
         figures = () if old is None else old.figures if is_open else old.closed or old.figures
-        reason = _OPEN[not new.open_end] if is_open and old is not None else None
+        is_open_in = _OPEN[not new.open_end] if is_open and old is not None else None
         for metric in _OF_WINDOWS:
+            reason = is_open_in or (_DIED if metric == "remaining" and new.name in died_in else None)
             row = Judged(
                 new.name if old is None else old.name,
                 metric,
@@ -253,7 +272,9 @@ def judge(
             of_base = [one.of(metric) for one in figures] if known[1] else [None]
             row = _judged(row, of_base, rules, _NO_BLOCKS, reason)
             rows.append(_without_slips(row, figures, new) if row.over_bytes else row)
-    for lacking, let_go in ((paired.missing, rules.allow_missing), (paired.not_reached, True)):
+    if later is not None:
+        rows = [_may_be_higher(row, rules, later) for row in rows]
+    for lacking, let_go in ((paired.missing, rules.allow_missing or paired.unlike), (paired.not_reached, True)):
         rows += [row for window in lacking for row in _missing(window, rules, let_go)]
     rows.sort(key=lambda row: (row.ok, row.missing, row.unjudged is not None, -row.over_bytes, -(row.d_bytes or 0)))
     return tuple(rows)
@@ -265,7 +286,30 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judge
     gained = None if found is None else found.gained_bytes
     unknown = f"{closed} closed, {MINIMUM} needed", f"{MINIMUM} needed in the base"
     row = Judged(WHOLE, "growth", head_bytes=gained, start_line=1)
-    return _judged(row, [allowed_gain(run, head) for run in base], rules, unknown)
+    row = _judged(row, [allowed_gain(run, head) for run in base], rules, unknown)
+    if found is None or found.verdict == "growing" or row.limit_bytes is None:
+        return row
+    levels = [window.live_bytes for window in head.series]
+    rising = next((k for k in range(1, len(levels)) if levels[-k] <= levels[-k - 1]), len(levels)) - 1
+    allowed = row.limit_bytes - (row.base_bytes or 0)
+    highest = max(window.live_bytes for run in base for window in run.series)
+    if rising < _RISING or min(levels[-1] - levels[-1 - rising], levels[-1] - highest) <= allowed:
+        return row
+    return _unjudged(
+        row, f"the last {rising} windows rise, by {format_bytes(levels[-1] - levels[-1 - rising])}: too few to tell"
+    )
+
+
+def _may_be_higher(row: Judged, rules: Rules, later: Side) -> Judged:
+    """A row of two runs of which one begins later, and may have been higher before."""
+    if row.name not in (WHOLE, BEFORE) or row.metric == "growth" or row.base_bytes is None or row.unjudged:
+        return row
+    known = not row.ok if later == "head" else row.ok or row.limit_from == "budget"
+    return row if known or not rules.gated(row.metric) else _unjudged(row, _BEGINS_LATE[later])
+
+
+def _unjudged(row: Judged, why: str) -> Judged:
+    return replace(row, limit_bytes=None, limit_from=None, over_bytes=0, ok=True, improved=False, unjudged=why)
 
 
 def _without_slips(row: Judged, base: Sequence[WindowFigures], head: WindowFigures) -> Judged:

@@ -12,11 +12,12 @@ from memlens.errors import InputError, OutputError, UsageError
 from memlens.gating.baseline import Baseline, anchor_options, read_baseline
 from memlens.gating.blame import explain
 from memlens.gating.figures import growth_of, read_runs
-from memlens.gating.judging import Judged, PairedRuns, Rules, judge, pair_runs
+from memlens.gating.judging import Judged, PairedRuns, Rules, Side, judge, pair_runs
 from memlens.gating.limits import parse_budgets, parse_limits
 from memlens.gating.verdict import Verdict
 from memlens.keywords import with_keywords
 from memlens.options import Accept, Cut, Gate, as_list, part_of
+from memlens.text import name_list
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
@@ -50,7 +51,12 @@ def gate_with(log: Input, options: Gate) -> Verdict:
     base = kept.runs if kept is not None else () if old is None else (old.figures,)
     paired = pair_runs(base, head.figures, series=cut.series)
     lines = {window.name: int(window.start_line) for window in head.windows}
-    rows = judge(base, head.figures, paired, rules, start_lines=lines)
+    died_in = head.died_in() if trust else ()
+    late: Side | None = None
+    if trust and kept is None and old is not None:
+        limit = rules.limits.get("peak")
+        late = "head" if head.begins_later(old, limit) else "base" if old.begins_later(head, limit) else None
+    rows = judge(base, head.figures, paired, rules, start_lines=lines, died_in=died_in, later=late)
     failing = not all(row.ok for row in rows)
     doubts = [*head.doubts()]
     if old is not None and kept is None and old is not head:
@@ -62,7 +68,7 @@ def gate_with(log: Input, options: Gate) -> Verdict:
     doubtful = bool(reasons)
     windows = [window for window, _ in paired.judged if window.name != BEFORE]
     if not failing:
-        reasons += _nothing_judged(rows, bool(windows) or not base)
+        reasons += _nothing_judged(rows, paired, bool(windows) or not base)
     found = Verdict(
         "unjudged" if reasons else "regression" if failing else "pass",
         head.name,
@@ -81,6 +87,7 @@ def gate_with(log: Input, options: Gate) -> Verdict:
         len(paired.judged),
         len(base),
         growth_of(head.figures),
+        head.failed(),
         is_baseline=baseline is not None,
         top=options.top,
     )
@@ -128,11 +135,14 @@ def _windows_left_out(name: str, paired: PairedRuns) -> Iterator[str]:
         yield f"{name}: it lacks {len(paired.optional):,} windows that some of the accepted runs lack, too"
 
 
-def _nothing_judged(rows: Sequence[Judged], some_window: bool) -> Iterator[str]:
+def _nothing_judged(rows: Sequence[Judged], paired: PairedRuns, some_window: bool) -> Iterator[str]:
     """Why a log in which nothing is over its limit does not pass all the same: too little of it was judged."""
     if not any(row.limit_bytes is not None for row in rows):
         unknown = next((row.unjudged for row in rows if row.unjudged is not None and not row.open_end), None)
         yield f"nothing could be judged{f': {unknown}' if unknown else ''}"
+    elif paired.unlike:
+        new, lacking = ([one.name for one in windows if one.name != BEFORE] for windows in (paired.new, paired.missing))
+        yield f"no window of the log could be judged: the base has none of them, it has {name_list(lacking)} and the log {name_list(new)}"
     elif not some_window:
         yield "no window of the log could be judged: the base has none of them, or none that a line ends"
 
@@ -182,7 +192,7 @@ def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Acc
         doubts = [*run.doubts(), *run.out_of_memory()]
         if options.trust and doubts:
             raise InputError(f"not accepted: {doubts[0]}", "--no-trust accepts it all the same.")
-        if cut.series and not pair_runs([runs[0].figures], run.figures, series=True).pairs:
+        if cut.series and pair_runs([runs[0].figures], run.figures, series=True).unlike:
             raise InputError(
                 f"not accepted: {run.name} has no window of {runs[0].name}",
                 "Accept several runs of one program together.",

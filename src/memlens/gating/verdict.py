@@ -71,6 +71,7 @@ class Verdict(Shown):
         judged_windows: How many of them were judged.
         runs: How many runs the base was taken of; 0 where there is none.
         growth: What the series of the log gained; ``None`` where it has none, or too few closed windows to tell.
+        failed: The sentence on how the log ran out of memory; ``""`` where it did not.
         piling: The blocks that pile up in it, where it grows, the largest total first.
         blame: What failed first compared with the base's, where the base's events are known.
         unblamed: Further windows that failed and could have been compared.
@@ -95,6 +96,7 @@ class Verdict(Shown):
     judged_windows: int = 0
     runs: int = 0
     growth: SeriesGrowth | None = None
+    failed: str = ""
     piling: tuple[Pile, ...] = ()
     blame: tuple[Blame, ...] = ()
     unblamed: int = 0

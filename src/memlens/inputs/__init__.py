@@ -48,8 +48,8 @@ Input: TypeAlias = "str | Path | BinaryIO | EventLog"
 
 #: Names of files whose lines cannot be looked up at little cost; a guess, which the time of a peak depends on and no more.
 _COMPRESSED = frozenset({".gz", ".zst", ".xz", ".bz2"})
-#: What the error for a file without any byte says: no format is to blame.
-_EMPTY = ": the file is empty"
+#: What errors say for which no format is to blame: a file without any byte, a run without any block.
+_SAYS_ALL = (": the file is empty", ": ran out of memory on its first request")
 
 
 def read_with(where: str | Path | BinaryIO, options: Read) -> EventLog:
@@ -123,7 +123,7 @@ def read_all(
         try:
             logs = found.format.read(source, request)
         except NoEventsError as error:
-            if found.asked or how.layer is not None or _EMPTY in error.message:
+            if found.asked or how.layer is not None or any(text in error.message for text in _SAYS_ALL):
                 raise
             found, logs = _tried(source, request, how, found, error)
     _say(source.name, found, logs, time.perf_counter() - began)

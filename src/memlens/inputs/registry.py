@@ -248,6 +248,11 @@ class RecognisedInput(NamedTuple):
     looks_like: str = ""
     hint: str = ""
 
+    @property
+    def recognised(self) -> bool:
+        """Whether something in it tells its format, and memlens reads it."""
+        return self.format is not None and self.why != _OTHER
+
     def to_dict(self) -> dict[str, Any]:
         """The fields by name."""
         return self._asdict()
@@ -311,6 +316,9 @@ def _recognised(source: FileSource, formats: str | Path | None) -> RecognisedInp
         found = recognise(source, ReadAs(formats=formats))
         with source.open() as stream:
             compression = stream.compression
+        is_empty = not source.head(HEAD)
+    if is_empty:
+        return RecognisedInput(source.name, None, "it holds nothing", compression, "an empty file")
     unread = found.unread
     if unread is None or (unread.text and found.format is not PADDLE):
         return RecognisedInput(source.name, found.format.name, found.why, compression)

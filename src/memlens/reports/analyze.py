@@ -7,16 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.failures.words import failure_sentence
-from memlens.reports.analysis.series import growth_word, phases_table, series_blocks, steps_blocks
 from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Picture, answered, apart, labelled, take
 from memlens.reports.failures import failure_blocks
 from memlens.reports.lists import lists_of, piling_table
-from memlens.reports.tables import (
-    CUT_LOG_COLUMNS,
-    LOG_COLUMNS,
-    measures_of,
-    sorted_logs,
-)
+from memlens.reports.series import growth_word, phases_table, series_blocks, steps_blocks
+from memlens.reports.tables import CUT_LOG_COLUMNS, LOG_COLUMNS, measures_of, sorted_logs
 from memlens.reports.terminal import Part, fitted
 from memlens.text import (
     MOST_NAMES,
@@ -123,7 +118,10 @@ def _parts(analysis: Analysis, asked: _Asked, *, picture: bool) -> Iterator[Part
 def _one_window(log: LogAnalysis, asked: _Asked, *, picture: bool) -> Iterator[Part]:
     window, terms = log.windows[0], terms_of(log.trust.layer)
     yield _head(log, _heading(log, window, terms), asked)
-    if figures := tuple(_key_figures(window, terms)):
+    codes = {doubt.code for doubt in log.trust.doubts} | {note.code for note in log.trust.notes}
+    if figures := tuple(
+        _key_figures(window, terms, known_of_blocks_only=bool(codes & {"no_chunk_lines", "no_reserved"}))
+    ):
         few = tuple(figure for figure in figures if figure.label not in _SUMS)
         yield Part((apart(Figures(figures)), apart(Figures(few))), _OF_TABLES)
     yield from _steps(log, asked)
@@ -143,20 +141,18 @@ def _one_window(log: LogAnalysis, asked: _Asked, *, picture: bool) -> Iterator[P
 
 def _steps(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
     """The steps that were found by themselves, what piles up in them, and their phases."""
-    lists = [*asked.of(log)]
     if log.steps is None:
         return
+    lists = [*asked.of(log)]
+    yield Part((apart(*steps_blocks(log, lists[0], full=asked.detailed)),))
     if asked.detailed:
-        yield Part((apart(*steps_blocks(log, lists[0], full=True)),))
         return
-    yield Part((apart(*steps_blocks(log, lists[0])),))
     if log.growth is not None and log.growth.piling:
         piling = (apart(piling_table(log.growth, of_lists)) for of_lists in lists)
         yield Part((*piling, ()), _OF_LISTS)
     if log.phases is not None and log.phases.phases:
-        yield Part(
-            (*(apart(phases_table(log.phases, of_lists.top, of_lists.terms)) for of_lists in lists), ()), _OF_LISTS
-        )
+        tables = (apart(phases_table(log.phases, of_lists.top, of_lists.terms)) for of_lists in lists)
+        yield Part((*tables, ()), _OF_LISTS)
 
 
 def _head(log: LogAnalysis, heading: Line, asked: _Asked) -> Part:
@@ -172,12 +168,14 @@ def _heading(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> Line:
     return Line(", ".join([lines, lasted] if lasted else [lines]), "quiet", f"{log.path}: {window.name}")
 
 
-def _key_figures(window: WindowAnalysis, terms: Terms) -> Iterator[Figure]:
+def _key_figures(window: WindowAnalysis, terms: Terms, *, known_of_blocks_only: bool) -> Iterator[Figure]:
     results = window.results
     stats = results.get("stats")
     if (peak := results.get("peak")) is not None:
         yield Figure("Peak", format_bytes(peak.peak_bytes), "allocated" + _where(peak, window, terms))
-        yield Figure("", format_bytes(peak.reserved_peak_bytes), "reserved" + _chunks(stats, terms))
+        unknown = not peak.reserved_peak_bytes and known_of_blocks_only
+        shown = "not known" if unknown else format_bytes(peak.reserved_peak_bytes)
+        yield Figure("", shown, "reserved" + _chunks(stats, terms))
         if (segments := results.get("segments")) is not None and segments.moments:
             yield from _free_inside(segments.moments[0], peak.reserved_peak_bytes, terms)
         if peak.carried_in_bytes:
@@ -248,18 +246,14 @@ def _several_logs(logs: Sequence[LogAnalysis], asked: _Asked) -> Iterator[Part]:
     columns_of = LOG_COLUMNS if all(log.windows[0].whole for log in logs) else CUT_LOG_COLUMNS
     measures = measures_of(columns_of, [log.windows[0] for log in ordered])
     columns = [Column("path", "Log", "name"), *(measure.column for measure in measures[1:])]
-    if any(log.growth is not None for log in ordered):
-        columns.append(Column("growth", "Growth", "word", drop=2))
+    grows = any(log.growth is not None for log in logs)
+    columns += [Column("growth", "Growth", "word", drop=2)] if grows else []
     columns.append(Column("doubts", "Doubts", "count", drop=3))
-    values = [
-        [
-            short[log.path],
-            *(measure.of(log.windows[0]) for measure in measures[1:]),
-            *growth_word(log, ordered),
-            len(log.trust.doubts),
-        ]
-        for log in ordered
-    ]
+    values = []
+    for log in ordered:
+        figures = [measure.of(log.windows[0]) for measure in measures[1:]]
+        words = [growth_word(log.growth)] if grows else []
+        values.append([short[log.path], *figures, *words, len(log.trust.doubts)])
     yield Part(tuple(apart(take("", columns, values, len(logs), rows, "log")) for rows in asked.tables), _OF_TABLES)
     remarkable = [log for log in ordered if not log.trust.ok or log.trust.doubts or log.notes or log.remarks]
     if asked.detailed:

@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlens.reports.blocks import Block, Excerpt, Figure, Figures, Line, Quoted, answered, apart
-from memlens.text import format_count, format_exact, format_moment, terms_of
+from memlens.reports.terminal import Part, fitted
+from memlens.text import format_count, format_exact, format_moment, innermost, terms_of
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
     from memlens.analyzing.block import BlockLife
+    from memlens.diffing.finding import ContextLine
 
 __all__ = ["life_blocks"]
 
 
-def life_blocks(block: BlockLife) -> list[Block]:
-    """Everything that is known of a block."""
-    return [*answered(block.answer), *_blocks(block)]
-
-
-def _blocks(block: BlockLife) -> Iterator[Block]:
-    yield from apart(Line("", "quiet", block.path))
-    yield Figures(tuple(_figures(block)))
+def life_blocks(block: BlockLife, *, full: bool = False) -> list[Block]:
+    """What is known of a block: one screen, with fewer log lines where they do not fit, or all of it."""
+    parts = [
+        Part((answered(block.answer),)),
+        Part((apart(Line("", "quiet", block.path), Figures(tuple(_figures(block)))),)),
+    ]
     if block.owner is not None and " < " in block.owner:
-        yield from apart(Line("The call stack of its allocation, the innermost frame first", "heading"))
-        for frame in block.owner.split(" < "):
-            yield Line("", name=frame)
-    for title, lines in (("Around its ALLOC:", block.alloc_context), ("Around its FREE:", block.free_context)):
-        if lines:
-            yield from apart(Excerpt(title, tuple(Quoted(one.line, one.text, one.is_event) for one in lines)))
+        frames = [Line("", name=frame) for frame in block.owner.split(" < ")]
+        parts.append(
+            Part((apart(Line("The call stack of its allocation, the innermost frame first", "heading"), *frames),))
+        )
+    around = (("Around its ALLOC:", block.alloc_context), ("Around its FREE:", block.free_context))
+    parts += [Part(tuple(_excerpts(title, lines))) for title, lines in around if lines]
+    return [one for part in parts for one in part.versions[0]] if full else fitted(parts)
+
+
+def _excerpts(title: str, lines: Sequence[ContextLine]) -> Iterator[Sequence[Block]]:
+    """The lines around one of them, and fewer and fewer of them."""
+    quoted = [Quoted(one.line, one.text, one.is_event) for one in lines]
+    at = next(k for k, one in enumerate(quoted) if one.marked)
+    for each_side in range(max(at, len(quoted) - at - 1), -1, -1):
+        yield apart(Excerpt(title, tuple(quoted[max(at - each_side, 0) : at + each_side + 1])))
 
 
 def _figures(block: BlockLife) -> Iterator[Figure]:
@@ -53,7 +62,7 @@ def _figures(block: BlockLife) -> Iterator[Figure]:
         size = "" if neighbour.what == "edge" else format_bytes(neighbour.size_bytes)
         words = f"the edge of the {terms.chunk}" if neighbour.what == "edge" else neighbour.what
         words += "" if neighbour.alloc_line is None else f" of {terms.at(neighbour.alloc_line)}"
-        words += "" if neighbour.owner is None else f", {neighbour.owner.partition(' < ')[0]}"
+        words += "" if neighbour.owner is None else f", {innermost(neighbour.owner)}"
         yield Figure(neighbour.side.capitalize(), size, words)
     yield Figure("Level", format_bytes(block.allocated_bytes), "allocated right after its ALLOC")
     alike = "the only block" if block.alike == 1 else "blocks"

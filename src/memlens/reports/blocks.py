@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memlens.analyzers.curve import Curve
     from memlens.text import Answer, Tone
 
-__all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Picture", "Quoted", "Table", "Toned", "Value", "answered", "apart", "brief", "cells", "labelled", "take"]  # fmt: skip
+__all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Picture", "Quoted", "Table", "Toned", "Value", "answered", "apart", "brief", "cells", "labelled", "take", "unfolded"]  # fmt: skip
 
 Value: TypeAlias = "int | str | None"
 
@@ -176,6 +176,15 @@ def answered(answer: Answer) -> tuple[Line]:
 def brief(blocks: Iterable[Block]) -> list[Block]:
     """What stands above the first empty line of a screen: its verdict."""
     return list(takewhile(lambda block: block is not None, blocks))
+
+
+def unfolded(blocks: Iterable[Block]) -> Iterator[Block]:
+    """The blocks, and those of folds in their places, for a form that cannot fold."""
+    for block in blocks:
+        if isinstance(block, Fold):
+            yield from unfolded(block.blocks)
+        else:
+            yield block
 
 
 def apart(*blocks: Block) -> tuple[Block, ...]:

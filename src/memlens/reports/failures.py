@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlens.analyzers.failures.causes import UNKNOWN
-from memlens.analyzers.failures.words import asker, most_telling
+from memlens.analyzers.failures.words import asker, most_telling, on_device
 from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, cells, take
 from memlens.text import clipped, format_count, plural, shorten, visible
 from memlens.units import format_bytes
@@ -45,7 +45,7 @@ def failure_blocks(ooms: Sequence[MemoryFailure], asked: Asked, *, full: bool = 
     why = f": {failure.cause}" if failure.cause != UNKNOWN else ""
     others = len(ooms) - 1
     more = f" (and {plural(others, 'more failure')}: --full)" if others and not full else ""
-    yield Line(f"Out of memory at {asked.terms.at(failure.line)}{why}{more}", "bad")
+    yield Line(f"Out of memory{on_device(ooms, failure)} at {asked.terms.at(failure.line)}{why}{more}", "bad")
     yield Figures(tuple(_figures(failure, asked)))
     if full:
         yield from _blocks(failure, asked)
@@ -73,7 +73,7 @@ def _figures(failure: MemoryFailure, asked: Asked) -> Iterator[Figure]:
     if groups := asked.large(failure.live[:1]):
         words = f"in {plural(groups[0].count, 'block')} of {format_bytes(groups[0].size_bytes)}{_of(groups[0].owner)}"
         yield Figure("Largest", format_bytes(groups[0].total_bytes), f"{words}; {_all_live(failure)}")
-    if failure.oldest is not None and failure.youngest is not None:
+    if failure.oldest is not None and failure.youngest is not None and failure.oldest != failure.youngest:
         youngest = f"the youngest {format_bytes(failure.youngest.size_bytes)} {_born(failure.youngest, asked)}"
         words = "; ".join(filter(None, [_born(failure.oldest, asked), youngest.strip()]))
         yield Figure("Oldest", format_bytes(failure.oldest.size_bytes), words)
@@ -95,6 +95,8 @@ def _reserved(failure: MemoryFailure, chunk: str) -> str:
 def _on_device(failure: MemoryFailure) -> str:
     if failure.device_total_bytes is None:
         return "on the device"
+    if failure.limit_bytes is not None:
+        return f"of the {format_bytes(failure.limit_bytes)} that FLAGS_gpu_memory_limit_mb allows"
     words = f"of the device's {format_bytes(failure.device_total_bytes)}"
     if failure.elsewhere_bytes:
         words += f"; {format_bytes(failure.elsewhere_bytes)} held elsewhere"
@@ -104,6 +106,9 @@ def _on_device(failure: MemoryFailure) -> str:
 def _missing(failure: MemoryFailure) -> str:
     if failure.cause != "too much":
         return "in one piece"
+    total = failure.device_total_bytes
+    if failure.requested_bytes is not None and total is not None and failure.requested_bytes > total:
+        return f"it can never fit: {'the device has' if failure.limit_bytes is None else 'the limit is'} {format_bytes(total)}"
     if failure.must_go_blocks is None:
         return "more than all live blocks hold"
     blocks = (
@@ -111,7 +116,7 @@ def _missing(failure: MemoryFailure) -> str:
         if failure.must_go_blocks == 1
         else f"the {format_count(failure.must_go_blocks)} largest blocks"
     )
-    return f"so {blocks}, {format_bytes(failure.must_go_bytes or 0)}, had to go"
+    return f"so {blocks}, {format_bytes(failure.must_go_bytes or 0)}, would have had to go"
 
 
 def _all_live(failure: MemoryFailure) -> str:

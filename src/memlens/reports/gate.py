@@ -11,21 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memlens.diffing import explaining
-from memlens.gating.explanation import row_words
+from memlens.gating.explanation import of_the_run, row_words
 from memlens.gating.judging import WHOLE
 from memlens.reports.blocks import Block, Column, Fold, Line, Table, Toned, answered, apart, cells, labelled, take
 from memlens.reports.diff.findings import around, finding_blocks
 from memlens.reports.markdown import plain, render
-from memlens.reports.terminal import Part, fits, fitted
-from memlens.text import (
-    clipped,
-    format_change,
-    format_count,
-    name_list,
-    plural,
-    terms_of,
-    visible,
-)
+from memlens.reports.terminal import Part, fits, one_screen
+from memlens.text import clipped, format_change, format_count, name_list, plural, terms_of, visible
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -73,6 +65,8 @@ class Room:
         windows: Failing windows whose differences are described.
         findings: Findings of each of them.
         around: Log lines of each finding on each side of the one that tells it.
+        figures: Say again, at a failing window, what its figures went from and to.
+        unjudged: Rows of the table of what is not judged.
     """
 
     rows: int = 10
@@ -80,32 +74,35 @@ class Room:
     windows: int = 2
     findings: int = 2
     around: int = 1000
+    figures: bool = True
+    unjudged: int = 5
 
 
 #: How much a comment shows, from much to little: the first that fits is taken.
 _ROOMS = (
-    Room(100, 20, 10, 5),
-    Room(50, 10, 5, 3),
+    Room(100, 20, 10, 5, unjudged=20),
+    Room(50, 10, 5, 3, unjudged=10),
     Room(30, 5, 3, 2),
-    Room(20, 3, 1, 2),
-    Room(10, 3, 1, 1),
-    Room(10, 1, 0, 0),
-    Room(1, 0, 0, 0),
+    Room(20, 3, 1, 2, unjudged=3),
+    Room(10, 3, 1, 1, unjudged=3),
+    Room(10, 1, 0, 0, unjudged=1),
+    Room(1, 0, 0, 0, unjudged=1),
 )
-
-
-#: How much one screen shows, from much to little.
+#: How much one screen shows, from much to little: the first finding with its line goes last.
 _ON_SCREEN = (
     Room(),
     Room(10, 5, 1, 1),
-    Room(8, 3, 1, 1, around=2),
-    Room(5, 2, 1, 1, around=1),
-    Room(4, 1, 1, 1, around=1),
-    Room(3, 0, 1, 1, around=0),
-    Room(3, 0, 0, 0),
-    Room(1, 0, 0, 0),
+    Room(8, 3, 1, 1, around=2, unjudged=3),
+    Room(5, 2, 1, 1, around=1, unjudged=2),
+    Room(4, 1, 1, 1, around=1, unjudged=1),
+    Room(3, 0, 1, 1, around=0, unjudged=1),
+    Room(3, 0, 1, 1, around=0, unjudged=0),
+    Room(2, 0, 1, 1, around=0, figures=False, unjudged=0),
+    Room(1, 0, 1, 1, around=0, figures=False, unjudged=0),
+    Room(3, 0, 0, 0, unjudged=1),
+    Room(1, 0, 0, 0, unjudged=0),
 )
-EVERYTHING = Room(1000, 1000, 100, 100)
+EVERYTHING = Room(1000, 1000, 100, 100, unjudged=1000)
 
 
 def comment(verdict: Verdict) -> str:
@@ -137,17 +134,13 @@ def accept_command(verdict: Verdict) -> str:
 
 def gate_blocks(verdict: Verdict, room: Room | None = None) -> list[Block]:
     """The verdict in words, and what it rests on: as much of it as there is room for, by default one screen; what is left out is counted."""
-    verdict_first = (*answered(verdict.answer), None)
     head = [*_head(verdict)]
-    everything = [*verdict_first, *head, *_tables(verdict, room or Room())]
+    everything = [*answered(verdict.answer), None, *head, *_tables(verdict, room or Room())]
     if room is not None or fits(everything):
         return everything
     without_notes = [line for line in head if line.label.strip() and line.label != "Note"]
     tables = Part(tuple([*_tables(verdict, smaller)] for smaller in _ON_SCREEN))
-    hint = apart(Line("--full shows everything.", "hint"))
-    return fitted(
-        [Part((verdict_first,)), Part((head, [*head[:1], *without_notes], head[:1]), 4), tables, Part((hint,))]
-    )
+    return one_screen(verdict.answer, [Part((head, [*head[:1], *without_notes], head[:1]), 4), tables])
 
 
 def _head(verdict: Verdict) -> Iterator[Line]:
@@ -190,7 +183,8 @@ def _tables(verdict: Verdict, room: Room) -> Iterator[Block]:
     if unjudged := [row for row in verdict.windows if row.unjudged is not None]:
         columns = (_NAME, _METRIC, _BASE, _HEAD, _WHY)
         rows = cells(columns, unjudged, name=lambda row: clipped(row.name))
-        yield from apart(take("Not judged", columns, rows, len(unjudged), max(room.others, 1), "figure"))
+        if room.unjudged:
+            yield from apart(take("Not judged", columns, rows, len(unjudged), room.unjudged, "figure"))
     within = [row for row in verdict.windows if row.ok and not (row.missing or row.improved or row.unjudged)]
     if within and room.others:
         table = _table("Within limits, the largest growth first", within, room.others, "figure")
@@ -237,13 +231,14 @@ def _blame(verdict: Verdict, room: Room) -> Iterator[Block]:
 
 def _window(verdict: Verdict, blame: Blame, room: Room) -> Iterator[Block]:
     where = "" if blame.diff.name in (WHOLE, blame.name) else f" in window {visible(clipped(blame.diff.name))}"
-    what = f"is over the limit; what the two runs do differently{where or ' in it'}:"
+    what = f"over the limit; what the two runs do differently{where or ' in it'}:"
     if blame.name == WHOLE:
-        yield Line(f"The {' and the '.join(blame.metrics)} of the run {what}", "heading")
+        metrics = of_the_run(blame.metrics)
+        yield Line(f"{metrics[0].upper()}{metrics[1:]} {'is' if len(blame.metrics) == 1 else 'are'} {what}", "heading")
     else:
-        yield Line(what, "heading", clipped(blame.name))
+        yield Line(f"is {what}", "heading", clipped(blame.name))
     for row in verdict.failing:
-        if row.name == blame.name and row.metric in blame.metrics and not row.missing:
+        if room.figures and row.name == blame.name and row.metric in blame.metrics and not row.missing:
             yield Line(row_words(row), "quiet")
     findings = telling(blame)
     for finding in findings[: room.findings]:

@@ -6,64 +6,51 @@ HTML through.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from markdown_it import MarkdownIt
 
+from memlens.analyzing.result import Analysis
 from memlens.reports import markdown
-from memlens.reports.blocks import Block, Fold, Line
+from memlens.reports.analyze import analysis_blocks
+from memlens.reports.block import life_blocks
+from memlens.reports.blocks import Block, Line, unfolded
+from memlens.reports.compare import compare_blocks
+from memlens.reports.diff import diff_blocks
+from memlens.reports.gate import gate_blocks
 
 if TYPE_CHECKING:
-    from memlens.analyzing.result import LogAnalysis
     from memlens.events import EventLog
 
 __all__ = ["of", "render"]
 
-#: The screen of each result, by the name of its class: a function that makes its blocks.
-_SCREENS = {
-    "Analysis": "memlens.reports.analyze:analysis_blocks",
-    "BlockLife": "memlens.reports.block:life_blocks",
-    "Comparison": "memlens.reports.compare:compare_blocks",
-    "Diff": "memlens.reports.diff:diff_blocks",
-    "EventLog": "memlens.reports.html:events_blocks",
-    "LogAnalysis": "memlens.reports.html:log_blocks",
-    "Verdict": "memlens.reports.gate:gate_blocks",
-}
-
 
 def of(result: object) -> str:
     """What a notebook shows of a result."""
-    where, _, name = _SCREENS[type(result).__name__].partition(":")
-    blocks: Callable[[Any], Sequence[Block]] = getattr(importlib.import_module(where), name)
-    return render(blocks(result))
+    return render(_SCREENS[type(result).__name__](result))
 
 
-def render(blocks: Sequence[Block], **_screen: object) -> str:
+def render(blocks: Sequence[Block]) -> str:
     """HTML of blocks; what other forms fold is shown."""
-    text = markdown.render(list(_unfolded(blocks)))
+    text = markdown.render(list(unfolded(blocks)))
     return f"<div>{MarkdownIt('commonmark', {'html': False}).enable('table').render(text)}</div>"
 
 
-def _unfolded(blocks: Iterable[Block]) -> Iterator[Block]:
-    for block in blocks:
-        if isinstance(block, Fold):
-            yield from _unfolded(block.blocks)
-        else:
-            yield block
-
-
-def log_blocks(log: LogAnalysis) -> list[Block]:
-    """The screen of one log of an analysis."""
-    from memlens.analyzing.result import Analysis
-    from memlens.reports.analyze import analysis_blocks
-
-    return analysis_blocks(Analysis((log,)))
-
-
-def events_blocks(log: EventLog) -> list[Block]:
+def _log_blocks(log: EventLog) -> list[Block]:
     """What there is to know of a log before it is analyzed: how much it is, and whether to trust it."""
     trust = log.trust
     doubts = [Line(doubt.message, "doubt", label="Doubt") for doubt in trust.doubts]
     return [Line(trust.summary(), "good" if trust.ok else "doubt", log.source.name), *doubts]
+
+
+#: The screen of each result, by the name of its class.
+_SCREENS: dict[str, Callable[[Any], list[Block]]] = {
+    "Analysis": analysis_blocks,
+    "BlockLife": life_blocks,
+    "Comparison": compare_blocks,
+    "Diff": diff_blocks,
+    "EventLog": _log_blocks,
+    "LogAnalysis": lambda log: analysis_blocks(Analysis((log,))),
+    "Verdict": gate_blocks,
+}

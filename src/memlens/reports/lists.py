@@ -68,7 +68,9 @@ def lists_of(
         if full and paired and (rest := tuple(_other_fates(result))):
             yield Figures(rest)
     elif name == "segments":
-        yield from _chunks(result, asked, full)
+        # The first screen has what matters of it beside the peak and the failures.
+        if full and result.moments:
+            yield from _chunks(result, asked)
     elif name == "stats" and full:
         high = {"below_bytes": lambda row: row.high_bytes + 1}
         sizes = len(result.histogram)
@@ -77,11 +79,9 @@ def lists_of(
         yield from _generic(name, result, asked)
 
 
-def _chunks(segments: Any, asked: Asked, full: bool) -> Iterator[Table]:
-    """What is free inside chunks; the first screen has what matters of it beside the peak and the failures."""
+def _chunks(segments: Any, asked: Asked) -> Iterator[Table]:
+    """What is free inside chunks."""
     moments = segments.moments
-    if not moments or not full:
-        return
     most = max(asked.top, 3)  # the peak and the end, which come first, are always shown
     asks = any(moment.requested_bytes is not None for moment in moments)
     columns = [column for column in _MOMENTS if asks or column is not _ASKED]
@@ -89,8 +89,6 @@ def _chunks(segments: Any, asked: Asked, full: bool) -> Iterator[Table]:
     rows = cells(columns, shown, at=lambda moment: _AT[moment.at])
     title = f"Free inside {asked.terms.chunk}s"
     yield take(title, columns, rows, len(moments), len(shown), "failure", asked.terms)
-    if not full:
-        return
     private = any(pool.pool is not None for pool in segments.pools)
     pools = [column for column in _POOLS if private or column is not _POOL]
     for title, columns, found in (

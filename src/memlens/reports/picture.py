@@ -6,7 +6,7 @@ its marks, its labels and its fallback to ASCII in one width.  A column stands f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -92,7 +92,10 @@ def draw(picture: Picture, width: int, *, ascii_only: bool = False) -> Iterator[
     full = len(signs.parts) - 1
     lows, highs = (_heights(part, floor, top, rows * full) for part in levels[:2])
     lines = _heights(levels[2], floor, top, rows * len(signs.reserved))
-    places = _Places(begins, curve)
+    steps, failures = (
+        _columns(events, begins, curve) for events in ([event for event, _ in curve.steps], curve.failures)
+    )
+    first = int(curve.edges[0]) if curve.peak_event is None else curve.peak_event
     labels = {rows - 1: at_top} | ({(int(highs.max()) - 1) // full: at_peak} if peak > 0 else {})
 
     drawn = [_cells(signs, row, lows, highs, lines) for row in range(rows)]
@@ -102,42 +105,36 @@ def draw(picture: Picture, width: int, *, ascii_only: bool = False) -> Iterator[
         text = labels.get(row, "")
         yield [
             (f"{text:>{label}} {signs.level if text else signs.side}", "dim"),
-            *_runs(drawn[row], [_style(signs, sign, at in places.failures) for at, sign in enumerate(drawn[row])]),
+            *_runs(
+                ("dim" if sign in signs.reserved else "red" if at in failures else "", sign)
+                for at, sign in enumerate(drawn[row])
+            ),
         ]
     last = picture.terms.at(curve.end_line)
-    named = _named(places, curve, picture.terms, columns - width_of(last))
+    named = _named(steps, curve, picture.terms, columns - width_of(last))
     # Where steps crowd, those are marked that are named.
-    ticks = places.steps if len(set(places.steps)) * 3 <= columns else [column for column, _ in named if column]
-    yield [(f"{zero:>{label}} {signs.corner}", "dim"), *_axis(signs, columns, ticks, places)]
+    ticks = steps if len(set(steps)) * 3 <= columns else [column for column, _ in named if column]
+    axis = [("dim", signs.axis)] * columns
+    for at, style, sign in (  # of two marks in one column the graver one stands there
+        (ticks, "dim", signs.step),
+        (_columns([first], begins, curve) if peak > 0 else [], "bold", signs.peak),
+        (failures, "bold red", signs.failed),
+    ):
+        for column in at:
+            axis[column] = style, sign
+    yield [(f"{zero:>{label}} {signs.corner}", "dim"), *_runs(axis)]
     words = ""
     for column, name in (*named, (columns - width_of(last), last)):
         words += " " * (column - width_of(words)) + name
     yield [(" " * (label + 2) + words, "dim")]
 
 
-class _Places:
-    """In which columns the marks of a curve are.
-
-    Attributes:
-        steps: Of each step, in their order.
-        peak: Of the peak: one column.
-        failures: Of the out-of-memory failures.
-    """
-
-    def __init__(self, begins: Ints, curve: Curve) -> None:
-        self._begins, self._edges = begins, curve.edges
-        self.steps: list[int] = self._of([event for event, _ in curve.steps])
-        first = int(curve.edges[0]) if curve.peak_event is None else curve.peak_event
-        self.peak: list[int] = self._of([first]) if curve.high_bytes.max() > 0 else []
-        self.failures: list[int] = self._of(curve.failures)
-
-    def _of(self, events: Sequence[int]) -> list[int]:
-        """The first column of the bucket of each event."""
-        last = len(self._edges) - 2
-        buckets = np.clip(np.searchsorted(self._edges, np.asarray(events, np.int64), "right") - 1, 0, last)
-        shown = self._begins[np.searchsorted(self._begins, buckets, "right") - 1]
-        found: list[int] = np.searchsorted(self._begins, shown).tolist()
-        return found
+def _columns(events: Sequence[int], begins: Ints, curve: Curve) -> list[int]:
+    """The first column of the bucket of each event."""
+    buckets = curve.edges[:-1].searchsorted(np.asarray(events, np.int64), "right") - 1
+    shown = begins[begins.searchsorted(np.maximum(buckets, 0), "right") - 1]
+    found: list[int] = begins.searchsorted(shown).tolist()
+    return found
 
 
 def _first_of_each(count: int, columns: int) -> Ints:
@@ -170,23 +167,6 @@ def _cells(signs: _Signs, row: int, lows: Ints, highs: Ints, lines: Ints) -> lis
     return cells
 
 
-def _style(signs: _Signs, sign: str, failed: bool) -> str:
-    return "dim" if sign in signs.reserved else "red" if failed else ""
-
-
-def _axis(signs: _Signs, columns: int, ticks: Sequence[int], places: _Places) -> Iterator[tuple[str, str]]:
-    """The axis with its marks; of two in one column the graver one stands there."""
-    cells, styles = [signs.axis] * columns, ["dim"] * columns
-    for at, sign, style in (
-        (ticks, signs.step, "dim"),
-        (places.peak, signs.peak, "bold"),
-        (places.failures, signs.failed, "bold red"),
-    ):
-        for column in at:
-            cells[column], styles[column] = sign, style
-    return _runs(cells, styles)
-
-
 def _caption(signs: _Signs, used: set[str], curve: Curve, columns: int) -> Iterator[tuple[str, str]]:
     """What the signs mean that are there, as far as there is room."""
     parts = [
@@ -205,15 +185,15 @@ def _caption(signs: _Signs, used: set[str], curve: Curve, columns: int) -> Itera
             yield text, "red" if sign == signs.failed else "dim"
 
 
-def _runs(cells: Sequence[str], styles: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Neighbouring cells of one style together."""
-    for style, run in groupby(zip(cells, styles, strict=True), key=itemgetter(1)):
-        yield "".join(cell for cell, _ in run), style
+def _runs(cells: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Neighbouring cells of one style together, given each with its style in front."""
+    for style, run in groupby(cells, key=itemgetter(0)):
+        yield "".join(cell for _, cell in run), style
 
 
-def _named(places: _Places, curve: Curve, terms: Terms, end: int) -> list[tuple[int, str]]:
+def _named(columns: Sequence[int], curve: Curve, terms: Terms, end: int) -> list[tuple[int, str]]:
     """The first line and as many names of steps as there is room for before a column, each with the column that it stands at."""
-    steps = [(column, short_name(name)) for column, (_, name) in zip(places.steps, curve.steps, strict=True)]
+    steps = [(column, short_name(name)) for column, (_, name) in zip(columns, curve.steps, strict=True)]
     first = terms.at(curve.start_line)
     if not steps or steps[0][0] > width_of(first) + _APART:
         steps.insert(0, (0, first))

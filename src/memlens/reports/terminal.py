@@ -10,13 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, Picture, Table, Toned
+from memlens.reports.blocks import Block, Column, Excerpt, Figures, Line, Picture, Table, Toned, answered, unfolded
 from memlens.reports.picture import USUAL_WIDTH, draw
 from memlens.text import NO_BREAK, format_value, plain_ascii, shorten, visible, width_of
 
-__all__ = ["Part", "fits", "fitted", "render"]
+if TYPE_CHECKING:
+    from memlens.text import Answer
+
+__all__ = ["Part", "fits", "fitted", "one_screen", "render"]
 
 Span: TypeAlias = tuple[str, str]  # text that is safe to show, and how: words of _CODES
 Spans: TypeAlias = list[Span]
@@ -93,6 +96,12 @@ class Part:
     weight: int = 0
 
 
+def one_screen(answer: Answer, parts: Iterable[Part]) -> list[Block]:
+    """A verdict, an empty line, and what it rests on, shortened to one screen; at its end how to see all."""
+    hint = (None, Line("--full shows everything.", "hint"))
+    return fitted([Part(((*answered(answer), None),)), *parts, Part((hint,))])
+
+
 def fitted(parts: Sequence[Part]) -> list[Block]:
     """The parts in the longest versions that fit one screen together."""
     chosen = [0] * len(parts)
@@ -112,19 +121,11 @@ def fits(blocks: Sequence[Block]) -> bool:
 def _parts(blocks: Sequence[Block]) -> list[list[Block]]:
     """The blocks cut at headings: key figures align within a part, and not with those under another heading."""
     parts: list[list[Block]] = [[]]
-    for block in _unfolded(blocks):
+    for block in unfolded(blocks):
         if isinstance(block, Line) and block.style == "heading":
             parts.append([])
         parts[-1].append(block)
     return parts
-
-
-def _unfolded(blocks: Iterable[Block]) -> Iterator[Block]:
-    for block in blocks:
-        if isinstance(block, Fold):
-            yield from _unfolded(block.blocks)
-        else:
-            yield block
 
 
 def _widths(part: Sequence[Block]) -> tuple[int, int]:

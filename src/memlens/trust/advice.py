@@ -69,8 +69,25 @@ def no_events_error(path: str, facts: Facts, layer: str | None = None) -> NoEven
             f"{path}: no event of the {layer} layer in {size}\n{seen}",
             "Leave the layer open, and the most exact one that the log has is read.",
         )
+    if (first := _first_request(facts)) is not None:
+        return NoEventsError(f"{path}: {first[0]}; there is no allocator event in {size}", first[1])
     message = "\n".join([f"{path}: no allocator event in {size}", _TRIED, *_seen(facts)])
     return NoEventsError(message, f"{SWITCH_ON}\n{_OTHERS}")
+
+
+def _first_request(facts: Facts) -> tuple[str, str] | None:
+    """That a run was refused its first block though logging was on, and what that means; ``None`` where it is not so."""
+    waited = (oom for oom in facts.ooms if oom.unanswered_bytes is not None)
+    oom = next(waited, None)
+    if oom is None or facts.malformed or facts.other_layers:
+        return None
+    asked = oom.unanswered_bytes or 0
+    left = "" if oom.free_bytes is None else f", with {format_bytes(oom.free_bytes)} left"
+    words = f"ran out of memory on its first request ({format_bytes(asked)}{left}, line {oom.line:,})"
+    whole = "the limit of the process is" if any(one.limit_bytes for one in facts.ooms) else "the device has"
+    if oom.total_bytes is not None and asked > oom.total_bytes:
+        return words, f"It can never fit: {whole} {format_bytes(oom.total_bytes)}."
+    return words, "The run held nothing yet that the log tells of: see what else holds the device, or ask for less."
 
 
 def _seen(facts: Facts) -> list[str]:

@@ -12,14 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from memlens.scanner.lines import pieces
 from memlens.windows.anchor_templates import Place, Template, Work, may_mark, skeleton, templates
 from memlens.windows.landmarks import LONGEST_LINE, Landmarks, at_margin, landmarks_of, word_scanner
-from memlens.windows.patterns import Anchor, Pattern, clean_line, find_anchors
+from memlens.windows.patterns import Anchor, Match, Pattern, clean_line, find_anchors, text_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,13 +107,10 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
     ours = _candidates(*_looked_at(base))
     theirs = _candidates(*_looked_at(head)) if ours.lines else ours
 
-    def rank(template: Template, windows: int, same: bool) -> tuple[object, ...]:
-        return max(template.place, Place.PROGRESS), -windows, not same, template.place
-
     def both(template: Template, expression: str) -> Sequence[Anchor] | None:  # noqa: ARG001 - how the other one is called
         return [find_anchors(log, [Pattern(expression, regex=True)])[0] for log in (base, head)]
 
-    return _best((base, head), (ours, theirs), rank, both)
+    return _best((base, head), (ours, theirs), both)
 
 
 def family(log: EventLog) -> Family | None:
@@ -139,9 +136,6 @@ def family(log: EventLog) -> Family | None:
     seen = _candidates(lines, len(log))
     named = {by: entry for by, entry in seen.lines.items() if entry.template.place is not Place.UNNAMED}
 
-    def rank(template: Template, windows: int, same: bool) -> tuple[object, ...]:  # noqa: ARG001 - of one log always the same
-        return template.work, max(template.place, Place.PROGRESS), -windows, template.place
-
     def found(template: Template, expression: str) -> Sequence[Anchor] | None:
         # Only lines at the margin are known, so the expression is to find no other ones.
         if template.strict.startswith("^") and not expression.startswith("^"):
@@ -151,29 +145,22 @@ def family(log: EventLog) -> Family | None:
             return [_among(landmarks, pattern)]
         return list(find_anchors(log, [pattern])) if log.source.rereadable else None
 
-    return _best((log,), (seen._replace(lines=named),), rank, found)
+    return _best((log,), (seen._replace(lines=named),), found)
 
 
 def _among(landmarks: Landmarks, pattern: Pattern) -> Anchor:
     """The landmarks that match a pattern."""
-    names = map(pattern.name_in, landmarks.texts)
-    rows = [
-        (offset, line, name)
-        for offset, line, name in zip(landmarks.offsets, landmarks.lines, names, strict=True)
-        if name is not None
-    ]
-    offsets, lines, matched = zip(*rows, strict=True) if rows else ((), (), ())
-    return Anchor(pattern, offsets, lines, matched)
+    rows = zip(landmarks.offsets, landmarks.lines, map(pattern.name_in, landmarks.texts), strict=True)
+    return Anchor.of(pattern, [Match(offset, line, name) for offset, line, name in rows if name is not None])
 
 
 def _best(
     logs: Sequence[EventLog],
     found: Sequence[_Candidates],
-    rank: Callable[[Template, int, bool], tuple[object, ...]],
     anchors_of: Callable[[Template, str], Sequence[Anchor] | None],
 ) -> Family | None:
     """Of the lines that all logs have (one, or two), the best that still are a family where their expression has found all lines."""
-    ranked: list[tuple[tuple[object, ...], int, str]] = []
+    ranked: list[tuple[Any, ...]] = []
     for by in found[0].lines.keys() & found[-1].lines.keys():
         entries = [candidates.lines[by] for candidates in found]
         sides = [
@@ -182,9 +169,13 @@ def _best(
         ]
         windows, same = _worth(sides[0], sides[-1])
         if windows:
-            ranked.append((rank(entries[0].template, windows, same), sum(entry.offsets[0] for entry in entries), by))
+            template, first = entries[0].template, sum(entry.offsets[0] for entry in entries)
+            # What the lines count says which pieces repeat; two logs confirm each other's.
+            of_one = (template.work,) if len(logs) == 1 else ()
+            place = max(template.place, Place.PROGRESS)
+            ranked.append((*of_one, place, -windows, not same, template.place, first, by))
     tried: set[str] = set()
-    for _, _, by in sorted(ranked):
+    for *_, by in sorted(ranked):
         template = found[0].lines[by].template
         for expression in (template.by, template.strict):
             if expression in tried or len(tried) == _MOST_TRIED:
@@ -263,10 +254,7 @@ def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[tuple[int, bytes]
         For each piece of the text its byte offset, such lines of it (where each begins, and its clean text), and how many lines were
         looked at one by one.
     """
-    end = log.facts.bytes or None
-    for offset, text in log.source.blocks(0, end):
-        # What was written to the log after it was read is no part of it.
-        block = np.frombuffer(text, np.uint8)[: None if end is None else end - offset]
+    for offset, block in text_blocks(log):
         for low, high in pieces(block):
             piece = block[low:high]
             starts, stops = _at_margin(piece)

@@ -9,20 +9,11 @@ warnings, progress bars) by the look of one line; whether the numbers really cou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-__all__ = [
-    "Place",
-    "Template",
-    "Work",
-    "may_mark",
-    "named_as_it_is",
-    "phase_template",
-    "skeleton",
-    "templates",
-]
+__all__ = ["Place", "Template", "Work", "may_mark", "named_as_it_is", "phase_template", "skeleton", "templates"]
 
 
 class Place(IntEnum):
@@ -52,6 +43,7 @@ class Template(NamedTuple):
         place: Where such lines stand.
         numbers: Which of the numbers of the line, from 0, are in the group.
         work: What its last number counts.
+        aside: It counts other work than training: evaluation, validation, tests, prediction.
     """
 
     by: str
@@ -59,6 +51,7 @@ class Template(NamedTuple):
     place: Place
     numbers: tuple[int, ...]
     work: Work = Work.PART
+    aside: bool = False
 
 
 #: What no anchor holds: an address, JSON, an arrow, a progress bar, a header of glog.
@@ -90,6 +83,11 @@ _STEPS = _set(
 )
 _EPOCHS = _set("epoch epochs")
 _SMALLER = _set("micro microbatch sub")
+#: What is repeated is read in once, and kept; behind the number only where nothing else follows (``iter 3: data load 0.1s``).
+_LOADING = _set("load loads loading loaded read reads reading checkpoint checkpoints download downloads shard shards")
+_ASIDE = _set(
+    "eval evaluate evaluation evaluating val valid validate validation validating test testing predict prediction predicting"
+)
 _ORDINALS = _set("id num number count")
 #: A line that holds such a word is about something else.
 _STRANGE = _set(
@@ -107,6 +105,7 @@ _PROGRESS = tuple(
         r"(global step \d+) ?/ ?\d+",  # PaddleMIX, PaddleNLP: global step 95 / 22140, …
         r"(global_step: \d+)",  # PaddleNLP's trainer: loss: 2.1, …, global_step: 10, …
         r"(step_idx: \d+)",  # PaddleNLP's benchmarks: step_idx: 600, …
+        r"^\{.*(\"step\": ?\d+)",  # a line of JSON: {"step": 600, …}
     )
 )
 
@@ -120,6 +119,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 #: An identifier that ends right before a number, with what may stand between: ``step_idx: ``, ``SOT_CALL_``, ``Epoch [``.
 _BEFORE = re.compile(r"([^\W\d]+)[\s:=#\[(_-]*\Z")
 _TOTAL = re.compile(r"\s?/\s?0")
+_REST = re.compile(r"[\s\d/(%)]*\]")
 _IS_TOTAL = re.compile(r"0\s?/\s?\Z")
 _OPENS = re.compile(r"([^\W\d_]+)[\s:]+")
 _STRANGE_CHARACTERS = re.compile(r"[^\w\s:\[\]()/#*=.,<>~+!|-]")
@@ -140,6 +140,14 @@ def skeleton(line: bytes) -> bytes:
     return _DIGITS.sub(b"0", line)
 
 
+def _decoded(bones: bytes) -> str:
+    """The text of a skeleton without blanks at its end; ``""``, which is like no anchor, where it is no UTF-8."""
+    try:
+        return bones.decode().rstrip()
+    except UnicodeDecodeError:
+        return ""
+
+
 def templates(bones: bytes) -> tuple[Template, ...]:
     """What a line could be one of.
 
@@ -149,10 +157,7 @@ def templates(bones: bytes) -> tuple[Template, ...]:
     Returns:
         Templates with different expressions; none for a line that is no anchor by its looks.
     """
-    try:
-        text = bones.decode().rstrip()
-    except UnicodeDecodeError:
-        return ()
+    text = _decoded(bones)
     header = _HEADER.match(text)
     begin = header.end() if header else 0
     found = {template.by: template for template in (*_progress(text), *_heads(text, begin))}
@@ -171,14 +176,9 @@ def phase_template(bones: bytes) -> Template | None:
     found = [template for template in templates(bones) if template.place in (Place.OPENING, Place.CLOSING)]
     if found:
         return found[-1]
-    try:
-        text = bones.decode().strip()
-    except UnicodeDecodeError:
-        return None
+    text = _decoded(bones).lstrip()
     words = [word.lower() for word in _WORD.findall(text)]
-    if len(words) < 2 or "0" in text or len(text) > _LONGEST or _STRANGE_CHARACTERS.search(text):
-        return None
-    if not _STRANGE.isdisjoint(words):
+    if len(words) < 2 or "0" in text or not _plain(text, words):
         return None
     ends = {words[0], words[-1]}
     place = Place.CLOSING if ends & _CLOSING else Place.OPENING if ends & _OPENING else None
@@ -192,13 +192,17 @@ def phase_template(bones: bytes) -> Template | None:
 
 
 def named_as_it_is(bones: bytes) -> Template | None:
-    """The template of a line that was written to mark something, whatever it says: an annotation."""
-    try:
-        text = bones.decode().strip()
-    except UnicodeDecodeError:
-        return None
+    """The template of a line that was written to mark something, whatever it says: an annotation.
+
+    Args:
+        bones: The :func:`skeleton` of a clean line.
+
+    Returns:
+        Its template, of an unnamed place; ``None`` for an empty line, one too long, or one that is no UTF-8.
+    """
+    text = _decoded(bones).strip()
     by = f"({_escaped(text)})"
-    return Template(by, f"^{by}$", Place.OPENING, ()) if 0 < len(text) <= _LONGEST else None
+    return Template(by, f"^{by}$", Place.UNNAMED, ()) if 0 < len(text) <= _LONGEST else None
 
 
 def _progress(text: str) -> Iterator[Template]:
@@ -230,7 +234,9 @@ def _heads(text: str, begin: int) -> Iterator[Template]:
         end, bare = _head_end(text, place, numbers)
         template = _template(text, begin, end, counting, bare=bare, unit=unit)
         if template is not None:
-            yield template._replace(work=work)
+            before = {word.lower() for word in _WORD.findall(text, begin, place)}
+            said = before | {word.lower() for word in _WORD.findall(text, place, end)} if bare else before
+            yield template._replace(work=Work.PART if said & _LOADING else work, aside=not before.isdisjoint(_ASIDE))
 
 
 def _kind(text: str, begin: int, place: int) -> str:
@@ -281,9 +287,7 @@ def _template(text: str, begin: int, end: int, counting: list[int], *, bare: boo
     """What a line that begins so is one of, or ``None`` where it does not look like an anchor."""
     head = text[begin:end]
     words = [word.lower() for word in _WORD.findall(head)]
-    if not words or max(map(len, words)) < 2 or len(head) > _LONGEST:
-        return None
-    if _STRANGE_CHARACTERS.search(head) or not _STRANGE.isdisjoint(words):
+    if max(map(len, words), default=0) < 2 or not _plain(head, words):
         return None
     opens, closes = not _OPENING.isdisjoint(words), not _CLOSING.isdisjoint(words)
     if closes:
@@ -296,23 +300,28 @@ def _template(text: str, begin: int, end: int, counting: list[int], *, bare: boo
         place = Place.PROGRESS
     else:
         return None
-    first, last = _name(
-        text, begin, end if bare or closes else _number_end(text, begin, counting[-1]), counting[-1], place
-    )
+    behind = text[counting[-1] : end]
+    plain = not any(mark in behind for mark in "|<>") and head.count("[") == head.count("]")
+    stop = end if (bare or closes) and plain else _number_end(text, begin, counting[-1])
+    end = max(end, stop)
+    first, last = _name(text, begin, stop, counting[-1], place)
     by = f"{_escaped(text[begin:first])}({_escaped(text[first:last])}){_escaped(text[last:end])}"
-    behind = r"\s*$" if bare else ""
-    strict = f"^{by}{behind}" if begin == 0 else by + behind
+    rest = r"\s*$" if bare else ""
+    strict = f"^{by}{rest}" if begin == 0 else by + rest
     numbers = tuple(text.count("0", 0, number) for number in range(first, last) if text[number] == "0")
     return Template(by, strict, place, numbers)
 
 
+def _plain(text: str, words: Sequence[str]) -> bool:
+    """Whether a text is short and holds nothing, character or word, that no anchor holds."""
+    return len(text) <= _LONGEST and not _STRANGE_CHARACTERS.search(text) and _STRANGE.isdisjoint(words)
+
+
 def _number_end(text: str, begin: int, number: int) -> int:
-    """Where a number ends, with its total and bracket where it stands in one: ``[34/200]``."""
+    """Where a number ends, with the rest of the bracket that it stands in: ``[34/200]``, ``[64/640 (10%)]``."""
     end = number + 1
-    if text.count("[", begin, end) > text.count("]", begin, end):
-        total = _TOTAL.match(text, end)
-        close = total.end() if total else end
-        end = close + 1 if text[close : close + 1] == "]" else end
+    if text.count("[", begin, end) > text.count("]", begin, end) and (rest := _REST.match(text, end)):
+        end = rest.end()
     return end
 
 

@@ -19,7 +19,7 @@ from memlens import native
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.lines import count_lines
 from memlens.scanner.scan import Scan, Scanner
-from memlens.windows.patterns import clean_line
+from memlens.windows.patterns import clean_line, text_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,19 +46,13 @@ _LONGEST_RAW = 4096
 _MOST_OF_BLOCK, _MOST = 2000, 400_000
 
 #: Texts that an anchor holds most often; lines with such a word are told from all others.
-_WORDS = (
-    *(
-        form.encode()
-        for word in ("start", "begin", "step", "epoch", "iter", "batch")
-        for form in (word, word.upper(), word.capitalize())
-    ),
-    *(b"END", b"End"),  # as "end" stands in many words
-)
-
+_LOWER = b"start begin step epoch iter batch round request sample"
+#: … in lower and upper case and with a capital; "end" stands in many words.
+_WORDS = (*_LOWER.split(), *_LOWER.upper().split(), *_LOWER.title().split(), b"END", b"End")
 _ANY_WORD = re.compile(b"|".join(_WORDS))
 #: Finds these words, each once a line.
 WORD_SCANS = tuple(
-    Scan(LineFormat(word.decode(), "", word, re.escape(word).decode(), {}), once=True, values=()) for word in _WORDS
+    Scan(LineFormat(word.decode(), "", word, word.decode(), {}), once=True, values=()) for word in _WORDS
 )
 
 #: Those of logs that were read without looking for them.
@@ -124,8 +118,6 @@ def landmarks_at(
         lines: Their numbers, int64.
         offset: Byte offset in the input of the block's first byte.
     """
-    if not len(starts):
-        return Landmarks()
     starts, first = np.unique(starts, return_index=True)
     kept = at_margin(block, starts)
     starts, lines = starts[kept], lines[first][kept]
@@ -162,10 +154,8 @@ def landmarks_of(log: EventLog) -> Landmarks | None:
         return _FOUND[log]
     if not log.source.rereadable:
         return None
-    found, line, end = [], 1, log.facts.bytes or None
-    for offset, text in log.source.blocks(0, end):
-        # What was written to the log after it was read is no part of it.
-        block = np.frombuffer(text, np.uint8)[: None if end is None else end - offset]
+    found, line = [], 1
+    for offset, block in text_blocks(log):
         found.append(landmarks_in_block(block, offset, line))
         line += count_lines(block)
     _FOUND[log] = Landmarks().and_then(found)

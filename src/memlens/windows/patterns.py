@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.facts import Mark
 
-__all__ = ["Anchor", "Match", "Matcher", "Pattern", "clean_line", "find_anchors"]
+__all__ = ["Anchor", "Match", "Matcher", "Pattern", "clean_line", "find_anchors", "text_blocks"]
 
 
 #: A name taken from a line that matched without any text (``--by '^'``) is at most this long.
@@ -222,16 +222,25 @@ def _scan(log: EventLog, matchers: Sequence[Matcher]) -> dict[Pattern, Anchor]:
             "Name the anchors when reading: memlens.read(…, patterns=[Pattern(…)]).",
         )
     found: list[list[Match]] = [[] for _ in matchers]
-    line, end = 1, log.facts.bytes or None
-    for offset, text in log.source.blocks(0, end):
-        # What was written to the log after it was read is no part of it.
-        block = np.frombuffer(text, np.uint8)[: None if end is None else end - offset]
+    line = 1
+    for offset, block in text_blocks(log):
         for matcher, matches in zip(matchers, found, strict=True):
             matches.extend(matcher.find(block, offset, line))
         line += count_lines(block)
     return {
         matcher.pattern: Anchor.of(matcher.pattern, matches) for matcher, matches in zip(matchers, found, strict=True)
     }
+
+
+def text_blocks(log: EventLog) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    """The text of a log again, in whole lines, each block with its byte offset; what was written to it after it was read is no part of it.
+
+    Raises:
+        InputError: The text is no longer there.
+    """
+    end = log.facts.bytes or None
+    for offset, text in log.source.blocks(0, end):
+        yield offset, np.frombuffer(text, np.uint8)[: None if end is None else end - offset]
 
 
 def _among(marks: Sequence[Mark], pattern: Pattern) -> Anchor:

@@ -69,11 +69,17 @@ def test_parts_of_a_segment_that_are_unmapped_are_of_its_stream() -> None:
     assert opening(log) == {
         MIB: (7, None),
         4 * MIB: (7, None),
-        5 * MIB: (7, None),
         20 * MIB: (9, None),
     }
     reserved = [(row.stream, row.reserved_bytes) for row in get("segments")(log.whole).pools if row.moment == 1]
     assert reserved == [(7, 4 * MIB), (3, MIB)]
+
+
+def test_a_segment_that_is_reserved_later_does_not_cut_one_that_lay_there_before() -> None:
+    trace = [entry("segment_free", MIB, 6 * MIB), entry("segment_alloc", 3 * MIB, 2 * MIB)]
+    (log,) = read({"segments": [segment(3 * MIB, 2 * MIB)], "device_traces": [trace]})
+    assert log.addr.tolist() == [MIB, MIB, 3 * MIB]
+    assert log.size.tolist() == [6 * MIB, 6 * MIB, 2 * MIB]
 
 
 def test_a_block_that_is_freed_has_the_pool_that_its_entry_names() -> None:

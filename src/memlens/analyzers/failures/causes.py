@@ -11,6 +11,8 @@ all, *R* what the run had reserved, and *E = T - D - R* what neither is free nor
 4. *fragmented*: G < Q (and D < Q) <= F + D: there was enough, but no piece of it is large enough.  Without D: G < Q <= F.
 5. unknown in all other cases.
 
+With a limit set for the process D and T are of that limit, all that counts against it is the run's own, and E is not known.
+
 Where the log's own figures are in doubt nothing is claimed.
 """
 
@@ -21,7 +23,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from memlens.text import plural
 from memlens.units import format_bytes
 
-__all__ = ["UNKNOWN", "Cause", "Judged", "Room", "cause_of"]
+__all__ = ["UNKNOWN", "Cause", "Judged", "Room", "cause_of", "holds_much"]
 
 Cause: TypeAlias = Literal["too much", "fragmented", "another process", "unknown"]
 
@@ -42,6 +44,7 @@ class Room(NamedTuple):
         largest: G, the largest of them.
         left: D, what the device had left.
         total: T, what the device has.
+        limit: What the run may use of the device; D and T are then of that, and all of it is the run's own.
     """
 
     asked: int | None
@@ -52,13 +55,19 @@ class Room(NamedTuple):
     largest: int | None
     left: int | None
     total: int | None
+    limit: int | None = None
 
     @property
     def elsewhere(self) -> int | None:
         """E, what neither was free nor reserved by the run; at least 0."""
-        if self.total is None or self.left is None or self.reserved is None:
+        if self.total is None or self.left is None or self.reserved is None or self.limit is not None:
             return None
         return max(self.total - self.left - self.reserved, 0)
+
+
+def holds_much(elsewhere: int, total: int) -> bool:
+    """Whether what is held elsewhere is more than what a process needs beside its chunks."""
+    return elsewhere > 0 and elsewhere * _PART >= total
 
 
 class Judged(NamedTuple):
@@ -87,10 +96,10 @@ def cause_of(room: Room, chunk: str = "chunk") -> Judged:
     if asked is None:
         return Judged(UNKNOWN, "the log does not say how much was asked for")
     elsewhere, total, free = room.elsewhere, room.total, room.free
-    others_hold_much = elsewhere is not None and total is not None and elsewhere * _PART >= total
+    others_hold_much = elsewhere is not None and total is not None and holds_much(elsewhere, total)
     if others_hold_much and elsewhere and total and left is not None and left < asked <= left + elsewhere:
         words = (
-            f"{format_bytes(elsewhere)} of the device's {format_bytes(total)} is neither free nor reserved by this run"
+            f"{format_bytes(elsewhere)} of the device's {format_bytes(total)} was neither free nor reserved by this run"
         )
         return Judged("another process", words, asked - max(left, room.largest or 0))
     if left is not None and asked <= left:
@@ -109,7 +118,11 @@ def cause_of(room: Room, chunk: str = "chunk") -> Judged:
     if asked > (in_all := free + (left or 0)):
         words = f"{format_bytes(in_all)} was free in all"
         if left:
-            words += f", {format_bytes(free)} inside {chunk}s and {format_bytes(left)} on the device"
+            words += f", {format_bytes(free)} inside {chunk}s and {format_bytes(left)} {'on the device' if room.limit is None else 'below the limit'}"
+        if total is not None and asked > total:
+            words += f"; {'the device has' if room.limit is None else 'the limit is'} {format_bytes(total)}, so it can never fit"
+        elif room.limit is not None:
+            words += f"; the run is limited to {format_bytes(room.limit)}"
         return Judged("too much", words, asked - in_all)
     if room.largest is None:
         return Judged(UNKNOWN, f"{format_bytes(free)} was free inside {chunk}s, but not in which pieces")

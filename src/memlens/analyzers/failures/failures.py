@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
     from memlens.facts import OutOfMemory
+    from memlens.windows.windows import Window
 
-__all__ = ["LiveBlock", "MemoryFailure", "failures", "run_ended_in"]
+__all__ = ["LiveBlock", "MemoryFailure", "failures", "failures_outside", "run_ended_in"]
 
 #: A run ended in a failure where at most one in so many of its ALLOCs comes after the message: what the process still allocates while it
 #: goes down.  A run that caught the failure and went on allocates far more.
@@ -66,7 +68,8 @@ class MemoryFailure(Row):
         idle_bytes: Their bytes.
         device_free_bytes: What the device had left, by the message.
         device_total_bytes: What the device has, by the message.
-        elsewhere_bytes: What of that was neither left nor reserved by this run.
+        limit_bytes: What the run may use of the device, by the message; what it has and had left is then of that.
+        elsewhere_bytes: What of the device was neither left nor reserved by this run; ``None`` where unknown, as with a limit.
         cause: ``too much``, ``fragmented``, ``another process`` or ``unknown``, by the rules of
             :mod:`memlens.analyzers.failures.causes`.
         explanation: The figures that the cause follows from, or why it is unknown, in words.
@@ -94,6 +97,7 @@ class MemoryFailure(Row):
     idle_bytes: int | None
     device_free_bytes: int | None
     device_total_bytes: int | None
+    limit_bytes: int | None
     elsewhere_bytes: int | None
     cause: Cause
     explanation: str
@@ -136,9 +140,16 @@ def run_ended_in(log: EventLog, messages: Sequence[OutOfMemory]) -> list[bool]:
     return ended
 
 
-def failures(log: EventLog) -> Sequence[MemoryFailure]:
-    """The out-of-memory failures that the messages of a log report, in its order; each is worked out when it is asked for."""
+def failures(log: EventLog, windows: Sequence[Window] | None = None) -> Sequence[MemoryFailure]:
+    """The out-of-memory failures that the messages of a log report, in its order; each is worked out when it is asked for.
+
+    Args:
+        log: The log.
+        windows: Windows of it that follow each other: only the failures on their lines count; ``None`` for all.
+    """
     found = failures_of(log)
+    if windows is not None:
+        found = tuple(oom for oom, inside in zip(found, _inside(found, windows), strict=True) if inside)
     if not found:
         return ()
     stops = np.searchsorted(log.offset, [oom.offset for oom in found])
@@ -155,6 +166,27 @@ def failures(log: EventLog) -> Sequence[MemoryFailure]:
     return Each(len(found), lambda k: _failure(log, found[k], int(stops[k]), levels()[k], ended[k]))
 
 
+def failures_outside(log: EventLog, windows: Sequence[Window]) -> Iterator[str]:
+    """What is to be said of failures before windows that follow each other, and of those behind them: where the first one is."""
+    found = failures_of(log)
+    outside = [oom for oom, inside in zip(found, _inside(found, windows), strict=True) if not inside]
+    at = terms_of(log.facts.layer).at
+    earlier = [oom.line for oom in outside if oom.offset < windows[0].start_offset]
+    later = [oom.line for oom in outside if oom.offset >= windows[-1].end_offset]
+    for lines, when in ((earlier, "earlier"), (later, "later")):
+        if lines:
+            yield f"The log runs out of memory {when}, at {at(lines[0])}."
+
+
+def _inside(found: Sequence[OutOfMemory], windows: Sequence[Window]) -> list[bool]:
+    """Of each message whether it stands in one of some windows that follow each other."""
+    if not found:
+        return []
+    begins = [window.start_offset for window in windows]
+    last = [bisect_right(begins, oom.offset) - 1 for oom in found]
+    return [k >= 0 and oom.offset < windows[k].end_offset for oom, k in zip(found, last, strict=True)]
+
+
 def _failure(log: EventLog, oom: OutOfMemory, stop: int, levels: tuple[int, int, int], ended: bool) -> MemoryFailure:
     allocated = levels[0] if log.tells_of_blocks else None
     reserved = levels[1] if bool((log.kind == Kind.RESERVE).any()) else None
@@ -165,7 +197,9 @@ def _failure(log: EventLog, oom: OutOfMemory, stop: int, levels: tuple[int, int,
             _, gaps, in_gaps, largest, outside = layout.figures()
             free = None if outside else in_gaps
             idle = None if log.facts.chunks_join else layout.idle()
-    room = Room(oom.asked_bytes, allocated, reserved, free, gaps, largest, oom.free_bytes, oom.total_bytes)
+    room = Room(
+        oom.asked_bytes, allocated, reserved, free, gaps, largest, oom.free_bytes, oom.total_bytes, oom.limit_bytes
+    )
     judged = _judged(log, room)
     live = live_events(log, stop)
     must_go, must_go_bytes = _fewest(log.size[live], judged.missing) if judged.cause == "too much" else (None, None)
@@ -186,6 +220,7 @@ def _failure(log: EventLog, oom: OutOfMemory, stop: int, levels: tuple[int, int,
         None if idle is None else int(idle.sum()),
         oom.free_bytes,
         oom.total_bytes,
+        oom.limit_bytes,
         room.elsewhere,
         judged.cause,
         judged.explanation,

@@ -10,7 +10,7 @@ their bytes add up to those of the step.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -103,13 +103,17 @@ class Pieces(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    """A line of a step that may mark a phase: of which kind, the how manieth of it in its step, and its numbers."""
+    """A line of a step that may mark a phase.
 
-    by: str
-    number: int
+    Attributes:
+        key: Of which kind it is, by its expression, and the how manieth of it in its step, from 0.
+        offset: Where it begins, in bytes.
+        name: What it says.
+    """
+
+    key: tuple[str, int]
     offset: int
     name: str
-    numbers: tuple[str, ...]
 
 
 def phases(pieces: Pieces) -> Phases:
@@ -152,18 +156,18 @@ def cut_phases(windows: Sequence[Window], landmarks: Landmarks) -> Pieces | None
     """
     steps = [window for window, fate in zip(windows, judged(windows), strict=True) if fate and window.name != BEFORE]
     marks = _marks(steps, landmarks)
-    seen = Counter((mark.by, mark.number) for of_step in marks for mark in of_step)
+    seen = Counter(mark.key for of_step in marks for mark in of_step)
     common = {key for key, count in seen.items() if 2 * count > len(steps)}
     if not common:
         return None
-    marks = [[mark for mark in of_step if (mark.by, mark.number) in common] for of_step in marks]
+    marks = [[mark for mark in of_step if mark.key in common] for of_step in marks]
     order = _order(marks)
     if order is None:
         return None
-    names = _names(order, marks, [tuple(re.findall("[0-9]+", step.name)) for step in steps])
+    names = _names(order, marks, steps)
     # int64, one entry a piece: where it begins; the first piece of each step begins with it
     offsets = [offset for step, of_step in zip(steps, marks, strict=True) for offset in (step.start_offset, *(mark.offset for mark in of_step))]  # fmt: skip
-    phase = [number for of_step in marks for number in (0, *(order[mark.by, mark.number] for mark in of_step))]
+    phase = [number for of_step in marks for number in (0, *(order[mark.key] for mark in of_step))]
     step = np.repeat(np.arange(len(steps)), [len(of_step) + 1 for of_step in marks])
     log = steps[0].log
     lo = log.offset.searchsorted(np.array(offsets, np.int64), "left")
@@ -179,7 +183,6 @@ def _marks(steps: Sequence[Window], landmarks: Landmarks) -> list[list[_Mark]]:
     first = offsets.searchsorted([step.start_offset for step in steps], "right").tolist()
     last = offsets.searchsorted([step.end_offset for step in steps], "left").tolist()
     known: dict[bytes, Template | None] = {}  # by the skeletons of lines
-    as_they_are: set[str] = set()
     annotated = bool(steps) and steps[0].log.marks is not None
     found: list[list[_Mark]] = []
     for a, b in zip(first, last, strict=True):
@@ -188,30 +191,30 @@ def _marks(steps: Sequence[Window], landmarks: Landmarks) -> list[list[_Mark]]:
         for offset, text in zip(landmarks.offsets[a:b], landmarks.texts[a:b], strict=True):
             kind = skeleton(text)
             if kind not in known:
-                known[kind] = phase_template(kind)
-                if known[kind] is None and annotated and (plain := named_as_it_is(kind)) is not None:
-                    known[kind] = plain
-                    as_they_are.add(plain.by)
+                known[kind] = phase_template(kind) or (named_as_it_is(kind) if annotated else None)
             template = known[kind]
             match = None if template is None else re.search(template.by.encode(), text)
             if template is None or match is None:
                 continue
             name = match[1].decode("utf-8", "replace")
             name = f"after {name}" if template.place is Place.CLOSING else name
-            of_step.append(_Mark(template.by, times[template.by], offset, name, tuple(re.findall("[0-9]+", name))))
+            mark = _Mark((template.by, times[template.by]), offset, name)
+            of_step.append((mark, template))
             times[template.by] += 1
         # What a profiler notes again and again is no phase.
-        found.append([mark for mark in of_step if times[mark.by] == 1 or mark.by not in as_they_are])
+        found.append(
+            [mark for mark, template in of_step if template.place is not Place.UNNAMED or times[template.by] == 1]
+        )
     return found
 
 
 def _order(marks: Sequence[Sequence[_Mark]]) -> dict[tuple[str, int], int] | None:
     """The place of each phase among them, from 1; ``None`` where they come in another order in most steps."""
     # That of the fullest step; what it lacks follows what it follows where it comes first.
-    ordered = [(mark.by, mark.number) for mark in max(marks, key=len)]
+    ordered = [mark.key for mark in max(marks, key=len)]
     known = set(ordered)
     for of_step in marks:
-        keys = [(mark.by, mark.number) for mark in of_step]
+        keys = [mark.key for mark in of_step]
         if known.issuperset(keys):
             continue
         place = 0
@@ -221,37 +224,29 @@ def _order(marks: Sequence[Sequence[_Mark]]) -> dict[tuple[str, int], int] | Non
                 ordered.insert(place, key)
             place = ordered.index(key) + 1
     order = {key: place for place, key in enumerate(ordered, 1)}
-    kept = 0
-    for of_step in marks:
-        row = [order[mark.by, mark.number] for mark in of_step]
-        kept += row == sorted(row)
-    return order if 2 * kept > len(marks) else None
+    rows = [[order[mark.key] for mark in of_step] for of_step in marks]
+    return order if 2 * sum(row == sorted(row) for row in rows) > len(rows) else None
 
 
 def _names(
-    order: dict[tuple[str, int], int], marks: Sequence[Sequence[_Mark]], step_numbers: Sequence[tuple[str, ...]]
+    order: dict[tuple[str, int], int], marks: Sequence[Sequence[_Mark]], steps: Sequence[Window]
 ) -> tuple[str, ...]:
     """What to call each phase, in order; no two alike."""
-    named: dict[tuple[str, int], str] = {}
-    alike: dict[tuple[str, int], list[bool]] = {}  # of each number: always the same
-    of_step: dict[tuple[str, int], list[bool]] = {}  # … always one of the step's
-    first: dict[tuple[str, int], tuple[str, ...]] = {}
-    for of_one, own in zip(marks, step_numbers, strict=True):
-        for mark in of_one:
-            key = mark.by, mark.number
-            before = first.setdefault(key, mark.numbers)
-            named.setdefault(key, mark.name)
-            same = [number == other for number, other in zip(mark.numbers, before, strict=True)]
-            the_step = [number in own for number in mark.numbers]
-            alike[key] = [a and b for a, b in zip(alike.get(key, same), same, strict=True)]
-            of_step[key] = [a and b for a, b in zip(of_step.get(key, the_step), the_step, strict=True)]
+    # The parts of each mark's name, of which every other one is a number, beside the numbers of its step.
+    found: defaultdict[tuple[str, int], list[tuple[list[str], list[str]]]] = defaultdict(list)
+    for of_step, step in zip(marks, steps, strict=True):
+        numbers = re.findall("[0-9]+", step.name)
+        for mark in of_step:
+            found[mark.key].append((re.split("([0-9]+)", mark.name), numbers))
     names = [START]
     for key in order:
-        parts = re.split("([0-9]+)", named[key])  # every other one is a number
-        for number, (constant, steps) in enumerate(zip(alike[key], of_step[key], strict=True)):
-            at = 2 * number + 1
-            if not constant:
-                parts[at] = "" if steps else "n"
-                parts[at - 1] = parts[at - 1].rstrip(" _#:=-") if steps else parts[at - 1]
-        names.append("".join(parts))
+        first = found[key][0][0]
+        name = first[:]
+        for at in range(1, len(first), 2):
+            if all(parts[at] == first[at] for parts, _ in found[key]):
+                continue
+            steps_own = all(parts[at] in numbers for parts, numbers in found[key])
+            name[at] = "" if steps_own else "n"
+            name[at - 1] = name[at - 1].rstrip(" _#:=-") if steps_own else name[at - 1]
+        names.append("".join(name))
     return tuple(numbered(names))

@@ -40,6 +40,8 @@ def user_formats(path: str | Path | None = None, taken: Collection[str] = ()) ->
         with open(where, "rb") as file:
             text = file.read(_MOST_BYTES + 1)
     except OSError as error:
+        if path is None:  # nobody asked for it
+            return ()
         raise UsageError(f"{where}: cannot be read: {error.strerror}", "--formats takes a TOML file.") from None
     if path is None and (len(text) > _MOST_BYTES or b"memlens" not in text):  # the usual case, at no cost
         return ()

@@ -55,13 +55,17 @@ def read_message(line: bytes, offset: int, line_number: int) -> Message | None:
     return Message(oom, figures) if oom is not None or figures else None
 
 
+#: Groups of wordings that are sizes.
+_SIZES = ("requested", "free", "used", "total", "limit")
+
+
 def _out_of_memory(line: bytes, offset: int, line_number: int) -> OutOfMemory | None:
     for wording in OUT_OF_MEMORY:
         match = wording.search(line)
         if match is not None:
             found = {key: text.decode() for key, text in match.groupdict().items() if text is not None}
-            size = {key: _size(found[key]) for key in ("requested", "free", "used", "total") if key in found}
-            total = size.get("total")
+            size = {key: _size(found[key]) for key in _SIZES if key in found}
+            total = size.get("total", size.get("limit"))
             if total is None and "used" in size and "free" in size:
                 total = size["used"] + size["free"]
             shown = line if len(line) <= 300 else line[match.start() : match.start() + 1200]
@@ -73,13 +77,14 @@ def _out_of_memory(line: bytes, offset: int, line_number: int) -> OutOfMemory | 
                 size.get("free"),
                 shown.decode("utf-8", "replace").strip()[:300],
                 total,
+                limit_bytes=size.get("limit"),
             )
     return None
 
 
 def _size(text: str) -> int:
     """Bytes of ``98.000244MB``, rounded to the nearest; a bare number is bytes."""
-    number, unit = re.fullmatch(r"([\d.]+)([kKMGTP]?)B?", text).groups()  # type: ignore[union-attr]
+    number, unit = re.fullmatch(r"([\d.]+) ?([kKMGTP]?)B?", text).groups()  # type: ignore[union-attr]
     return int((_exact.multiply(Decimal(number), _scale(unit))).to_integral_value(ROUND_HALF_EVEN))
 
 

@@ -90,6 +90,7 @@ class _Assembler:
         self._last_thread = -1
         self._ooms: list[OutOfMemory] = []
         self._unanswered = Unanswered([Matcher(pattern) for pattern in request.owners])
+        self._end = 0
         self._figures: list[Figure] = []
         self._stats: list[StatLines] = []
         self._streams: list[Streams] = []
@@ -123,6 +124,7 @@ class _Assembler:
                 if message.oom is not None:
                     self._ooms.append(self._unanswered.completed(message.oom, above.get(text.offset)))
         self._unanswered.end_block(tail)
+        self._end = reading.part.offset + reading.part.size
         if reading.stat_lines is not None:
             self._stats.append(reading.stat_lines)
         if reading.streams is not None:
@@ -170,6 +172,9 @@ class _Assembler:
             NoEventsError: There was no event.
         """
         builder = self._builder
+        cut_off = self._unanswered.cut_off(self._end, builder.lines)
+        if cut_off is not None and (not self._ooms or self._ooms[-1].line < cut_off.line):
+            self._ooms.append(cut_off)
         layer, owner, requested = builder.drop("layer"), builder.drop("owner"), builder.drop("requested")
         if layer is not None:
             np.maximum(layer, Layer.AUTO_GROWTH, out=layer)  # blocks without another layer had no such column

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from memlens.facts import MAX_SIZE
+from memlens.facts import MAX_SIZE, OutOfMemory
 from memlens.inputs.paddle import context, events
-from memlens.inputs.paddle.wordings import OUT_OF_MEMORY
+from memlens.inputs.paddle.wordings import CUT_OFF, DEVICE, OUT_OF_MEMORY
 
 if TYPE_CHECKING:
-    from memlens.facts import OutOfMemory
     from memlens.inputs.blocks import Block
     from memlens.inputs.paddle.block import BlockReading
     from memlens.windows.patterns import Matcher
@@ -30,6 +29,8 @@ __all__ = ["Unanswered", "text_before"]
 _FAR = 1 << 15
 #: So many messages of a log are looked into, and of each of its blocks.
 _MOST = 100
+#: Bytes that a message has at most that a log is cut in; the title that the framework puts over one, and how far above it stands.
+_LONGEST_CUT, _SUMMARY, _NEAR = 600, b"Error Message Summary:", 100
 #: Frames in the name of an owner, and its characters.
 _FRAMES, _LONGEST = 6, 240
 
@@ -72,7 +73,38 @@ class Unanswered:
         if before is None or not self._left:
             return oom
         self._left -= 1
-        text = self._tail + before
+        return self._told(oom, self._tail + before)
+
+    def cut_off(self, end: int, line_ends: int) -> OutOfMemory | None:
+        """The message that the log was cut in, which is the last text of it; ``None`` where there is none.
+
+        Only what the framework wrote counts: its summary of an error, or a request that still waits, stands before it.
+
+        Args:
+            end: Byte offset of the end of the log.
+            line_ends: How many line ends it has.
+        """
+        text = self._tail
+        found = CUT_OFF.pattern.search(text, max(len(text) - _LONGEST_CUT, 0))
+        if found is None:
+            return None
+        at = text.rstrip().rfind(b"\n") + 1
+        device = DEVICE.search(text, at)
+        oom = self._told(
+            OutOfMemory(
+                end - len(text) + at,
+                line_ends - text.count(b"\n", at) + 1,
+                device[1].decode() if device is not None else "",
+                None,
+                None,
+                text[at:].decode("utf-8", "replace").strip()[:300],
+            ),
+            text[: found.start()],
+        )
+        summary = text.find(_SUMMARY, max(found.start() - _NEAR, 0), found.start()) >= 0
+        return oom if summary or oom.unanswered_bytes is not None else None
+
+    def _told(self, oom: OutOfMemory, text: bytes) -> OutOfMemory:
         if len(text) > _FAR:  # the first line is cut
             text = text[-_FAR:].partition(b"\n")[2]
         lines = sorted((*_lines(text), *self._marked(text)), key=lambda line: line[0])

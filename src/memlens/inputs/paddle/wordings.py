@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from memlens.scanner.formats import LineFormat, Sample
 
 #: What a reader looks for: a line that holds none of these holds no message.  Each begins with a comma or with one of the
@@ -19,6 +21,7 @@ LITERALS: tuple[bytes, ...] = (
     b"Allocation failed ",
     b"Allocation of ",
     b"Out of memory error on ",
+    b"FLAGS_gpu_memory_limit_mb` is ",
 )
 
 #: Of these a log may have one for every operator that runs; a reader may take samples of them.
@@ -35,6 +38,7 @@ _MEANS_OOM = {
     "free": "what was left on the device, by all processes",
     "used": "what was in use on the device, by all processes; with a limit set, what counts against it",
     "total": "what the device has",
+    "limit": "what the run may use of the device",
 }
 
 #: Wordings of out-of-memory messages.  Where a message has several lines, its figures are on the line of the format.
@@ -165,6 +169,22 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
         traps=("OSError: (External)  CustomDevice error, the error code is : 24.", "the error code is : 2."),
     ),
     LineFormat(
+        "oom_limit",
+        "cuda",
+        b"FLAGS_gpu_memory_limit_mb` is ",
+        r"Currently `FLAGS_gpu_memory_limit_mb` is \d{1,9}, so the maximum GPU memory usage is limited to (?P<limit>\d{1,9} MB)",
+        {"limit": _MEANS_OOM["limit"]},
+        samples=(
+            Sample(
+                "2. If no, please decrease the batch size of your model. Or set environment variable `FLAGS_gpu_memory_limit_mb`"
+                " to a larger value. Currently `FLAGS_gpu_memory_limit_mb` is 60, so the maximum GPU memory usage is limited to"
+                " 60 MB.",
+                {"limit": "60 MB"},
+            ),
+        ),
+        traps=("Currently `FLAGS_gpu_memory_limit_mb` is 0", "set `FLAGS_gpu_memory_limit_mb` is 60 enough?"),
+    ),
+    LineFormat(
         "resource_exhausted",
         "enforce",
         b"ResourceExhaustedError",
@@ -174,6 +194,51 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
         traps=("raise MyResourceExhaustedError: no", "except ResourceExhaustedError:"),
     ),
 )
+
+
+def _begun(text: str, then: str = "") -> str:
+    """A pattern for any beginning of a text, also none; and for all of it with another pattern after it."""
+    pattern = then
+    for letter in reversed(text):
+        pattern = f"(?:{re.escape(letter)}{pattern})?"
+    return pattern
+
+
+_SIZE_BEGUN = _begun("Cannot allocate ", r"[\d.]{0,36}[kKMGTP]?(?:B[ GPUmemory]{0,11})?")
+_TOTAL_BEGUN = _begun("total memory is ", r"[^\n]{0,200}")
+#: What follows "on" of the line with the figures, cut anywhere.
+_CUT_FIGURES = _DEVICE + _begun(". ", f"(?:{_SIZE_BEGUN}|{_TOTAL_BEGUN})")
+_CUT_LINE = _begun("Out of memory error on ", rf"(?:{_CUT_FIGURES}|[A-Za-z][\w/ -]{{0,60}})?")
+
+#: The end of a log that was cut in the middle of a message: of the error itself, or of the line below it that has the figures.
+CUT_OFF = LineFormat(
+    "oom_cut_off",
+    "enforce",
+    b"",
+    rf"(?m:^)(?:(?P<error>ResourceExhaustedError)(?::\s*{_CUT_LINE})?|(?P<line>Out of memory error on {_CUT_FIGURES}))\s*\Z",
+    {"error": "the name of the error", "line": "the line with the figures, where the error is not named"},
+    samples=(
+        Sample("ResourceExhaustedError", {}),
+        Sample("ResourceExhaustedError: ", {}),
+        Sample("ResourceExhaustedError: \n\nOut of mem", {}),
+        Sample("ResourceExhaustedError: \n\nOut of memory error on GPU Vir", {}),
+        Sample("ResourceExhaustedError: \n\nOut of memory error on GPU 0. Cann", {}),
+        Sample("\nOut of memory error on GPU 0. Cannot allocate 50.000000", {}),
+        Sample("Out of memory error on npu 0. total memory is 32.000000GB, used", {}),
+    ),
+    traps=(
+        "except ResourceExhaustedError:",
+        "MyResourceExhaustedError: ",
+        "ResourceExhaustedError: caught, the batch is halved",
+        "ResourceExhaustedError: \nSTEP 4 START",
+        "if you see an Out of memory error on GPU 0",
+        "Out of memory error on purpose",
+        "Out of memory error on GPU 0. Lower the batch size",
+        "Out of memory error on GPU 0. Cannot allocate 50.0\nSTEP 4 START",
+    ),
+)
+#: The device in such an end.
+DEVICE = re.compile(rf"Out of memory error on ({_DEVICE})\.".encode())
 
 _MEANS_KEY = {
     "key": "what the figure is of: max_… is a peak, the others are the level at this line",

@@ -18,6 +18,7 @@ from memlens.inputs.builder import Builder
 from memlens.inputs.torch_snapshot.entries import Action, Annotation, Entries, marks_of, read_annotations, read_entries
 from memlens.inputs.torch_snapshot.entry_runs import EntryRuns
 from memlens.inputs.torch_snapshot.instructions import BadPickle
+from memlens.inputs.torch_snapshot.occupied import BLOCK_GRANULARITY, kept_of
 from memlens.inputs.torch_snapshot.pickles import load
 from memlens.inputs.torch_snapshot.replay import MOST_DEVICES, DeviceEvents, Final, events_of, pools_of, read_segments
 from memlens.inputs.torch_snapshot.stacks import LONGEST_TEXT, Tables
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["SnapshotSource", "read_snapshot"]
 
 _LAYER = "torch_snapshot"
-#: Bytes of which every block of torch's allocator occupies a multiple.
-_BLOCK_GRANULARITY = 512
 
 _RECORD = (
     "Record with torch.cuda.memory._record_memory_history() before the first tensor is made, and write with"
@@ -159,6 +158,7 @@ def _log(
 ) -> EventLog | None:
     """The log of one device; ``None`` where it has no event."""
     events = events_of(entries, final)
+    expandable = bool(np.isin(entries.action, (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP)).any())
     columns = events.columns
     if not len(columns.kind):
         return None
@@ -190,8 +190,9 @@ def _log(
             "malformed": entries.malformed + final.malformed,
             "malformed_samples": entries.samples,
             "layer": _LAYER,
-            "block_granularity": _BLOCK_GRANULARITY,
-            "chunks_join": bool(np.isin(entries.action, (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP)).any()),
+            "block_granularity": BLOCK_GRANULARITY,
+            "kept": kept_of(entries, final, columns, events.opening, expandable=expandable),
+            "chunks_join": expandable,
             "opening": events.opening,
             "hints": _hints(entries, events, placed=placed, unread=annotations[1]),
             "ooms": _ooms(entries, device, tables),

@@ -91,7 +91,7 @@ class Final:
     Attributes:
         segment_rows: Its segments, as RESERVE events.
         block_rows: Its blocks that are allocated or wait, as ALLOC events; their pool is that of their segment, and left out.
-        waits: Whether each block was given back, and waits for a stream before it can be used again.
+        waits, taken: Whether each block was given back and waits for a stream before it can be used again; what it occupies.
         malformed: Segments and blocks that cannot be read.
         uneven: Segments whose blocks do not add up.
     """
@@ -99,6 +99,7 @@ class Final:
     segment_rows: list[tuple[int, ...]] = field(default_factory=list)
     block_rows: list[tuple[int, ...]] = field(default_factory=list)
     waits: list[bool] = field(default_factory=list)
+    taken: list[int] = field(default_factory=list)
     malformed: int = 0
     uneven: list[UnevenSegment] = field(default_factory=list)
 
@@ -167,6 +168,7 @@ def _read_segment(segment: dict[str, Any], device: Final, tables: Tables) -> Non
             sums[what] += held
         device.block_rows.append((Kind.ALLOC, requested, at, -1, tables.stack(_frames(block)), stream, -1))
         device.waits.append(waits)
+        device.taken.append(taken)
     device.uneven += _uneven(segment, addr, size, spans, sums)[:1]
 
 
@@ -247,9 +249,8 @@ def events_of(entries: Entries, final: Final) -> DeviceEvents:
     if len(entries) == 1 and entries.action[0] in _GIVING_BACK:  # no history: the segments alone say what is held
         entries = replace(entries, action=np.array([Action.OTHER], np.int8))
     kind, requests, deferred = _kinds(entries)
-    index = np.flatnonzero(kind >= 0)
     columns = (entries.size, entries.addr, np.arange(len(kind)), entries.stack, entries.stream, entries.pool)
-    events = Columns(kind, *columns).at(index)
+    events = Columns(kind, *columns).at(kind >= 0)
     held = ~np.array(final.waits, np.bool_) | (not requests)
     opening = _opening_segments(events, final).then(_opening_blocks(events, final, held))
     return DeviceEvents(
@@ -331,10 +332,11 @@ def _opening_segments(events: Columns, final: Final) -> Columns:
     change = np.zeros(len(bounds), np.int64)
     np.add.at(change, bound, np.concatenate((counts, -counts)))
     level = np.cumsum(change)
-    # Two segments side by side stay two.
-    kept = np.zeros(len(bounds), np.bool_)
-    kept[bound[: len(begins)][counts > 0]] = True
-    kept |= change != 0
+    kept = change != 0
+    # Two segments side by side stay two; one that the trace reserves before it releases any there was not there at the start.
+    places, first = np.unique(changes.addr, return_index=True)
+    later = np.isin(begins, places[changes.kind[first] == Kind.RESERVE])
+    kept[bound[: len(begins)][(counts > 0) & ~later]] = True
     bounds, level = bounds[kept], level[kept]
     length = np.diff(bounds).astype(np.int64)
     held = np.flatnonzero((level[:-1] > 0) & (length > 0))

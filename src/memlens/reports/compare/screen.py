@@ -18,7 +18,7 @@ from memlens.reports.compare.tables import (
     scale_of,
     value_title,
 )
-from memlens.reports.terminal import Part, fits, fitted
+from memlens.reports.terminal import Part, fits, one_screen
 from memlens.text import format_change, format_count, name_list, plural, short_name
 from memlens.units import format_signed
 
@@ -42,26 +42,27 @@ def compare_blocks(comparison: Comparison, *, top: int | None = None, full: bool
         top: Windows of a series, and rows of the lists below the tables; ``None`` for as many as fit.
         full: Show everything; without it, and without ``top``, all of it is one screen.
     """
-    verdict = (*answered(comparison.answer), None)
     tables = list_blocks if comparison.layout.cols is None else matrix_blocks
     below = [*_scaling(comparison, top), *_outliers(comparison, top)]
     head = [*_head(comparison)]
-    everything = [*verdict, *head, *(block for one in (*tables(comparison, top), *below) for block in apart(one))]
+    everything = [
+        *answered(comparison.answer),
+        None,
+        *head,
+        *(block for one in (*tables(comparison, top), *below) for block in apart(one)),
+    ]
     if full or top is not None or fits(everything):
         return everything
     plain = [line for line in head if line.style in ("plain", "quiet", "good") or line.label in ("Runs", "Base")]
     versions = zip(*([apart(one) for one in tables(comparison, top, most)] for most in _ROWS), strict=True)
     first, *others = versions
-    return fitted(
-        [
-            Part((verdict,)),
-            Part((head, plain, [line for line in plain if line.label in ("Runs", "Base")]), 3),
-            Part(first, 2),
-            *(Part((*other, ()), 1) for other in others),
-            *(Part((apart(one), ()), 7) for one in below),
-            Part((apart(Line("--full shows everything.", "hint")),)),
-        ]
-    )
+    parts = [
+        Part((head, plain, [line for line in plain if line.label in ("Runs", "Base")]), 3),
+        Part(first, 2),
+        *(Part((*other, ()), 1) for other in others),
+        *(Part((apart(one), ()), 7) for one in below),
+    ]
+    return one_screen(comparison.answer, parts)
 
 
 def _head(comparison: Comparison) -> Iterator[Line]:

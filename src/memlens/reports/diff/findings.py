@@ -264,8 +264,21 @@ def _untimely(findings: Sequence[Finding], asked: Asked) -> Table:
 
 def finding_table(findings: Sequence[Finding], asked: Asked) -> Table:
     """Findings of any kind, the largest effect first, a row each."""
-    columns = _owned((_WHAT, _SIZE, _COUNT, _D_REMAINING, _D_PEAK), findings, asked)
-    return asked.table("Other findings", columns, findings, "finding", what=lambda one: words_of(one).short)
+    listed = asked.large(findings)[: asked.top]
+    high = any(finding.d_peak_bytes for finding in listed)
+    # What tells the runs apart is never what makes room.
+    effects: tuple[Column, ...] = (_D_REMAINING, _D_PEAK)
+    if high and not any(finding.d_remaining_bytes for finding in listed):
+        effects = (replace(_D_PEAK, strong=True, drop=0),)
+    elif high:
+        effects = (_D_REMAINING, replace(_D_PEAK, drop=0))
+    return asked.table(
+        "Other findings",
+        _owned((_WHAT, _SIZE, _COUNT, *effects), findings, asked),
+        findings,
+        "finding",
+        what=lambda one: words_of(one).short,
+    )
 
 
 def repeated_table(rows: Sequence[Repeated], windows: int, top: int, asked: Asked, *, wide: bool = True) -> Table:
@@ -274,6 +287,9 @@ def repeated_table(rows: Sequence[Repeated], windows: int, top: int, asked: Aske
     # Peaks of several windows are of several moments: the largest one is shown, and never a sum.
     high = (_LARGEST, _LARGEST_IN) if any(row.largest_d_peak_bytes for row in listed[:top]) else ()
     places = (*high, _FIRST) if wide else high[:1]
+    if not wide and not any(row.d_remaining_bytes or row.largest_d_peak_bytes for row in listed[:top]):
+        # Only when blocks are freed differs: where that is, is all that there is to say.
+        places = (replace(_FIRST, drop=0), _BASE_FREE, _HEAD_FREE)
     owner = (_OWNER,) if any(row.finding.owner for row in listed[:top]) else ()
     columns = (_SIZE, _WHAT, _WINDOWS, _BLOCKS, _D_REMAINING, *places, *owner)
     made = cells(
@@ -282,6 +298,8 @@ def repeated_table(rows: Sequence[Repeated], windows: int, top: int, asked: Aske
         size_bytes=lambda row: row.finding.size_bytes,
         what=lambda row: words_of(row.finding).short,
         windows=lambda row: f"{format_count(row.windows)} of {format_count(windows)}",
+        base_free_line=lambda row: row.finding.base and row.finding.base.free_line,
+        head_free_line=lambda row: row.finding.head and row.finding.head.free_line,
         owner=lambda row: row.finding.owner,
     )
     return take("Findings over all windows", columns, made, len(rows), top, "finding", asked.terms)

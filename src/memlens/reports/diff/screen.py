@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memlens.diffing.explaining import explained
-from memlens.reports.blocks import Asked, Block, Column, Line, Table, answered, apart, cells, take
+from memlens.reports.blocks import Asked, Block, Column, Line, Table, apart, cells, take
 from memlens.reports.diff.findings import around, finding_blocks, finding_table, repeated_table
 from memlens.reports.diff.full import OF_RUNS, figures, pair_head, series_head
-from memlens.reports.terminal import Part, fitted
+from memlens.reports.terminal import Part, one_screen
 from memlens.text import plural, short_name, terms_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ __all__ = ["screen"]
 _ROWS = (8, 5, 3, 2)
 #: Lines around the one that a finding is told by.
 _AROUND = (100, 2, 1, 0, -1)
-_FULL = Line("--full shows everything.", "hint")
 _OF_WINDOW = ("peak_bytes", "remaining_bytes", "live_bytes", "reserved_peak_bytes")
 
 _WINDOWS = (
@@ -39,8 +38,7 @@ def screen(diff: Diff) -> list[Block]:
     """A comparison on one screen."""
     single = not diff.series and len(diff.windows) == 1
     asked = Asked(_ROWS[0], diff.min_size, terms_of(diff.base.trust.layer))
-    parts = [Part(((*answered(diff.answer), None),)), *(_pair(diff, asked) if single else _series(diff, asked))]
-    return fitted([*parts, Part((apart(_FULL),))])
+    return one_screen(diff.answer, _pair(diff, asked) if single else _series(diff, asked))
 
 
 def _pair(diff: Diff, asked: Asked) -> Iterator[Part]:

@@ -62,10 +62,16 @@ def series_blocks(
     """
     curve = log.curve if picture else None
     yield windows_table(log.windows, log.growth, top, sort, asked.terms, curve=curve, figures=log.figures)
+    yield from _over_all(log, asked)
+
+
+def _over_all(log: LogAnalysis, asked: Asked, *, full: bool = False) -> Iterator[Block]:
+    """How memory develops over a series, and its phases."""
     if log.growth is not None:
         yield from apart(*growth_blocks(log.growth, asked))
     if log.phases is not None and log.phases.phases:
-        yield from apart(phases_table(log.phases, asked.top, asked.terms))
+        most = len(log.phases.phases) if full else asked.top
+        yield from apart(phases_table(log.phases, most, asked.terms, full=full))
 
 
 def steps_blocks(log: LogAnalysis, asked: Asked, *, full: bool = False) -> Iterator[Block]:
@@ -74,17 +80,14 @@ def steps_blocks(log: LogAnalysis, asked: Asked, *, full: bool = False) -> Itera
     if steps is None:
         return
     growth = log.growth
-    said = "" if growth is None or growth.judged < MINIMUM else f", {growth.verdict}"
+    said = f", {word}" if (word := growth_word(growth)) else ""
     what = "steps" if steps.repeated else "parts"
     yield Line(
         f"{plural(steps.anchors, what[:-1])}, found by themselves: --by '{steps.by}'{said}", label=what.capitalize()
     )
     if full:
         yield windows_table(steps.windows, growth, len(steps.windows), None, asked.terms, figures=steps.figures)
-        if growth is not None:
-            yield from apart(*growth_blocks(growth, asked))
-        if log.phases is not None and log.phases.phases:
-            yield from apart(phases_table(log.phases, len(log.phases.phases), asked.terms, full=True))
+        yield from _over_all(log, asked, full=True)
     else:
         brief = [measure for measure in WINDOW_COLUMNS if measure.column.key in _BRIEF]
         tables = (
@@ -94,12 +97,9 @@ def steps_blocks(log: LogAnalysis, asked: Asked, *, full: bool = False) -> Itera
         yield next(table for table in tables if len(table.rows) <= _BRIEF_ROWS)
 
 
-def growth_word(log: LogAnalysis, logs: Sequence[LogAnalysis]) -> tuple[str, ...]:
-    """The cell of a log in a column of growth, which a table of logs has where memory of one of them was judged."""
-    if all(log.growth is None for log in logs):
-        return ()
-    judged = log.growth is not None and log.growth.judged >= MINIMUM
-    return (log.growth.verdict if judged and log.growth is not None else "",)
+def growth_word(growth: Any | None) -> str:
+    """How memory develops, in one word; nothing where it was not judged."""
+    return "" if growth is None or growth.judged < MINIMUM else str(growth.verdict)
 
 
 def phases_table(phases: Any, top: int, terms: Terms = LINES, *, full: bool = False) -> Table:
@@ -111,10 +111,8 @@ def phases_table(phases: Any, top: int, terms: Terms = LINES, *, full: bool = Fa
         return int(max(row.rise_max_bytes, abs(row.remaining_min_bytes), abs(row.remaining_max_bytes)))
 
     chosen = sorted(sorted(range(len(rows)), key=lambda k: (-weight(k), k))[:top])
-    every = all(row.steps == phases.steps for row in rows)
-    hidden = {"steps"} if every else set()
-    hidden |= set() if full else {"remaining_min_bytes"}
-    columns = [column for column in _PHASE if column.key not in hidden]
+    shown = {"steps": any(row.steps != phases.steps for row in rows), "remaining_min_bytes": full}
+    columns = [column for column in _PHASE if shown.get(column.key, True)]
     title = f"Phases of {plural(phases.steps, 'step')} (rise and remaining: the median)"
     return take(title, columns, cells(columns, [rows[k] for k in chosen]), len(rows), top, "phase", terms)
 
@@ -156,18 +154,17 @@ def windows_table(
     notes = series.standing_out(alike, growth)
     chosen = _chosen(len(alike), top, list(notes))
     drawn = _drawn(alike, curve) if curve is not None and len(curve.steps) == len(windows) else [""] * len(alike)
+    columns += [_LEVELS, _NOTE]
     made: list[tuple[Value, ...]] = []
     for before, k in pairwise([-1, *chosen, len(alike)]):
         if left := sum(map(len, alike[before + 1 : k])):
-            made.append((f"… {left:,} more", *[None] * (len(columns) + 1)))
+            made.append((f"… {left:,} more", *[None] * (len(columns) - 1)))
         if k < len(alike):
             name = _name(shown[0].of(windows[alike[k][0]]), shown[0].of(windows[alike[k][-1]]), len(alike[k]))
             made.append((name, *(series.shown(measure, alike[k]) for measure in shown[1:]), drawn[k], notes.get(k, "")))
-    columns = [*columns, *(column for at, column in ((-2, _LEVELS), (-1, _NOTE)) if any(row[at] for row in made))]
-    keys = {column.key for column in columns}
-    kept = [k for k, key in enumerate([*(m.column.key for m in shown), _LEVELS.key, _NOTE.key]) if key in keys]
+    kept = [k for k, column in enumerate(columns) if column not in (_LEVELS, _NOTE) or any(row[k] for row in made)]
     rows = (tuple(row[k] for k in kept) for row in made)
-    return take("", columns, rows, len(made), len(made), "window", terms)
+    return take("", [columns[k] for k in kept], rows, len(made), len(made), "window", terms)
 
 
 def _drawn(alike: Sequence[_Alike], curve: Curve) -> list[str]:

@@ -1,1 +1,0 @@
-"""Screens of an analysis, part by part."""

@@ -1,0 +1,123 @@
+"""What is said of logs made for it: each sentence where it must be said, and where it must not."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memlens
+from memlens.units import format_bytes
+
+LINE = "I0712 10:54:13.000001  1120 auto_growth_best_fit_allocator.cc:120] {}\n"
+CHUNK = LINE.format("Not found and reallocate {}(0x{:x}), and remaining 0")
+
+
+def alloc(size: int, address: int) -> str:
+    return LINE.format(f"Alloc {size} bytes, ptr = 0x{address:x}")
+
+
+def free(size: int, address: int) -> str:
+    return LINE.format(f"Free {size} bytes, ptr = 0x{address:x}")
+
+
+@pytest.fixture
+def said(tmp_path: Path) -> Callable[..., str]:
+    """The verdict on the text of a log."""
+
+    def verdict(*lines: str, **options: Any) -> str:
+        path = tmp_path / "run.log"
+        path.write_text("".join(lines))
+        return memlens.analyze(path, **options).verdict
+
+    return verdict
+
+
+def work(steps: int, kept: int = 0) -> Iterator[str]:
+    """Steps that each allocate a block and free it, and keep so many bytes."""
+    yield CHUNK.format(1 << 20, 0x100000)
+    for step in range(steps):
+        yield f"STEP {step} START\n"
+        yield alloc(4096, 0x100000)
+        if kept:
+            yield alloc(kept, 0x110000 + step * kept)
+        yield free(4096, 0x100000)
+    yield "DONE\n"
+
+
+def test_what_is_live_at_the_end_is_what_has_no_free_and_not_a_level_of_zero(said: Callable[..., str]) -> None:
+    """A block stays, and a FREE of its size is of a block from before the log: the level is 0 in the end."""
+    text = said(CHUNK.format(4096, 0x100000), alloc(1024, 0x100000), free(1024, 0x900000))
+    assert "1.00 KiB in 1 block is live at the end" in text
+    assert "freed at the end" not in text
+    assert "In doubt (blocks from before the log are freed in it): peak without what was there before the log" in text
+
+
+def test_everything_is_freed_only_where_nothing_is_left(said: Callable[..., str]) -> None:
+    text = said(CHUNK.format(4096, 0x100000), alloc(1024, 0x100000), free(1024, 0x100000))
+    assert "Everything is freed at the end" in text
+
+
+@pytest.mark.parametrize(
+    ("steps", "why"), [(0, "for no steps were found (--by names them)"), (2, "2 steps tell too little")]
+)
+def test_where_growth_is_not_judged_that_is_said(said: Callable[..., str], steps: int, why: str) -> None:
+    text = said(*work(steps), alloc(256, 0x1F0000), free(256, 0x1F0000))
+    assert f"growth is not judged{', ' if why.startswith('for') else ': '}{why}" in text
+    assert "does not grow" not in text
+
+
+def test_growth_that_is_judged_is_not_said_to_be_unjudged(
+    said: Callable[..., str], rounds: Callable[[int], range]
+) -> None:
+    chosen = random.Random()
+    for _ in rounds(10):
+        steps, kept = chosen.randint(8, 60), 512 * chosen.randint(0, 8)
+        text = said(*work(steps, kept))
+        assert "not judged" not in text
+        # The last step is open: what follows it is no step.
+        rate = f"{format_bytes(kept)} a step, {format_bytes(kept * (steps - 1))} in all"
+        assert (rate in text) == (kept > 0), (steps, kept, text)
+        assert ("does not grow" in text) == (kept == 0), (steps, kept, text)
+        assert ("is live at the end" in text) == (kept > 0)
+
+
+def test_a_leak_that_the_exit_frees_is_said_to_be_freed_only_then(said: Callable[..., str]) -> None:
+    kept = 1024
+    frees = [free(kept, 0x110000 + step * kept) for step in range(12)]
+    text = said(*work(12, kept), *frees)
+    assert text.startswith("Memory grows from STEP 0 on: 1.00 KiB a step")
+    assert "All of it is freed only when the log ends." in text
+
+
+def test_windows_without_an_event_are_not_said_to_be_flat(said: Callable[..., str]) -> None:
+    """Anchors that came late, as through a buffered stdout: all stand behind the events."""
+    lines = [*work(0), alloc(4096, 0x100000), *(f"STEP {k} START\n" for k in range(9))]
+    text = said(*lines, by=r"STEP (\d+) START")
+    assert "No event lies in any of the 9 windows, so nothing can be said of it." in text
+    assert "does not grow" not in text
+    text = said(*lines, start="STEP 3 START", end="STEP 4 START")
+    assert "No event lies in this window, so nothing can be said of it." in text
+    assert "every block" not in text.lower()
+
+
+def test_what_only_makes_reserved_doubtful_puts_nothing_else_in_doubt(said: Callable[..., str]) -> None:
+    text = said(alloc(1024, 0x100000), free(1024, 0x100000))  # no line of a chunk
+    assert text.startswith("Peak: 1.00 KiB allocated, at line 1")
+    assert "reserved" not in text
+
+
+def test_of_several_devices_the_fullest_gpu_is_told_of_and_the_peaks_of_the_others(tmp_path: Path) -> None:
+    events = [
+        {"name": "[memory]", "ph": "i", "pid": 1, "tid": 1, "ts": float(k), "args": {"Device Type": kind, "Device Id": device, "Addr": 16 + k, "Bytes": size, "Total Allocated": size}}
+        for k, (kind, device, size) in enumerate([(1, 0, 512), (1, 1, 4096), (0, -1, 1 << 20)])
+    ]  # fmt: skip
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    text = memlens.analyze(path).verdict
+    assert text.startswith("Device 1: Peak: 4.00 KiB allocated")
+    assert text.endswith("Peaks of the others: device 0 512 B, CPU 1.00 MiB.")
