@@ -16,8 +16,10 @@ from made_series import LEAKS, NO_LEAKS, Maker, made
 import memlens
 from memlens.analyzers.series.trend import judge
 from memlens.analyzing.result import LogAnalysis
+from memlens.analyzing.verdict import _label
 from memlens.errors import MemlensError
 from memlens.events import EventLog
+from memlens.windows.windows import BEFORE
 
 ALLOC = "I0712 10:54:00.000000  1120 auto_growth_best_fit_allocator.cc:169] Alloc {} bytes, ptr = 0x{:x}\n"
 FREE = "I0712 10:54:00.000000  1120 auto_growth_best_fit_allocator.cc:220] Free {} bytes, ptr = 0x{:x}\n"
@@ -67,6 +69,70 @@ def test_growth_is_claimed_over_steps_where_the_series_grows_and_nowhere_else(ki
         assert parts.steps is not None
         assert not parts.steps.repeated
         assert parts.growth is None
+
+
+def interleaved(train: Sequence[int], each: int, kept: int, evaluation: str = "eval step {}\n") -> bytes:
+    """A run whose level at the end of each step is what is given; after every tenth step an evaluation, each step of which keeps so many
+    bytes until it is over, and ``kept`` bytes for ever after its first step."""
+    lines, before, count, address = [], 0, 0, 0x100000
+    for step, level in enumerate(train):
+        lines += [f"train step {step}\n", ALLOC.format(level, 0x1000 + step)]
+        lines += [FREE.format(before, 0x1000 + step - 1)] if before else []
+        before = level
+        if step % 10 == 9:
+            held = []
+            for part in range(each):
+                lines += [evaluation.format(count), ALLOC.format(512, address + count)]
+                held.append(address + count)
+                count += 1
+                if part == 0 and kept:
+                    lines.append(ALLOC.format(kept, 2 * address + count))
+            lines += [FREE.format(512, pointer) for pointer in held]
+    return "".join(lines).encode()
+
+
+def test_growth_is_seen_in_training_where_evaluation_has_more_steps() -> None:
+    log = analyzed(interleaved([65536 * (k + 1) for k in range(40)], 30, 0))
+    assert log.steps is not None
+    assert log.growth is not None
+    assert (log.steps.by, log.steps.anchors, log.growth.verdict) == (r"^(train step \d+)", 40, "growing")
+    assert log.growth.gained_bytes_per_window == 65536
+
+
+def test_growth_in_evaluation_is_seen_in_the_steps_of_training() -> None:
+    log = analyzed(interleaved([4096] * 120, 5, 1 << 20))  # 1 MiB after every tenth step
+    assert log.growth is not None
+    assert log.growth.verdict == "growing"
+
+
+@pytest.mark.parametrize("kind", NO_LEAKS, ids=lambda kind: kind.__name__)
+def test_evaluation_between_steps_adds_no_false_alarm(kind: Maker) -> None:
+    chance = np.random.default_rng([11, *kind.__name__.encode()])
+    for _ in range(5):
+        live = np.maximum(made(kind, chance, 50)[0], 256)
+        log = analyzed(interleaved(live.tolist(), 12, 0))
+        assert log.growth is not None
+        assert log.growth.verdict != "growing" or judge(live[:-1]).verdict == "growing"
+
+
+def test_what_is_read_in_is_no_growth() -> None:
+    for line in ("Loading batch {} of checkpoint shards\n", "STEP {} START load shard\n", "read sample {}\n"):
+        log = analyzed(levels(range(1000, 30_000, 1000), line))
+        assert log.growth is None
+
+
+@pytest.mark.parametrize(
+    ("by", "name", "said"),
+    [
+        (None, BEFORE, "the part before the first step"),
+        (r"STEP (\d+)", BEFORE, "the part before the first window"),
+        (r"STEP (\d+) START", "9", "window 9"),
+        (r"(STEP \d+) START", "STEP 9", "STEP 9"),
+        (r"STEP \d+ START", "STEP 9 START", "STEP 9 START"),
+    ],
+)
+def test_a_sentence_calls_a_window_what_the_table_calls_it(by: str | None, name: str, said: str) -> None:
+    assert _label(by, name) == said
 
 
 def test_steps_are_the_windows_of_their_expression() -> None:

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from widths import check_widths
@@ -18,6 +19,7 @@ from memlens.analyzing.result import LogAnalysis, WindowAnalysis
 from memlens.errors import MemlensError
 from memlens.reports.blocks import Asked, Block, Table
 from memlens.reports.series import growth_word, phases_table, steps_blocks, windows_table
+from memlens.reports.tables import WINDOW_COLUMNS
 from memlens.reports.terminal import render
 from memlens.units import format_bytes
 from memlens.windows.windows import BEFORE
@@ -94,6 +96,47 @@ def test_of_many_rows_the_ends_and_what_stands_out_are_shown_and_the_others_are_
     assert [row[0] for row in rows(table)] == ["STEP 0", "STEP 1", "… 38 more", "STEP 40", "… 19 more", "STEP 60", "… 37 more", "STEP 98", "STEP 99"]  # fmt: skip
     assert [row[4] for row in rows(table) if row[4]] == ["highest peak", "leaves most"]
     assert table.more == ""
+
+
+def test_the_highest_peak_may_come_before_the_first_step() -> None:
+    made = [
+        window(BEFORE, 0, 50, 0),
+        *(window(f"STEP {k}", 0, 1, 0) for k in range(5)),
+        window("STEP 5", 0, 1, 0, open_end=True),
+    ]
+    assert [row[4] for row in rows(windows_table(made, None, 9))] == ["highest peak", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        ([5, 5, 5, 5], []),  # all the same
+        ([0, 9, 0, 9], []),  # two of them
+        ([0, 9, 0, 8], [1]),
+        ([9, 9, 0, 4], [0]),  # a row of two that leave more than twice as much as any other
+        ([9, 9, 0, 5], []),
+        ([0, 0, 0, 0], []),
+    ],
+)
+def test_a_window_leaves_most_where_no_other_does_the_same(left: list[int], said: list[int]) -> None:
+    made = [window(f"STEP {k}", 0, 256, 1024 * one) for k, one in enumerate(left)]
+    made = [window(BEFORE, 0, 256, 99 * 1024), *made, window("STEP 9", 0, 256, 0, open_end=True)]
+    noted = [str(row[0]) for row in rows(windows_table(made, None, 9)) if "leaves most" in str(row[4])]
+    assert noted == [f"STEP {k}" if k else "STEP 0–1 ×2" for k in said]
+
+
+def test_a_remark_is_shown_whole_and_a_long_name_gives_way() -> None:
+    name = "Train Epoch: {} of the second part of the whole training run"
+    made = [window(BEFORE, 0, 50, 0), *(window(name.format(k), 0, 256 * (1 + k), 0) for k in range(3))]
+    growth = SimpleNamespace(since_window=3)
+    brief = [
+        measure
+        for measure in WINDOW_COLUMNS
+        if measure.column.key in ("name", "peak_bytes", "rise_bytes", "remaining_bytes")
+    ]
+    screen = render([windows_table(made, growth, 9, measures=brief)], width=80)
+    assert "highest peak, grows from here" in screen
+    assert max(map(len, screen.splitlines())) <= 80
 
 
 def test_every_window_is_in_a_row_or_counted(rounds: Callable[[int], range]) -> None:

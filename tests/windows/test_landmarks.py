@@ -24,9 +24,9 @@ from memlens.windows.patterns import clean_line
 
 ALLOC = b"I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] Alloc 256 bytes, ptr = 0x5606f8aeb000\n"
 SAYS_SO = re.compile(
-    rb"start|START|Start|begin|BEGIN|Begin|step|STEP|Step|epoch|EPOCH|Epoch|iter|ITER|Iter|batch|BATCH|Batch|END|End"
+    rb"round|ROUND|Round|request|REQUEST|Request|sample|SAMPLE|Sample|start|START|Start|begin|BEGIN|Begin|step|STEP|Step|epoch|EPOCH|Epoch|iter|ITER|Iter|batch|BATCH|Batch|END|End"
 )
-AT_MARGIN = re.compile(rb"(?![IWEF][0-9])[A-Za-z0-9\[(#=*\-<>_+~|\x1b\x80-\xff]")
+AT_MARGIN = re.compile(rb"(?![IWEF][0-9])[A-Za-z0-9 \t\[({#=*\-<>_+~|\x1b\x80-\xff]")
 
 
 def by_hand(text: bytes) -> Landmarks:

@@ -52,6 +52,22 @@ def found(*lines: str) -> Family | None:
         ("--- micro batch {} begins ---", "micro batch 3", Work.PART),
         ("START loading shard {}", "loading shard 3", Work.PART),
         ("STEP {} END loss=3.6", "STEP 3 END", Work.STEP),
+        ("round {}", "round 3", Work.STEP),
+        ("Request {} done", "Request 3 done", Work.STEP),
+        ("processing sample {}", "processing sample 3", Work.STEP),
+        ("    step {}", "step 3", Work.STEP),
+        ("\tStep {}: loss 0.25", "Step 3", Work.STEP),
+        ('{"step": {}, "loss": 0.1}', '"step": 3', Work.STEP),
+        ('{"loss": 0.1, "global_step": {}}', '"global_step": 3', Work.STEP),
+        # A bracket is closed, and what is marked up is no name.
+        ("Train Epoch: 0 [{}/640 (10%)]\tLoss: 0.1", "Train Epoch: 0 [3/640 (10%)]", Work.EPOCH),
+        ("Train Epoch: 0 [{}/640 (1.5%)]\tLoss: 0.1", "Train Epoch: 0 [3/640 (1.5%)]", Work.EPOCH),
+        ("STEP {} START | <b>x</b>", "STEP 3", Work.STEP),
+        # What is read in once is kept.
+        ("Loading batch {} of checkpoint shards", "Loading batch 3 of checkpoint shards", Work.PART),
+        ("STEP {} START load shard", "STEP 3 START load shard", Work.PART),
+        ("read batch {}", "read batch 3", Work.PART),
+        ("iter {}: data load 0.1s", "iter 3", Work.STEP),
     ],
 )  # fmt: skip
 def test_what_lines_count(anchor: str, name: str, work: Work) -> None:
@@ -100,13 +116,31 @@ def test_steps_go_before_epochs_and_before_the_parts_of_a_step(restart: bool) ->
         [*["*"] * 9, *(f"STEP {k} START" for k in range(5))],  # all events before
         [*(f"STEP {k} START" for k in range(5)), *["*"] * 9],  # all in the last window
         ["*", "*", *steps("I1120 10:22:32.856307 13292 train.cc:3] STEP {} START")],
-        steps("    STEP {} START"),
-        steps('{"step": {}}'),
+        steps('{"epoch_seconds": {}}'),
         ["*"],
     ],
 )
 def test_what_counts_nothing_is_none(lines: list[str]) -> None:
     assert found(*lines) is None
+
+
+def test_training_goes_before_evaluation_however_many_lines_that_has() -> None:
+    for train, other in (
+        ("train step {}", "eval step {}"),
+        ("Training: step {}", "Validation: step {}"),
+        ("step {}", "test step {}"),
+    ):
+        lines = ["*"]
+        for step in range(5):
+            lines += [train.replace("{}", str(step)), "*"]
+            for part in range(3):
+                lines += [other.replace("{}", str(3 * step + part)), "*"]
+        one = found(*lines)
+        assert one is not None
+        assert one.anchors[0].names[0] == train.replace("{}", "0")
+    only = found(*steps("eval step {}"))  # a run that only evaluates has steps, too
+    assert only is not None
+    assert only.work is Work.STEP
 
 
 def test_an_expression_finds_the_lines_of_the_family_and_no_others() -> None:

@@ -243,11 +243,18 @@ class _Series:
 
         have = {measure.column.key: measure for measure in measures_of(WINDOW_COLUMNS, self._windows)}
         if "peak_bytes" in have:
-            note(first + int(self._all(have["peak_bytes"])[first:].argmax()), "highest peak")
+            note(int(self._all(have["peak_bytes"]).argmax()), "highest peak")
         if "remaining_bytes" in have:
             left = self._all(have["remaining_bytes"])[first:]
-            if left.max() > 0:
-                note(first + int(left.argmax()), "leaves most")
+            most = first + int(left.argmax())
+            row = alike[int(np.searchsorted(starts, most, "right")) - 1]
+            others = np.delete(left, np.arange(row.start, row.stop) - first)[
+                : -1 if self._windows[-1].open_end and row.stop < len(self._windows) else None
+            ]
+            # Of windows that do the same none stands out, unless all others leave clearly less.
+            usual = int(others.max(initial=0)) * (2 if len(row) > 1 else 1)
+            if len(others) and left.max() > usual:
+                note(most, "leaves most")
         if growth is not None and growth.since_window is not None:
             note(growth.since_window, "grows from here")
         return notes

@@ -233,17 +233,18 @@ def _fit(columns: Sequence[Column], natural: Sequence[int], width: int | None) -
     while room() < 0 and any(columns[i].drop for i in shown):
         shown.remove(max(shown, key=lambda i: columns[i].drop))
     spare = room()
-    widths = []
-    for i in shown:
+    widths = dict.fromkeys(shown, 0)
+    # What memlens says is shown whole before names are: these can be told by their ends.
+    for i in sorted(shown, key=lambda i: columns[i].kind != "word"):
         wider = natural[i] - least[i]
         if not columns[i].numeric and spare != 0:
             # Too narrow even for what must stay: names give way, down to a few characters, before figures do.
             take = min(wider, spare) if spare > 0 else max(spare, 8 - least[i]) if least[i] > 8 else 0
             spare -= take
-            widths.append(least[i] + take)
+            widths[i] = least[i] + take
         else:
-            widths.append(least[i])
-    return shown, widths
+            widths[i] = least[i]
+    return shown, [widths[i] for i in shown]
 
 
 def _tone(column: Column, value: object) -> str:

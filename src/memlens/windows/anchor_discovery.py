@@ -118,7 +118,7 @@ def family(log: EventLog) -> Family | None:
 
     The rules are those of :func:`common_family`, but for two things.  Nothing but the log itself confirms what its lines count, so lines
     without a word like START or STEP are none.  And what is wanted is not the smallest pieces but those that repeat: steps, iterations,
-    batches and the like go before epochs, and these before calls, blocks, layers and other parts.
+    batches and the like go before epochs, and these before calls, blocks, layers and other parts; training goes before evaluation.
 
     Args:
         log: A log whose landmarks were looked for when it was read, or whose text can be read again, or one with marks.
@@ -171,7 +171,7 @@ def _best(
         if windows:
             template, first = entries[0].template, sum(entry.offsets[0] for entry in entries)
             # What the lines count says which pieces repeat; two logs confirm each other's.
-            of_one = (template.work,) if len(logs) == 1 else ()
+            of_one = (template.work, template.aside) if len(logs) == 1 else ()
             place = max(template.place, Place.PROGRESS)
             ranked.append((*of_one, place, -windows, not same, template.place, first, by))
     tried: set[str] = set()

@@ -58,6 +58,10 @@ class Template(NamedTuple):
 _NO_ANCHOR = re.compile(rb'0x|\{|"|->|\r|%\||[IWEF][0-9]{4,8} [0-9][0-9]:')
 
 
+#: JSON with the number of a step.
+_JSON = re.compile(rb'\{.*"(?:global_)?step": ?[0-9]')
+
+
 def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
@@ -105,7 +109,7 @@ _PROGRESS = tuple(
         r"(global step \d+) ?/ ?\d+",  # PaddleMIX, PaddleNLP: global step 95 / 22140, …
         r"(global_step: \d+)",  # PaddleNLP's trainer: loss: 2.1, …, global_step: 10, …
         r"(step_idx: \d+)",  # PaddleNLP's benchmarks: step_idx: 600, …
-        r"^\{.*(\"step\": ?\d+)",  # a line of JSON: {"step": 600, …}
+        r'^\{.*("(?:global_)?step": ?\d+)',  # a line of JSON: {"step": 600, …}
     )
 )
 
@@ -119,7 +123,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 #: An identifier that ends right before a number, with what may stand between: ``step_idx: ``, ``SOT_CALL_``, ``Epoch [``.
 _BEFORE = re.compile(r"([^\W\d]+)[\s:=#\[(_-]*\Z")
 _TOTAL = re.compile(r"\s?/\s?0")
-_REST = re.compile(r"[\s\d/(%)]*\]")
+_REST = re.compile(r"[\s\d/.(%)]*\]")
 _IS_TOTAL = re.compile(r"0\s?/\s?\Z")
 _OPENS = re.compile(r"([^\W\d_]+)[\s:]+")
 _STRANGE_CHARACTERS = re.compile(r"[^\w\s:\[\]()/#*=.,<>~+!|-]")
@@ -132,7 +136,7 @@ _SPECIAL = re.compile(r"([\\.^$*+?{}\[\]|()])")
 
 def may_mark(line: bytes) -> bool:
     """A quick first look at a line: it holds a number, and nothing that an anchor does not hold."""
-    return _DIGITS.search(line) is not None and _NO_ANCHOR.search(line) is None
+    return _DIGITS.search(line) is not None and (_NO_ANCHOR.search(line) is None or _JSON.match(line) is not None)
 
 
 def skeleton(line: bytes) -> bytes:

@@ -176,7 +176,7 @@ def word_scanner() -> Scanner:
 def _margins() -> NDArray[np.bool_]:
     """Which two bytes a line may begin with, bool, 65,536 entries by the first byte times 256 plus the second."""
     first = np.zeros(256, np.bool_)
-    first[list(b"[(#=*-<>_+~|\x1b")] = True
+    first[list(b"[({#=*-<>_+~| \t\x1b")] = True
     for byte in range(128):
         first[byte] |= chr(byte).isalnum()
     first[128:] = True  # letters of other scripts
@@ -189,7 +189,7 @@ _MARGINS = _margins()
 
 
 def at_margin(block: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of some lines begin like an anchor: at the margin, without a header of the framework; bool."""
+    """Which of some lines begin like an anchor: with text, a bracket or blanks, without a header of the framework; bool."""
     two = block[starts].astype(np.uint16) << 8 | block[np.minimum(starts + 1, len(block) - 1)]
     fits: NDArray[np.bool_] = _MARGINS[two]
     return fits
