@@ -7,9 +7,11 @@ that a terminal, a browser or a spreadsheet may show.
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Literal, TypeAlias, cast
@@ -216,9 +218,14 @@ def name_list(names: Sequence[str]) -> str:
 
 
 def file_names(paths: Sequence[str]) -> dict[str, str]:
-    """What to call logs: their file names where these tell them apart, else their whole paths."""
-    names = {path: PurePath(path).name for path in paths}
-    return names if len(set(names.values())) == len(names) else {path: path for path in paths}
+    """What to call logs: their file names where these tell them apart, else their paths below the folder that all are in."""
+    names = {path: PurePath(path).name or path for path in paths}
+    if len(set(names.values())) == len(names):
+        return names
+    with suppress(ValueError):  # some begin at the root, or on another drive, and some do not
+        common = os.path.commonpath([os.path.dirname(path) for path in paths])
+        return {path: str(PurePath(path).relative_to(common)) for path in paths}
+    return {path: path for path in paths}
 
 
 def plain_ascii(text: str) -> str:

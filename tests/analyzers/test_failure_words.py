@@ -99,6 +99,13 @@ def test_what_could_never_fit_is_said_so() -> None:
     assert "never" not in screen(THREE + message(60, 12, 48))  # it fits on an empty device
 
 
+def test_what_all_of_its_own_memory_would_not_have_sufficed_for_is_too_much_asked_for() -> None:
+    """12 MiB are its own; of the device 48, 38 or 37 are left by a message that does not say what the device has."""
+    for left, why in ((48, "in use"), (38, "in use"), (37, "asked for")):
+        told = f"Out of memory error on GPU 0. Cannot allocate 50.000000MB memory on GPU 0, available memory is only {left}.000000MB.\n"
+        assert sentence(THREE + told).endswith(f"(too much {why}).")
+
+
 def test_the_device_is_named_where_failures_are_of_several() -> None:
     two = THREE + message(50, 12, 48) + message(50, 12, 48, "GPU 1")
     assert sentence(two).startswith("Ran out of memory on GPU 0 at line 10: ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pytest
@@ -240,6 +240,51 @@ def test_what_is_gained_below_the_verdict_is_still_counted() -> None:
 def test_a_first_rise_by_far_more_than_the_later_ones_is_warm_up() -> None:
     warm = judge(series(0, *(900 + 2 * k for k in range(20))))
     assert (warm.since, warm.gained_bytes, warm.gained_bytes_per_window) == (2, 38, 2.0)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(st.sampled_from([0, 0, 0, 1, 1, 4, 9]), min_size=1, max_size=40),
+    st.lists(st.integers(0, 3), min_size=40, max_size=40),
+)
+def test_a_rise_that_is_no_growth_is_that_of_the_floor_after_a_quarter(gains: list[int], noise: list[int]) -> None:
+    live = [level + above for level, above in zip(accumulate(gains), noise, strict=False)]
+    n = len(live)
+    found = judge(series(*live))
+    floor = [min(live[k:]) for k in range(n)]
+    rises = [k for k in range(1, n) if floor[k] > floor[k - 1]]
+    back = max(
+        (min(abs(live[j] - live[i]), abs(live[j] - live[k])) for i in range(n) for j in range(i, n) for k in range(j, n)
+         if (live[j] - live[i]) * (live[j] - live[k]) > 0), default=0,
+    )  # fmt: skip
+    if found.verdict in ("growing", "shrinking") or n < 4 or floor[-1] - floor[n // 4] <= back:
+        assert found.rise is None
+        return
+    first = next(k for k in rises if k > n // 4)
+    most = max(floor[k] - floor[k - 1] for k in rises if k >= first)
+    while first - 1 in rises and 4 * (floor[first - 1] - floor[first - 2]) <= 5 * most:
+        first -= 1
+    waits = [b - a for a, b in pairwise(rises) if a >= first]
+    after = n - 1 - rises[-1]
+    stayed = after >= 2 and all(after > wait for wait in waits)
+    assert found.rise is not None
+    assert (found.rise.first, found.rise.last) == (first, rises[-1])
+    assert found.rise.rose_bytes == floor[-1] - floor[first - 1]
+    assert found.rise.how == ("stayed" if stayed else "late" if n - first <= 6 else "unsteady")
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize("windows", [41, 47, 60])
+def test_a_leak_in_every_so_manieth_window_has_its_rate_wherever_the_series_ends(every: int, windows: int) -> None:
+    found = judge(np.arange(windows) // every * 512)
+    assert (found.verdict, found.gained_bytes_per_window) == ("growing", 512 / every)
+
+
+@pytest.mark.parametrize("windows", [*range(36, 43), 60, 64])
+def test_a_leak_under_a_sawtooth_has_its_rate_wherever_the_last_tooth_is_cut(windows: int) -> None:
+    k = np.arange(windows)
+    found = judge(64 * k + 256 * (k % 7))
+    assert (found.verdict, found.gained_bytes_per_window) == ("growing", 64)
 
 
 def test_a_sawtooth_gains_what_its_floor_gains() -> None:

@@ -145,6 +145,25 @@ def test_the_verdict_begins_with_what_ran_out(shared: Path) -> None:
     assert swapped.verdict.startswith("Base ran out of memory at line 1,341")
 
 
+def test_of_two_runs_that_fail_the_failure_is_told_once() -> None:
+    machines = Machine(600 * KIB), Machine(600 * KIB)
+    fates = [run(machine, 5, steps=9, extra=40 * KIB) for machine in machines]
+    assert None not in fates
+    base, head = machines
+    head.lines.insert(0, "a line more")
+    found = diff(base, head)
+    first, *others = found.answer.sentences
+    lines = [one.failure.line for one in found.failed]
+    assert first.startswith(
+        f"Both ran out of memory, base at line {lines[0]:,} in conv2d, head at line {lines[1]:,} in conv2d: "
+    )
+    assert first.count("asked for") == 1
+    assert "ran out of memory" not in " ".join(others)
+    assert len(found.answer.sentences) <= 3
+    same = diff(base, base)
+    assert str(same.answer).startswith(f"Both ran out of memory at line {lines[0]:,} in conv2d: ")
+
+
 def test_a_run_on_a_larger_device_is_where_the_failed_one_was(shared: Path) -> None:
     """Two real runs of one program, with the same batches: one on a device of 8 MB."""
     folder = shared / "data/paddle"

@@ -42,6 +42,10 @@ class FakeTrust:
     summary_text: str = "ok: 4 events in 300 lines (27.60 KiB); every FREE has its ALLOC"
     values: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def doubt_codes(self) -> frozenset[str]:
+        return frozenset(doubt.code for doubt in self.doubts)
+
     def summary(self) -> str:
         return self.summary_text
 

@@ -48,6 +48,10 @@ class FakeTrust:
     summary_text: str = "ok: 98 events in 266 lines (29.35 KiB); every FREE has its ALLOC"
     values: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def doubt_codes(self) -> frozenset[str]:
+        return frozenset(doubt.code for doubt in self.doubts)
+
     def summary(self) -> str:
         return self.summary_text
 

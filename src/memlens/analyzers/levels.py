@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["BATCH", "SUMS", "Figures", "Tally", "bounds", "figures", "profile", "tally", "walk"]
+__all__ = ["BATCH", "SUMS", "Figures", "Tally", "bounds", "figures", "levels_before", "profile", "tally", "walk"]
 
 #: Events in one batch: at 64 Ki a batch and its temporaries stay in the second-level cache.
 BATCH = 1 << 16
@@ -189,6 +189,12 @@ def figures(log: EventLog, lo: Ints, hi: Ints) -> Figures:
     if key not in known[1]:
         known[1][key] = known[0].over(lo, hi)
     return known[1][key]
+
+
+def levels_before(log: EventLog, events: Ints) -> list[tuple[int, int]]:
+    """The allocated and the reserved level right before each of some events, in bytes."""
+    found: list[tuple[int, int]] = tally(log, distinct(np.append(0, events))).over(events, events).levels.T.tolist()
+    return found
 
 
 def walk(lo: int, hi: int) -> Iterator[tuple[int, int]]:

@@ -16,11 +16,10 @@ import numpy as np
 
 from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before, what_is_left
 from memlens.analyzers.fates import live_events
-from memlens.analyzers.levels import profile, tally
+from memlens.analyzers.levels import levels_before, profile
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Each, Later, Lazy, Result, Row
 from memlens.analyzers.stats import power_of_two
-from memlens.columns import distinct
 from memlens.trust.report import failures_of
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ def _tables(window: Window, peak: int) -> tuple[tuple[Moment, ...], tuple[GapBin
     pools: list[Pool] = []
     moments = list(_moments(window, peak)) if log.tells_of_chunks and log.tells_of_blocks else []
     stops = np.array([stop for _, stop, _, _ in moments], np.int64)
-    levels = tally(log, distinct(np.append(0, stops))).over(stops, stops).levels.T.tolist()
+    levels = levels_before(log, stops)
     events = [stop - 1 if stop > log.facts.opening else None for stop in stops.tolist()]
     lines = Lines(log, events)
     for number, ((at, stop, message, requested), event) in enumerate(zip(moments, events, strict=True)):

@@ -106,7 +106,7 @@ def _analyze_one(
     share_pass(log, [*windows, *series], pieces)
     analyzed = tuple(_analyzed(windows, names, whole=whole))
     repeated = cut.series or (found is not None and found.repeated)
-    grown = growth(series) if with_growth and repeated else None
+    grown = growth(series, pieces) if with_growth and repeated else None
     steps = None if found is None else found.result(_analyzed(found.windows, _OF_STEPS))
     columns = profile(windows).columns if cut.series else {}
     levels = None if forget else Later(_curve, log, windows, series)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.failures.words import failure_sentence
 from memlens.analyzers.groups import BEFORE_INPUT
+from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.trend import MINIMUM
 from memlens.text import (
     MOST_NAMES,
@@ -25,7 +26,7 @@ from memlens.text import (
     short_name,
     terms_of,
 )
-from memlens.trust.case import RESERVED_DOUBTS
+from memlens.trust.case import RESERVED_DOUBTS, UNPAIRED_DOUBTS
 from memlens.units import format_bytes
 from memlens.windows.windows import BEFORE
 
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["answer_of", "answer_of_log"]
 
-#: Doubts about a log under which nothing is known of single blocks.
-UNPAIRED = frozenset({"no_lifetimes", "no_tensor_events"})
 #: What each doubt means for a verdict, in short; of any other its name says it.
 _MEANING = {
     "several_processes": "several processes wrote the log",
@@ -112,7 +111,7 @@ def _spread(logs: Sequence[LogAnalysis], names: Mapping[str, str], unread: int) 
 
 
 def _peaks(log: LogAnalysis) -> Iterator[int]:
-    if "no_tensor_events" in _codes(log):
+    if "no_tensor_events" in log.trust.doubt_codes:
         return iter(())
     return (result.peak_bytes for window in log.windows if (result := window.results.get("peak")) is not None)
 
@@ -153,10 +152,6 @@ def _height(window: WindowAnalysis) -> int:
     return -1 if result is None else result.peak_bytes
 
 
-def _codes(log: LogAnalysis) -> set[str]:
-    return {doubt.code for doubt in log.trust.doubts}
-
-
 def _state_only(log: LogAnalysis) -> bool:
     """Whether it is a snapshot without a trace, of which one moment is known."""
     return any(note.code == "no_trace" for note in log.trust.notes)
@@ -180,31 +175,36 @@ def _unjudged(log: LogAnalysis) -> str:
 
 
 def _growing(log: LogAnalysis) -> str:
-    growth, codes = log.growth, _codes(log)
+    growth, codes = log.growth, log.trust.doubt_codes
     assert growth is not None
     above = _above(log, growth)
     if growth.verdict != "growing":
         if "no_tensor_events" in codes:
             return f"Reserved grows {above[-1][1]}."
-        rising = " and ".join(f"{what} does {how}" for what, how in above)
-        return f"What is live after each {_unit(log)} does not grow over {_judged(log)}, but {rising}."
+        rising = ", and ".join(f"{what} does {how}" for what, how in above)
+        flat = "grow" if growth.rose is None else "keep growing"
+        return f"What is live after each {_unit(log)} does not {flat} over {_judged(log)}, but {rising}."
     words = (
         f"Memory grows from {_label(log.by, growth.since or '')} on: {format_bytes(round(growth.gained_bytes_per_window))} a"
         f" {_unit(log)}, {format_bytes(growth.gained_bytes)} in all over {_gaining(log, growth)}"
     )
     if growth.piling:
         pile, gained = growth.piling[0], growth.gained_bytes
-        of = f"{plural(pile.count, 'block')} of {format_bytes(pile.size_bytes)}{_by(pile.owner)}"
+        of, where = f"{plural(pile.count, 'block')} of {format_bytes(pile.size_bytes)}", _by(pile.owner)
+        if pile.phase is not None:
+            where += (
+                " allocated before the first phase" if pile.phase == START else f" allocated in {clipped(pile.phase)}"
+            )
         if pile.total_bytes > gained:  # those of a sawtooth, say, the last tooth of which is cut off
-            words += f"; {of} pile up"
+            words += f"; {of}{where} pile up"
         elif 2 * pile.total_bytes > gained:
-            words += f", most of it in {of}"
+            words += f", most of it in {of}{where}"
         else:
-            words += f", above all {of} ({format_share(pile.total_bytes, gained)})"
-    elif not UNPAIRED & codes:
+            words += f", above all {of} ({format_share(pile.total_bytes, gained)}){where}"
+    elif not UNPAIRED_DOUBTS & codes:
         words += ", and no blocks of one size pile up"
     if above:
-        words += f"; {' and '.join(f'{what} grows {how}' for what, how in above)}"
+        words += f"; {', and '.join(f'{what} grows {how}' for what, how in above)}"
     return words + "."
 
 
@@ -214,9 +214,9 @@ def _above(log: LogAnalysis, growth: Growth) -> list[tuple[str, str]]:
         (f"the peak of a {_unit(log)}", growth.peak_since, growth.peak_from_bytes, growth.peak_gained_bytes),
         ("reserved", growth.reserved_since, growth.reserved_from_bytes, growth.reserved_gained_bytes),
     ]
-    if RESERVED_DOUBTS & _codes(log):
+    if RESERVED_DOUBTS & log.trust.doubt_codes:
         rows.pop()
-    live = growth.gained_bytes if growth.verdict == "growing" else 0
+    live = growth.gained_bytes if growth.verdict == "growing" else growth.rose_bytes
     return [
         (what, f"from {_label(log.by, since)} on, from {format_bytes(start)} to {format_bytes(start + gained)}")
         for what, since, start, gained in rows
@@ -286,12 +286,12 @@ def _peak(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> str:
         words = "Live when the snapshot was taken"
     elif log.trust.peak_may_be_earlier:
         words += " since recording began"
-    elif "unknown_frees" in _codes(log):
+    elif "unknown_frees" in log.trust.doubt_codes:
         words += " without what was there before the log"
     if not window.whole:
         words += f" in {_label(log.by, window.name)}"
-    figures = [f"{format_bytes(peak.peak_bytes)} allocated"] if "no_tensor_events" not in _codes(log) else []
-    reserved = peak.reserved_peak_bytes and not RESERVED_DOUBTS & _codes(log)
+    figures = [f"{format_bytes(peak.peak_bytes)} allocated"] if "no_tensor_events" not in log.trust.doubt_codes else []
+    reserved = peak.reserved_peak_bytes and not RESERVED_DOUBTS & log.trust.doubt_codes
     figures += [f"{format_bytes(peak.reserved_peak_bytes)} reserved"] if reserved or not figures else []
     words += f": {', '.join(figures)}"
     if peak.at_start:
@@ -300,7 +300,7 @@ def _peak(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> str:
         words += f", at {terms.at(peak.line)}"
     if not window.whole and peak.carried_in_bytes and peak.rise_bytes:
         words += f", {format_bytes(peak.rise_bytes)} above what was carried in"
-    if not UNPAIRED & _codes(log):
+    if not UNPAIRED_DOUBTS & log.trust.doubt_codes:
         words += _most_of(peak.live, peak.peak_bytes)
     return f"{words}."
 
@@ -338,7 +338,12 @@ def _left(log: LogAnalysis, window: WindowAnalysis, unjudged: str) -> str:
     """What a single window leaves behind, and why nothing was said of growth."""
     remaining, unmatched = window.results.get("remaining"), window.results.get("unmatched")
     words = ""
-    if remaining is not None and unmatched is not None and not UNPAIRED & _codes(log) and remaining.live_bytes >= 0:
+    if (
+        remaining is not None
+        and unmatched is not None
+        and not UNPAIRED_DOUBTS & log.trust.doubt_codes
+        and remaining.live_bytes >= 0
+    ):
         opening = unmatched.opening if window.starts_input else ()
         held = sum(group.count for group in unmatched.held)
         if not window.whole:

@@ -57,54 +57,36 @@ FILES = _Offered(lambda incomplete: [CompletionItem(incomplete, type="file")])
 def offered(one: Option) -> click.ParamType | None:  # type: ignore[type-arg]
     """The type of an option whose value is text, where a shell can offer something for it."""
     if one.offers:
-        return _Offered(lambda incomplete: _names(_LISTS[one.offers], incomplete))
+        return _Offered(lambda incomplete: _names(one.offers, incomplete))
     return FILES if one.metavar.endswith(_PATHS) else None
 
 
-def _names(known: Callable[[], Sequence[str]], incomplete: str) -> list[CompletionItem[Any]]:
+def _names(kind: str, incomplete: str) -> list[CompletionItem[Any]]:
     found: Sequence[str] = ()
-    with suppress(
-        Exception
-    ):  # a package or a file of formats that is not sound: the command says so, and a shell waits for nothing
-        found = known()
+    # A package or a file of formats that is not sound: the command says so, and a shell waits for nothing.
+    with suppress(Exception):
+        found = _known(kind)
     return [CompletionItem(name) for name in found if name.startswith(incomplete)]
 
 
-def _analyzers() -> Sequence[str]:
-    from memlens.analyzers.registry import OF_SERIES, names
+def _known(kind: str) -> Sequence[str]:
+    """The names of a kind that :attr:`~memlens.keywords.Option.offers` may say; only their own modules are imported."""
+    if kind == "analyzers":
+        from memlens.analyzers.registry import OF_SERIES, names
 
-    return (*names(), OF_SERIES)
+        return (*names(), OF_SERIES)
+    if kind == "columns":
+        from memlens.reports.tables import sort_names
 
+        return sort_names()
+    if kind == "formats":
+        from memlens.inputs.registry import known_formats
 
-def _columns() -> Sequence[str]:
-    from memlens.reports.tables import sort_names
+        return [form.name for form in known_formats()]
+    if kind == "layers":
+        from memlens.inputs.paddle.layers import Layer
 
-    return sort_names()
-
-
-def _formats() -> Sequence[str]:
-    from memlens.inputs.registry import known_formats
-
-    return [form.name for form in known_formats()]
-
-
-def _layers() -> Sequence[str]:
-    from memlens.inputs.paddle.layers import Layer
-
-    return [layer.label for layer in Layer]
-
-
-def _metrics() -> Sequence[str]:
+        return [layer.label for layer in Layer]
     from memlens.comparing.statistics import METRICS
 
     return [metric.name for metric in METRICS]
-
-
-#: What :attr:`~memlens.keywords.Option.offers` may say.
-_LISTS: dict[str, Callable[[], Sequence[str]]] = {
-    "analyzers": _analyzers,
-    "columns": _columns,
-    "formats": _formats,
-    "layers": _layers,
-    "metrics": _metrics,
-}

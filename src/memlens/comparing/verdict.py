@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from memlens.comparing.templates import number
 from memlens.text import Answer, format_count, format_duration, plural, short_name
 from memlens.trust.case import RESERVED_DOUBTS
+from memlens.trust.report import PEAK_MAY_BE_EARLIER
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class _Case:
 
     def _tone(self) -> Tone:
         ooms = [run for run in self._all.runs if run.status == "oom"]
+        if not ooms and any(_begins_late(one.run) for one in self._measured):
+            return "plain"  # of a part that is known nothing is better or worse
         new = [run for run in ooms if (base := self._all.base_of(run)) is None or base.status != "oom"]
         bases = {id(base) for run in self._all.runs if (base := self._all.base_of(run)) is not None}
         if any(id(run) not in bases for run in new):
@@ -91,8 +94,16 @@ class _Case:
         runs = self._all.runs
         ooms = [run for run in runs if run.status == "oom"]
         if ooms:
-            which = self._common(ooms)
-            yield f"{_of(len(ooms), len(runs), 'run')} ran out of memory: {which or self._listed(ooms, _asked)}"
+            sizes = {None if run.oom is None else run.oom.requested_bytes for run in ooms}
+            asked = next(iter(sizes)) if len(sizes) == 1 < len(ooms) else None
+            each = "" if asked is None else f", each asking for {format_bytes(asked)}"
+            if len(ooms) == len(runs) > 1 and (asked is not None or len(runs) > _NAMED):
+                yield f"all {plural(len(runs), 'run')} ran out of memory{each}"
+            elif which := self._common(ooms):
+                yield f"{_of(len(ooms), len(runs), 'run')} ran out of memory: {which}"
+            else:
+                listed = self._listed(ooms, _asked if asked is None else None)
+                yield f"{_of(len(ooms), len(runs), 'run')} ran out of memory{each}: {listed}"
         for status, words in (
             ("missing", "missing"),
             ("unreadable", "unreadable"),
@@ -139,6 +150,9 @@ class _Case:
         elif len(self._measured) == 2 and pair is not None:
             (run, change), base = pair, self._all.base_of(pair[0])
             old = self._by_run[id(base)]
+            if base is not None and (base.path, base.device) == (run.path, run.device):
+                yield f"the {self._what} is {self._write(old)} in {self._names[id(run)]}, which is compared with itself"
+                return
             than = f"in {self._names[id(base)]}{f' ({self._write(old)})' if change else ''}"
             much = f"{self._write(abs(change))} {'more' if change > 0 else 'less'} than" if change else "as much as"
             yield f"the {self._what} is {self._write(old + change)} in {self._names[id(run)]}, {much} {than}"
@@ -146,10 +160,13 @@ class _Case:
             yield f"the {self._what} is {self._write(most.figure)} in all {plural(len(self._measured), 'run')}"
         else:
             yield (
-                f"the highest {self._what} is {self._write(most.figure)} ({self._name(most)}), the lowest"
-                f" {self._write(least.figure)} ({self._name(least)}), {self._write(most.figure - least.figure)} apart"
+                f"the highest {self._what} is {self._write(most.figure)} ({self._place(most)}), the lowest"
+                f" {self._write(least.figure)} ({self._place(least)}), {self._write(most.figure - least.figure)} apart"
             )
             yield from self._against()
+        late = [one.run for one in self._measured if _begins_late(one.run)]
+        if late and self._metric.key in ("peak_bytes", "reserved_peak_bytes"):
+            yield f"it may be higher in {self._listed(late)}, whose {'log begins' if len(late) == 1 else 'logs begin'} late"
 
     def _against(self) -> Iterator[str]:
         """How many runs have more than their base, and how many less, by how much at most."""
@@ -171,7 +188,7 @@ class _Case:
         layout = self._all.layout
         if layout.base_run is not None:
             return self._names[id(self._all.runs[layout.base_run])]
-        return short_name(layout.base_value or "")
+        return _field(layout.base_field or "", layout.base_value or "")
 
     def scaling(self) -> Iterator[str]:
         """How the metric grows with the first field that is a number, for each value of the columns."""
@@ -184,18 +201,29 @@ class _Case:
             yield from self._scales(field, groups)
 
     def _scales(self, field: str, groups: dict[str, list[Slope]]) -> Iterator[str]:
-        flat, what = [], self._metric.words.lower()
+        flat, what, cols = [], self._metric.words.lower(), self._all.layout.cols or ""
+        said: dict[str, list[str]] = {}
         for value, slopes in groups.items():
-            place = f" in {short_name(value)}" if value else ""
             moving = [slope for slope in slopes if slope.verdict in ("growing", "shrinking")]
             if not moving:
-                flat.append((short_name(value), all(slope.verdict == "flat" for slope in slopes)))
+                flat.append((_field(cols, value), all(slope.verdict == "flat" for slope in slopes)))
                 continue
             steepest = max(moving, key=lambda slope: abs(slope.slope))
             verb = "grows" if steepest.slope > 0 else "falls"
-            most = "up to " if len(moving) > 1 else ""
-            alike = "" if len(slopes) == 1 else f" ({_of(len(moving), len(slopes), 'row')})"
-            yield f"{what} {verb} by {most}{self._slope(abs(steepest.slope))} per {short_name(field)}{place}{alike}"
+            most = "up to " if len({self._slope(slope.slope) for slope in moving}) > 1 else ""
+            alike = "" if len(slopes) == 1 else f" in all {plural(len(slopes), 'row')}"
+            if len(moving) < len(slopes):
+                alike = f" ({_of(len(moving), len(slopes), 'row')})"
+            text = f"{what} {verb} by {most}{self._slope(abs(steepest.slope))} per {short_name(field)}%s{alike}"
+            said.setdefault(text, []).append(_field(cols, value) if value else "")
+        for text, places in said.items():
+            if places == [""]:
+                place = ""
+            elif len(places) == len(groups) > 1:
+                place = f" for each {short_name(cols)}"
+            else:
+                place = f" in {', '.join(places)}"
+            yield place.join(text.rsplit("%s", 1))
         if flat and len(flat) == len(groups):
             steady = all(is_flat for _, is_flat in flat)
             yield f"{what} {'does not grow' if steady else 'does not grow steadily'} with {short_name(field)}"
@@ -220,6 +248,11 @@ class _Case:
     def _name(self, one: _Measured) -> str:
         return self._names[id(one.run)]
 
+    def _place(self, one: _Measured) -> str:
+        """The run of a figure; of several that have it how many there are."""
+        alike = sum(other.figure == one.figure for other in self._measured)
+        return self._name(one) if alike == 1 else _of(alike, len(self._measured), "run")
+
     @property
     def _what(self) -> str:
         if self._metric.key == "peak_bytes":
@@ -236,6 +269,11 @@ class _Case:
 
 
 _WRITE = {"bytes": format_bytes, "count": format_count, "time": format_duration}
+
+
+def _begins_late(run: Run) -> bool:
+    """Whether its peak may lie before what its log holds."""
+    return PEAK_MAY_BE_EARLIER in run.remarks
 
 
 def _of(count: int, total: int, what: str) -> str:

@@ -66,7 +66,7 @@ class _Case:
         self._base, self._head = peaks_of(diff)
         self.sign = sign_of(diff)
         self._same = bool(self._judged) and self._all_same()
-        self._costs = costs_of(diff)
+        self._costs, self._found = costs_of(diff), explained(diff)
         better = self._same or (self.sign < 0 and not self._costs)
         self.tone: Tone = "bad" if self.sign > 0 else "good" if better else "plain"
         failed = {run.side for run in diff.failed}
@@ -84,7 +84,7 @@ class _Case:
 
     def sentences(self) -> Iterator[str]:
         """How high both go and where they part, and the finding that explains most; where sizes have a factor, both beside it."""
-        found = explained(self._diff)
+        found = self._found
         explanation = "" if found is None else explanation_of(found, self._terms, single=self._pair is not None)
         if self._diff.factor is None:
             yield "; ".join(self.difference())
@@ -189,7 +189,17 @@ class _Case:
         does += [f"rises {format_bytes(rise)} {higher}"] if rise > 0 else []
         at = f"{window_name(first)} (head {self._terms.at(first.head.start_line)})"
         count = f"; {format_count(len(needing))} of {windows} need {more}" if len(needing) > 1 else ""
-        return f"{self._it} first needs {more} in {at}, which {' and '.join(does)}{count}"
+        return f"{self._it} first needs {more} in {at}, which {' and '.join(does)}{count}{self._left_beside(left)}"
+
+    def _left_beside(self, left_by_first: int) -> str:
+        """What other windows leave more behind, where all else that is said is of the peak."""
+        leaving = [window for window in self._judged if window.remaining_left_bytes > 0]
+        total = sum(window.remaining_left_bytes for window in self._judged)
+        told = left_by_first > 0 or (self._found is not None and not self._found.at_peak)
+        if told or self.sign < 0 or total <= 0:
+            return ""
+        others = f" and {plural(len(leaving) - 1, 'more window')}" if leaving[1:] else ""
+        return f"; in all {format_bytes(total)} more is left behind, in {window_name(leaving[0])}{others}"
 
     def _alike(self) -> Iterator[str]:
         """That nothing differs, or that the work does not."""

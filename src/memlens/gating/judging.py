@@ -289,15 +289,13 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judge
     row = _judged(row, [allowed_gain(run, head) for run in base], rules, unknown)
     if found is None or found.verdict == "growing" or row.limit_bytes is None:
         return row
-    levels = [window.live_bytes for window in head.series]
-    rising = next((k for k in range(1, len(levels)) if levels[-k] <= levels[-k - 1]), len(levels)) - 1
-    allowed = row.limit_bytes - (row.base_bytes or 0)
-    highest = max(window.live_bytes for run in base for window in run.series)
-    if rising < _RISING or min(levels[-1] - levels[-1 - rising], levels[-1] - highest) <= allowed:
+    known = [max(run.series[min(k, len(run.series) - 1)].live_bytes for run in base) for k in range(len(head.series))]
+    beyond = [window.live_bytes - old for window, old in zip(head.series, known, strict=True)]
+    rising = next((k for k in range(1, len(beyond)) if beyond[-k] <= beyond[-k - 1]), len(beyond)) - 1
+    gained, allowed = beyond[-1] - beyond[-1 - rising], row.limit_bytes - (row.base_bytes or 0)
+    if rising < _RISING or min(gained, head.series[-1].live_bytes - max(known)) <= allowed:
         return row
-    return _unjudged(
-        row, f"the last {rising} windows rise, by {format_bytes(levels[-1] - levels[-1 - rising])}: too few to tell"
-    )
+    return _unjudged(row, f"the last {rising} windows rise by {format_bytes(gained)}, too few to tell")
 
 
 def _may_be_higher(row: Judged, rules: Rules, later: Side) -> Judged:

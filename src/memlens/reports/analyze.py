@@ -25,6 +25,7 @@ from memlens.text import (
     plural,
     terms_of,
 )
+from memlens.trust.case import UNPAIRED_DOUBTS
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _parts(analysis: Analysis, asked: _Asked, *, picture: bool) -> Iterator[Part
 def _one_window(log: LogAnalysis, asked: _Asked, *, picture: bool) -> Iterator[Part]:
     window, terms = log.windows[0], terms_of(log.trust.layer)
     yield _head(log, _heading(log, window, terms), asked)
-    codes = {doubt.code for doubt in log.trust.doubts} | {note.code for note in log.trust.notes}
+    codes = log.trust.doubt_codes | {note.code for note in log.trust.notes}
     if figures := tuple(
         _key_figures(window, terms, known_of_blocks_only=bool(codes & {"no_chunk_lines", "no_reserved"}))
     ):
@@ -126,7 +127,7 @@ def _one_window(log: LogAnalysis, asked: _Asked, *, picture: bool) -> Iterator[P
         yield Part((apart(Figures(figures)), apart(Figures(few))), _OF_TABLES)
     yield from _steps(log, asked)
     # Whether lines say which block they are about, so that the blocks that are live are known.
-    paired = not {"no_lifetimes", "no_tensor_events"} & {doubt.code for doubt in log.trust.doubts}
+    paired = not UNPAIRED_DOUBTS & log.trust.doubt_codes
     for name, result in window.results.items():
         versions = []
         for of_lists in asked.of(log):

@@ -183,7 +183,15 @@ def _other_fates(unmatched: Any) -> Iterator[Figure]:
 
 def growth_blocks(growth: Any, asked: Asked) -> Iterator[Block]:
     """How memory develops over a series, and what piles up."""
-    yield Line(_growth_words(growth), "bad" if growth.verdict == "growing" else "plain", label="Growth")
+    words = _growth_words(growth)
+    if growth.verdict != "growing":
+        for what, since, gained in (
+            ("the peaks grow", growth.peak_since, growth.peak_gained_bytes),
+            ("reserved grows", growth.reserved_since, growth.reserved_gained_bytes),
+        ):
+            words += "" if since is None else f"; {what} from {since} on, {format_signed(gained)}"
+    grows = growth.verdict == "growing" or growth.peak_since or growth.reserved_since
+    yield Line(words, "bad" if grows else "plain", label="Growth")
     if growth.piling:
         yield from apart(piling_table(growth, asked))
 

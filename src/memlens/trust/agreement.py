@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memlens.columns import distinct
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -164,7 +166,7 @@ def _compare_figures(log: EventLog, comparable: NDArray[np.bool_], several: bool
     origin = np.array([figure.origin for figure in figures])
     not_kept: set[str] = set()
     # A sum over the segments of a snapshot is a figure like any other where it is 0.
-    for name in () if log.facts.layer == "torch_snapshot" else np.unique(origin):
+    for name in () if log.facts.layer == "torch_snapshot" else distinct(origin):
         for number, text in enumerate(METRICS):
             series = (origin == name) & (metric == number) & kept
             if series.any() and not high[series].any() and ours[series].any():

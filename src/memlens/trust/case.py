@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OF_ENTRIES",
     "RESERVED_DOUBTS",
+    "UNPAIRED_DOUBTS",
     "Case",
     "Doubt",
     "Note",
@@ -34,6 +35,9 @@ OF_ENTRIES = frozenset({"torch_snapshot", "kineto"})
 
 #: Doubts that make nothing wrong but what is reserved.
 RESERVED_DOUBTS = frozenset({"no_chunk_lines", "prealloc", "reserved_too_low"})
+
+#: Doubts under which nothing is known of single blocks.
+UNPAIRED_DOUBTS = frozenset({"no_lifetimes", "no_tensor_events"})
 
 #: What to do where recording of entries has gaps.
 RECORD_FROM_THE_START = "Begin to record before the first tensor is made, and keep all entries: give no max_entries, and no schedule that skips."

@@ -107,6 +107,11 @@ class Trust:
         """Blocks were live before the first event, so the highest level may be one that the input does not hold."""
         return any(note.code in ("no_trace", "starts_late") for note in self.notes)
 
+    @property
+    def doubt_codes(self) -> frozenset[str]:
+        """The doubts by their codes."""
+        return frozenset(doubt.code for doubt in self.doubts)
+
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values, ready for JSON."""
         plain: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}

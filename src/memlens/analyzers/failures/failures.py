@@ -13,7 +13,7 @@ import numpy as np
 from memlens.analyzers.failures.causes import UNKNOWN, Cause, Judged, Room, cause_of
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import owner_labels, owners_of
-from memlens.analyzers.levels import tally
+from memlens.analyzers.levels import levels_before
 from memlens.analyzers.peak import LiveGroup, live_before
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Each, Later, Lazy, Row
@@ -132,12 +132,16 @@ class MemoryFailure(Row):
 
 def run_ended_in(log: EventLog, messages: Sequence[OutOfMemory]) -> list[bool]:
     """Of each message whether hardly anything is allocated after it: the run ended in what it reports."""
+    return [after * _STILL_GOING <= count for after, count in _allocs_after(log, messages)]
+
+
+def _allocs_after(log: EventLog, messages: Sequence[OutOfMemory]) -> list[tuple[int, int]]:
+    """Of each message the ALLOCs after it, and those of the whole log."""
     if not messages:
         return []
-    allocs = np.flatnonzero(log.kind == Kind.ALLOC)
-    before = np.searchsorted(log.offset[allocs], [oom.offset for oom in messages])
-    ended: list[bool] = ((len(allocs) - before) * _STILL_GOING <= len(allocs)).tolist()
-    return ended
+    offsets = log.offset[log.kind == Kind.ALLOC]
+    before = offsets.searchsorted([oom.offset for oom in messages]).tolist()
+    return [(len(offsets) - count, len(offsets)) for count in before]
 
 
 def failures(log: EventLog, windows: Sequence[Window] | None = None) -> Sequence[MemoryFailure]:
@@ -153,17 +157,9 @@ def failures(log: EventLog, windows: Sequence[Window] | None = None) -> Sequence
     if not found:
         return ()
     stops = np.searchsorted(log.offset, [oom.offset for oom in found])
-    ended = run_ended_in(log, found)
-
-    @cache
-    def levels() -> list[tuple[int, int, int]]:
-        """Allocated and reserved bytes at each failure, and the ALLOCs behind it."""
-        allocated, reserved = tally(log, np.unique([0, *stops])).over(stops, stops).levels.tolist()
-        allocs = np.flatnonzero(log.kind == Kind.ALLOC)
-        after = (len(allocs) - allocs.searchsorted(stops)).tolist()
-        return list(zip(allocated, reserved, after, strict=True))
-
-    return Each(len(found), lambda k: _failure(log, found[k], int(stops[k]), levels()[k], ended[k]))
+    after = _allocs_after(log, found)
+    levels = cache(lambda: levels_before(log, stops))
+    return Each(len(found), lambda k: _failure(log, found[k], int(stops[k]), levels()[k], *after[k]))
 
 
 def failures_outside(log: EventLog, windows: Sequence[Window]) -> Iterator[str]:
@@ -187,7 +183,9 @@ def _inside(found: Sequence[OutOfMemory], windows: Sequence[Window]) -> list[boo
     return [k >= 0 and oom.offset < windows[k].end_offset for oom, k in zip(found, last, strict=True)]
 
 
-def _failure(log: EventLog, oom: OutOfMemory, stop: int, levels: tuple[int, int, int], ended: bool) -> MemoryFailure:
+def _failure(
+    log: EventLog, oom: OutOfMemory, stop: int, levels: Sequence[int], allocs_after: int, allocs: int
+) -> MemoryFailure:
     allocated = levels[0] if log.tells_of_blocks else None
     reserved = levels[1] if bool((log.kind == Kind.RESERVE).any()) else None
     free = gaps = largest = idle = None
@@ -227,8 +225,8 @@ def _failure(log: EventLog, oom: OutOfMemory, stop: int, levels: tuple[int, int,
         judged.missing,
         must_go,
         must_go_bytes,
-        levels[2],
-        ended,
+        allocs_after,
+        allocs_after * _STILL_GOING <= allocs,
         Later(live_before, log, stop),
         Later(lambda: blocks()[1]),
         Later(lambda: blocks()[0]),

@@ -59,7 +59,12 @@ def _too_large(failure: MemoryFailure) -> str:
     never = failure.requested_bytes is not None and total is not None and failure.requested_bytes > total
     if failure.limit_bytes is not None:
         return f"{'more than' if never else 'too much for'} the limit of the process"
-    return f"more than the {format_bytes(total or 0)} that the device has in all" if never else ""
+    if never:
+        return f"more than the {format_bytes(total or 0)} that the device has in all"
+    own, left = failure.reserved_bytes, failure.device_free_bytes
+    own = failure.allocated_bytes if own is None else own
+    alone = own is not None and left is not None and (failure.requested_bytes or 0) > own + left
+    return "too much asked for" if alone else ""  # giving back all of its own would not have helped
 
 
 def _figures(failure: MemoryFailure, chunk: str) -> str:

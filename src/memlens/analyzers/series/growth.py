@@ -12,18 +12,22 @@ from memlens.analyzers.fates import held_events, joined
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later, Lazy, Result, Row
-from memlens.analyzers.series.trend import Trend, Verdict, judge
+from memlens.analyzers.series.trend import Trend, Verdict, began, judge
 from memlens.windows.windows import BEFORE, judged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.analyzers.series.phases import Pieces
     from memlens.windows.windows import Window
 
 __all__ = ["PILE_WINDOWS", "Growth", "Pile", "growth"]
 
 #: From how many windows blocks of a size and owner must come to be a pile: what fewer leave behind may be in use.
 PILE_WINDOWS = 3
+#: In so large a share of the windows reserved memory must rise: a pool takes a chunk for each request larger than all before, and of
+#: requests by chance these come ever more seldom.
+_OFTEN = 1 / 3
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Pile(Row):
         count: Blocks born in the judged windows from ``since`` on and still live at the end of the last one.
         total_bytes: Their bytes.
         windows: In how many of these windows they were born.
+        phase: The phase of a step in which all of them were born, where there is one; text from the log.
         bytes_per_window: ``total_bytes`` by the number of these windows.
     """
 
@@ -43,6 +48,7 @@ class Pile(Row):
     owner: str | None
     windows: int
     bytes_per_window: float
+    phase: str | None = None
 
 
 @dataclass(frozen=True)
@@ -107,8 +113,8 @@ class Growth(Result):
     piling: Lazy[tuple[Pile, ...]] = field(default=Lazy(()), repr=False)
 
 
-def growth(windows: Sequence[Window]) -> Growth:
-    """Analyze a series of windows of one log, in their order."""
+def growth(windows: Sequence[Window], pieces: Pieces | None = None) -> Growth:
+    """Analyze a series of windows of one log, in their order; ``pieces`` are their phases, where they have some."""
     if not windows:
         return Growth(0, 0, (), 0, 0.0, "flat", None, None, 0)
     found = profile(windows)
@@ -118,10 +124,10 @@ def growth(windows: Sequence[Window]) -> Growth:
     trend = judge(live[fates])
     since, rise = trend.since, trend.rise
     before = int(len(chosen) > 1 and chosen[0].name == BEFORE)
-    peaks = judge(found["peak_bytes"][fates][before:])
+    peaks = _of_device(found["peak_bytes"][fates][before:], 0)
     reserved = None
     if windows[0].log.tells_of_chunks:
-        reserved = _of_reserved((found.levels[1] + found["reserve_bytes"] - found["release_bytes"])[fates])
+        reserved = _of_device((found.levels[1] + found["reserve_bytes"] - found["release_bytes"])[fates], _OFTEN)
     return Growth(
         windows=len(windows),
         judged=len(chosen),
@@ -146,23 +152,27 @@ def growth(windows: Sequence[Window]) -> Growth:
         rose_from=None if rise is None else chosen[rise.first].name,
         rose_until=None if rise is None else chosen[rise.last].name,
         rose_windows=0 if rise is None else len(chosen) - rise.first,
-        piling=() if since is None else Later(piles, chosen[since:]),
+        piling=() if since is None else Later(piles, chosen[since:], pieces),
     )
 
 
-def _of_reserved(reserved: NDArray[np.int64]) -> Trend:
-    """The trend of what is reserved; it grows only where the floor rises in a third of the windows, for the largest request so far is rare."""
-    trend = judge(reserved)
+def _of_device(levels: NDArray[np.int64], often: float) -> Trend:
+    """The trend of what the device must hold, from where it began to rise; it grows where its floor rises in such a share of the windows."""
+    trend = judge(levels)
     if trend.since is None:
         return trend
-    floor = np.minimum.accumulate(reserved[::-1])[::-1]
+    floor = np.minimum.accumulate(levels[::-1])[::-1]
     rises = np.count_nonzero(np.diff(floor)[trend.since - 1 :])
-    if 3 * rises >= len(reserved) - trend.since:
+    if rises < often * (len(levels) - trend.since):
+        return replace(trend, verdict="swinging" if trend.swing_bytes else "flat", since=None, from_bytes=None)
+    since = began(levels, trend.since)
+    if since == trend.since:
         return trend
-    return replace(trend, verdict="swinging" if trend.swing_bytes else "flat", since=None, from_bytes=None)
+    start, end = int(floor[since - 1]), (trend.from_bytes or 0) + trend.gained_bytes
+    return replace(trend, since=since, from_bytes=start, gained_bytes=end - start)
 
 
-def piles(windows: Sequence[Window]) -> tuple[Pile, ...]:
+def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile, ...]:
     """The blocks that windows leave behind and that are still live at the end of the last of them, by size and owner."""
     if len(windows) < PILE_WINDOWS:
         return ()
@@ -183,12 +193,25 @@ def piles(windows: Sequence[Window]) -> tuple[Pile, ...]:
     fresh = np.diff(window, prepend=-1) != 0
     fresh[starts] = True
     seen = np.add.reduceat(fresh, starts, dtype=np.int64)
-    names = owner_labels(log)
+    names, phase_of = owner_labels(log), _phases_of(pieces, left)
     found = []
     for k in np.flatnonzero(
         seen >= PILE_WINDOWS
     ).tolist():  # every kind has blocks, so the k-th one starts at starts[k]
         stop = int(starts[k + 1]) if k + 1 < len(starts) else len(kind)
         size, count = int(sizes[k]), len(np.unique(rows[starts[k] : stop]))
-        found.append(Pile(size, count, size * count, names[owners[k]], int(seen[k]), size * count / len(windows)))
+        here = phase_of[rows[starts[k] : stop]]
+        phase = pieces.names[int(here[0])] if pieces and here[0] >= 0 and (here == here[0]).all() else None
+        found.append(
+            Pile(size, count, size * count, names[owners[k]], int(seen[k]), size * count / len(windows), phase)
+        )
     return tuple(sorted(found, key=lambda pile: (-pile.total_bytes, -pile.size_bytes, pile.owner or "")))
+
+
+def _phases_of(pieces: Pieces | None, events: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The index of the phase that each event is in; -1 for none."""
+    if pieces is None or not len(pieces.lo):
+        return np.full(len(events), -1, np.int64)
+    order = np.argsort(pieces.lo, kind="stable")
+    at = order[np.maximum(np.searchsorted(pieces.lo[order], events, "right") - 1, 0)]
+    return np.where((pieces.lo[at] <= events) & (events < pieces.hi[at]), pieces.phase[at], -1)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-__all__ = ["MINIMUM", "Rise", "Trend", "Verdict", "judge"]
+__all__ = ["MINIMUM", "Rise", "Trend", "Verdict", "began", "judge"]
 
 Verdict = Literal["flat", "growing", "shrinking", "swinging"]
 
@@ -67,9 +67,9 @@ class Trend:
         gained_bytes: By how much the floor rose (below 0: fell).  Where the series grows, from right before ``since`` on; elsewhere from
             the second quarter of the windows to the second half of them.
         spanned: The number of windows between these two floors.
-        gained_bytes_per_window: The same by the number of windows between these two floors.  Where the series grows, what the floor rose
-            by after its first rise, by the number of windows from that rise to the last one: of a block in every tenth window a tenth,
-            wherever the series begins and ends.
+        gained_bytes_per_window: The same by that number.  Where the series grows, what the floor rose by from its first rise (not
+            included) to its last one, by the windows between, of the rises at least half as large as the largest: of a block in every
+            tenth window a tenth, wherever the series begins and ends.
         since: Index of the window in which the first bytes were gained, or ``None`` where the series does not grow.
         swing_bytes: Half of the most by which the level rose and came back, or fell and came back.
         from_bytes: The floor right before ``since``, or ``None`` where the series does not grow.
@@ -88,13 +88,15 @@ class Trend:
 
 @dataclass(frozen=True)
 class Rise:
-    """By how much the floor of a series rose that does not grow: after a quarter of its windows (what comes before is warm-up), and by more
-    than the level ever rose and came back, or fell and came back.
+    """By how much the floor of a series rose that does not grow.
+
+    It counts where the floor rose after a quarter of its windows (what comes before is warm-up), and by more than the level ever rose and
+    came back, or fell and came back.
 
     Attributes:
         rose_bytes: By how much, in all.
         first: Index of the first window of the rise: the first one after the quarter, or that with which the rises began which lead up
-            to it window by window, without a first one that is larger by a quarter than all later ones.
+            to it window by window, none larger by a quarter than all from it on.
         last: Index of the last window in which the floor rose.
         how: ``"stayed"`` where more windows follow than the floor ever waited for its next rise, two at least; ``"late"`` where the rise is
             in the last windows, too few to be judged; else ``"unsteady"``.
@@ -143,6 +145,14 @@ def judge(live: Ints) -> Trend:
     return Trend(verdict, gained, spanned, gained / spanned if spanned else 0.0, None, swing, None, rise)
 
 
+def began(levels: Ints, since: int) -> int:
+    """The window in which a floor began to rise that rose in each window up to ``since``, in none by a quarter more than in all from it on."""
+    steps = np.diff(_floor(levels))
+    before = steps[: since - 1]
+    apart = np.flatnonzero((before == 0) | (4 * before > 5 * steps[since - 1 :].max()))
+    return int(apart[-1]) + 2 if len(apart) else 1
+
+
 def _rise(live: Ints, back: int) -> Rise | None:
     """By how much a series rose for good, beyond what came back (``back``) and after its warm-up."""
     n, floor = len(live), _floor(live)
@@ -151,12 +161,9 @@ def _rise(live: Ints, back: int) -> Rise | None:
     if n < MINIMUM or floor[-1] - floor[warm] <= back:
         return None
     first = warm + int(np.flatnonzero(steps[warm:])[0])
-    still = np.flatnonzero(steps[:first] == 0)
-    start = int(still[-1]) + 1 if len(still) else 0
-    rises = start + np.flatnonzero(steps[start:])
-    if start < first and 4 * steps[start] > 5 * steps[rises[1:]].max():
-        rises = rises[1:]
-    first, last = int(rises[0]) + 1, int(rises[-1]) + 1
+    first = began(live, first + 1)
+    rises = first - 1 + np.flatnonzero(steps[first - 1 :])
+    last = int(rises[-1]) + 1
     wait = int(np.diff(rises).max()) if len(rises) > 1 else 0
     how: Literal["stayed", "late", "unsteady"] = "late" if n - first < _TAIL else "unsteady"
     if n - 1 - last > max(wait, 1):
@@ -165,10 +172,23 @@ def _rise(live: Ints, back: int) -> Rise | None:
 
 
 def _rate(tail: _Tail, since: int, plain: float) -> float:
-    """What a tail gains in a window, from its first rise (not included) to its last one; ``plain`` where there is only one."""
+    """What a tail gains in a window: from the first to the last of its rises that are half as large as the largest, or more.
+
+    Of these the first one is not counted, nor, where windows are taken together, are those that follow right after another one at the
+    end, which may be a tooth that is cut off.  So it makes no difference where in a sawtooth the series ends.  Where there is only one,
+    all rises count; ``plain`` where there is one in all.
+    """
     floor = _floor(tail.lowest)
-    last = int(np.flatnonzero(np.diff(floor))[-1]) + 1
-    return int(floor[last] - floor[since]) / (last - since) if last > since else plain
+    steps = np.diff(floor)[since - 1 :]
+    for least in (int(steps.max()), 1):
+        rises = since + np.flatnonzero(2 * steps >= least)
+        apart = np.flatnonzero(np.diff(rises) > 1)
+        if tail.width > 1 and len(apart) and rises[-1] == len(floor) - 1:
+            rises = rises[: apart[-1] + 2]
+        if len(rises) > 1:
+            first, last = int(rises[0]), int(rises[-1])
+            return int(floor[last] - floor[first]) / (last - first)
+    return plain
 
 
 def _came_back(live: Ints) -> int:

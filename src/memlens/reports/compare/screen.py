@@ -53,16 +53,27 @@ def compare_blocks(comparison: Comparison, *, top: int | None = None, full: bool
     ]
     if full or top is not None or fits(everything):
         return everything
-    plain = [line for line in head if line.style in ("plain", "quiet", "good") or line.label in ("Runs", "Base")]
+    without = [*_without_figures(comparison.runs)]
+    named = [line for line in head if line.label in ("Runs", "Base", "Missing", "Unreadable")]
+    plain = [line for line in head if line.style in ("plain", "quiet", "good") or line in named or line in without]
     versions = zip(*([apart(one) for one in tables(comparison, top, most)] for most in _ROWS), strict=True)
     first, *others = versions
     parts = [
-        Part((head, plain, [line for line in plain if line.label in ("Runs", "Base")]), 3),
+        Part((head, plain, named), 3),
         Part(first, 2),
         *(Part((*other, ()), 1) for other in others),
-        *(Part((apart(one), ()), 7) for one in below),
+        *(Part((apart(one), ()), _weight(one, comparison)) for one in below),
     ]
     return one_screen(comparison.answer, parts)
+
+
+def _weight(block: Block, comparison: Comparison) -> int:
+    """How long a block below the tables stays: that something is flat goes first, the slopes that the verdict is about go last."""
+    if not isinstance(block, Table):
+        return 1
+    if "slope" not in block.title:
+        return 7
+    return 9 if block.title.startswith(f"{comparison.metrics[0].words}:") else 2
 
 
 def _head(comparison: Comparison) -> Iterator[Line]:

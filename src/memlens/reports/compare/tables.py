@@ -5,19 +5,16 @@ A column has one unit, and words where there is no figure.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
 
 from memlens.comparing.layout import row_keys, run_key
 from memlens.comparing.templates import number
 from memlens.reports.blocks import Column, Table, Toned, Value
 from memlens.reports.tables import OPEN
-from memlens.text import format_change, format_count, plural, shorten, visible
+from memlens.text import file_names, format_change, format_count, plural, shorten, visible
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -159,14 +156,16 @@ def _list(
     bases = [None if base is None else runs[index_of[id(base)]] for base in map(comparison.base_of, comparison.runs)]
     shown = [(window, index) for window in windows for index in range(len(runs)) if _exists(runs[index], window)]
     weights = [_weight(comparison, comparison.runs[index], window, comparison.metrics[0]) for window, index in shown]
+    if windows != (None,):
+        weights = _alike_in_windows(shown, weights, most)
     shown, more = _heaviest(shown, weights, most, more)
-    short = _short_names([run.path for run in runs])
+    short = file_names([run.path for run in runs])
     metrics = _known(comparison, runs)
     changing = any(base is not None for base in bases)
     columns, cells = _windows_first(comparison, windows), []
     for window, index in shown:
         run, fields = comparison.runs[index], comparison.layout.rows
-        own = [short[index]] if comparison.template is None else [run.fields[name] for name in fields]
+        own = [short[run.path]] if comparison.template is None else [run.fields[name] for name in fields]
         cells.append([*([_marked(window, [run])] if windows != (None,) else []), *own])
     for order, metric in enumerate(metrics):
         scale = scale_of(metric, _figures(runs, windows, metric))
@@ -183,17 +182,6 @@ def _windows_first(comparison: Comparison, windows: Sequence[str | None]) -> lis
     if comparison.template is None:
         return [*first, Column("path", "Run", "name")]
     return [*first, *field_columns(comparison, comparison.layout.rows)]
-
-
-def _short_names(paths: Sequence[str]) -> list[str]:
-    """File names where they tell the logs apart, else paths below the folder that all are in."""
-    names = [PurePath(path).name or path for path in paths]
-    if len(set(names)) == len(set(paths)):
-        return names
-    with suppress(ValueError):  # some begin at the root, or on another drive, and some do not
-        common = os.path.commonpath([os.path.dirname(path) for path in paths])
-        return [str(PurePath(path).relative_to(common)) for path in paths]
-    return list(paths)
 
 
 def field_columns(comparison: Comparison, fields: Sequence[str]) -> list[Column]:
@@ -277,10 +265,10 @@ def _matrix(
 
 
 def _weight(comparison: Comparison, run: Run | None, window: str | None, metric: Metric) -> float:
-    """How much a run has to say: its change, or its figure where there is no base; without limit where it ran out of memory."""
-    if run is None or run.status in ("missing", "unreadable"):
+    """How much a run has to say: its change, or its figure where there is no base; without limit where it has none, or ran out of memory."""
+    if run is None:
         return 0
-    if run.status_of(window) == "oom":
+    if run.status in ("missing", "unreadable") or run.status_of(window) == "oom":
         return float("inf")
     found = run.window(window)
     figure = None if found is None else found.figure(metric)
@@ -292,12 +280,38 @@ def _weight(comparison: Comparison, run: Run | None, window: str | None, metric:
     return abs(comparison.change(run, window, metric) or 0)
 
 
+def _alike_in_windows(
+    shown: Sequence[tuple[str | None, int]], weights: Sequence[float], most: int | None
+) -> list[float]:
+    """Weights by which a window has all of its rows or none: a change is read beside the base's figures.
+
+    The base itself, whose weight is without limit, says nothing of a window; where one window has more rows than there is room for, its
+    rows are as heavy as before.
+    """
+    by_window: dict[str | None, list[float]] = {}
+    for (window, _), weight in zip(shown, weights, strict=True):
+        by_window.setdefault(window, []).append(weight)
+    heaviest = {
+        window: max((one for one in found if one != float("inf")), default=0) for window, found in by_window.items()
+    }
+    if most is not None and max(map(len, by_window.values()), default=0) > most:
+        return list(weights)
+    fits, room = set(), float("inf") if most is None else most
+    for window in sorted(by_window, key=lambda window: -heaviest[window]):
+        room -= len(by_window[window])
+        if room < 0:
+            break
+        fits.add(window)
+    return [heaviest[window] + 1 if window in fits else -1 for window, _ in shown]
+
+
 def _heaviest(rows: list[Row], weights: Sequence[float], most: int | None, more: str) -> tuple[list[Row], str]:
     """Those rows with most to say, in their order, and that others were left out."""
-    left = 0 if most is None else max(len(rows) - most, 0)
-    if not left:
+    if most is None or len(rows) <= most:
         return rows, more
-    chosen = sorted(sorted(range(len(rows)), key=lambda row: -weights[row])[:most])
+    heaviest = sorted((row for row in range(len(rows)) if weights[row] >= 0), key=lambda row: -weights[row])
+    chosen = sorted(heaviest[:most])
+    left = len(rows) - len(chosen)
     said = [f"… and {plural(left, 'row')} that {'says' if left == 1 else 'say'} less", *([more] if more else [])]
     return [rows[row] for row in chosen], "; ".join(said)
 

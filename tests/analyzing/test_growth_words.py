@@ -1,0 +1,220 @@
+"""What the verdict of a log says of its growth, held against arithmetic on logs that are made here."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from math import log as ln
+
+import numpy as np
+import pytest
+
+import memlens
+from memlens.analyzing.result import LogAnalysis
+
+HEADER = "I0710 09:56:31.904374 28846 auto_growth_best_fit_allocator.cc:{}] "
+MIB, KIB = 1 << 20, 1 << 10
+
+
+class Pool:
+    """A log of a pool that takes a chunk for each block that no idle chunk of at most twice its size can take, and never gives one back."""
+
+    def __init__(self, *, chunks: bool = True) -> None:
+        self.lines: list[str] = []
+        self.idle: dict[int, int] = {}
+        self.live: dict[int, int] = {}
+        self.chunks, self.next = chunks, 1 << 40
+
+    def alloc(self, size: int) -> int:
+        fitting = [(chunk, at) for at, chunk in self.idle.items() if size <= chunk <= 2 * size]
+        if fitting:
+            _, at = min(fitting)
+            chunk = self.idle.pop(at)
+        else:
+            at, chunk, self.next = self.next, size, self.next + (1 << 32)
+            if self.chunks:
+                self.lines.append(f"{HEADER.format(159)}Not found and reallocate {size}(0x{at:x}), and remaining 0")
+        self.live[at] = chunk
+        self.sizes = {**getattr(self, "sizes", {}), at: size}
+        self.lines.append(f"{HEADER.format(169)}Alloc {size} bytes, ptr = 0x{at:x}")
+        return at
+
+    def free(self, at: int) -> None:
+        self.idle[at] = self.live.pop(at)
+        self.lines.append(f"{HEADER.format(177)}Free {self.sizes[at]} bytes, ptr = 0x{at:x}")
+
+
+def run(steps: int, step: Callable[[Pool, int], None], *, chunks: bool = True) -> LogAnalysis:
+    """A run of 3 MiB of weights and so many steps that are judged, and an open one after them."""
+    pool = Pool(chunks=chunks)
+    for _ in range(3):
+        pool.alloc(MIB)
+    for number in range(steps):
+        pool.lines.append(f"STEP {number} START")
+        step(pool, number)
+    pool.lines += [f"STEP {steps} START", f"{HEADER.format(169)}Alloc 256 bytes, ptr = 0x10"]
+    return memlens.analyze(io.BytesIO("\n".join(pool.lines).encode() + b"\n")).logs[0]
+
+
+def used(size: int) -> Callable[[Pool], None]:
+    return lambda pool: pool.free(pool.alloc(size))
+
+
+def longer(pool: Pool, number: int) -> None:
+    """Each step needs 64 KiB more for a while."""
+    pool.free(pool.alloc(8 * MIB + number * 64 * KIB))
+
+
+def test_steps_that_need_ever_more_for_a_while_fill_the_device_though_nothing_stays_live() -> None:
+    # GIVEN 29 steps that allocate and free 8 MiB, each 64 KiB more than the one before, so each needs a chunk of its own
+    log = run(29, longer)
+    # THEN the peak of step k is 3 MiB + 8 MiB + k * 64 KiB, the last has k = 28: 12.75 MiB
+    # AND 3 MiB + 29 * 8 MiB + 64 KiB * (0 + … + 28 = 406) = 235 MiB + 25.375 MiB are reserved
+    assert log.verdict.startswith(
+        "What is live after each step does not grow over 29 steps, but the peak of a step does from STEP 1 on, from 11.00 MiB to"
+        " 12.75 MiB, and reserved does from STEP 0 on, from 3.00 MiB to 260.38 MiB. "
+    )
+    assert log.answer.tone == "bad"
+    growth = log.growth
+    assert growth is not None
+    assert (growth.verdict, growth.peak_verdict, growth.reserved_verdict) == ("flat", "growing", "growing")
+    assert (growth.peak_from_bytes, growth.peak_gained_bytes) == (11 * MIB, 28 * 64 * KIB)
+    assert (growth.reserved_from_bytes, growth.reserved_gained_bytes) == (3 * MIB, 29 * 8 * MIB + 406 * 64 * KIB)
+
+
+def test_nothing_is_said_of_reserved_where_no_line_tells_of_chunks() -> None:
+    log = run(29, longer, chunks=False)
+    assert log.growth is not None
+    assert (log.growth.reserved_verdict, log.growth.reserved_gained_bytes) == (None, None)
+    assert "but the peak of a step does from STEP 1 on, from 11.00 MiB to 12.75 MiB. " in log.verdict
+
+
+def test_beside_a_leak_peaks_that_grow_by_far_more_are_named_and_others_are_not() -> None:
+    def both(pool: Pool, number: int) -> None:
+        pool.alloc(4 * KIB)
+        longer(pool, number)
+
+    assert (
+        "; the peak of a step grows from STEP 1 on, from 11.00 MiB to 12.86 MiB, and reserved grows "
+        in run(29, both).verdict
+    )
+    leak = run(29, lambda pool, number: (pool.alloc(4 * KIB), used(MIB)(pool))[1]).verdict  # peaks grow as live does
+    assert "peak of a step" not in leak
+    assert "reserved grows" not in leak
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("steps", [20, 40, 100])
+def test_requests_of_sizes_by_chance_and_a_warm_up_are_no_growth_of_the_device(steps: int, seed: int) -> None:
+    chance = np.random.default_rng([seed, steps])
+    spread = [chance.normal(8, 2, steps), chance.uniform(1, 16, steps), chance.exponential(4, steps) + 1][seed % 3]
+    sizes = (np.abs(spread) * MIB).astype(int) // 256 * 256 + 256
+    sizes[:5] = np.sort(sizes[:5])  # the first steps warm up: each needs more than the one before
+    log = run(steps, lambda pool, number: used(int(sizes[number]))(pool))
+    assert log.growth is not None
+    assert "growing" not in (log.growth.verdict, log.growth.peak_verdict, log.growth.reserved_verdict)
+    assert log.answer.tone == "plain"
+
+
+def grow(when: Callable[[int], int]) -> Callable[[Pool, int], None]:
+    """Each step uses 1 MiB, and keeps so many bytes."""
+
+    def step(pool: Pool, number: int) -> None:
+        used(MIB)(pool)
+        if size := when(number):
+            pool.alloc(size)
+
+    return step
+
+
+@pytest.mark.parametrize(
+    ("steps", "kept", "says"),
+    [
+        # 20 steps of 1 MiB
+        (99, lambda k: MIB * (40 <= k < 60), "Memory does not keep growing over 99 steps: it rose by 20.00 MiB from STEP 40 to STEP 59 and stays there."),
+        (99, lambda k: MIB * (k == 40), "Memory does not keep growing over 99 steps: it rose by 1.00 MiB in STEP 40 and stays there."),
+        # steps 95 to 98
+        (99, lambda k: 4 * MIB * (k >= 95), "Memory rises by 16.00 MiB in the last 4 of 99 steps, too few to judge."),
+        (99, lambda k: 4 * MIB * (k == 98), "Memory rises by 4.00 MiB in the last of 99 steps, too few to judge."),
+        # 16 * 1 MiB - 32 KiB * (0 + … + 15 = 120) = 12.25 MiB; three steps follow
+        (19, lambda k: (MIB - k * 32 * KIB) * (k < 16), "it rose by 12.25 MiB from STEP 0 to STEP 15 and stays there."),
+        # a cache of ⌊8 ln(k + 2)⌋ blocks: 19 after the quarter (STEP 9), 20 with STEP 11, the 29th with STEP 36
+        (39, lambda k: 64 * KIB * (int(8 * ln(k + 2)) - int(8 * ln(k + 1))), "Memory does not grow steadily over 39 steps: it rose by 640.00 KiB from STEP 11 to STEP 36."),
+        # warm-up: within the first quarter
+        (29, lambda k: 256 * KIB * (k < 5), "Memory does not grow over 29 steps."),
+        (29, lambda k: 0, "Memory does not grow over 29 steps."),
+    ],
+)  # fmt: skip
+def test_what_rose_and_is_no_growth_is_told_with_its_steps(steps: int, kept: Callable[[int], int], says: str) -> None:
+    log = run(steps, grow(kept))
+    assert says in log.verdict
+    assert log.answer.tone == "plain"
+
+
+@pytest.mark.parametrize(
+    ("steps", "kept", "says"),
+    [
+        # 4 KiB every tenth step are 409.6 B a step, whenever the run ends
+        (39, lambda k: 4 * KIB * (k % 10 == 5), "from STEP 5 on: 410 B a step, 16.00 KiB in all over the last 34 of 39 steps, most of it in 4 blocks"),
+        (99, lambda k: 4 * KIB * (k % 10 == 5), "from STEP 5 on: 410 B a step, 40.00 KiB in all over the last 94 of 99 steps, most of it in 10 blocks"),
+        (79, lambda k: 64 * KIB * (k >= 72), "from STEP 72 on: 64.00 KiB a step, 448.00 KiB in all over the last 7 of 79 steps, most of it in 7 blocks"),
+        # from the first step on
+        (29, lambda k: 64 * KIB, "from STEP 0 on: 64.00 KiB a step, 1.81 MiB in all over 29 steps, most of it in 29 blocks of 64.00 KiB."),
+    ],
+)  # fmt: skip
+def test_the_rate_of_a_leak_and_the_steps_that_leak(steps: int, kept: Callable[[int], int], says: str) -> None:
+    assert f"Memory grows {says}" in run(steps, grow(kept)).verdict
+
+
+def test_a_leak_in_a_sawtooth_has_the_rate_of_the_leak() -> None:
+    # 64 KiB a step, under teeth of 7 steps of 256 KiB each; 31 steps cut the last tooth off
+    teeth: list[int] = []
+
+    def step(pool: Pool, number: int) -> None:
+        teeth.append(pool.alloc(256 * KIB))
+        pool.alloc(64 * KIB)
+        if number % 7 == 6:
+            while teeth:
+                pool.free(teeth.pop())
+
+    log = run(31, step)
+    assert log.growth is not None
+    assert log.growth.gained_bytes_per_window == 64 * KIB
+    # 31 blocks are left, in 1.75 MiB of floor (28 of them), so not "most of it"
+    assert "; 31 blocks of 64.00 KiB pile up." in log.verdict
+
+
+def test_the_share_of_the_largest_pile_is_said_where_it_is_not_most() -> None:
+    def ten_sizes(pool: Pool, number: int) -> None:
+        for k in range(1, 11):
+            pool.alloc(MIB + 4 * KIB * k)
+
+    # the largest of ten sizes: (1024 + 40) of 10 * 1024 + 4 * 55 KiB is 10.2 %
+    assert ", above all 19 blocks of 1.04 MiB (10%)." in run(19, ten_sizes).verdict
+
+
+def test_where_one_block_gets_larger_no_pile_is_claimed() -> None:
+    held: list[int] = []
+
+    def step(pool: Pool, number: int) -> None:
+        if held:
+            pool.free(held.pop())
+        held.append(pool.alloc((number + 1) * 256 * KIB))
+
+    assert (
+        "256.00 KiB a step, 7.25 MiB in all over 29 steps, and no blocks of one size pile up" in run(29, step).verdict
+    )
+
+
+@pytest.mark.parametrize(
+    ("phase", "says"), [("START OPT", " allocated in OPT."), ("", "."), ("START FORWARD", " allocated in FORWARD.")]
+)
+def test_the_phase_that_leaks_is_named_and_no_other(phase: str, says: str) -> None:
+    def step(pool: Pool, number: int) -> None:
+        for mark in ("START FORWARD", "START BACKWARD", "START OPT", "START EVAL"):
+            pool.lines.append(mark)
+            used(MIB)(pool)
+            if mark == (phase or ("START OPT" if number % 2 else "START EVAL")):
+                pool.alloc(64 * KIB)
+
+    assert f", most of it in 19 blocks of 64.00 KiB{says}" in run(19, step).verdict

@@ -1,0 +1,245 @@
+"""What the verdict of a comparison says where a plain reading of its figures would mislead; all expected figures are arithmetic on the runs made here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+from edited_runs import Row, figures, rows_of, write
+
+import memlens
+from memlens.diffing.result import Diff
+from memlens.reports.diff import diff_blocks
+from memlens.reports.terminal import render
+from memlens.trust.case import Note
+from memlens.units import format_bytes
+
+KIB, MIB = 1 << 10, 1 << 20
+#: Blocks of a step; their numbers leave room for those that a test adds.
+_SIZES = (3 * MIB, 2 * MIB, 300 * KIB, 700 * KIB)
+Step = Callable[[int], list[Row]]
+
+
+def block(number: int, which: int, size: int) -> tuple[Row, Row]:
+    """The ALLOC and the FREE of a block of a step."""
+    name = 1000 * (number + 1) + which
+    return ("ALLOC", size, name), ("FREE", size, name)
+
+
+def work(number: int) -> list[Row]:
+    """What every step does: all its blocks live together, and are freed."""
+    ends = [block(number, which, size) for which, size in enumerate(_SIZES)]
+    return [*(alloc for alloc, _ in ends), *(free for _, free in ends)]
+
+
+def steps(count: int, step: Step = work) -> list[Row]:
+    """A run of steps between a block of 1 MiB and its FREE, which stands in the last one."""
+    rows: list[Row] = [("ALLOC", MIB, 1)]
+    for number in range(count):
+        rows += [("STEP", number, 0), *step(number)]
+    return [*rows, ("FREE", MIB, 1)]
+
+
+def compared(base: list[Row], head: list[Row], folder: Path, **options: str) -> Diff:
+    return memlens.diff(write(base, folder / "base.log"), write(head, folder / "head.log"), **options)  # type: ignore[arg-type]
+
+
+def line_of(rows: list[Row], row: Row) -> int:
+    return rows.index(row) + 1
+
+
+def test_at_the_peak_only_blocks_that_are_live_there_are_counted_and_one_of_them_is_cited(
+    examples: Path, tmp_path: Path, rounds: Callable[[int], range]
+) -> None:
+    size, seen = 777_216, 0
+    run = [row for row in rows_of(examples / "cnn_5steps.log.gz") if row[0] != "STEP"]
+    for _ in rounds(12):
+        seed = Random().getrandbits(32)
+        chance, head = Random(seed), list(run)
+        for number in range(30):
+            start = chance.randrange(len(head))
+            ends = ("ALLOC", size, 900_000 + number), ("FREE", size, 900_000 + number)
+            head[start:start] = [ends[0]]
+            stop = min(start + 1 + chance.randrange(80), len(head))
+            head[stop:stop] = [ends[1]]
+        live: dict[int, int] = {}
+        highest, at_peak = -1, dict(live)
+        for kind, amount, name in head:
+            live.update({name: amount}) if kind == "ALLOC" else live.pop(name)
+            if sum(live.values()) > highest:
+                highest, at_peak = sum(live.values()), dict(live)
+        counting = [name for name, amount in at_peak.items() if amount == size]
+        said = compared(run, head, tmp_path).verdict
+        if not (found := re.search(r"(?:([\d,]+) of )?30 blocks of 759\.00 KiB .* at line ([\d,]+) and frees", said)):
+            continue
+        seen += 1
+        assert int((found[1] or "30").replace(",", "")) == len(counting), (seed, said)
+        assert f"{format_bytes(size * len(counting))}" in said, (seed, said)
+        cited = head[int(found[2].replace(",", "")) - 1]
+        assert cited in [("ALLOC", size, name) for name in counting], (seed, said)
+    assert seen
+
+
+def test_a_peak_that_may_lie_before_the_recording_is_no_saving(tmp_path: Path) -> None:
+    """Head's steps lack the 3 MiB; had its recording begun late, nobody could know."""
+    head = steps(6, lambda number: [row for row in work(number) if row[1] != 3 * MIB])
+    diff = compared(steps(6), head, tmp_path)
+    assert (diff.answer.tone, "earlier" in diff.verdict) == ("good", False)
+    trust = replace(diff.head.trust, notes=(Note("starts_late", "late"),))
+    late = replace(diff, head=replace(diff.head, trust=trust))
+    assert late.answer.tone == "plain"
+    assert late.verdict.startswith("Since recording began, head peaks at ")
+    assert late.verdict.endswith("he true peak of head may be earlier.")
+
+
+def test_a_difference_that_is_all_of_a_factor_is_said_to_be(examples: Path, tmp_path: Path) -> None:
+    run = rows_of(examples / "cnn_5steps.log.gz")
+    head = [(kind, 2 * size if kind != "STEP" and size >= 8192 else size, name) for kind, size, name in run]
+    said = compared(run, head, tmp_path).verdict
+    old, new = figures(run).peak, figures(head).peak
+    peaks = f"head peaks at {format_bytes(new)}, {format_bytes(new - old)} more than base ({format_bytes(old)})"
+    assert said == f"Nearly all sizes of head are those of base times 2: {peaks}; all of it is the factor."
+    # A block of 256 KiB in base that head, where it has 512, does not free.
+    free = next(place for place, row in enumerate(run) if row[:2] == ("FREE", 256 * KIB))
+    said = compared(run, [*head[:free], *head[free + 1 :]], tmp_path).verdict
+    first, second, *_ = said.split(". ")
+    assert first.startswith("Nearly all sizes")
+    assert "factor" not in first
+    assert second.startswith("Beside the factor, in sizes of base, head first needs more in ")
+    assert "leaves 256.00 KiB more behind" in second
+    assert f"is a missing Free of 256.00 KiB: base frees it at line {free + 1:,}, head " in second
+
+
+def test_a_leak_is_said_although_the_peak_is_lower(tmp_path: Path) -> None:
+    """Head's steps have 1 MiB instead of the 3, and from STEP 3 on keep 128 KiB each."""
+
+    def leaking(number: int) -> list[Row]:
+        rows = [(kind, MIB if size == 3 * MIB else size, name) for kind, size, name in work(number)]
+        return rows if number < 3 else [*rows, block(number, 50, 128 * KIB)[0]]
+
+    base, head = steps(8), steps(8, leaking)
+    diff = compared(base, head, tmp_path)
+    # STEP 3 to 6 are closed: 4 blocks.  The last step has the highest level: 4 * 128 KiB more, 2 MiB less.
+    assert "Head peaks at 5.48 MiB, 1.50 MiB less than base (6.98 MiB); but from STEP 3 on " in diff.verdict
+    assert " it leaves 128.00 KiB more behind in each window. " in diff.verdict
+    line = line_of(head, block(3, 50, 128 * KIB)[0])
+    what = "All of the 512.00 KiB left behind is 4 blocks of 128.00 KiB that only head keeps in 4 windows"
+    assert f"{what}: head allocates the first at line {line} and never frees it." in diff.verdict
+    assert diff.answer.tone != "good"
+    # Of two whole logs likewise.
+    base, head = (
+        [row for row in rows if row[0] != "STEP"]
+        for rows in (base, [row for row in head if row[1] != 128 * KIB or row[2] == 4050])
+    )
+    said = compared(base, head, tmp_path).verdict
+    assert "; but head leaves 128.00 KiB behind, 128.00 KiB more than base (0 B). All of the 128.00 KiB left" in said
+
+
+def test_what_stays_behind_is_said_beside_a_peak_that_is_higher(tmp_path: Path) -> None:
+    """STEP 2 goes 5 MiB higher, and STEP 4 keeps 64 KiB, which the peak has nothing of."""
+
+    def both(number: int) -> list[Row]:
+        high = [*work(number)[:4], *block(number, 50, 5 * MIB), *work(number)[4:]]
+        return high if number == 2 else [*work(number), *block(number, 51, 64 * KIB)[: 1 if number == 4 else 0]]
+
+    said = compared(steps(7), steps(7, both), tmp_path).verdict
+    assert "rises 5.00 MiB higher; 2 of 7 windows need more; in all 64.00 KiB more is left behind, in STEP 4. " in said
+    assert "All of the 5.00 MiB at the peak of STEP 2 is a block of 5.00 MiB that only head allocates: " in said
+
+
+def test_the_net_is_said_first_where_a_block_is_freed_a_step_later(tmp_path: Path) -> None:
+    """9 closed steps leave 2 MiB to the next one, which frees them: 18 MiB left behind, of which 16 MiB is freed in a closed step."""
+
+    def lagging(number: int) -> list[Row]:
+        before = [block(number - 1, 1, 2 * MIB)[1]] if number else []
+        return [*(row for row in work(number) if row[:2] != ("FREE", 2 * MIB)), *before]
+
+    said = compared(steps(10), steps(10, lagging), tmp_path).verdict
+    what = (
+        "18.00 MiB by 9 missing Frees of 2.00 MiB in 9 windows, and head frees 16.00 MiB in later windows; base frees"
+    )
+    assert f"2.00 MiB more is left behind in all: {what} the first at line " in said
+
+
+def test_the_net_is_said_first_where_sizes_differ_a_little(tmp_path: Path) -> None:
+    """5 closed steps keep a block each, of 100 KiB in base and of 101 KiB in head."""
+
+    def keeping(size: int) -> Step:
+        return lambda number: [*work(number), block(number, 50, size)[0]]
+
+    said = compared(steps(6, keeping(100 * KIB)), steps(6, keeping(101 * KIB)), tmp_path).verdict
+    what = "505.00 KiB by 5 blocks of 101.00 KiB that only head keeps in 5 windows, and 500.00 KiB is taken back by other findings; "
+    assert f" 5.00 KiB more is left behind in all: {what}head allocates the first at line " in said
+
+
+def test_a_leak_of_another_size_in_every_window_is_counted_over_all_sizes(tmp_path: Path) -> None:
+    """Step n keeps what it has of n + 1 times 64 KiB, and base frees it: 64 KiB * (1 + … + 7)."""
+
+    def growing(number: int) -> list[Row]:
+        return [*work(number), *block(number, 50, 64 * KIB * (number + 1))]
+
+    said = compared(steps(8, growing), steps(8, lambda number: growing(number)[:-1]), tmp_path).verdict
+    assert "of the 1.75 MiB left behind, 448.00 KiB, is a missing Free of 448.00 KiB (7 missing Frees in 7" in said
+    assert "7 windows are all of it): base frees it at line " in said
+
+
+def test_what_a_window_frees_of_older_blocks_is_not_left_behind(tmp_path: Path) -> None:
+    """The last step frees 1 MiB that is older; head keeps 2 MiB of its own."""
+    base = steps(4)
+    head = [row for row in base if row != block(3, 1, 2 * MIB)[1]]
+    said = compared(base, head, tmp_path, start="STEP 3").verdict
+    assert "; head leaves 1.00 MiB behind, base frees 1.00 MiB more than it allocates. " in said
+    assert "-1.00" not in said
+
+
+def test_a_window_is_called_one_and_clauses_without_a_figure_are_left_out(tmp_path: Path) -> None:
+    def spiking(number: int) -> list[Row]:
+        return [*work(number), *(block(number, 50, 9 * MIB) if number == 4 else ())]
+
+    said = compared(steps(7), steps(7, spiking), tmp_path, by=r"STEP (\d+)").verdict
+    assert "first needs more in window 4 (head line " in said
+    assert "at the peak of window 4" in said
+    assert "open" not in said  # it does not differ
+    # The peak is in a step that is new.
+    said = compared(steps(4), steps(6, spiking), tmp_path, by=r"STEP (\d+)").verdict
+    assert "2 windows of head have no partner, and its peak is in one of them, window 4" in said
+    assert "needs" not in said
+    said = compared(steps(4), steps(5, spiking), tmp_path, by=r"STEP (\d+)").verdict
+    assert "1 window of head has no partner, and its peak is in it, window 4" in said
+
+
+def test_both_logs_in_doubt_are_said_to_be_before_anything_else(tmp_path: Path) -> None:
+    """Neither has the ALLOC of the block of 1 MiB."""
+    base = steps(4)[1:]
+    said = compared(base, [row for row in base if row[1] != 2 * MIB], tmp_path).verdict
+    assert said.startswith("In doubt (both: unknown frees): head peaks at ")
+
+
+def test_a_block_that_is_only_freed_later_has_its_size_and_its_lines(tmp_path: Path) -> None:
+    base = steps(6)
+    free = block(3, 2, 300 * KIB)[1]
+    at = base.index(free)
+    # Beyond the next blocks of the step, when all else of it is gone.
+    extra = [row for which in range(60, 90) for row in block(3, which, 8 * KIB)]
+    base[at + 2 : at + 2] = extra
+    head = [row for row in base if row != free]
+    end = line_of(head, extra[-1])
+    head[end:end] = [free]
+    diff = compared(base, head, tmp_path)
+    lines = f"(base frees it at line {line_of(base, free)}, head frees it at line {line_of(head, free)})"
+    assert f"differ in when a block of 300.00 KiB is freed, in STEP 3 {lines}." in diff.verdict
+    row = next(line for line in render(diff_blocks(diff), width=120).splitlines() if "300.00 KiB" in line[:12])
+    assert row.split()[-4:] == ["STEP", "3", str(line_of(base, free)), str(line_of(head, free))]
+
+
+def test_of_a_pair_whose_peaks_differ_other_findings_keep_what_they_add_to_the_peak(tmp_path: Path) -> None:
+    base = [row for row in steps(1) if row[0] != "STEP"]
+    new = [block(0, which, size) for which, size in ((60, 5 * MIB), (61, 6 * MIB))]
+    head = [*base[:5], *(alloc for alloc, _ in new), *(free for _, free in new), *base[5:]]
+    text = render(diff_blocks(compared(base, head, tmp_path)), width=60)
+    table = text.partition("Other findings\n")[2].splitlines()
+    assert table[0].split() == ["What", "Size", "Count", "Δpeak"]
+    assert "+5.00 MiB" in table[1]
