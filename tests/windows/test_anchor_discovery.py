@@ -207,7 +207,6 @@ def test_a_log_cut_short_still_shares_the_family(log) -> None:  # type: ignore[n
         "Epoch 1:  12%|###| {}/100",
         "Epoch {}: 100%|###| 1/1\rEpoch 2: 100%|###| 1/1",
         "Chunk\t{}\t256\t[(256,0x55d0)]",
-        "    step {}",  # not at the margin
         "{}       ->                                     1",
         "==========Running_C++_API: full_{}==========",
         "I1120 10:22:32.856307 13292 train.cc:3] step {}",
