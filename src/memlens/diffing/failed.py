@@ -164,11 +164,10 @@ def failed_sentences(failed: Sequence[FailedRun], terms: Terms) -> list[str]:
         failure_sentence([sides[side]], terms, who=side)[:-1].removeprefix(f"{side} ran out of memory ")
         for side in _SIDES
     ]
-    places, figures = zip(*(words.split(": ", 1) for words in told), strict=True)
-    if figures[0] == figures[1]:
-        at = f" {places[0]}" if places[0] == places[1] else f", base {places[0]}, head {places[1]}"
-        return [f"Both ran out of memory{at}: {figures[0]}."]
-    return [f"Both ran out of memory: base {places[0]} ({figures[0]}), head {places[1]} ({figures[1]})."]
+    (base, _, figures), (head, _, others) = (words.partition(": ") for words in told)
+    if figures != others or not figures:
+        return [f"Both ran out of memory: base {told[0]}; and head {told[1]}."]
+    return [f"Both ran out of memory{f' {base}' if base == head else f', base {base}, head {head}'}: {figures}."]
 
 
 def _sentence(run: FailedRun, terms: Terms) -> str:
