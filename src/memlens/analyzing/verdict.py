@@ -131,7 +131,7 @@ def answer_of_log(log: LogAnalysis) -> Answer:
         sentences.append(_peak(log, highest, terms))
     judged = growth is not None and growth.judged >= MINIMUM
     asked_for = [window for window in log.windows if window.name != BEFORE] or log.windows
-    if not any(window.events for window in asked_for):
+    if not any(window.events for window in asked_for) and not _state_only(log):
         said = "lies in this window" if len(asked_for) == 1 else f"lies in any of the {len(asked_for):,} windows"
         sentences = [*sentences, f"No event {said}, so nothing can be said of it."]
     else:
