@@ -186,7 +186,7 @@ def test_threads_share_a_scanner() -> None:
 
 
 def test_the_common_kind_has_programs() -> None:
-    # One made for this test, and a message that is looked for on few lines: what follows its beginning is told by what does not follow.
+    # One made for this test, and one that reaches over lines to the end of the text.
     by_re = {"doubled", "oom_cut_off"}
     for scanner, scan in zip(SINGLE, ALL, strict=True):
         assert scanner._tables is not None
