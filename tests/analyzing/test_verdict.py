@@ -121,3 +121,15 @@ def test_of_several_devices_the_fullest_gpu_is_told_of_and_the_peaks_of_the_othe
     text = memlens.analyze(path).verdict
     assert text.startswith("Device 1: Peak: 4.00 KiB allocated")
     assert text.endswith("Peaks of the others: device 0 512 B, CPU 1.00 MiB.")
+
+
+@pytest.mark.parametrize(("calls", "shown"), [(1000, True), (1001, False)])
+def test_a_thousand_parts_are_shown_and_no_more(tmp_path: Path, calls: int, shown: bool) -> None:
+    """Nothing is judged over calls, so that very many of them are not worth their windows."""
+    path = tmp_path / "run.log"
+    lines = (f"START SOT_CALL_{k}\n" + alloc(256, 0x1000 + 256 * k) for k in range(calls))
+    path.write_text(CHUNK.format(1 << 20, 0x1000) + "".join(lines))
+    (log,) = memlens.analyze(path).logs
+    assert (log.steps is not None) == shown
+    assert log.growth is None
+    assert "growth is not judged" in log.verdict

@@ -41,6 +41,11 @@ _MOST_DIGITS = 9
 #: Lines that a family without a word like START or STEP has at least; it counts on by one, from 0 or 1.
 _FEWEST_UNNAMED = 3
 
+#: Parts of one log (calls, blocks, layers) are shown, and nothing is judged over them: many of them are not worth their windows.
+_MOST_PARTS = 1000
+#: The numbers of a line, and of a name.
+_IN_BYTES, _IN_TEXT = re.compile(rb"[0-9]+").findall, re.compile("[0-9]+").findall
+
 Numbers = tuple[int, ...]
 
 
@@ -134,7 +139,7 @@ def family(log: EventLog) -> Family | None:
         return None
     lines = ((offset, text) for offset, text in zip(landmarks.offsets, landmarks.texts, strict=True) if may_mark(text))
     seen = _candidates(lines, len(log))
-    named = {by: entry for by, entry in seen.lines.items() if entry.template.place is not Place.UNNAMED}
+    named = {by: entry for by, entry in seen.lines.items() if _wanted(entry)}
 
     def found(template: Template, expression: str) -> Sequence[Anchor] | None:
         # Only lines at the margin are known, so the expression is to find no other ones.
@@ -146,6 +151,12 @@ def family(log: EventLog) -> Family | None:
         return list(find_anchors(log, [pattern])) if log.source.rereadable else None
 
     return _best((log,), (seen._replace(lines=named),), found)
+
+
+def _wanted(entry: _Seen) -> bool:
+    """Whether lines of one log count anything that is worth its windows."""
+    many_parts = entry.template.work is Work.PART and len(entry.offsets) > _MOST_PARTS
+    return entry.template.place is not Place.UNNAMED and not many_parts
 
 
 def _among(landmarks: Landmarks, pattern: Pattern) -> Anchor:
@@ -191,7 +202,7 @@ def _still(template: Template, logs: Sequence[EventLog], anchors: Sequence[Ancho
     """Whether the lines that an expression finds are a family: it may find more than was looked at."""
     sides = []
     for log, anchor in zip(logs, anchors, strict=True):
-        numbers = [tuple(int(digits) for digits in re.findall("[0-9]+", name)) for name in anchor.names]
+        numbers = [tuple(int(digits) for digits in _IN_TEXT(name)) for name in anchor.names]
         if not _counts(template, numbers):
             return False
         sides.append(_Side.of(log, len(log), anchor.offsets, numbers))
@@ -223,7 +234,7 @@ def _candidates(lines: Iterable[tuple[int, bytes]], events: int) -> _Candidates:
         kind = skeleton(line)
         if kind not in known:
             known[kind] = templates(kind) if len(known) < _MOST_KINDS else ()
-        digits = re.findall(rb"[0-9]+", line) if known[kind] else []
+        digits = _IN_BYTES(line) if known[kind] else []
         if max(map(len, digits), default=0) > _MOST_DIGITS:
             continue
         for template in known[kind]:
