@@ -121,6 +121,12 @@ class EventLog:
     def __repr__(self) -> str:
         return f"<EventLog {self.source.name!r}: {len(self):,} events>"
 
+    def line_numbers(self, events: Sequence[int]) -> list[int | None]:
+        """The 1-based line of each of some events, in their order; ``None`` where it cannot be told."""
+        if self.line is not None:
+            return [line if line > 0 else None for line in self.line[events].tolist()]
+        return self.source.line_numbers(self.offset[events].tolist()) if len(events) else []
+
     def _repr_html_(self) -> str:
         from memlens.text import as_html
 

@@ -123,6 +123,27 @@ def test_of_several_devices_the_fullest_gpu_is_told_of_and_the_peaks_of_the_othe
     assert text.endswith("Peaks of the others: device 0 512 B, CPU 1.00 MiB.")
 
 
+def test_a_device_that_ran_out_is_told_of_before_a_fuller_one(tmp_path: Path) -> None:
+    def entry(name: str, device: int, size: int, at: float) -> dict[str, Any]:
+        args = {"Device Type": 1, "Device Id": device, "Addr": 16, "Bytes": size, "Total Allocated": size}
+        return {"name": name, "ph": "i", "pid": 1, "tid": 1, "ts": at, "args": args}
+
+    events = [entry("[memory]", 0, 4096, 1.0), entry("[memory]", 1, 1024, 2.0), entry("[OutOfMemory]", 1, 2 << 30, 3.0)]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    answer = memlens.analyze(path).answer
+    assert str(answer).startswith("Device 1: Ran out of memory at entry 2: 2.00 GiB")
+    assert str(answer).endswith("Peaks of the others: device 0 4.00 KiB.")
+    assert answer.tone == "bad"
+
+
+def test_logs_with_brackets_in_their_names_are_no_devices(tmp_path: Path) -> None:
+    paths = [tmp_path / "run [1]", tmp_path / "run [2]"]
+    for path in paths:
+        path.write_text(CHUNK.format(4096, 0x1000) + alloc(1024, 0x1000))
+    assert memlens.analyze(paths).verdict == "All of 2 logs have the same peak, 1.00 KiB."
+
+
 @pytest.mark.parametrize(("calls", "shown"), [(1000, True), (1001, False)])
 def test_a_thousand_parts_are_shown_and_no_more(tmp_path: Path, calls: int, shown: bool) -> None:
     """Nothing is judged over calls, so that very many of them are not worth their windows."""

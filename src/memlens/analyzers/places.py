@@ -33,13 +33,7 @@ class Lines:
         return self._looked_up(sorted({event for event in self._events if event is not None}))
 
     def _looked_up(self, events: Sequence[int]) -> dict[int, int | None]:
-        if self._log.line is not None:
-            found: Sequence[int | None] = [line if line > 0 else None for line in self._log.line[events].tolist()]
-        elif events:
-            found = self._log.source.line_numbers(self._log.offset[events].tolist())
-        else:
-            found = []
-        return dict(zip(events, found, strict=True))
+        return dict(zip(events, self._log.line_numbers(events), strict=True))
 
     def of(self, event: int | None) -> int | None:
         """The line of one of the events; ``None`` for ``None``, and where it cannot be told."""

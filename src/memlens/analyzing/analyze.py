@@ -63,10 +63,11 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
         try:
             found = reading.read_all(given)
             for log in found:
-                name = f"{input_name(given)} {device_label(log)}" if len(found) > 1 else input_name(given)
+                device = device_label(log) if len(found) > 1 else ""
+                name = f"{input_name(given)} {device}".rstrip()
                 alone = len(inputs) == len(found) == 1
                 try:
-                    done.append(_analyze_one(log, name, options, chosen, forget=not alone))
+                    done.append(_analyze_one(log, name, device, options, chosen, forget=not alone))
                 except AnchorError as error:
                     if alone:
                         raise
@@ -84,7 +85,7 @@ analyze = with_keywords("analyze", analyze_with, Analyze)
 
 
 def _analyze_one(
-    log: EventLog, name: str, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
+    log: EventLog, name: str, device: str, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
 ) -> LogAnalysis:
     from memlens.analyzers import growth
     from memlens.analyzers.failures import failures, failures_outside
@@ -133,6 +134,7 @@ def _analyze_one(
         curve=levels,
         ooms=ooms,
         figures=columns,
+        device=device.strip("[]"),
     )
 
 

@@ -188,17 +188,16 @@ def _event_on(log: EventLog, line: int) -> int:
     while low < high:
         # One look-up of many lines costs about as much as one of a single line.
         asked = np.unique(np.linspace(low, high - 1, 256).astype(np.int64))
-        numbers = _lines(log, blocks[asked])
-        after = bisect_left(numbers, line)
+        after = bisect_left(log.line_numbers(blocks[asked].tolist()), line, key=_number)
         high = int(asked[after]) if after < len(asked) else high
         low = int(asked[after - 1]) + 1 if after else low
-    if low < len(blocks) and _lines(log, blocks[low : low + 1])[0] == line:
+    if low < len(blocks) and log.line_numbers([int(blocks[low])]) == [line]:
         return int(blocks[low])
-    near = blocks[max(low - 1, 0) : low + 1]
+    near = blocks[max(low - 1, 0) : low + 1].tolist()
     unit = terms_of(log.facts.layer)
     listed = ", ".join(
-        f"{unit.at(number)} ({Kind(kind).name} of {format_bytes(size)})"
-        for number, kind, size in zip(_lines(log, near), log.kind[near].tolist(), log.size[near].tolist(), strict=True)
+        f"{unit.at(_number(number))} ({Kind(log.kind[event]).name} of {format_bytes(int(log.size[event]))})"
+        for event, number in zip(near, log.line_numbers(near), strict=True)
     )
     raise UsageError(
         f"{log.source.name}: {unit.at(line)} neither allocates nor frees a block",
@@ -206,11 +205,9 @@ def _event_on(log: EventLog, line: int) -> int:
     )
 
 
-def _lines(log: EventLog, events: Any) -> list[int]:
-    """The lines of events, which are all known."""
-    if log.line is not None:
-        return log.line[events].tolist()  # type: ignore[no-any-return]
-    return [number or 0 for number in log.source.line_numbers(log.offset[events].tolist())]
+def _number(line: int | None) -> int:
+    """A line to compare with others; 0 where it is not known."""
+    return line or 0
 
 
 def _life(log: EventLog, alloc: int, free: int | None, context: int) -> BlockLife:
@@ -287,5 +284,5 @@ def _neighbour(log: EventLog, side: str, block: int | None, distance: int) -> Ne
         return Neighbour(side, "gap", distance)
     if block is None:
         return Neighbour(side, "edge", 0)
-    line = _lines(log, [block])[0] if block >= log.facts.opening else None
+    line = log.line_numbers([block])[0] if block >= log.facts.opening else None
     return Neighbour(side, "block", int(log.size[block]), line, log.owner_of(block))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Lazy, Result
@@ -110,7 +111,7 @@ class LogAnalysis(Answered):
     """What the analyzers say of one log.
 
     Attributes:
-        path: The input as it was named.
+        path: The input as it was named, with its device where it has several.
         trust: What to believe of it.
         windows: Its windows, in file order; exactly one unless it was cut into a series.
         growth: How memory develops over the series, or over the steps of the run where it was not cut; ``None`` where there are none.
@@ -123,6 +124,7 @@ class LogAnalysis(Answered):
             analyzed, which are not kept in memory for it.  Worked out when it is asked for.
         ooms: The out-of-memory failures on the lines of the windows, in their order; each is worked out when it is asked for.
         figures: Figures of all windows at once, as those of :attr:`Steps.figures`.
+        device: Which of several devices of its input it is of, ``device 1`` or ``CPU``; ``""`` of an input with one.
     """
 
     path: str
@@ -137,13 +139,19 @@ class LogAnalysis(Answered):
     curve: Lazy[Curve | None] = field(default=Lazy(None), repr=False)
     ooms: Lazy[Sequence[MemoryFailure]] = field(default=Lazy(()), repr=False)
     figures: Mapping[str, NDArray[np.int64]] = field(default_factory=dict, repr=False)
+    device: str = ""
+
+    @property
+    def input(self) -> str:
+        """The input as it was named, without the device."""
+        return self.path.removesuffix(f" [{self.device}]")
 
     @property
     def series(self) -> bool:
         """Whether the log was cut into a series of windows."""
         return self.by is not None
 
-    @property
+    @cached_property
     def answer(self) -> Answer:
         """The verdict, in sentences."""
         from memlens.analyzing.verdict import answer_of_log
@@ -183,7 +191,7 @@ class Analysis(Answered):
     top: int | None = 10
     min_size: int = 0
 
-    @property
+    @cached_property
     def answer(self) -> Answer:
         """The verdict on all logs, in sentences."""
         from memlens.analyzing.verdict import answer_of

@@ -52,8 +52,8 @@ def answer_of(analysis: Analysis) -> Answer:
     """The verdict on all logs together; that on the log itself where there is one."""
     logs = analysis.logs
     if len(logs) == 1 and not analysis.failures:
-        return answer_of_log(logs[0])
-    if not analysis.failures and len({log.path.rpartition(" [")[0] for log in logs if log.path.endswith("]")}) == 1:
+        return logs[0].answer
+    if not analysis.failures and logs and all(log.device for log in logs) and len({log.input for log in logs}) == 1:
         return _of_devices(logs)
     names = file_names([log.path for log in logs])
     sentences = []
@@ -73,23 +73,14 @@ def answer_of(analysis: Analysis) -> Answer:
 
 
 def _of_devices(logs: Sequence[LogAnalysis]) -> Answer:
-    """The verdict on one input with several devices: that on the fullest GPU, and how high the others come."""
-    first, *others = sorted(logs, key=lambda log: (log.path.endswith("[CPU]"), -max(_peaks(log), default=0)))
-    said = answer_of_log(first)
-    device = first.path.rpartition(" [")[2].removesuffix("]")
-    peaks = ", ".join(
-        f"{log.path.rpartition(' [')[2].removesuffix(']')} {format_bytes(max(_peaks(log), default=0))}"
-        for log in others[:MOST_NAMES]
-    )
+    """The verdict on one input with several devices: that on one that ran out of memory, or on the fullest GPU, and how high the others come."""
+    peaks = {log.device: max(_peaks(log), default=0) for log in logs}
+    first, *others = sorted(logs, key=lambda log: (not log.ooms, log.device == "CPU", -peaks[log.device]))
+    listed = ", ".join(f"{log.device} {format_bytes(peaks[log.device])}" for log in others[:MOST_NAMES])
     more = f" and {plural(len(others) - MOST_NAMES, 'more device')}" if len(others) > MOST_NAMES else ""
-    ran_out = any(log.ooms for log in others) and not first.ooms
-    failed = f" ran out of memory; {device}" if ran_out else ""
-    who = (
-        next((log.path.rpartition(" [")[2].removesuffix("]") for log in others if log.ooms), "") if ran_out else device
-    )
-    head = f"{who[0].upper()}{who[1:]}{failed}: {said.sentences[0]}"
-    tone = "bad" if any(log.ooms for log in logs) else said.tone
-    return Answer((head, *said.sentences[1:2], f"Peaks of the others: {peaks}{more}."), tone)
+    said = first.answer
+    head = f"{first.device[0].upper()}{first.device[1:]}: {said.sentences[0]}"
+    return Answer((head, *said.sentences[1:2], f"Peaks of the others: {listed}{more}."), said.tone)
 
 
 def _spread(logs: Sequence[LogAnalysis], names: Mapping[str, str], unread: int) -> str:

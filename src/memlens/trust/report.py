@@ -212,11 +212,7 @@ def _allocated_above_reserved(log: EventLog) -> tuple[NDArray[np.int64], int]:
 def _first_lines(log: EventLog, events: Mapping[str, NDArray[np.int64]]) -> dict[str, int | None]:
     """The 1-based line number of the first of several kinds of events, found in one go; none of a kind that has no event."""
     first = {name: int(found[0]) for name, found in events.items() if len(found)}
-    if not first:
-        return {}
-    places = list(first.values())
-    known = log.source.line_numbers(log.offset[places].tolist()) if log.line is None else log.line[places].tolist()
-    return dict(zip(first, known, strict=True))
+    return dict(zip(first, log.line_numbers(list(first.values())), strict=True))
 
 
 def failures_of(log: EventLog) -> tuple[OutOfMemory, ...]:
