@@ -1,0 +1,24 @@
+"""The options of all verbs: what to read, where to cut, what to compare and to judge; declared and documented once.
+
+A class has the options of one verb, and inherits those that verbs share.  They are the keyword arguments of the verb's Python function
+and the options of its command (:mod:`memlens.keywords`), and an object of the class is what the verb is handed.
+"""
+
+from memlens.options.parts import Cut, OneWindow, Read, ReadAs, as_list, part_of
+from memlens.options.verbs import Accept, Analyze, Block, Compare, Diff, Gate, Slice
+
+__all__ = [
+    "Accept",
+    "Analyze",
+    "Block",
+    "Compare",
+    "Cut",
+    "Diff",
+    "Gate",
+    "OneWindow",
+    "Read",
+    "ReadAs",
+    "Slice",
+    "as_list",
+    "part_of",
+]

@@ -1,0 +1,164 @@
+"""The options that verbs share: what to read, where to cut, whom to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memlens.errors import UsageError
+from memlens.keywords import option, python_only
+
+if TYPE_CHECKING:
+    from memlens.events import EventLog
+    from memlens.windows.patterns import Pattern
+    from memlens.windows.windows import Window
+
+__all__ = ["Cut", "OneWindow", "Owners", "Read", "ReadAs", "as_list", "part_of"]
+
+Part = TypeVar("Part", bound="Cut | ReadAs")
+
+
+def as_list(patterns: str | Sequence[str]) -> list[str]:
+    """One text or several, as a list."""
+    return [patterns] if isinstance(patterns, str) else list(patterns)
+
+
+def part_of(options: Any, part: type[Part]) -> Part:
+    """What a verb's options hold of one of the classes that they inherit from."""
+    return part(**{spec.name: getattr(options, spec.name) for spec in fields(part)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadAs:
+    """How inputs are to be read, where they do not tell by themselves.
+
+    Attributes:
+        input_format: Read the input as this format: paddle, torch-snapshot, kineto, rmm, or one of your own (memlens formats
+            lists them). Default: what its content says.
+        device: Read only device N, a number or cpu, of an input that has several. In Python: -1 is the CPU.
+        layer: Take blocks from this layer of Paddle's allocator (auto_growth, stream_safe, naive_best_fit, stats, …). Default:
+            the most exact one that the log has.
+        formats: Know the formats in this TOML file too, instead of those in the nearest pyproject.toml.
+        progress: Called now and then with the bytes read so far, over all inputs, as they lie on disk.
+    """
+
+    input_format: str | None = option(None, "NAME", offers="formats")
+    device: int | None = option(None, "N", kind="device")
+    layer: str | None = option(None, "NAME", offers="layers")
+    formats: str | Path | None = option(None, "FILE")
+    progress: Callable[[int], None] | None = python_only(None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Read(ReadAs):
+    """The options of :func:`memlens.read`.
+
+    Attributes:
+        patterns: Anchors to find in the same pass; needed for input that can be read only once, quicker for any.
+        owners: Lines that name the owner of what their thread allocates and frees next, beside those that memlens knows by
+            itself: by the pattern's first group, or by what it matched. Of logs of Paddle only.
+        columns: Columns wanted beyond the usual ones: ``time_us``, ``thread``.
+        strict: Raise when a compressed input is cut short, instead of reading what there is.
+    """
+
+    patterns: Sequence[Pattern] = python_only(())
+    owners: Sequence[Pattern] = python_only(())
+    columns: Sequence[str] = python_only(())
+    strict: bool = python_only(False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneWindow:
+    """Where to cut one window out of a log.
+
+    Attributes:
+        start: Start with the line that contains TEXT as whole words (START SOT_CALL_4 is not START SOT_CALL_42). Without a start:
+            from the beginning.
+        end: End before the first later line that contains TEXT. May be given several times: any of them ends. Where none comes:
+            the end of the log.
+        start_regex: Start with the line where the regular expression REGEX is found.
+        end_regex: End before the first later line where REGEX is found. May be given several times.
+        nth: Take the K-th line that matches the start.
+    """
+
+    start: str | None = option(None, "TEXT")
+    end: Sequence[str] = option((), "TEXT", several=True)
+    start_regex: str | None = option(None, "REGEX")
+    end_regex: Sequence[str] = option((), "REGEX", several=True)
+    nth: int = option(1, "K", kind=1, shown=True)
+
+    def __post_init__(self) -> None:
+        for name in ("end", "end_regex"):
+            object.__setattr__(self, name, tuple(as_list(getattr(self, name))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut(OneWindow):
+    """One window or a series of windows, by the words of :func:`memlens.windows.windows.window` and :func:`memlens.windows.windows.windows`.
+
+    Attributes:
+        by: Cut into consecutive windows, one from each line where REGEX is found to the next (or to --end), named by its first
+            group or by what it matched.
+
+    Raises:
+        UsageError: ``by`` and a start are both given.
+    """
+
+    by: str | None = option(None, "REGEX")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.by is not None and (self.start is not None or self.start_regex is not None):
+            raise UsageError(
+                "by and start exclude each other", "A series starts a window at each line that `by` matches."
+            )
+
+    @property
+    def given(self) -> bool:
+        """Whether logs are to be cut at all."""
+        named = (self.start, self.start_regex, self.by)
+        return bool(self.end or self.end_regex) or any(pattern is not None for pattern in named)
+
+    @property
+    def series(self) -> bool:
+        """Whether the cut gives a series of windows and not one."""
+        return self.by is not None
+
+    @property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """What to look for while reading, so that the text need not be read twice (a pipe cannot be)."""
+        from memlens.windows.windows import as_patterns
+
+        regexes = [pattern for pattern in (self.start_regex, self.by) if pattern is not None]
+        literals = [] if self.start is None else [self.start]
+        return (
+            *as_patterns([*literals, *self.end], regex=False),
+            *as_patterns([*regexes, *self.end_regex], regex=True),
+        )
+
+    def windows(self, log: EventLog) -> tuple[Window, ...]:
+        """The windows asked for: a series, or one; the whole log where nothing was asked for.
+
+        Raises:
+            AnchorError: A start that marks no line, or fewer lines than asked for.
+        """
+        if self.by is not None:
+            return log.windows(self.by, end=self.end, end_regex=self.end_regex)
+        if not self.given:
+            return (log.whole,)
+        return (log.window(self.start, self.end, start_regex=self.start_regex, end_regex=self.end_regex, nth=self.nth),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owners:
+    """Whom allocations belong to.
+
+    Attributes:
+        owners: Blame what a thread allocates and frees after a line where REGEX is found on that line: on its first group or on
+            what it matched. May be given several times. Lines in which Paddle says which operator runs are known without. In
+            Python: A log already read keeps the owners that it has.
+    """
+
+    owners: Sequence[str] = option((), "REGEX", "--owner", several=True)
