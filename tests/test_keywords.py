@@ -28,6 +28,7 @@ OWNERS: dict[str, type] = {
     "compare": options.Compare,
     "diff": options.Diff,
     "gate": options.Gate,
+    "plot": options.Plot,
     "read": options.Read,
     "report": options.Report,
     "slice": options.Slice,
