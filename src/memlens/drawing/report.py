@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memlens.analyzers import registry
 from memlens.analyzing.analyze import analyze_with
+from memlens.drawing.flame import flame
 from memlens.drawing.levels import levels
+from memlens.drawing.memory_map import memory_maps
 from memlens.drawing.owners import Owners
 from memlens.drawing.page import page
+from memlens.drawing.tables import growth_view, held, series_of, trust_view, window_rows
 from memlens.inputs import Reading, input_name
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, Report, as_list
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from memlens.analyzing.result import LogAnalysis
     from memlens.events import EventLog
     from memlens.inputs import Input
+    from memlens.windows.windows import Window
 
 __all__ = ["SCHEMA", "ReportPage", "report", "report_with"]
 
@@ -98,6 +103,8 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
     terms = terms_of(log.facts.layer)
     window = log.whole if options.series else options.windows(log)[0]
     owners = Owners(log)
+    results = said.windows[0].results if said.by is None else _results(window)
+    rows = window_rows(series_of(log, options, said), said)
     return {
         "path": said.path,
         "terms": {"line": terms.line, "lines": terms.lines, "chunk": terms.chunk},
@@ -105,6 +112,17 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
         "lo": window.lo,
         "hi": window.hi,
         "levels": levels(window).to_dict(),
+        "maps": memory_maps(log, results["segments"]).to_dict(owners),
+        "flame": flame(results["peak"]).to_dict(owners),
+        "windows": None if rows is None else rows.to_dict(),
+        "held": held(results["unmatched"]).to_dict(owners),
+        "trust": trust_view(said.trust),
+        "growth": growth_view(said.growth, owners),
         # The last key, when all others have asked for their numbers.
         "owners": owners.to_dict(),
     }
+
+
+def _results(window: Window) -> dict[str, Any]:
+    """What the analyzers say of the whole of a log that was cut into a series."""
+    return {name: registry.get(name).many([window])[0] for name in ("peak", "segments", "unmatched")}
