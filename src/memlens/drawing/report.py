@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memlens.analyzers.levels import profile
 from memlens.analyzing.analyze import analyze_with
 from memlens.drawing.levels import levels
+from memlens.drawing.marks import bands, marks, series_of
 from memlens.drawing.owners import Owners
 from memlens.drawing.page import page
 from memlens.inputs import Reading, input_name
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from memlens.analyzing.result import LogAnalysis
     from memlens.events import EventLog
     from memlens.inputs import Input
+    from memlens.windows.windows import Window
 
 __all__ = ["SCHEMA", "ReportPage", "report", "report_with"]
 
@@ -98,13 +101,29 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
     terms = terms_of(log.facts.layer)
     window = log.whole if options.series else options.windows(log)[0]
     owners = Owners(log)
+    drawn = levels(window, owners)
     return {
         "path": said.path,
         "terms": {"line": terms.line, "lines": terms.lines, "chunk": terms.chunk},
         "verdict": {"sentences": list(said.answer.sentences), "tone": said.answer.tone},
         "lo": window.lo,
         "hi": window.hi,
-        "levels": levels(window).to_dict(),
+        "figures": _figures(window),
+        "levels": drawn.to_dict(),
+        "marks": [mark.to_dict() for mark in marks(window, drawn.curve)],
+        "bands": bands(window, series_of(log, options)).to_dict(),
         # The last key, when all others have asked for their numbers.
         "owners": owners.to_dict(),
+    }
+
+
+def _figures(window: Window) -> dict[str, Any]:
+    """The figures that stand on top, exact."""
+    columns = profile([window]).columns
+    names = ("peak_bytes", "reserved_peak_bytes", "live_bytes", "allocs", "frees")
+    figures: dict[str, Any] = {name: int(columns[name][0]) for name in names}
+    return figures | {
+        "knows_reserved": window.log.tells_of_chunks,
+        "start_line": window.start_line,
+        "end_line": window.end_line,
     }
