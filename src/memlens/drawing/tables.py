@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.analyzing.steps import find_steps
 from memlens.drawing.packing import pack, pack_json
 from memlens.reports.lists import growth_line
+from memlens.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,12 +21,10 @@ if TYPE_CHECKING:
     from memlens.analyzers import Growth, Unmatched
     from memlens.analyzing.result import LogAnalysis
     from memlens.drawing.owners import Owners
-    from memlens.events import EventLog
-    from memlens.options import Cut
     from memlens.trust import Trust
     from memlens.windows.windows import Window
 
-__all__ = ["Held", "WindowRows", "growth_view", "held", "series_of", "trust_view", "window_rows"]
+__all__ = ["Held", "WindowRows", "growth_view", "held", "trust_view", "window_rows"]
 
 #: Groups of held blocks, and of blocks that pile up, that are shown at most.
 _GROUPS, _PILES = 1_000, 100
@@ -65,7 +63,7 @@ class WindowRows:
             "found": self.found,
             "repeated": self.repeated,
             "open_end": windows[-1].open_end,  # only the last one may be open
-            "names": pack_json([window.name for window in windows]),
+            "names": pack_json([visible(window.name) for window in windows]),
             **{
                 name: pack(np.fromiter((getattr(window, name) for window in windows), np.int64, len(windows)))
                 for name in places
@@ -108,21 +106,16 @@ class Held:
         }
 
 
-def series_of(log: EventLog, cut: Cut, said: LogAnalysis) -> Sequence[Window]:
-    """The windows of a series that was asked for, or else the steps that were found; none where there are neither."""
-    if cut.series:
-        return cut.windows(log)
-    found = None if said.steps is None else find_steps(log)
-    return () if found is None else found.windows
-
-
 def window_rows(windows: Sequence[Window], said: LogAnalysis) -> WindowRows | None:
-    """The table of windows (:func:`series_of`); ``None`` where there are none."""
-    if not windows:
-        return None
+    """The table of windows; ``None`` where there are none.
+
+    Args:
+        windows: The series that the log was cut into, or the steps that were found in it.
+        said: What is said of them.
+    """
     if said.steps is not None:
         return WindowRows(windows, said, said.steps.by, found=True, repeated=said.steps.repeated)
-    return WindowRows(windows, said, said.by or "", found=False, repeated=True)
+    return None if said.by is None else WindowRows(windows, said, said.by, found=False, repeated=True)
 
 
 def held(found: Unmatched) -> Held:
