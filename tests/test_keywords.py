@@ -29,6 +29,7 @@ OWNERS: dict[str, type] = {
     "diff": options.Diff,
     "gate": options.Gate,
     "read": options.Read,
+    "report": options.Report,
     "slice": options.Slice,
 }
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from memlens.comparing.run import compare
     from memlens.diffing.result import Diff, Finding, WindowDiff
     from memlens.diffing.run import diff
+    from memlens.drawing.report import ReportPage, report
     from memlens.errors import AnchorError, InputError, MemlensError, NoEventsError, OutputError, UsageError
     from memlens.events import EventLog, Kind
     from memlens.extract import slice_log as slice  # noqa: A004  the verb is called slice
@@ -57,6 +58,7 @@ __all__ = [
     "NoEventsError",
     "OutputError",
     "Pattern",
+    "ReportPage",
     "Run",
     "RunWindow",
     "Trust",
@@ -76,6 +78,7 @@ __all__ = [
     "gate",
     "parse_bytes",
     "read",
+    "report",
     "slice",
 ]
 
@@ -90,6 +93,7 @@ _HOMES = {
     "memlens.extract": ("slice",),
     "memlens.diffing.result": ("Diff", "Finding", "WindowDiff"),
     "memlens.diffing.run": ("diff",),
+    "memlens.drawing.report": ("ReportPage", "report"),
     "memlens.errors": ("AnchorError", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError"),
     "memlens.events": ("EventLog", "Kind"),
     "memlens.gating.baseline": ("Baseline",),

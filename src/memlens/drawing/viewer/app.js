@@ -1,0 +1,41 @@
+/** What the parts of the page share: the log that is shown, the part of it, and what is selected. */
+
+import { Axis } from "./axis.js";
+
+/**
+ * What the page gets of one log (`memlens.drawing.report`), unpacked.
+ * @typedef {Object} LogView
+ * @property {string} path
+ * @property {{ line: string, lines: string, chunk: string }} terms
+ * @property {{ sentences: string[], tone: string }} verdict
+ * @property {number} lo the first event
+ * @property {number} hi the event after the last one
+ * @property {any} levels
+ */
+
+/** One thing is selected at a time: a block (its bar), a moment (an event), a window, a finding. */
+export class App {
+  /** @param {LogView} view */
+  constructor(view) {
+    this.view = view;
+    this.axis = new Axis(view.lo, view.hi);
+    /** @type {{ kind: string, value: number } | null} */
+    this.selected = null;
+    /** @type {((selected: { kind: string, value: number } | null) => void)[]} */
+    this.listeners = [];
+  }
+
+  /** @param {(selected: { kind: string, value: number } | null) => void} listener called when something else is selected */
+  onSelect(listener) {
+    this.listeners.push(listener);
+  }
+
+  /**
+   * @param {string | null} kind `block`, `moment`, `window` or `finding`; `null` for nothing
+   * @param {number} value its number
+   */
+  select(kind, value = -1) {
+    this.selected = kind === null ? null : { kind, value };
+    for (const listener of this.listeners) listener(this.selected);
+  }
+}
