@@ -16,6 +16,15 @@ test("bytes have the largest unit of which there is one", () => {
   assert.equal(formatBytes(5 * 2 ** 40), "5.00 TiB");
 });
 
+test("a tie goes to the even digit, and what would be 1024.00 to the next unit", () => {
+  assert.equal(formatBytes(1152), "1.12 KiB"); // 1.125
+  assert.equal(formatBytes(1408), "1.38 KiB"); // 1.375
+  assert.equal(formatBytes(1664), "1.62 KiB"); // 1.625
+  assert.equal(formatBytes(1920), "1.88 KiB"); // 1.875
+  assert.equal(formatBytes(2 ** 20 - 1), "1.00 MiB");
+  assert.equal(formatBytes(2 ** 30 - 1), "1.00 GiB");
+});
+
 test("what is given back has a sign", () => {
   assert.equal(formatBytes(-512), "-512 B");
   assert.equal(formatBytes(-1536), "-1.50 KiB");
