@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from memlens.diffing.run import diff
     from memlens.errors import AnchorError, InputError, MemlensError, NoEventsError, OutputError, UsageError
     from memlens.events import EventLog, Kind
+    from memlens.exporting.export import Exported, export
     from memlens.extract import slice_log as slice  # noqa: A004  the verb is called slice
     from memlens.gating.baseline import Baseline
     from memlens.gating.judging import Judged
@@ -46,6 +47,7 @@ __all__ = [
     "Comparison",
     "Diff",
     "EventLog",
+    "Exported",
     "Finding",
     "Formats",
     "InputError",
@@ -71,6 +73,7 @@ __all__ = [
     "block",
     "compare",
     "diff",
+    "export",
     "format_bytes",
     "formats",
     "gate",
@@ -87,6 +90,7 @@ _HOMES = {
     "memlens.analyzing.block": ("BlockLife", "block"),
     "memlens.comparing.result": ("Comparison", "Run", "RunWindow"),
     "memlens.comparing.run": ("compare",),
+    "memlens.exporting.export": ("Exported", "export"),
     "memlens.extract": ("slice",),
     "memlens.diffing.result": ("Diff", "Finding", "WindowDiff"),
     "memlens.diffing.run": ("diff",),
