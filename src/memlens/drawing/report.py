@@ -11,8 +11,8 @@ from memlens.analyzers.levels import profile
 from memlens.analyzing.analyze import analyze_with
 from memlens.drawing.flame import flame
 from memlens.drawing.levels import levels
-from memlens.drawing.memory_map import memory_maps
 from memlens.drawing.marks import bands, marks, series_of
+from memlens.drawing.memory_map import memory_maps
 from memlens.drawing.owners import Owners
 from memlens.drawing.page import page
 from memlens.drawing.tables import growth_view, held, trust_view, window_rows
