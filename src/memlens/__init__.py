@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from memlens.drawing.report import ReportPage, report
     from memlens.errors import AnchorError, InputError, MemlensError, NoEventsError, OutputError, UsageError
     from memlens.events import EventLog, Kind
+    from memlens.exporting.export import Exported, export
     from memlens.extract import slice_log as slice  # noqa: A004  the verb is called slice
     from memlens.gating.baseline import Baseline
     from memlens.gating.judging import Judged
@@ -48,6 +49,7 @@ __all__ = [
     "Comparison",
     "Diff",
     "EventLog",
+    "Exported",
     "Finding",
     "Formats",
     "InputError",
@@ -75,6 +77,7 @@ __all__ = [
     "block",
     "compare",
     "diff",
+    "export",
     "format_bytes",
     "formats",
     "gate",
@@ -93,6 +96,7 @@ _HOMES = {
     "memlens.analyzing.block": ("BlockLife", "block"),
     "memlens.comparing.result": ("Comparison", "Run", "RunWindow"),
     "memlens.comparing.run": ("compare",),
+    "memlens.exporting.export": ("Exported", "export"),
     "memlens.extract": ("slice",),
     "memlens.diffing.result": ("Diff", "Finding", "WindowDiff"),
     "memlens.diffing.run": ("diff",),
