@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 import memlens
 from memlens.cli import main
-from memlens.drawing.frame import STYLES, THEMES, binary_ticks, looks
-from memlens.drawing.stills import Still, draw, render
-from memlens.drawing.tracks import Band, Peak, Track, seconds_of, track
+from memlens.drawing.stills.figures import Still, draw, render
+from memlens.drawing.stills.frame import STYLES, THEMES, binary_ticks, looks
+from memlens.drawing.stills.tracks import Band, Peak, Track, seconds_of, track
 from memlens.events import EventLog, Kind
 from memlens.options import Plot
 
@@ -415,7 +415,7 @@ def test_one_of_several_logs_that_cannot_be_read_does_not_lose_the_others(
 
 def test_help_names_the_forms() -> None:
     from memlens.cli.plot import _FORMS, command
-    from memlens.drawing.stills import FORMS
+    from memlens.drawing.stills.figures import FORMS
 
     assert _FORMS == FORMS
     assert "memlens[plot]" in CliRunner().invoke(command, ["--help"]).output

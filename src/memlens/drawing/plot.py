@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from memlens.analyzing.analyze import analyze_with
 from memlens.analyzing.result import Analysis
 from memlens.analyzing.steps import find_steps
-from memlens.drawing.tracks import track
+from memlens.drawing.stills.tracks import track
 from memlens.errors import Failure, MemlensError, OutputError, UsageError
 from memlens.inputs import Reading, device_label, expanded, input_name
 from memlens.keywords import with_keywords
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from memlens.analyzing.result import LogAnalysis
-    from memlens.drawing.stills import Still
-    from memlens.drawing.tracks import Track
+    from memlens.drawing.stills.figures import Still
+    from memlens.drawing.stills.tracks import Track
     from memlens.events import EventLog
     from memlens.inputs import Input
     from memlens.windows.windows import Window
@@ -59,7 +59,7 @@ class PlotFigure:
     @property
     def figure(self) -> Figure:
         """A new figure of Matplotlib, to add to."""
-        from memlens.drawing.stills import draw
+        from memlens.drawing.stills.figures import draw
 
         return draw(self.still)
 
@@ -69,7 +69,7 @@ class PlotFigure:
         Raises:
             UsageError: There is no such form.
         """
-        from memlens.drawing.stills import render
+        from memlens.drawing.stills.figures import render
 
         return render(self.still, form_of(None, form), self.dpi)
 
@@ -104,7 +104,7 @@ def form_of(path: str | Path | None, form: str | None = None) -> str:
     Raises:
         UsageError: Neither the suffix nor ``form`` names one.
     """
-    from memlens.drawing.stills import FORMS
+    from memlens.drawing.stills.figures import FORMS
 
     known = ", ".join(FORMS)
     if form is not None:
@@ -171,7 +171,7 @@ plot = with_keywords("plot", plot_with, Plot)
 def _figure(
     title: str, answer: Answer, tracks: tuple[Track, ...], options: Plot, failures: Sequence[Failure] = ()
 ) -> PlotFigure:
-    from memlens.drawing.stills import Still
+    from memlens.drawing.stills.figures import Still
 
     size = options.width, options.height
     still = Still(title, answer.sentences, tracks, options.x, size, options.theme)

@@ -19,7 +19,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from memlens.drawing.frame import STYLES, Box, Frame, binary_ticks, looks, time_unit
+from memlens.drawing.stills.frame import STYLES, Box, Frame, binary_ticks, looks, time_unit
 from memlens.text import clipped, format_exact, plural, visible
 from memlens.units import format_bytes
 from memlens.windows.windows import BEFORE
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from memlens.drawing.tracks import Band, Track
+    from memlens.drawing.stills.tracks import Band, Track
 
 __all__ = ["FORMS", "Still", "draw", "render"]
 
