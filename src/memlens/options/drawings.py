@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from memlens.errors import UsageError
 from memlens.keywords import flag, option
 from memlens.options.parts import Cut, Owners, ReadAs
+
+if TYPE_CHECKING:
+    from memlens.inputs import Input
 
 __all__ = ["AXES", "THEMES", "Plot", "Report"]
 
@@ -25,9 +29,11 @@ class Report(ReadAs, Owners, Cut):
     """The options of :func:`memlens.report`.
 
     Attributes:
-        title: The title of the page. Default: the name of the log.
+        diff: Compare with this earlier run, as memlens diff does: the page begins with what differs, both curves side by side.
+        title: The title of the page. Default: the name of the log, or of both.
     """
 
+    diff: Input | None = option(None, "LOG")
     title: str | None = option(None, "TEXT")
 
 
