@@ -15,20 +15,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
-import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from memlens.drawing.stills.frame import STYLES, Box, Frame, binary_ticks, looks, time_unit
+from memlens.drawing.stills.compared import Compared
+from memlens.drawing.stills.frame import STYLES, Box, Frame, binary_ticks, held, looks, time_unit
 from memlens.text import clipped, format_exact, plural, visible
 from memlens.units import format_bytes
-from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
-    from memlens.drawing.stills.tracks import Band, Track
+    from memlens.drawing.stills.runs import Runs
+    from memlens.drawing.stills.tracks import Track
 
 __all__ = ["FORMS", "Still", "draw", "render"]
 
@@ -48,8 +47,6 @@ _SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "memlens",
     "text.parse_math": False,
 }
-#: Bands beyond which only names are shown.
-_MOST_BANDS = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +60,7 @@ class Still:
         axis: What the axis counts, ``events`` or ``time``.
         size: Width and height in inches.
         theme: ``light`` or ``dark``.
+        runs: Two runs compared; there are no tracks then.
     """
 
     title: str
@@ -71,6 +69,7 @@ class Still:
     axis: str = "events"
     size: tuple[float, float] = (10.0, 5.0)
     theme: str = "light"
+    runs: Runs | None = None
 
 
 def render(still: Still, form: str, dpi: int) -> bytes:
@@ -102,6 +101,9 @@ def draw(still: Still) -> Figure:
     """A still as a figure of Matplotlib, which no backend knows of yet."""
     with _settings():
         frame = Frame(still.size, still.theme)
+        if still.runs is not None:
+            Compared(frame, still.title, still.sentences, still.runs)
+            return frame.figure
         return (_One(frame, still) if len(still.tracks) == 1 else _Several(frame, still)).frame.figure
 
 
@@ -153,9 +155,9 @@ class _Drawing:
 
     def level(self, track: Track, colour: str, style: Any, gid: str, below: float, between: float) -> None:
         """The allocated level: a line along the highest levels, and what is between them and the lowest; chunks where no block is logged."""
-        low, high = _held(track.low_bytes), _held(track.high_bytes)
+        low, high = held(track.low_bytes), held(track.high_bytes)
         if not track.tells_of_blocks:
-            low = high = _held(track.reserved_bytes)
+            low = high = held(track.reserved_bytes)
         if below:
             self.axes.fill_between(track.x, 0, low, step="post", color=colour, alpha=below, linewidth=0)
         if (low != high).any():
@@ -168,7 +170,9 @@ class _Drawing:
         scale, colour = self.frame.scale, self.theme.failed
         foot = self.axes.get_xaxis_transform()
         for x, _ in track.failures:
-            self.axes.axvline(x, color=colour, linewidth=scale, linestyle=":", zorder=4)
+            # Up to where the peak is named.
+            tip = 1 - 2.2 * self.frame.small / self.box.height
+            self.axes.axvline(x, 0, tip, color=colour, linewidth=scale, linestyle=":", zorder=4)
             self.axes.plot([x], [0], "x", transform=foot, color=colour, ms=7 * scale, mew=1.8 * scale, zorder=6, clip_on=False)  # fmt: skip
 
     def circle(self, track: Track, colour: str) -> None:
@@ -200,9 +204,9 @@ class _One(_Drawing):
 
     def _curves(self) -> None:
         (track,) = self.tracks
-        self._bands(track.bands)
+        self.frame.bands(self.axes, self.box, track.bands)
         if track.tells_of_chunks:
-            (line,) = self.axes.step(track.x, _held(track.reserved_bytes), where="post")
+            (line,) = self.axes.step(track.x, held(track.reserved_bytes), where="post")
             line.set(color=self.theme.series[1], linestyle=STYLES[1], linewidth=1.5 * self.frame.scale, gid="reserved")
         if track.tells_of_blocks:
             self.level(track, self.theme.series[0], "-", "allocated", 0.22, 0.55)
@@ -226,28 +230,6 @@ class _One(_Drawing):
         self.circle(track, self.theme.ink)
         middle = min(max(at, half), max(box.width - half, half))
         frame.say(box.x + middle, box.y + above, said, ha="center", color=self.theme.ink)
-
-    def _bands(self, bands: Sequence[Band]) -> None:
-        """The windows of a series: every other one is shaded, and as many are named, above the axes, as there is room for."""
-        frame, box = self.frame, self.box
-        left, right = self.axes.get_xlim()
-        y, free = box.y + box.height + 0.35 * frame.small, 0.0
-        for place, band in enumerate(bands):
-            if place % 2 == 0 and len(bands) <= _MOST_BANDS:
-                self.axes.axvspan(band.start, band.end, color=self.theme.band, linewidth=0, zorder=0)
-            at, end = ((edge - left) / (right - left) * box.width for edge in (band.start, band.end))
-            if at < free:
-                continue
-            name = frame.fitted(visible(clipped(band.name)), max(end - at - 10, 10 * frame.small))
-            reach = at + 3 + frame.wide(name)
-            # What precedes a series is named where its name does not take the place of the first one's.
-            if reach <= (end if band.name == BEFORE else box.width):
-                frame.say(box.x + at + 3, y, name)
-                foot, tip = self.axes.get_xaxis_transform(), 1 + frame.line / box.height
-                self.axes.plot(
-                    [band.start] * 2, [1, tip], transform=foot, color=self.theme.quiet, lw=0.8, clip_on=False
-                )
-                free = reach + 8 * frame.scale
 
 
 class _Several(_Drawing):
@@ -273,8 +255,3 @@ class _Several(_Drawing):
             self.level(track, colour, style, f"allocated-{place}", 0.0, 0.2)
             self.failures(track)
             self.circle(track, colour)
-
-
-def _held(levels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Levels of buckets for a line that ends where the last bucket does."""
-    return np.append(levels, levels[-1:])
