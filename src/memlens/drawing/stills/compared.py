@@ -107,7 +107,17 @@ class Compared:
             line.set(color=colour, linestyle=style, linewidth=1.3 * scale, gid=side)
             if peak > 0:
                 at = float(curves.edges[int(high.argmax())])
-                axes.plot([at], [peak], "o", ms=5.5 * scale, mec=colour, mfc=self.theme.page, mew=1.3 * scale, zorder=5)
+                axes.plot(
+                    [at],
+                    [peak],
+                    "o",
+                    ms=5.5 * scale,
+                    mec=colour,
+                    mfc=self.theme.page,
+                    mew=1.3 * scale,
+                    zorder=5,
+                    clip_on=False,
+                )
             for slot in failed:
                 axes.axvline(slot, color=self.theme.failed, linewidth=scale, linestyle=":", zorder=4)
                 foot, mark = axes.get_xaxis_transform(), {"ms": 7 * scale, "mew": 1.8 * scale}
