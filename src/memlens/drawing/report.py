@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.analyzing.analyze import analyze_with
 from memlens.drawing.levels import levels
+from memlens.drawing.lifetimes import WindowBlocks, largest_blocks
+from memlens.drawing.moments import moments
 from memlens.drawing.owners import Owners
 from memlens.drawing.page import page
 from memlens.inputs import Reading, input_name
@@ -97,7 +99,7 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
     """What the page shows of one log."""
     terms = terms_of(log.facts.layer)
     window = log.whole if options.series else options.windows(log)[0]
-    owners = Owners(log)
+    owners, blocks = Owners(log), WindowBlocks(window)
     return {
         "path": said.path,
         "terms": {"line": terms.line, "lines": terms.lines, "chunk": terms.chunk},
@@ -105,6 +107,8 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
         "lo": window.lo,
         "hi": window.hi,
         "levels": levels(window).to_dict(),
+        "lifetimes": largest_blocks(blocks, owners).to_dict(),
+        "moments": moments(window, blocks, owners).to_dict(),
         # The last key, when all others have asked for their numbers.
         "owners": owners.to_dict(),
     }
