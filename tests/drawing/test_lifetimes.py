@@ -34,10 +34,10 @@ def test_the_blocks_and_the_bars_of_any_window(window: Window, most: int) -> Non
     expected = []
     for block in plain_blocks(log) if log.facts.addresses else []:
         if block.alloc < hi and (block.free is None or block.free >= lo):
-            in_window = block.free is not None and block.free < hi
+            end = hi if block.free is None else min(block.free, hi)
+            in_window = end < hi
             fate = (Fate.RELEASED if in_window else Fate.KEPT) if block.alloc < lo else None
             fate = (Fate.TEMPORARY if in_window else Fate.HELD) if fate is None else fate
-            end = block.free if in_window else hi
             expected.append((block.alloc, block.size, -1 if block.free is None else block.free, end, fate))
     found = zip(of.alloc.tolist(), of.size.tolist(), of.freed.tolist(), of.end.tolist(), of.fate.tolist(), strict=True)
     assert list(found) == expected

@@ -71,7 +71,8 @@ def label(log: EventLog, event: int) -> str | None:
 
 def test_a_long_window_has_its_peak_its_edges_and_its_failures_on_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
-    rows, live = [], []
+    rows: list[tuple[Kind, int, int]] = []
+    live: list[tuple[int, int]] = []
     for k in range(5000):
         if live and rng.random() < 0.49:
             rows.append((Kind.FREE, *live.pop(int(rng.integers(len(live))))))

@@ -18,7 +18,7 @@ from memlens.drawing.packing import pack, pack_json
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from memlens.drawing.owners import Owners
     from memlens.windows.windows import Window
@@ -91,7 +91,8 @@ class WindowBlocks:
     @property
     def fate(self) -> NDArray[np.int8]:
         """What becomes of each, a :class:`Fate`, int8."""
-        return (self.end == self.hi) + 2 * (self.alloc < self.lo).astype(np.int8)
+        fate: NDArray[np.int8] = (self.end == self.hi) + 2 * (self.alloc < self.lo).astype(np.int8)
+        return fate
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +139,7 @@ class LargestBlocks:
 
     def to_dict(self) -> dict[str, Any]:
         """What the page gets."""
-        columns = {
+        columns: dict[str, ArrayLike] = {
             "alloc": self.alloc,
             "free": self.end,
             "size_bytes": self.size_bytes,
