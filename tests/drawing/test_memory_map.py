@@ -96,28 +96,26 @@ def test_every_byte_of_a_device_is_in_the_piece_that_it_belongs_to(made: tuple[R
         taken |= set(range(addr, addr + -(-size // granule) * granule))
 
     seen: set[int] = set()
-    for addr, size, kind, event in columns_of(pieces_of(layout, 1 << 20)):
+    for addr, size, piece, event in columns_of(pieces_of(layout, 1 << 20)):
         assert size > 0
         for byte in range(addr, addr + size):
             seen.add(byte)
-            if kind == BLOCK:
+            if piece == BLOCK:
                 assert event in blocks_at[byte]
             else:
                 assert byte not in blocks_at
                 assert event == -1
-                assert (kind == KEPT) == (byte in taken)
+                assert (piece == KEPT) == (byte in taken)
     assert seen == set(chunk_at)
 
     whole, few = pieces_of(layout, 1 << 20), pieces_of(layout, most)
     for name in ("size", "blocks", "block_bytes", "gaps", "gap_bytes"):
         assert getattr(whole, name).sum() == getattr(few, name).sum()
-    assert [p for p in columns_of(few) if p[2] != SEVERAL] == [
-        p for p in columns_of(whole) if p in columns_of(few)
-    ]  # what is shown by itself is as it was
+    every, shown = columns_of(whole), [one for one in columns_of(few) if one[2] != SEVERAL]
     assert len(few.kind) <= 2 * most + len(few.counts)
-    hidden = max((size for addr, size, kind, event in columns_of(whole) if (addr, size, kind, event) not in columns_of(few)), default=0)  # fmt: skip
-    alone = sorted((size for _, size, kind, _ in columns_of(few) if kind != SEVERAL), reverse=True)
-    assert all(size >= hidden for size in alone[:most])
+    assert set(shown) <= set(every)  # what is shown by itself is as it was, and at least as large as what is not
+    hidden = max((one[1] for one in every if one not in shown), default=0)
+    assert all(size >= hidden for size in sorted((one[1] for one in shown), reverse=True)[:most])
 
 
 def test_pieces_of_a_chunk_by_arithmetic() -> None:

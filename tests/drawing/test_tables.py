@@ -31,8 +31,8 @@ FIGURES = {
 @pytest.mark.parametrize(("name", "by"), LOGS)
 def test_the_tables_are_those_of_the_analysis(examples: Path, name: str, by: str | None) -> None:
     path = examples / name
-    view = view_of(memlens.report(path, **({"by": by} if by else {})).html)
-    said = memlens.analyze(path, top=None, **({"by": by} if by else {})).to_dict()["logs"][0]
+    view = view_of(memlens.report(path, by=by).html)
+    said = memlens.analyze(path, top=None, by=by).to_dict()["logs"][0]
     whole = memlens.analyze(path, top=None, whole=True).to_dict()["logs"][0]["windows"][0]
 
     rows = view["windows"]
