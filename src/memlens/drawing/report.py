@@ -18,7 +18,7 @@ from memlens.drawing.memory_map import memory_maps
 from memlens.drawing.moments import moments
 from memlens.drawing.owners import Owners
 from memlens.drawing.page import page
-from memlens.drawing.tables import growth_view, held, trust_view, window_rows
+from memlens.drawing.tables import growth_view, held_view, trust_view, windows_view
 from memlens.inputs import Reading, input_name
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, Report, as_list
@@ -114,7 +114,6 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
     owners, blocks = Owners(log), WindowBlocks(window)
     results = said.windows[0].results if said.by is None else _results(window)
     series = series_of(log, options)
-    rows = window_rows(series, said)
     drawn = levels(window, owners)
     return {
         "path": said.path,
@@ -130,8 +129,8 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
         "moments": moments(window, blocks, owners).to_dict(),
         "maps": memory_maps(log, results["segments"]).to_dict(owners),
         "flame": flame(results["peak"]).to_dict(owners),
-        "windows": None if rows is None else rows.to_dict(),
-        "held": held(results["unmatched"]).to_dict(owners),
+        "windows": windows_view(series, said),
+        "held": held_view(results["unmatched"], owners),
         "trust": trust_view(said.trust),
         "growth": growth_view(said.growth, owners),
         # The last key, when all others have asked for their numbers.
