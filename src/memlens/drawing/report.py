@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memlens.analyzers import registry
 from memlens.analyzers.levels import profile
 from memlens.analyzing.analyze import analyze_with
+from memlens.drawing.differences import compared, diff_view
 from memlens.drawing.flame import flame
 from memlens.drawing.levels import levels
 from memlens.drawing.lifetimes import WindowBlocks, largest_blocks
@@ -90,11 +91,15 @@ def report_with(log: Input, options: Report) -> ReportPage:
     reading = Reading(options.patterns, owners=marks, how=options, times=True, threads=True, landmarks=True)
     logs = reading.read_all(log)
     analysis = analyze_with(list(logs), Analyze(**{name: getattr(options, name) for name in _CUT}))
-    title = options.title or input_name(log)
+    found = None if options.diff is None else compared(options.diff, logs, options)
+    title = options.title or (input_name(log) if found is None else f"{input_name(log)} against {found.base.path}")
     views = [_view(of_log, options, said) for of_log, said in zip(logs, analysis.logs, strict=True)]
-    data = {"schema": SCHEMA, "title": title, "logs": views}
-    answer = analysis.answer
-    html = page(title, sentences=answer.sentences, tone=answer.tone, words=of(analysis), data=data)
+    data: dict[str, Any] = {"schema": SCHEMA, "title": title, "logs": views}
+    answer, words = analysis.answer, of(analysis)
+    if found is not None:
+        data["diff"] = diff_view(found)
+        answer, words = found.answer, of(found) + words
+    html = page(title, sentences=answer.sentences, tone=answer.tone, words=words, data=data)
     return ReportPage(title, html, answer)
 
 

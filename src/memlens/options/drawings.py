@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from memlens.keywords import option
 from memlens.options.parts import Cut, Owners, ReadAs
+
+if TYPE_CHECKING:
+    from memlens.inputs import Input
 
 __all__ = ["Report"]
 
@@ -15,7 +19,9 @@ class Report(ReadAs, Owners, Cut):
     """The options of :func:`memlens.report`.
 
     Attributes:
-        title: The title of the page. Default: the name of the log.
+        diff: Compare with this earlier run, as memlens diff does: the page begins with what differs, both curves side by side.
+        title: The title of the page. Default: the name of the log, or of both.
     """
 
+    diff: Input | None = option(None, "LOG")
     title: str | None = option(None, "TEXT")
