@@ -27,6 +27,7 @@ OWNERS: dict[str, type] = {
     "analyze": options.Analyze,
     "compare": options.Compare,
     "diff": options.Diff,
+    "export": options.Export,
     "gate": options.Gate,
     "read": options.Read,
     "report": options.Report,

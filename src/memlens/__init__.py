@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memlens.drawing.report import ReportPage, report
     from memlens.errors import AnchorError, InputError, MemlensError, NoEventsError, OutputError, UsageError
     from memlens.events import EventLog, Kind
+    from memlens.exporting.export import Exported, export
     from memlens.extract import slice_log as slice  # noqa: A004  the verb is called slice
     from memlens.gating.baseline import Baseline
     from memlens.gating.judging import Judged
@@ -47,6 +48,7 @@ __all__ = [
     "Comparison",
     "Diff",
     "EventLog",
+    "Exported",
     "Finding",
     "Formats",
     "InputError",
@@ -73,6 +75,7 @@ __all__ = [
     "block",
     "compare",
     "diff",
+    "export",
     "format_bytes",
     "formats",
     "gate",
@@ -90,6 +93,7 @@ _HOMES = {
     "memlens.analyzing.block": ("BlockLife", "block"),
     "memlens.comparing.result": ("Comparison", "Run", "RunWindow"),
     "memlens.comparing.run": ("compare",),
+    "memlens.exporting.export": ("Exported", "export"),
     "memlens.extract": ("slice",),
     "memlens.diffing.result": ("Diff", "Finding", "WindowDiff"),
     "memlens.diffing.run": ("diff",),

@@ -10,6 +10,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import memlens
@@ -71,11 +73,20 @@ def snapshot(*sizes: int) -> bytes:
     return pickle.dumps({"segments": [segment], "device_traces": [entries]}, protocol=4)
 
 
+def parquet() -> bytes:
+    """A table of two events that somebody has made: nothing but the columns that it needs."""
+    out = io.BytesIO()
+    table = pa.table({"kind": ["ALLOC", "FREE"], "size_bytes": [512, 512], "addr": [16, 16]})
+    pyarrow.parquet.write_table(table, out)
+    return out.getvalue()
+
+
 SAMPLES = {
     "paddle": PADDLE_TEXT,
     "rmm": RMM_TEXT,
     "kineto": KINETO_TEXT,
     "torch-snapshot": snapshot(512, 2048),
+    "parquet": parquet(),
 }
 
 

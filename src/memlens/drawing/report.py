@@ -6,9 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memlens.analyzers import registry
+from memlens.analyzers.levels import profile
 from memlens.analyzing.analyze import analyze_with
+from memlens.drawing.flame import flame
 from memlens.drawing.levels import levels
+from memlens.drawing.memory_map import memory_maps
+from memlens.drawing.marks import bands, marks, series_of
+from memlens.drawing.owners import Owners
 from memlens.drawing.page import page
+from memlens.drawing.tables import growth_view, held, trust_view, window_rows
 from memlens.inputs import Reading, input_name
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, Report, as_list
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
     from memlens.analyzing.result import LogAnalysis
     from memlens.events import EventLog
     from memlens.inputs import Input
+    from memlens.windows.windows import Window
 
 __all__ = ["SCHEMA", "ReportPage", "report", "report_with"]
 
@@ -96,11 +104,44 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
     """What the page shows of one log."""
     terms = terms_of(log.facts.layer)
     window = log.whole if options.series else options.windows(log)[0]
+    owners = Owners(log)
+    results = said.windows[0].results if said.by is None else _results(window)
+    series = series_of(log, options)
+    rows = window_rows(series, said)
+    drawn = levels(window, owners)
     return {
         "path": said.path,
         "terms": {"line": terms.line, "lines": terms.lines, "chunk": terms.chunk},
         "verdict": {"sentences": list(said.answer.sentences), "tone": said.answer.tone},
         "lo": window.lo,
         "hi": window.hi,
-        "levels": levels(window).to_dict(),
+        "figures": _figures(window),
+        "levels": drawn.to_dict(),
+        "marks": [mark.to_dict() for mark in marks(window, drawn.curve)],
+        "bands": bands(window, series).to_dict(),
+        "maps": memory_maps(log, results["segments"]).to_dict(owners),
+        "flame": flame(results["peak"]).to_dict(owners),
+        "windows": None if rows is None else rows.to_dict(),
+        "held": held(results["unmatched"]).to_dict(owners),
+        "trust": trust_view(said.trust),
+        "growth": growth_view(said.growth, owners),
+        # The last key, when all others have asked for their numbers.
+        "owners": owners.to_dict(),
+    }
+
+
+def _results(window: Window) -> dict[str, Any]:
+    """What the analyzers say of the whole of a log that was cut into a series."""
+    return {name: registry.get(name).many([window])[0] for name in ("peak", "segments", "unmatched")}
+
+
+def _figures(window: Window) -> dict[str, Any]:
+    """The figures that stand on top, exact."""
+    columns = profile([window]).columns
+    names = ("peak_bytes", "reserved_peak_bytes", "live_bytes", "allocs", "frees")
+    figures: dict[str, Any] = {name: int(columns[name][0]) for name in names}
+    return figures | {
+        "knows_reserved": window.log.tells_of_chunks,
+        "start_line": window.start_line,
+        "end_line": window.end_line,
     }

@@ -6,7 +6,7 @@ and the options of its command (:mod:`memlens.keywords`), and an object of the c
 
 from memlens.options.drawings import Report
 from memlens.options.parts import Cut, OneWindow, Read, ReadAs, as_list, part_of
-from memlens.options.verbs import Accept, Analyze, Block, Compare, Diff, Gate, Slice
+from memlens.options.verbs import Accept, Analyze, Block, Compare, Diff, Export, Gate, Slice
 
 __all__ = [
     "Accept",
@@ -15,6 +15,7 @@ __all__ = [
     "Compare",
     "Cut",
     "Diff",
+    "Export",
     "Gate",
     "OneWindow",
     "Read",

@@ -28,7 +28,7 @@ __all__ = [
 T = TypeVar("T")
 
 #: How the layers begin (:attr:`~memlens.facts.Facts.layer`) whose inputs may tell of blocks only, without anything being amiss.
-WITHOUT_CHUNKS = ("rmm", "kineto", "format:")
+WITHOUT_CHUNKS = ("rmm", "kineto", "parquet", "format:")
 
 #: Layers whose inputs consist of entries and not of lines.
 OF_ENTRIES = frozenset({"torch_snapshot", "kineto"})

@@ -11,6 +11,7 @@ import { Axis } from "./axis.js";
  * @property {number} lo the first event
  * @property {number} hi the event after the last one
  * @property {any} levels
+ * @property {string[]} owners whole texts, by their numbers in this page
  */
 
 /** One thing is selected at a time: a block (its bar), a moment (an event), a window, a finding. */
