@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from matplotlib.lines import Line2D
 
-from memlens.drawing.stills.frame import Box, Frame, binary_ticks, held, looks
+from memlens.drawing.stills.frame import Box, Frame, binary_ticks, fill, looks, stepped
 from memlens.text import clipped, visible
 from memlens.units import format_bytes
 
@@ -100,10 +101,8 @@ class Compared:
             colour, style = looks(self.theme, place)
             low, high = getattr(curves, f"{side}_low"), getattr(curves, f"{side}_high")
             if (low != high).any():
-                axes.fill_between(
-                    curves.edges, held(low), held(high), step="post", color=colour, alpha=0.2, linewidth=0
-                )
-            (line,) = axes.step(curves.edges, held(high), where="post")
+                fill(axes, curves.edges, low, high, colour, 0.2)
+            (line,) = axes.plot(*stepped(curves.edges, high))
             line.set(color=colour, linestyle=style, linewidth=1.3 * scale, gid=side)
             if peak > 0:
                 at = float(curves.edges[int(high.argmax())])
@@ -120,7 +119,8 @@ class Compared:
                 )
             for slot in failed:
                 axes.axvline(slot, color=self.theme.failed, linewidth=scale, linestyle=":", zorder=4)
-                foot, mark = axes.get_xaxis_transform(), {"ms": 7 * scale, "mew": 1.8 * scale}
+                foot: Any = axes.get_xaxis_transform()
+                mark: dict[str, Any] = {"ms": 7 * scale, "mew": 1.8 * scale}
                 axes.plot([slot], [0], "x", transform=foot, color=self.theme.failed, zorder=6, clip_on=False, **mark)
 
     def _difference(self, axes: Axes) -> None:
@@ -128,9 +128,9 @@ class Compared:
         curves = self.runs.curves
         for place, levels in ((1, curves.high.clip(0)), (0, curves.low.clip(None, 0))):
             colour, _ = looks(self.theme, place)
-            axes.fill_between(curves.edges, 0, held(levels), step="post", color=colour, alpha=0.35, linewidth=0)
+            fill(axes, curves.edges, np.zeros_like(levels), levels, colour, 0.35)
             if levels.any():
-                (line,) = axes.step(curves.edges, held(levels), where="post")
+                (line,) = axes.plot(*stepped(curves.edges, levels))
                 line.set(color=colour, linewidth=1.1 * self.frame.scale, gid=f"difference-{_SIDES[place]}")
         axes.axhline(0, color=self.theme.quiet, linewidth=1.2, zorder=3)
 

@@ -8,6 +8,7 @@ log is text: no formula is looked for in it, and what would act instead of showi
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,11 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from memlens.drawing.stills.compared import Compared
-from memlens.drawing.stills.frame import STYLES, Box, Frame, binary_ticks, held, looks, time_unit
+from memlens.drawing.stills.frame import STYLES, Box, Frame, binary_ticks, fill, looks, stepped, time_unit
 from memlens.text import clipped, format_exact, plural, visible
 from memlens.units import format_bytes
 
@@ -39,6 +41,7 @@ _METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "png": {"Software": None},
 }
+_PATH, _FRACTION = re.compile(rb'(<path [^>]*?\bd=")([^"]*)'), re.compile(rb"(\.\d\d)\d+")
 _SETTINGS: dict[Any, Any] = {
     "font.family": ["sans-serif"],
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
@@ -84,7 +87,10 @@ def render(still: Still, form: str, dpi: int) -> bytes:
     out = io.BytesIO()
     with _settings():
         draw(still).savefig(out, format=form, dpi=dpi, metadata=_METADATA[form] | title)
-    return out.getvalue()
+    if form != "svg":
+        return out.getvalue()
+    # A hundredth of a point is enough; text has no such element, for what looks like one is escaped in it.
+    return _PATH.sub(lambda path: path[1] + _FRACTION.sub(rb"\1", path[2]), out.getvalue())
 
 
 @contextmanager
@@ -155,14 +161,14 @@ class _Drawing:
 
     def level(self, track: Track, colour: str, style: Any, gid: str, below: float, between: float) -> None:
         """The allocated level: a line along the highest levels, and what is between them and the lowest; chunks where no block is logged."""
-        low, high = held(track.low_bytes), held(track.high_bytes)
+        low, high = track.low_bytes, track.high_bytes
         if not track.tells_of_blocks:
-            low = high = held(track.reserved_bytes)
+            low = high = track.reserved_bytes
         if below:
-            self.axes.fill_between(track.x, 0, low, step="post", color=colour, alpha=below, linewidth=0)
+            fill(self.axes, track.x, np.zeros_like(low), low, colour, below)
         if (low != high).any():
-            self.axes.fill_between(track.x, low, high, step="post", color=colour, alpha=between, linewidth=0)
-        (line,) = self.axes.step(track.x, high, where="post")
+            fill(self.axes, track.x, low, high, colour, between)
+        (line,) = self.axes.plot(*stepped(track.x, high))
         line.set(color=colour, linestyle=style, linewidth=1.2 * self.frame.scale, gid=gid, solid_joinstyle="miter")
 
     def failures(self, track: Track) -> None:
@@ -206,7 +212,7 @@ class _One(_Drawing):
         (track,) = self.tracks
         self.frame.bands(self.axes, self.box, track.bands)
         if track.tells_of_chunks:
-            (line,) = self.axes.step(track.x, held(track.reserved_bytes), where="post")
+            (line,) = self.axes.plot(*stepped(track.x, track.reserved_bytes))
             line.set(color=self.theme.series[1], linestyle=STYLES[1], linewidth=1.5 * self.frame.scale, gid="reserved")
         if track.tells_of_blocks:
             self.level(track, self.theme.series[0], "-", "allocated", 0.22, 0.55)

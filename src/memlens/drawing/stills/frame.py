@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from memlens.drawing.stills.tracks import Band
 
-__all__ = ["STYLES", "THEMES", "Box", "Frame", "Theme", "binary_ticks", "held", "looks", "time_unit"]
+__all__ = ["STYLES", "THEMES", "Box", "Frame", "Theme", "binary_ticks", "fill", "looks", "stepped", "time_unit"]
 
 
 class Theme(NamedTuple):
@@ -271,9 +271,19 @@ class Frame:
             yield handle
 
 
-def held(levels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Levels of buckets for a line that ends where the last bucket does."""
-    return np.append(levels, levels[-1:])
+def stepped(edges: NDArray[Any], levels: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The corners of a line that keeps the level of each bucket up to where the next one begins."""
+    kept = np.append(True, levels[1:] != levels[:-1])
+    return np.repeat(np.append(edges[:-1][kept], edges[-1]), 2)[1:-1], np.repeat(levels[kept], 2)
+
+
+def fill(
+    axes: Axes, edges: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.int64], colour: str, alpha: float
+) -> None:
+    """Shade what is between two levels of each bucket."""
+    (up, tops), (down, floors) = stepped(edges, high), stepped(edges, low)
+    corners = np.append(up, down[::-1]), np.append(tops, floors[::-1])
+    axes.fill(*corners, facecolor=colour, alpha=alpha, linewidth=0)
 
 
 def looks(theme: Theme, place: int) -> tuple[str, Any]:
