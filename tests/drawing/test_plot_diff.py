@@ -13,6 +13,7 @@ import pytest
 import memlens
 from memlens.cli import main
 from memlens.drawing.stills.figures import draw, render
+from memlens.drawing.stills.runs import runs_of
 from memlens.events import EventLog, Kind
 
 
@@ -159,3 +160,17 @@ def test_the_axis_has_no_more_columns_than_the_picture_shows(examples: Path) -> 
     assert still.runs is not None
     assert len(still.runs.curves) == 300
     assert replace(still, theme="dark").runs is still.runs
+
+
+def test_states_without_events_have_no_curves(shared: Path) -> None:
+    snapshots = [shared / "data" / "torch" / "snapshots" / f"state_only_{year}.pickle" for year in (2023, 2024)]
+    with pytest.raises(memlens.NoEventsError, match="no event in either run"):
+        memlens.plot(snapshots[1], diff=snapshots[0])
+    with pytest.raises(memlens.NoEventsError, match="the state at one moment"):
+        memlens.plot(snapshots[0])
+
+
+def test_several_devices_are_compared_one_at_a_time() -> None:
+    diff = memlens.diff(EventLog.from_rows([(Kind.ALLOC, 1, 1)]), EventLog.from_rows([(Kind.ALLOC, 1, 1)]))
+    with pytest.raises(memlens.UsageError, match="--device N"):
+        runs_of(replace(diff, in_order=diff.in_order * 2), ("base", "head"), 10, 3)
