@@ -76,6 +76,7 @@ export function timeline(app) {
   };
   const select = () => at && app.select("moment", Math.max(at.event, axis.lo));
   const zoom = zoomable(canvas, axis, { redraw, hover, click: select });
+  canvas.addEventListener("dblclick", () => app.select(null)); // its first click was none
   const toPeak = () => {
     const [peak] = marks;
     if (!peak) return;
