@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memlens.analyzers import registry
 from memlens.analyzers.levels import profile
 from memlens.analyzing.analyze import analyze_with
-from memlens.analyzing.result import Analysis, Failure
+from memlens.analyzing.result import Analysis
 from memlens.drawing.differences import compared, diff_view
 from memlens.drawing.flame import flame
 from memlens.drawing.levels import levels
@@ -21,7 +21,6 @@ from memlens.drawing.moments import moments
 from memlens.drawing.owners import Owners
 from memlens.drawing.page import page
 from memlens.drawing.tables import growth_view, held_view, trust_view, windows_view
-from memlens.errors import AnchorError
 from memlens.inputs import Reading, device_label, input_name
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, Report, as_list
@@ -94,7 +93,7 @@ def report_with(log: Input, options: Report) -> ReportPage:
     marks = as_patterns(as_list(options.owners), regex=True)
     reading = Reading(options.patterns, owners=marks, how=options, times=True, threads=True, landmarks=True)
     logs = reading.read_all(log)
-    logs, analysis = _analyzed(logs, options)
+    analysis = _analyzed(logs, options)
     found = None if options.diff is None else compared(options.diff, logs, options)
     title = options.title or (input_name(log) if found is None else f"{input_name(log)} against {found.base.path}")
     views = [_view(of_log, options, said) for of_log, said in zip(logs, analysis.logs, strict=True)]
@@ -121,26 +120,14 @@ _NAMED = 100
 _CUT = ("start", "end", "start_regex", "end_regex", "nth", "by")
 
 
-def _analyzed(logs: Sequence[EventLog], options: Report) -> tuple[list[EventLog], Analysis]:
-    """Those of the logs of an input, one a device, that can be cut as asked for, and what is said of them.
-
-    Raises:
-        AnchorError: None can be cut so.
-    """
-    how, done, said, failures = Analyze(**{name: getattr(options, name) for name in _CUT}), [], [], []
+def _analyzed(logs: Sequence[EventLog], options: Report) -> Analysis:
+    """What is said of the logs of one input, which are cut alike."""
+    how, said = Analyze(**{name: getattr(options, name) for name in _CUT}), []
     for log in logs:
         device = device_label(log) if len(logs) > 1 else ""
-        name = f"{log.source.name} {device}".rstrip()
-        try:
-            (of_log,) = analyze_with(log, how).logs
-        except AnchorError as error:
-            failures.append((error, Failure(name, error.message, error.hint)))
-            continue
-        done.append(log)
-        said.append(replace(of_log, path=name, device=device.strip("[]")))
-    if not done:
-        raise failures[0][0]
-    return done, Analysis(tuple(said), tuple(failure for _, failure in failures))
+        (one,) = analyze_with(log, how).logs
+        said.append(replace(one, path=f"{one.path} {device}".rstrip(), device=device.strip("[]")))
+    return Analysis(tuple(said))
 
 
 def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
