@@ -51,8 +51,8 @@ function lifeDetails(app, bar, context) {
     element("button", { type: "button", click: () => axis.show(alloc - margin, free + margin) }, "Show its life"),
     element("button", { type: "button", click: () => app.select("moment", Math.max(alloc, axis.lo)) }, "What else is alive when it is allocated"),
     element("button", { type: "button", click: () => app.select(null) }, "Close"));
-  const lines = context ? [linesAround(`Around its ALLOC`, context[1], born), linesAround(`Around its FREE`, context[2], gone)].flat() : [];
-  if (!lines.length && born) lines.push(element("p", {}, "The lines around it: ", element("code", {}, `memlens block ${quoted(app.view.path)} ${born}`)));
+  const lines = context ? [linesAround("Around its ALLOC", context[1], born), linesAround("Around its FREE", context[2], gone)].flat() : [];
+  if (!lines.length && born) lines.push(element("p", {}, "More of it: ", element("code", {}, `memlens block ${quoted(app.view.path)} ${born}`)));
   return [element("h3", {}, `${formatBytes(size)}, ${FATE_WORDS[fate]}`), controls, list, ...lines];
 }
 

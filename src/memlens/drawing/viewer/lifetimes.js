@@ -8,7 +8,7 @@ import { bytesTicks } from "./ticks.js";
 import { zoomable } from "./zoom.js";
 
 /** Height in CSS pixels; owners and sizes that have colours of their own; blocks in the list. */
-const BARS_HEIGHT = 320, OWNERS = 7, SIZES = 5, LISTED = 50;
+const BARS_HEIGHT = 320, OWNERS = 7, SIZES = 5, LISTED = 30;
 /** The picture is a little higher than the peak. */
 const HEADROOM = 1.04;
 /** What becomes of blocks, in words. */
@@ -77,13 +77,8 @@ function byFate({ view: { lifetimes } }) {
  * @returns {string}
  */
 export function shortOwner(app, number) {
-  const [first, ...frames] = app.ownerText(number).split(" < ");
-  let text = first.length > 60 ? `${first.slice(0, 30)}\u2026${first.slice(-29)}` : first;
-  for (const frame of frames) {
-    if (text.length + frame.length > 60) return `${text} \u2026`;
-    text += ` < ${frame}`;
-  }
-  return text;
+  const frames = app.ownerText(number).split(" < ").map((frame) => (frame.length > 48 ? `${frame.slice(0, 24)}\u2026${frame.slice(-23)}` : frame));
+  return `${frames.slice(0, 2).join(" < ")}${frames.length > 2 ? " \u2026" : ""}`;
 }
 
 /**
@@ -265,11 +260,12 @@ function largestList(app) {
 export function blockTable(app, bars) {
   const { size_bytes: size, owner, fate, alloc_line: alloc, free_line: free } = app.view.lifetimes;
   const line = (/** @type {number} */ number, /** @type {string} */ none) => element("td", { class: "right" }, number ? formatCount(number) : none);
+  const known = bars.some((bar) => owner[bar] >= 0);
   const rows = bars.map((bar) => element("tr", { "data-block": bar, "data-bytes": size[bar] },
     element("td", {}, element("button", { type: "button", click: () => app.select("block", bar) }, formatBytes(size[bar]))),
-    element("td", { title: app.ownerText(owner[bar]) }, shortOwner(app, owner[bar])),
-    line(alloc[bar], "before"), line(free[bar], "never"), element("td", {}, FATES[fate[bar]])));
+    line(alloc[bar], "before"), line(free[bar], "never"), element("td", {}, FATES[fate[bar]]),
+    known ? element("td", { title: app.ownerText(owner[bar]) }, shortOwner(app, owner[bar])) : ""));
   const { line: place } = app.view.terms;
-  const heads = ["Block", "Owner", `Allocated at ${place}`, `Freed at ${place}`, "Fate"].map((text) => element("th", { scope: "col" }, text));
+  const heads = ["Block", `Allocated at ${place}`, `Freed at ${place}`, "Fate", ...(known ? ["Owner"] : [])].map((text) => element("th", { scope: "col" }, text));
   return element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows)));
 }

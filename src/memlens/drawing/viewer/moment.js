@@ -7,7 +7,7 @@ import { blockTable, shortOwner } from "./lifetimes.js";
 import { livesOf } from "./lives.js";
 
 /** Blocks in the list. */
-const ALIVE = 50;
+const ALIVE = 30;
 
 /**
  * The place of the moment that is nearest to an event; of two equally near ones the earlier.
