@@ -1,7 +1,7 @@
 /** The whole life of the selected block. */
 
 import { element, section } from "./dom.js";
-import { formatBytes, formatCount, formatDuration, formatExact } from "./format.js";
+import { formatCount, formatDuration, formatExact } from "./format.js";
 import { FATE_WORDS } from "./lifetimes.js";
 
 /**
@@ -19,9 +19,20 @@ export function lifeOf(app) {
     hint.hidden = bar !== null;
     body.replaceChildren(...(bar === null ? [] : lifeDetails(app, bar, contexts.get(bar))));
     place.dataset.block = bar === null ? "" : String(bar);
-    if (bar !== null) place.scrollIntoView({ block: "nearest" });
+    reveal(place, bar !== null);
   });
   return place;
+}
+
+/**
+ * Keep what is selected in sight: at the bottom of the window as long as its place lies below that.
+ * @param {HTMLElement} place
+ * @param {boolean} open
+ */
+export function reveal(place, open) {
+  place.classList.toggle("panel", open);
+  place.scrollTop = 0;
+  if (open && place.getBoundingClientRect().top < 0) place.scrollIntoView({ block: "center" });
 }
 
 /**
@@ -53,7 +64,7 @@ function lifeDetails(app, bar, context) {
     element("button", { type: "button", click: () => app.select(null) }, "Close"));
   const lines = context ? [linesAround("Around its ALLOC", context[1], born), linesAround("Around its FREE", context[2], gone)].flat() : [];
   if (!lines.length && born) lines.push(element("p", {}, "More of it: ", element("code", {}, `memlens block ${quoted(app.view.path)} ${born}`)));
-  return [element("h3", {}, `${formatBytes(size)}, ${FATE_WORDS[fate]}`), controls, list, ...lines];
+  return [controls, element("div", { class: "beside" }, list, element("div", {}, ...lines))];
 }
 
 /**

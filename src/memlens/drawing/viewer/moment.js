@@ -3,6 +3,7 @@
 import { firstAtLeast } from "./axis.js";
 import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
+import { reveal } from "./life.js";
 import { blockTable, shortOwner } from "./lifetimes.js";
 import { livesOf } from "./lives.js";
 
@@ -53,6 +54,7 @@ export function momentOf(app) {
     const { moments } = app.view, at = asked === null ? -1 : nearest(moments.event, asked);
     body.replaceChildren(...(asked === null ? [] : aliveAt(app, asked, at)));
     Object.assign(place.dataset, asked === null ? { event: "", bytes: "" } : { event: moments.event[at], bytes: moments.level_bytes[at] });
+    reveal(place, asked !== null);
   });
   return place;
 }
@@ -76,14 +78,15 @@ function aliveAt(app, asked, at) {
       element("td", { class: "right" }, group < 0 ? "" : formatBytes(moments.size_bytes[group])),
       element("td", { title: app.ownerText(owner) }, group < 0 ? names[/** @type {"-1" | "-2"} */ (String(group))] : shortOwner(app, owner)));
   });
-  const heads = ["Together", "Blocks", "Size", "Owner"].map((text, k) => element("th", { scope: "col", class: k < 3 ? "right" : "" }, text));
+  const owned = moments.owner.some((/** @type {number} */ owner) => owner >= 0);
+  const heads = ["Together", "Blocks", "Size", owned ? "Owner" : ""].map((text, k) => element("th", { scope: "col", class: k < 3 ? "right" : "" }, text));
   const total = element("tr", { class: "total", "data-bytes": level }, element("td", { class: "right" }, formatBytes(level)), element("td", { colspan: 3 }, "allocated"));
   const bars = lifetimes.known ? livesOf(app).liveAfter(event) : [];
-  const list = bars.length ? [element("details", {}, element("summary", {}, `${formatCount(bars.length)} of these blocks have bars; the ${formatCount(Math.min(bars.length, ALIVE))} largest`),
-    blockTable(app, bars.slice(0, ALIVE)))] : [];
+  const listed = `${formatCount(bars.length)} of these blocks have bars${bars.length > ALIVE ? `; the ${ALIVE} largest` : ""}:`;
   return [
-    element("p", {}, `${formatExact(level)} allocated ${where}${moved}.`),
-    element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows, total))),
-    ...list,
+    element("p", {}, `${formatExact(level)} allocated ${where}${moved}. `, element("button", { type: "button", click: () => app.select(null) }, "Close")),
+    element("div", { class: "beside" },
+      element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows, total))),
+      bars.length ? element("div", {}, element("p", {}, listed), blockTable(app, bars.slice(0, ALIVE))) : ""),
   ];
 }
