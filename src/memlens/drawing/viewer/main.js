@@ -4,6 +4,9 @@ import { App } from "./app.js";
 import { unpacked } from "./data.js";
 import { element } from "./dom.js";
 import { formatBytes, formatCount } from "./format.js";
+import { lifeOf } from "./life.js";
+import { lifetimes } from "./lifetimes.js";
+import { momentOf } from "./moment.js";
 import { timeline } from "./timeline.js";
 
 /**
@@ -11,6 +14,9 @@ import { timeline } from "./timeline.js";
  * @type {[string, (app: App) => Node | null][]}
  */
 const PARTS = [
+  ["lifetimes", lifetimes],
+  ["lifetimes", lifeOf],
+  ["moments", momentOf],
 ];
 
 /** What the first picture needs; all else is unpacked when that is drawn. */
