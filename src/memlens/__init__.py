@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from memlens.comparing.run import compare
     from memlens.diffing.result import Diff, Finding, WindowDiff
     from memlens.diffing.run import diff
+    from memlens.drawing.plot import PlotFigure, plot
     from memlens.drawing.report import ReportPage, report
     from memlens.errors import AnchorError, InputError, MemlensError, NoEventsError, OutputError, UsageError
     from memlens.events import EventLog, Kind
+    from memlens.exporting.export import Exported, export
     from memlens.extract import slice_log as slice  # noqa: A004  the verb is called slice
     from memlens.gating.baseline import Baseline
     from memlens.gating.judging import Judged
@@ -47,6 +49,7 @@ __all__ = [
     "Comparison",
     "Diff",
     "EventLog",
+    "Exported",
     "Finding",
     "Formats",
     "InputError",
@@ -58,6 +61,7 @@ __all__ = [
     "NoEventsError",
     "OutputError",
     "Pattern",
+    "PlotFigure",
     "ReportPage",
     "Run",
     "RunWindow",
@@ -73,10 +77,12 @@ __all__ = [
     "block",
     "compare",
     "diff",
+    "export",
     "format_bytes",
     "formats",
     "gate",
     "parse_bytes",
+    "plot",
     "read",
     "report",
     "slice",
@@ -90,9 +96,11 @@ _HOMES = {
     "memlens.analyzing.block": ("BlockLife", "block"),
     "memlens.comparing.result": ("Comparison", "Run", "RunWindow"),
     "memlens.comparing.run": ("compare",),
+    "memlens.exporting.export": ("Exported", "export"),
     "memlens.extract": ("slice",),
     "memlens.diffing.result": ("Diff", "Finding", "WindowDiff"),
     "memlens.diffing.run": ("diff",),
+    "memlens.drawing.plot": ("PlotFigure", "plot"),
     "memlens.drawing.report": ("ReportPage", "report"),
     "memlens.errors": ("AnchorError", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError"),
     "memlens.events": ("EventLog", "Kind"),

@@ -138,7 +138,7 @@ SAMPLES: dict[str, list[bytes]] = {
     "a profile of XLA or TensorFlow (.xplane.pb)": [b"\x0a\xd2\x9a\x02\x08\x01\x12\x0d/device:GPU:0\x1a", b"\x0a\x0c\x12\x09/host:CPU"],
     "events of TensorBoard": [tensorboard()],
     "data of HDF5": [b"\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08\0"],
-    "data of Parquet or Arrow": [b"PAR1\x15\x04\x15", b"ARROW1\0\0\xff\xff\xff\xff"],
+    "data of Arrow": [b"ARROW1\0\0\xff\xff\xff\xff"],
     "data of perf": [b"PERFILE2h\0\0\0"],
     "a core dump": [elf(4)],
     "a program or a library": [elf(2), elf(3), b"MZ\x90\0" + bytes(120) + b"PE\0\0"],

@@ -19,19 +19,24 @@ __all__ = ["command"]
     examples="""\
   memlens report run.log -o report.html
   memlens report snapshot.pickle -o report.html
-  memlens report run.log --by "STEP (\\d+) START" -o report.html""",
+  memlens report run.log --by "STEP (\\d+) START" -o report.html
+  memlens report bad.log --diff good.log -o report.html""",
 )
 def command(log: str, options: Report, show: Output) -> None:
     """Make one HTML page of LOG: the levels over the run, who is alive when, and the memory map, to look at in a browser.
 
     The page is one file that needs no network: it can be mailed, and attached to a CI run.
+
+    With --diff it begins with what LOG does differently from BASE: both curves over an axis on which what both runs do stands at one place.
     """
-    from memlens.cli.output import progress_bar, refuse_outputs
+    from memlens.cli.output import progress_bar, read_stdin_once, refuse_outputs
     from memlens.drawing.report import report_with
     from memlens.output import open_output
 
-    refuse_outputs(show, (log,), formats=options.formats)
-    with progress_bar([log], show) as progress:
+    inputs = [log] if options.diff is None else [log, str(options.diff)]
+    read_stdin_once(inputs, "Give - for one of the two logs.")
+    refuse_outputs(show, inputs, formats=options.formats)
+    with progress_bar(dict.fromkeys(inputs), show) as progress:
         page = report_with(log, replace(options, progress=progress))
     with open_output(show.output, show.force) as out:
         out.write(page.html.encode())

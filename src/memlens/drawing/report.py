@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers import registry
 from memlens.analyzers.levels import profile
 from memlens.analyzing.analyze import analyze_with
+from memlens.drawing.differences import compared, diff_view
 from memlens.drawing.flame import flame
 from memlens.drawing.levels import levels
+from memlens.drawing.lifetimes import WindowBlocks, largest_blocks
 from memlens.drawing.marks import bands, marks, series_of
 from memlens.drawing.memory_map import memory_maps
+from memlens.drawing.moments import moments
 from memlens.drawing.owners import Owners
 from memlens.drawing.page import page
 from memlens.drawing.tables import growth_view, held_view, trust_view, windows_view
@@ -23,6 +27,7 @@ from memlens.text import Answer, Answered, terms_of
 from memlens.windows.windows import as_patterns
 
 if TYPE_CHECKING:
+    from memlens.analyzers.unmatched import Unmatched
     from memlens.analyzing.result import LogAnalysis
     from memlens.events import EventLog
     from memlens.inputs import Input
@@ -86,15 +91,22 @@ def report_with(log: Input, options: Report) -> ReportPage:
     reading = Reading(options.patterns, owners=marks, how=options, times=True, threads=True, landmarks=True)
     logs = reading.read_all(log)
     analysis = analyze_with(list(logs), Analyze(**{name: getattr(options, name) for name in _CUT}))
-    title = options.title or input_name(log)
+    found = None if options.diff is None else compared(options.diff, logs, options)
+    title = options.title or (input_name(log) if found is None else f"{input_name(log)} against {found.base.path}")
     views = [_view(of_log, options, said) for of_log, said in zip(logs, analysis.logs, strict=True)]
-    data = {"schema": SCHEMA, "title": title, "logs": views}
-    answer = analysis.answer
-    html = page(title, sentences=answer.sentences, tone=answer.tone, words=of(analysis), data=data)
+    data: dict[str, Any] = {"schema": SCHEMA, "title": title, "logs": views}
+    answer, words = analysis.answer, of(analysis)
+    if found is not None:
+        data["diff"] = diff_view(found)
+        answer, words = found.answer, of(found) + words
+    html = page(title, sentences=answer.sentences, tone=answer.tone, words=words, data=data)
     return ReportPage(title, html, answer)
 
 
 report = with_keywords("report", report_with, Report)
+
+#: Groups of what is held at the end whose first blocks have bars, however small they are.
+_NAMED = 100
 
 #: What the report is cut by, as the analysis is.
 _CUT = ("start", "end", "start_regex", "end_regex", "nth", "by")
@@ -104,7 +116,7 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
     """What the page shows of one log."""
     terms = terms_of(log.facts.layer)
     window = log.whole if options.series else options.windows(log)[0]
-    owners = Owners(log)
+    owners, blocks = Owners(log), WindowBlocks(window)
     results = said.windows[0].results if said.by is None else _results(window)
     series = series_of(log, options)
     drawn = levels(window, owners)
@@ -118,6 +130,8 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
         "levels": drawn.to_dict(),
         "marks": [mark.to_dict() for mark in marks(window, drawn.curve)],
         "bands": bands(window, series).to_dict(),
+        "lifetimes": largest_blocks(blocks, owners, also=_named(results["unmatched"])).to_dict(),
+        "moments": moments(window, blocks, owners).to_dict(),
         "maps": memory_maps(log, results["segments"]).to_dict(owners),
         "flame": flame(results["peak"]).to_dict(owners),
         "windows": windows_view(series, said),
@@ -132,6 +146,12 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
 def _results(window: Window) -> dict[str, Any]:
     """What the analyzers say of the whole of a log that was cut into a series."""
     return {name: registry.get(name).many([window])[0] for name in ("peak", "segments", "unmatched")}
+
+
+def _named(unmatched: Unmatched) -> list[int]:
+    """The blocks that stand for the largest groups of what is held, as their ALLOCs."""
+    groups = (*islice(unmatched.held, _NAMED), *islice(unmatched.opening, _NAMED))
+    return [group.first_event for group in groups]
 
 
 def _figures(window: Window) -> dict[str, Any]:

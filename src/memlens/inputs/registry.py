@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from memlens.errors import Failure, InputError, MemlensError, UsageError
-from memlens.inputs import kineto, paddle, rmm, torch_snapshot
+from memlens.inputs import kineto, paddle, parquet, rmm, torch_snapshot
 from memlens.inputs.file_source import FileSource, open_source
 from memlens.inputs.input_format import HEAD, InputFormat, Request
 from memlens.options import ReadAs
@@ -45,7 +45,7 @@ __all__ = [
 
 PADDLE = paddle.FORMAT
 #: The built-in formats, in the order in which they are looked for.  To add one, add it here.
-BUILT_IN: tuple[InputFormat, ...] = (PADDLE, torch_snapshot.FORMAT, kineto.FORMAT, rmm.FORMAT)
+BUILT_IN: tuple[InputFormat, ...] = (PADDLE, torch_snapshot.FORMAT, kineto.FORMAT, rmm.FORMAT, parquet.FORMAT)
 #: The entry-point group through which other packages add formats: each leads to an :class:`InputFormat`, whose name is the entry point's.
 GROUP = "memlens.formats"
 SCHEMA = "memlens.formats/1"

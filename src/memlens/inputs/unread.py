@@ -103,7 +103,7 @@ BINARY: tuple[Unread, ...] = (
     Unread("a profile of XLA or TensorFlow (.xplane.pb)", rb"\x0a.{1,24}?\x12.(?:/host:|/device:|Task Environment)", _RECORD),
     Unread("events of TensorBoard", rb".{21}\x1a.brain\.Event:", _RECORD),
     Unread("data of HDF5", rb"\x89HDF\r\n\x1a\n", _RECORD),
-    Unread("data of Parquet or Arrow", rb"PAR1|ARROW1\0\0", _RECORD),
+    Unread("data of Arrow", rb"ARROW1\0\0", _RECORD),
     Unread("data of perf", rb"PERFILE2", _HOST),
     Unread("a core dump", rb"\x7fELF.{12}(?:\x04\0|\0\x04)", _HOST),
     Unread("a program or a library", rb"\x7fELF|MZ.{62,}PE\0\0|[\xcf\xce]\xfa\xed\xfe", f"Run it, and keep its log.\n{_RECORD}"),

@@ -13,7 +13,7 @@ from memlens.options.parts import Cut, OneWindow, Owners, ReadAs, as_list
 if TYPE_CHECKING:
     from memlens.inputs import Input
 
-__all__ = ["Accept", "Analyze", "Block", "Compare", "Diff", "Gate", "Slice"]
+__all__ = ["Accept", "Analyze", "Block", "Compare", "Diff", "Export", "Gate", "Slice"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +172,26 @@ class Block(ReadAs, Owners):
     """
 
     context: int = option(3, "N", kind=0, shown=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(ReadAs, Owners, Cut):
+    """The options of :func:`memlens.export`.
+
+    Attributes:
+        to: Write this form: parquet, csv and jsonl (tables), perfetto (a trace), speedscope and pprof (profiles by call stack or
+            owner).
+        table: Which table: of events, or of lifetimes, a row a block.
+        output: A file, which appears whole or not at all; ``None`` or ``-`` for stdout.
+        force: Write over ``output`` if it exists.
+        strict: Fail on a compressed log that is cut short, instead of writing what there is.
+    """
+
+    to: str | None = option(None, "", choices=("parquet", "csv", "jsonl", "perfetto", "speedscope", "pprof"))
+    table: str = option("events", "", choices=("events", "lifetimes"), shown=True)
+    output: str | Path | None = python_only(None)
+    force: bool = python_only(False)
+    strict: bool = flag(False)
 
 
 @dataclass(frozen=True)

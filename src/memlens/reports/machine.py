@@ -17,7 +17,7 @@ import numpy as np
 
 from memlens.text import visible
 
-__all__ = ["Result", "render_csv", "render_json"]
+__all__ = ["Result", "cell", "render_csv", "render_json"]
 
 _FORMULA = ("=", "+", "-", "@")
 
@@ -48,12 +48,13 @@ def render_csv(result: Result) -> str:
     names = list(dict.fromkeys(name for row in rows for name in row))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_cell(name) for name in names)
-    writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    writer.writerow(cell(name) for name in names)
+    writer.writerows([cell(row.get(name)) for name in names] for row in rows)
     return out.getvalue()
 
 
-def _cell(value: Any) -> Any:
+def cell(value: Any) -> Any:
+    """A value as it stands in CSV: nothing is empty, and text is harmless on a terminal and in a spreadsheet."""
     if not isinstance(value, str):
         return "" if value is None else value
     text = visible(value)

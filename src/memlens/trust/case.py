@@ -28,10 +28,10 @@ __all__ = [
 T = TypeVar("T")
 
 #: How the layers begin (:attr:`~memlens.facts.Facts.layer`) whose inputs may tell of blocks only, without anything being amiss.
-WITHOUT_CHUNKS = ("rmm", "kineto", "format:")
+WITHOUT_CHUNKS = ("rmm", "kineto", "parquet", "format:")
 
 #: Layers whose inputs consist of entries and not of lines.
-OF_ENTRIES = frozenset({"torch_snapshot", "kineto"})
+OF_ENTRIES = frozenset({"torch_snapshot", "kineto", "parquet"})
 
 #: Doubts that make nothing wrong but what is reserved.
 RESERVED_DOUBTS = frozenset({"no_chunk_lines", "prealloc", "reserved_too_low"})

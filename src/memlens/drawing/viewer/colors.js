@@ -1,37 +1,51 @@
-/** Colours by size and by owner: names of custom properties of the style sheet. */
+/** Colours by size and by owner: classes, and of each its name and its colour in the style sheet. */
 
-/** Sizes from one of these on have a colour of their own, `size-0` to `size-5`. */
-const BOUNDS = [4096, 65536, 1 << 20, 1 << 24, 1 << 28];
-export const SIZE_CLASSES = ["below 4 KiB", "below 64 KiB", "below 1 MiB", "below 16 MiB", "below 256 MiB", "256 MiB and more"];
-/** Owners that have a colour of their own, `fill-0` to `fill-7`; the others share one, `fill-rest`. */
-const COLORED = 8;
+import { formatBytes } from "./format.js";
+
+/** Sizes and owners that have colours of their own. */
+const SIZE_CLASSES = 5, OWNER_CLASSES = 7;
+
+/** @typedef {{ classOf: Uint8Array, classes: { ink: string, name: string }[] }} Coloring */
 
 /**
- * The class of a size.
- * @param {number} bytes
- * @returns {number}
+ * The classes that blocks fall in, by size: each one reaches down to a quarter of the one before.
+ * @param {Float64Array} sizes
+ * @returns {Coloring}
  */
-export function sizeClass(bytes) {
-  let k = 0;
-  while (k < BOUNDS.length && bytes >= BOUNDS[k]) k += 1;
-  return k;
+export function colorsBySize(sizes) {
+  const top = 2 ** Math.ceil(Math.log2(sizes.reduce((most, size) => Math.max(most, size), 1) + 1));
+  const least = Array.from({ length: SIZE_CLASSES }, (_, k) => (k === SIZE_CLASSES - 1 ? 0 : top / 4 ** (k + 1)));
+  return {
+    classOf: Uint8Array.from(sizes, (size) => least.findIndex((bytes) => size >= bytes)),
+    classes: least.map((bytes, k) => ({ ink: `size-${k + 1}`, name: k === SIZE_CLASSES - 1 ? `below ${formatBytes(least[k - 1])}` : `${formatBytes(bytes)} and more` })),
+  };
 }
 
 /**
- * The owners with the most bytes, each with the number of its colour.
- * @param {Map<number, number>} bytes by owner
- * @returns {Map<number, number>}
+ * The owners of the most bytes have colours of their own, all others share one.
+ * @param {Float64Array} owners of blocks, by number
+ * @param {Float64Array} sizes of the same blocks
+ * @param {string[]} texts of owners
+ * @returns {Coloring}
  */
-export function largestOwners(bytes) {
-  const largest = [...bytes].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, COLORED);
-  return new Map(largest.map(([owner], k) => [owner, k]));
+export function colorsByOwner(owners, sizes, texts) {
+  const bytes = new Map();
+  owners.forEach((owner, k) => bytes.set(owner, (bytes.get(owner) ?? 0) + sizes[k]));
+  bytes.delete(-1);
+  const largest = [...bytes.keys()].sort((a, b) => bytes.get(b) - bytes.get(a) || a - b).slice(0, OWNER_CLASSES);
+  const classes = largest.map((owner, k) => ({ ink: `owner-${k + 1}`, name: texts[owner].split(" < ", 2).join(" < ") }));
+  return {
+    classOf: Uint8Array.from(owners, (owner) => (largest.includes(owner) ? largest.indexOf(owner) : largest.length)),
+    classes: [...classes, { ink: "owner-other", name: largest.length ? "other owners" : "owner unknown" }],
+  };
 }
 
 /**
- * An owner in short: the operator, or of a call stack its innermost frame.
- * @param {string} owner
+ * What can be read on a fill: black or white.
+ * @param {string} fill `#rrggbb`
  * @returns {string}
  */
-export function shortOwner(owner) {
-  return owner.split(" < ", 1)[0];
+export function inkOn(fill) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(fill.slice(at, at + 2), 16));
+  return 0.3 * red + 0.59 * green + 0.11 * blue > 130 ? "#000000" : "#ffffff";
 }

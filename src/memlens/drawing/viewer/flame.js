@@ -1,6 +1,7 @@
 /** What is live at the peak, by whom it was allocated: boxes as wide as their bytes, callers above or below. */
 
 import { color, drawing } from "./canvas.js";
+import { inkOn } from "./colors.js";
 import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 
@@ -20,7 +21,7 @@ const BOX = 19, LETTER = 6.2;
  * @returns {Box[]}
  */
 export function boxesOf(flame, owners, inward) {
-  const root = box("all that is live at the peak", null);
+  const root = box("all that is live at the peak", null), known = flame.owners.some((/** @type {number} */ owner) => owner >= 0);
   /**
    * @param {string[]} path
    * @param {number} bytes
@@ -41,7 +42,7 @@ export function boxesOf(flame, owners, inward) {
   };
   for (let k = 0; k < flame.owners.length; k += 1) {
     const size = flame.size_bytes[k], blocks = flame.blocks[k], owner = flame.owners[k];
-    const frames = owner < 0 ? ["(no owner known)"] : owners[owner].split(" < ");
+    const frames = owner >= 0 ? owners[owner].split(" < ") : known ? ["(no owner known)"] : [];
     add([...(inward ? frames.reverse() : frames), `${formatCount(blocks)} \u00d7 ${formatBytes(size)}${size < 1024 ? "" : ` (${size} B)`}`], size * blocks, blocks);
   }
   if (flame.left.groups) add([`(${formatCount(flame.left.groups)} smaller groups)`], flame.left.bytes, flame.left.blocks);
@@ -85,8 +86,9 @@ export function widthOf(at) {
  * @returns {HTMLElement}
  */
 export function flameGraph(app) {
-  const { flame, owners, terms } = app.view;
-  let inward = owners.some((owner) => owner.includes(" < ")), boxes = boxesOf(flame, owners, inward), focus = boxes[0], sought = "";
+  const { flame, owners } = app.view;
+  const stacks = owners.some((owner) => owner.includes(" < "));
+  let inward = stacks, boxes = boxesOf(flame, owners, inward), focus = boxes[0], sought = "";
   /** What the pointer or the keyboard is at. @type {Box | null} */
   let at = null;
   const height = () => (boxes.reduce((most, one) => Math.max(most, one.depth), 0) + 1) * BOX;
@@ -104,7 +106,7 @@ export function flameGraph(app) {
   };
 
   const { canvas, redraw } = drawing("Flame graph of what is live at the peak", height(), (context, width) => {
-    const inks = Array.from({ length: 8 }, (_, k) => color(`fill-${k}`)), rest = color("fill-rest"), onFill = color("on-fill"), faint = color("gap");
+    const inks = Array.from({ length: 7 }, (_, k) => color(`owner-${k + 1}`)), rest = color("owner-other"), faint = color("gap");
     const text = color("text");
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "middle";
@@ -116,7 +118,7 @@ export function flameGraph(app) {
       context.fillRect(x, y, w > 2 ? w - 1 : w, BOX - 1);
       const room = Math.floor((Math.min(w, width) - 6) / LETTER);
       if (room >= 3) {
-        context.fillStyle = hit ? onFill : text;
+        context.fillStyle = hit ? inkOn(String(context.fillStyle)) : text;
         context.fillText(one.name.length <= room ? one.name : `${one.name.slice(0, room - 1)}\u2026`, x + 3, y + BOX / 2, w - 4);
       }
       if (one === at) {
@@ -197,11 +199,10 @@ export function flameGraph(app) {
   } });
 
   canvas.dataset.peakBytes = String(boxes[0].bytes);
-  const where = flame.line === null ? "" : ` at ${terms.line} ${formatCount(flame.line)}`;
+  const where = flame.line === null ? "" : ` at ${app.lineText(flame.line)}`;
   const less = flame.other_bytes < 0 ? ` The level is ${formatExact(-flame.other_bytes)} lower than what is live: so much is freed that the log never allocated.` : "";
   const what = element("p", {}, `${formatExact(flame.peak_bytes)} in ${formatCount(boxes[0].blocks)} blocks${where}.${less}`);
-  const stacks = owners.some((owner) => owner.includes(" < "));
-  return section("flame", "Live at the peak, by owner", what, element("p", { class: "controls" }, ...(stacks ? [turn] : []), search, found), canvas, told, hint);
+  return section("flame", "Live at the peak", what, element("p", { class: "controls" }, ...(stacks ? [turn] : []), search, found), canvas, told, hint);
 }
 
 /**

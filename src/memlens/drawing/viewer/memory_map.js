@@ -3,10 +3,12 @@
 import { color, drawing } from "./canvas.js";
 import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
-import { SIZE_CLASSES, largestOwners, shortOwner, sizeClass } from "./colors.js";
+import { colorsByOwner, colorsBySize, inkOn } from "./colors.js";
 
 /** Heights in CSS pixels: the picture, and the name of a pool in it; rows that it has at most. */
 const MAP_HEIGHT = 320, CAPTION = 16, MAP_ROWS = 16;
+/** A block at least so wide says its size, in CSS pixels. */
+const LABEL = 64;
 /** What a piece of a chunk is (`memlens.drawing.memory_map.Piece`). */
 export const BLOCK = 0, GAP = 1, KEPT = 2, SEVERAL = 3;
 const AT = /** @type {Record<string, string>} */ ({ peak: "the peak", oom: "out of memory", end: "the end" });
@@ -32,6 +34,8 @@ export class Chunks {
       this.numbers[k] = seen[kind];
       seen[kind] += 1;
     });
+    /** The bytes of each block, as far as it lies in chunks. */
+    this.blockBytes = /** @type {Float64Array} */ (pieces.size_bytes.filter((/** @type {number} */ _, /** @type {number} */ k) => pieces.kinds[k] === BLOCK));
   }
 
   /**
@@ -74,10 +78,7 @@ export class Chunks {
    * @returns {number}
    */
   bytesOf(event) {
-    let sum = 0;
-    for (let k = 0; k < this.numbers.length; k += 1)
-      if (this.pieces.kinds[k] === BLOCK && this.pieces.events[this.numbers[k]] === event) sum += this.pieces.size_bytes[k];
-    return sum;
+    return this.blockBytes.reduce((sum, size, k) => (this.pieces.events[k] === event ? sum + size : sum), 0);
   }
 }
 
@@ -89,10 +90,12 @@ export class Chunks {
  * @returns {{ length: number, rows: number, groups: number[], starts: Float64Array }} of a row its length, how many rows there are, the
  * first row of each group, and where each bar begins if rows lie one after the other
  */
-export function rowsOf(groups, most) {
+export function barsInRows(groups, most) {
   const sizes = groups.flat(), starts = new Float64Array(sizes.length), firsts = new Array(groups.length).fill(0);
   const total = sizes.reduce((sum, size) => sum + size, 0), rows = Math.max(most, groups.length + 1);
-  for (let length = Math.max(Math.ceil(total / rows), 1); ; length = Math.ceil(length * 1.04) + 1) {
+  const fair = Math.max(Math.ceil(total / rows), 1), largest = Math.max(...groups.map((group) => group.reduce((most, size) => Math.max(most, size), 0)), 0);
+  // A bar is better not broken, unless that would make all others narrow.
+  for (let length = largest <= 3 * fair ? Math.max(fair, largest) : fair; ; length = Math.ceil(length * 1.04) + 1) {
     let at = 0, bar = 0;
     groups.forEach((group, k) => {
       at = Math.ceil(at / length) * length;
@@ -115,13 +118,13 @@ export function rowsOf(groups, most) {
  * @returns {HTMLElement}
  */
 export function memoryMap(app) {
-  const { maps, owners, terms } = app.view, title = `Memory map: what lies where in the ${terms.chunk}s`;
+  const { maps, owners, terms } = app.view;
   const why = /** @type {Record<string, string>} */ ({
     no_chunks: `There is no map: this input does not say which ${terms.chunk}s are reserved.`,
     no_blocks: "There is no map: this input does not say which blocks are allocated.",
     no_addresses: `There is no map, only figures: it is not known at which addresses the ${terms.chunk}s lie, or several lie over each other.`,
   });
-  if (!maps.moments.length) return section("map", title, element("p", {}, why[maps.missing]));
+  if (!maps.moments.length) return section("map", "Memory map", element("p", {}, why[maps.missing]));
   /** @type {(Chunks | null)[]} */
   const chunks = maps.moments.map((/** @type {any} */ moment) => moment.pieces && new Chunks(moment.pieces));
   let shown = Math.max(maps.moments.findIndex((/** @type {any} */ moment) => moment.at === "oom"), 0), byAddress = false, byOwner = false, only = -1;
@@ -136,17 +139,15 @@ export function memoryMap(app) {
     const sizes = known.pieces.chunk_bytes;
     const places = only < 0 ? known.places(byAddress) : [{ pool: null, stream: -1, bytes: sizes[only], chunks: [only] }];
     const order = places.flatMap((place) => place.chunks);
-    const made = rowsOf(places.map((place) => place.chunks.map((chunk) => sizes[chunk])), only < 0 ? MAP_ROWS : 4);
+    const made = barsInRows(places.map((place) => place.chunks.map((chunk) => sizes[chunk])), only < 0 ? MAP_ROWS : 4);
     const captions = places.length > 1 ? places : [];
-    layout = { ...made, places: captions, order, known, row: (MAP_HEIGHT - captions.length * CAPTION) / made.rows };
-    const bytes = new Map();
-    for (const { number, size, kind } of order.flatMap((chunk) => known.of(chunk)))
-      if (kind === BLOCK) bytes.set(known.pieces.owners[number], (bytes.get(known.pieces.owners[number]) ?? 0) + size);
-    layout.colors = largestOwners(bytes);
+    // What a failure asked for stands above the map, as long as it is.
+    const asked = maps.moments[shown].requested_bytes ? 1 : 0;
+    layout = { ...made, places: captions, order, known, asked, row: (MAP_HEIGHT - (captions.length + asked) * CAPTION) / made.rows, colors: byOwner ? colorsByOwner(known.pieces.owners, known.blockBytes, owners) : colorsBySize(known.blockBytes) };
   }
 
   /** @param {number} row */
-  const top = (row) => row * layout.row + (layout.places.length ? CAPTION * layout.groups.filter((/** @type {number} */ first) => first <= row).length : 0);
+  const top = (row) => row * layout.row + CAPTION * (layout.asked + (layout.places.length ? layout.groups.filter((/** @type {number} */ first) => first <= row).length : 0));
 
   /**
    * The rectangles of a stretch of the picture.
@@ -167,10 +168,26 @@ export function memoryMap(app) {
     const { known } = layout, inks = /** @type {Record<string, string>} */ ({});
     /** @param {string} name */
     const ink = (name) => (inks[name] ??= color(name));
-    context.font = "11px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    /** @param {string} text @param {number} x @param {number} y @param {number} room */
+    const label = (text, x, y, room) => {
+      const fill = String(context.fillStyle);
+      context.fillStyle = inkOn(fill);
+      context.fillText(text, x, y, room);
+      context.fillStyle = fill;
+    };
+    const asked = maps.moments[shown].requested_bytes;
+    if (layout.asked) {
+      const w = Math.min(asked / layout.length, 1) * width;
+      context.strokeStyle = context.fillStyle = ink("bad");
+      context.setLineDash([4, 3]);
+      context.strokeRect(0.5, 1.5, Math.max(w - 1, 1), CAPTION - 4);
+      context.setLineDash([]);
+      context.fillText(`asked for: ${formatBytes(asked)}`, 4, CAPTION / 2, width);
+    }
     layout.places.forEach((/** @type {any} */ place, /** @type {number} */ k) => {
       context.fillStyle = ink("text");
-      context.fillText(placeName(place), 0, top(layout.groups[k]) - 4, width);
+      context.fillText(placeName(place), 0, top(layout.groups[k]) - CAPTION / 2, width);
     });
     layout.order.forEach((/** @type {number} */ chunk, /** @type {number} */ k) => {
       const start = layout.starts[k];
@@ -181,10 +198,13 @@ export function memoryMap(app) {
       for (const piece of known.of(chunk)) {
         if (piece.kind === GAP) continue;
         let share = 1;
-        if (piece.kind === BLOCK) context.fillStyle = ink(byOwner ? `fill-${layout.colors.get(known.pieces.owners[piece.number]) ?? "rest"}` : `size-${sizeClass(piece.size)}`);
-        else context.fillStyle = ink(piece.kind === KEPT ? "kept" : "fill-rest");
+        if (piece.kind === BLOCK) context.fillStyle = ink(layout.colors.classes[layout.colors.classOf[piece.number]].ink);
+        else context.fillStyle = ink(piece.kind === KEPT ? "kept" : "owner-other");
         if (piece.kind === SEVERAL) share = 1 - known.pieces.several.gap_bytes[piece.number] / piece.size;
-        each(start + piece.offset, piece.size, width, (x, y, w, h) => context.fillRect(x, y + h * (1 - share), w > 3 ? w - 0.5 : w, h * share));
+        each(start + piece.offset, piece.size, width, (x, y, w, h) => {
+          context.fillRect(x, y + h * (1 - share), w > 3 ? w - 0.5 : w, h * share);
+          if (piece.kind === BLOCK && w > LABEL && h > 11) label(formatBytes(piece.size), x + 4, y + h / 2, w - 8);
+        });
       }
       context.strokeStyle = ink("quiet");
       context.lineWidth = 1;
@@ -205,7 +225,9 @@ export function memoryMap(app) {
   }
 
   /** @returns {Piece[]} the blocks in the order in which they are drawn */
-  const blocks = () => layout.order.flatMap((/** @type {number} */ chunk) => layout.known.of(chunk)).filter((/** @type {Piece} */ piece) => piece.kind === BLOCK);
+  function blocks() {
+    return layout.order.flatMap((/** @type {number} */ chunk) => layout.known.of(chunk)).filter((/** @type {Piece} */ piece) => piece.kind === BLOCK);
+  }
 
   /**
    * @param {number} x
@@ -249,7 +271,7 @@ export function memoryMap(app) {
       return `${formatExact(size)} ${where}: ${formatCount(count[number])} smaller blocks of ${formatExact(bytes[number])} together, ${formatCount(gaps[number])} gaps of ${formatExact(free[number])}.`;
     }
     const owner = pieces.owners[number], line = pieces.lines[number];
-    return `Block of ${formatExact(layout.known.bytesOf(pieces.events[number]))} ${where}${line ? `, allocated at ${terms.line} ${formatCount(line)}` : ""}${owner < 0 ? "" : `, by ${owners[owner]}`}.`;
+    return `Block of ${formatExact(layout.known.bytesOf(pieces.events[number]))} ${where}${line ? `, allocated at ${app.lineText(line)}` : ""}${owner < 0 ? "" : `, by ${owners[owner]}`}.`;
   }
 
   function select() {
@@ -319,20 +341,17 @@ export function memoryMap(app) {
     canvas.dataset.moment = String(shown);
     told.textContent = known ? "" : why.no_addresses;
     rest.textContent = known?.pieces.left_chunks ? `${formatCount(known.pieces.left_chunks)} smaller ${terms.chunk}s of ${formatExact(known.pieces.left_bytes)} together are not drawn.` : "";
-    const entries = !known ? [] : byOwner
-      ? [...layout.colors].map(([owner, k]) => [`fill-${k}`, owner < 0 ? "no owner known" : shortOwner(owners[owner])])
-      : SIZE_CLASSES.map((name, k) => [`size-${k}`, name]).filter((_, k) => blocks().some((piece) => sizeClass(piece.size) === k));
-    if (byOwner && known) entries.push(["fill-rest", "others"]);
+    const entries = /** @type {string[][]} */ (layout?.colors.classes.filter((/** @type {any} */ _, /** @type {number} */ k) => layout.colors.classOf.includes(k)).map((/** @type {any} */ one) => [one.ink, one.name]) ?? []);
     if (known?.pieces.kinds.includes(KEPT)) entries.push(["kept", "kept beyond the size"]);
-    if (!byOwner && known?.pieces.kinds.includes(SEVERAL)) entries.push(["fill-rest", "several smaller ones"]);
+    if (known?.pieces.kinds.includes(SEVERAL)) entries.push(["owner-other", "several smaller ones"]);
     if (known) entries.push(["gap", "free"]);
-    legend.replaceChildren(...entries.map(([name, text]) => element("span", {}, element("i", { class: `swatch ${name}` }), text)));
+    legend.replaceChildren(...entries.map(([name, text]) => element("span", {}, element("i", { class: name }), text)));
     redraw();
   }
 
   update();
   const left = maps.left_failures ? element("p", { class: "quiet" }, `${formatCount(maps.left_failures)} later failures are not shown here.`) : "";
-  return section("map", title, figuresTable(app, buttons), left, controls, canvas, told, rest, legend, hint);
+  return section("map", "Memory map", figuresTable(app, buttons), left, controls, canvas, told, rest, legend, hint);
 }
 
 /** @param {{ pool: string | null, stream: number, bytes: number, chunks: number[] }} place */

@@ -5,7 +5,7 @@ import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 
 /** Rows of a page of a table, and the height of the picture of growth in CSS pixels. */
-const PAGE = 20, GROWTH_HEIGHT = 120;
+const TABLE_PAGE = 20, GROWTH_HEIGHT = 120;
 
 /**
  * A column of a table: its values by row, exact or a text, and how one is written.
@@ -56,7 +56,7 @@ function grid(id, what, fields, { act, keep = () => true, mark = () => "" } = {}
   const heads = fields.map(({ key, title, values }, k) => element("th", { scope: "col", "data-key": key, class: typeof values[0] === "string" ? "" : "right" },
     element("button", { type: "button", click: () => sort(k) }, title)));
   const pages = [[-1, "\u2039", "Previous page"], [1, "\u203a", "Next page"]].map(([step, sign, name]) => element("button", { type: "button", "aria-label": name, click: () => {
-    from = Math.min(Math.max(from + Number(step) * PAGE, 0), Math.max(rows.length - 1, 0));
+    from = Math.min(Math.max(from + Number(step) * TABLE_PAGE, 0), Math.max(rows.length - 1, 0));
     fill();
   } }, String(sign)));
 
@@ -74,13 +74,13 @@ function grid(id, what, fields, { act, keep = () => true, mark = () => "" } = {}
   function update() {
     rows = filteredRows(texts, count, filter.value).filter(keep);
     if (by >= 0) rows = sortedRows(rows, fields[by].values, down);
-    from = Math.min(from, Math.max(Math.ceil(rows.length / PAGE) - 1, 0) * PAGE);
+    from = Math.min(from, Math.max(Math.ceil(rows.length / TABLE_PAGE) - 1, 0) * TABLE_PAGE);
     heads.forEach((head, k) => head.setAttribute("aria-sort", k !== by ? "none" : down ? "descending" : "ascending"));
     fill();
   }
 
   function fill() {
-    const shown = rows.slice(from, from + PAGE);
+    const shown = rows.slice(from, from + TABLE_PAGE);
     body.replaceChildren(...shown.map((row) => element("tr", { "data-row": row, class: mark(row), ...(act ? { tabindex: 0, click: () => act(row), keydown: (/** @type {KeyboardEvent} */ event) => pressed(event, row) } : {}) },
       ...fields.map(({ key, values, write = String }) => {
         const value = values[row], text = write(value, row);
@@ -89,8 +89,8 @@ function grid(id, what, fields, { act, keep = () => true, mark = () => "" } = {}
     const some = rows.length ? `${formatCount(from + 1)}\u2013${formatCount(from + shown.length)} of ` : "";
     status.textContent = `${some}${formatCount(rows.length)} ${what}${rows.length < count ? ` (${formatCount(count)} in all)` : ""}`;
     pages[0].disabled = from === 0;
-    pages[1].disabled = from + PAGE >= rows.length;
-    for (const page of pages) page.hidden = rows.length <= PAGE;
+    pages[1].disabled = from + TABLE_PAGE >= rows.length;
+    for (const page of pages) page.hidden = rows.length <= TABLE_PAGE;
   }
 
   /**
@@ -113,8 +113,8 @@ function grid(id, what, fields, { act, keep = () => true, mark = () => "" } = {}
   /** @param {number} row */
   function reveal(row) {
     const place = rows.indexOf(row);
-    if (place >= 0 && (place < from || place >= from + PAGE)) {
-      from = place - (place % PAGE);
+    if (place >= 0 && (place < from || place >= from + TABLE_PAGE)) {
+      from = place - (place % TABLE_PAGE);
       fill();
     }
   }
@@ -134,12 +134,12 @@ export function windowsTable(app) {
   if (!windows) return null;
   const names = windows.names.map((/** @type {string} */ name, /** @type {number} */ k) => (windows.open_end && k === windows.names.length - 1 ? `${name} (open)` : name));
   const figures = /** @type {[string, string, (value: number) => string][]} */ ([
-    ["peak_bytes", "Peak", formatBytes], ["rise_bytes", "Rise", formatBytes], ["remaining_bytes", "Remaining", signed], ["live_bytes", "Live at end", formatBytes],
+    ["peak_bytes", "Peak", formatBytes], ["rise_bytes", "Rise", formatBytes], ["remaining_bytes", "Remaining", signedBytes], ["live_bytes", "Live at end", formatBytes],
     ["alloc_bytes", "Allocated", formatBytes], ["allocs", "Allocs", formatCount], ["free_bytes", "Freed", formatBytes], ["frees", "Frees", formatCount],
     ["carried_in_bytes", "Carried in", formatBytes], ["reserved_peak_bytes", "Reserved", formatBytes], ["start_line", `First ${terms.line}`, formatCount],
   ]).filter(([key]) => key !== "reserved_peak_bytes" || windows[key].some((/** @type {number} */ bytes) => bytes > 0));
   const fields = [{ key: "name", title: "Window", values: names }, ...figures.map(([key, title, write]) => ({ key, title, values: windows[key], write }))];
-  const only = element("input", { type: "checkbox", change: () => table.update() });
+  const only = element("input", { type: "checkbox" });
   /** @param {number} k */
   const visible = (k) => windows.lo[k] < axis.to && windows.hi[k] > axis.from;
   let chosen = -1;
@@ -151,6 +151,7 @@ export function windowsTable(app) {
     keep: (k) => !only.checked || visible(k),
     mark: (k) => `${visible(k) ? "" : "outside"} ${k === chosen ? "chosen" : ""}`,
   });
+  only.addEventListener("change", table.update);
   axis.onChange(() => (only.checked ? table.update() : table.refresh()));
   app.onSelect((selected) => {
     const event = selected?.kind === "moment" ? selected.value : app.block;
@@ -177,7 +178,7 @@ export function heldTable(app) {
     { key: "size_bytes", title: "Size", values: held.size_bytes, write: formatExact }, { key: "count", title: "Blocks", values: held.count, write: formatCount },
     { key: "total_bytes", title: "Together", values: held.total_bytes, write: formatBytes },
     { key: "first_line", title: `First ${terms.line}`, values: lines, write: (/** @type {number} */ line) => (line ? formatCount(line) : "before the input") },
-    { key: "first_free_line", title: "Freed", values: frees, write: (/** @type {number} */ line, /** @type {number} */ row) => (held.first_free_event[row] < 0 ? "never" : `later, ${terms.line} ${formatCount(line)}`) },
+    { key: "first_free_line", title: "Freed", values: frees, write: (/** @type {number} */ line, /** @type {number} */ row) => (held.first_free_event[row] < 0 ? "never" : `later, ${app.lineText(line)}`) },
     ...(named.some(Boolean) ? [{ key: "owner", title: "Owner", values: named }] : []),
   ];
   const table = grid("held-table", "groups", fields, {
@@ -245,7 +246,7 @@ export function growthPart(app) {
     parts.push(element("h3", {}, "What piles up"), ...grid("piling-table", "groups", fields).parts);
   }
   const words = element("p", { class: growth.bad ? "bad" : "", "data-verdict": growth.verdict }, `${growth.words[0].toUpperCase()}${growth.words.slice(1)}.`);
-  return section("growth", "Growth: live at the end of each window", words, canvas, told, ...parts);
+  return section("growth", "Growth", words, element("p", { class: "quiet" }, "Live at the end of each window:"), canvas, told, ...parts);
 }
 
 /**
@@ -253,26 +254,26 @@ export function growthPart(app) {
  * @returns {HTMLElement}
  */
 export function trustPart(app) {
-  const { trust, terms } = app.view;
+  const { trust } = app.view;
   /** @param {any} finding */
-  const item = ({ code, message, hint, line }) => element("li", { "data-code": code }, sentence(message), line === null ? "" : ` First at ${terms.line} ${formatCount(line)}.`, hint ? ` ${hint}` : "");
+  const item = ({ code, message, hint, line }) => element("li", { "data-code": code, "data-line": line ?? "" }, asSentence(message), hint ? ` ${hint}` : "");
   const first = trust.first_disagreement, parts = [];
   if (trust.doubts.length) parts.push(element("h3", {}, "What to doubt"), element("ul", { class: "bad" }, ...trust.doubts.map(item)));
   if (trust.notes.length) parts.push(element("h3", {}, "What to know"), element("ul", {}, ...trust.notes.map(item)));
-  if (trust.figures_checked) {
+  if (trust.figures_checked && !(trust.ok && trust.figures_agreeing === trust.figures_checked)) {
     const explained = trust.figures_explained ? `, ${formatCount(trust.figures_explained)} differ for a reason that is explained above` : "";
     parts.push(element("p", { "data-checked": trust.figures_checked, "data-agreeing": trust.figures_agreeing },
       `${formatCount(trust.figures_agreeing)} of ${formatCount(trust.figures_checked)} figures that the framework printed agree${explained}.`));
   }
-  if (first) parts.push(element("p", { class: "bad" }, `The first that does not is ${first.metric.replace("_", " ")}${first.line === null ? "" : ` at ${terms.line} ${formatCount(first.line)}`}: ${formatExact(first.low_bytes)} there, ${formatExact(first.ours_bytes)} by the events.`));
-  return section("trust", "What to believe of this log", element("p", { class: trust.ok ? "good" : "bad" }, sentence(trust.summary)), ...parts);
+  if (first) parts.push(element("p", { class: "bad" }, `The first that does not is ${first.metric.replace("_", " ")}${first.line === null ? "" : ` at ${app.lineText(first.line)}`}: ${formatExact(first.low_bytes)} there, ${formatExact(first.ours_bytes)} by the events.`));
+  return section("trust", "Trust", element("p", { class: trust.ok ? "good" : "bad" }, asSentence(trust.summary)), ...parts);
 }
 
 /**
  * @param {string} words
  * @returns {string}
  */
-function sentence(words) {
+function asSentence(words) {
   return `${words[0].toUpperCase()}${words.slice(1)}${/[.!?]$/.test(words) ? "" : "."}`;
 }
 
@@ -281,6 +282,6 @@ function sentence(words) {
  * @param {number} bytes
  * @returns {string}
  */
-function signed(bytes) {
+function signedBytes(bytes) {
   return `${bytes > 0 ? "+" : ""}${formatBytes(bytes)}`;
 }

@@ -1,0 +1,266 @@
+"""Reads Parquet files of events: those that ``memlens export`` writes, and tables of the same columns that others have made.
+
+A table needs the columns ``kind``, ``size_bytes`` and ``addr``; all others of :data:`COLUMNS` are read where they are there and have a
+fitting type, and whatever else there is is passed over.  A file without the metadata of an export
+(:mod:`memlens.inputs.parquet.carried`) is the table alone: nothing is known of lines without events.
+
+The file is hostile data: pyarrow checks its pages by their check sums, no more rows are made than its bytes can stand for, every value is
+checked, and an error of pyarrow's is an :class:`~memlens.errors.InputError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlens.errors import AnchorError, InputError, NoEventsError
+from memlens.facts import Facts, Kind
+from memlens.inputs.builder import Builder
+from memlens.inputs.parquet.carried import KEY, Carried, DamagedError, StoredSource, read_carried
+from memlens.windows.patterns import Anchor, Match
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.events import EventLog
+    from memlens.inputs.file_source import FileSource
+    from memlens.inputs.input_format import Request
+    from memlens.windows.landmarks import Landmarks
+    from memlens.windows.patterns import Pattern
+
+__all__ = ["COLUMNS", "NAMED", "need_pyarrow", "read_parquet"]
+
+#: The columns of whole numbers by their names in the file: the column of the log, its type, and what stands for a value that is not there.
+COLUMNS: dict[str, tuple[str, type[np.generic], int]] = {
+    "size_bytes": ("size", np.int64, -1),
+    "addr": ("addr", np.uint64, 0),
+    "line": ("line", np.int64, 0),
+    "time_us": ("time_us", np.int64, -1),
+    "thread": ("thread", np.int64, -1),
+    "stream": ("stream", np.int64, -1),
+    "requested_bytes": ("requested", np.int64, -1),
+    "offset": ("offset", np.int64, -2),
+}
+#: The columns of text, which have the same name in the log.
+NAMED = ("owner", "pool", "user_metadata")
+_NEEDED = ("kind", "size_bytes", "addr")
+_BATCH = 1 << 17
+#: Rows that a byte of a file may stand for, and bytes that it may unpack to.
+_MOST_ROWS_A_BYTE, _MOST_BYTES_A_BYTE = 256, 4096
+_HINT = "Write it with: memlens export LOG --to parquet -o events.parquet"
+_DAMAGED = "Copy the file again, or export the log again."
+
+
+def need_pyarrow(what: str) -> None:
+    """Say how to get pyarrow where it is missing.
+
+    Raises:
+        InputError: It is not installed.
+    """
+    try:
+        import pyarrow.parquet  # noqa: F401  whether it is there
+    except ImportError:
+        raise InputError(f"{what} needs pyarrow", "Install it with: pip install 'memlens[parquet]'") from None
+
+
+def read_parquet(source: FileSource, request: Request) -> list[EventLog]:
+    """Read a table of events.
+
+    Args:
+        source: The input; compressed once more or not.
+        request: What is wanted of it.  Anchors are looked for among the lines that were kept.
+
+    Raises:
+        AnchorError: No line that was kept matches an anchor; the log itself may have one.
+        InputError: It cannot be read, or is no table of events.
+        NoEventsError: It has no row.
+        UsageError: A pattern is no regular expression.
+    """
+    need_pyarrow(f"{source.name}: reading Parquet")
+    for pattern in request.patterns:
+        pattern.compiled  # noqa: B018 - a wrong pattern is an error before anything is read
+    with _explained(source.name), closing(source.open()) as stream:
+        columns, metadata = _table(source, stream)
+        events = len(columns["kind"])
+        carried = (
+            Carried(Facts(bytes=stream.consumed or source.size, lines=events, layer="parquet"), marks=())
+            if metadata is None
+            else read_carried(metadata, events)
+        )
+        if request.progress is not None:
+            request.progress(stream.consumed or source.size)
+
+    def nothing(facts: Facts) -> NoEventsError:  # noqa: ARG001 - asked for
+        return NoEventsError(f"{source.name}: a table of events without a row", _HINT)
+
+    facts = {name: value for name, value in vars(carried.facts).items() if name != "cut_short"}
+    log = Builder(StoredSource(source.name, carried.places), request, {}).finish(
+        cut_short=carried.facts.cut_short,
+        facts=facts,
+        columns={**columns, "device": columns.get("device", carried.device), "marks": carried.marks},
+        nothing=nothing,
+    )
+    anchors = () if log.marks is not None else tuple(_anchor(log, carried.landmarks, one) for one in request.patterns)
+    return [log.without_cache(anchors=anchors, landmarks=carried.landmarks)]
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Whatever pyarrow and the checks find wrong is one error, with a hint."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except DamagedError as error:
+        raise InputError(f"{name}: {error}", _HINT) from None
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise InputError(f"{name}: is no Parquet file that can be read: {reason}", _DAMAGED) from None
+
+
+def _table(source: FileSource, stream: Any) -> tuple[dict[str, Any], bytes | None]:
+    """The columns of a log by their names there, and the metadata of the export."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if source.path is not None and not stream.compression:
+        where, size = source.path, source.size
+    else:
+        data = stream.readall()
+        if stream.problem:
+            raise DamagedError(stream.problem)
+        where, size = pa.BufferReader(data), len(data)
+    texts = ["kind", *NAMED]
+    with parquet.ParquetFile(where, thrift_string_size_limit=1 << 30, page_checksum_verification=True) as file:
+        schema, claimed = file.schema_arrow, file.metadata
+        missing = [name for name in _NEEDED if name not in schema.names]
+        if missing:
+            raise DamagedError(f"a Parquet file, but no table of events: it has no column {', '.join(missing)}")
+        if len(set(schema.names)) < len(schema.names):
+            raise DamagedError("a Parquet file, but no table of events: two columns have one name")
+        groups = range(claimed.num_row_groups)
+        unpacked = sum(claimed.row_group(group).total_byte_size for group in groups)
+        if claimed.num_rows > size * _MOST_ROWS_A_BYTE or unpacked > size * _MOST_BYTES_A_BYTE:
+            raise DamagedError(f"it claims {claimed.num_rows:,} rows in {size:,} bytes, which no table of events has")
+        wanted = [name for name in (*texts, *COLUMNS, "device") if name in schema.names]
+        table = _Columns(wanted, claimed.num_rows)
+        for batch in file.iter_batches(_BATCH, columns=wanted):
+            table.add(batch)
+        return table.finish(), (schema.metadata or {}).get(KEY)
+
+
+class _Columns:
+    """Fills the columns of a log batch by batch.
+
+    Args:
+        names: The columns of the file that are read.
+        rows: How many rows it has.
+    """
+
+    def __init__(self, names: list[str], rows: int) -> None:
+        self._rows, self._done = rows, 0
+        self._devices: set[int] = set()
+        self._numbers = {name: np.empty(rows, COLUMNS[name][1]) for name in names if name in COLUMNS}
+        self._codes = {name: np.empty(rows, np.int32) for name in ("kind", *NAMED) if name in names}
+        self._names: dict[str, dict[str, int]] = {name: {} for name in self._codes}
+        self._last: dict[str, tuple[Any, NDArray[np.int32]]] = {}
+
+    def add(self, batch: Any) -> None:
+        """Take the next rows.
+
+        Raises:
+            ValueError: A value is not what its column may hold.
+        """
+        import pyarrow as pa
+
+        rows = slice(self._done, self._done + batch.num_rows)
+        if rows.stop > self._rows:
+            raise DamagedError("it has more rows than it says")
+        for name in batch.schema.names:
+            column = batch.column(name)
+            if name in self._codes:
+                self._codes[name][rows] = self._coded(name, column)
+                continue
+            if not pa.types.is_integer(column.type) and not pa.types.is_null(column.type):
+                raise DamagedError(f"its column {name} holds no whole numbers but {column.type}")
+            if name == "device":
+                self._devices.update(column.drop_null().unique().cast(pa.int32()).to_pylist())
+                continue
+            _, dtype, unknown = COLUMNS[name]
+            known = column.cast(pa.from_numpy_dtype(dtype))
+            self._numbers[name][rows] = known.fill_null(unknown).to_numpy(zero_copy_only=False)
+        self._done = rows.stop
+
+    def _coded(self, name: str, column: Any) -> NDArray[np.int32]:
+        """Texts as the numbers of names, -1 for none."""
+        import pyarrow as pa
+
+        if not pa.types.is_dictionary(column.type):
+            if not (
+                pa.types.is_string(column.type)
+                or pa.types.is_large_string(column.type)
+                or pa.types.is_null(column.type)
+            ):
+                raise DamagedError(f"its column {name} holds no text but {column.type}")
+            column = column.cast(pa.string()).dictionary_encode()
+        values = column.dictionary
+        last = self._last.get(name)
+        if last is None or not last[0].equals(values):
+            known = self._names[name]
+            texts = values.cast(pa.string()).to_pylist()
+            numbers = [-1 if text is None else known.setdefault(text, len(known)) for text in texts]
+            last = self._last[name] = values, np.array([*numbers, -1], np.int32)
+        codes = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        return last[1][codes]
+
+    def finish(self) -> dict[str, Any]:
+        """The columns of the log.
+
+        Raises:
+            DamagedError: Their values make no log.
+        """
+        if self._done < self._rows:
+            raise DamagedError("it has fewer rows than it says")
+        kinds = [Kind[name] if name in Kind.__members__ else -1 for name in self._names["kind"]]
+        kind = np.array([*kinds, -1], np.int8)[self._codes.pop("kind")]
+        columns: dict[str, Any] = {COLUMNS[name][0]: column for name, column in self._numbers.items()}
+        if (kind < 0).any() or (columns["size"] < 0).any():
+            raise DamagedError(
+                "a row of it is no event: its kind is not ALLOC, FREE, RESERVE or RELEASE, or it has no size"
+            )
+        if len(self._devices) > 1:
+            raise DamagedError(f"it has events of {len(self._devices)} devices: write a file for each")
+        if "offset" not in columns:
+            columns["offset"] = np.arange(self._rows, dtype=np.int64)
+            columns.setdefault("line", columns["offset"] + 1)
+        if (columns["offset"] < -1).any() or (np.diff(columns["offset"]) < 0).any():
+            raise DamagedError("its events are not in the order of the log: offset falls")
+        for name, codes in self._codes.items():
+            columns |= {name: codes, f"{name}_names": tuple(self._names[name])}
+        if self._devices:
+            columns["device"] = self._devices.pop()
+        return {"kind": kind, **columns}
+
+
+def _anchor(log: EventLog, landmarks: Landmarks | None, pattern: Pattern) -> Anchor:
+    """The lines that match a pattern, among those that were kept.
+
+    Raises:
+        AnchorError: None does, or not all lines that may be anchors were kept.
+    """
+    kept = ((), (), ()) if landmarks is None else landmarks[:3]
+    rows = zip(kept[0], kept[1], map(pattern.name_in, kept[2]), strict=True)
+    matches = [Match(offset, line, name) for offset, line, name in rows if name is not None]
+    if not matches or (landmarks is not None and not landmarks.complete):
+        count = f"{len(kept[0]):,} line{'' if len(kept[0]) == 1 else 's'}"
+        raise AnchorError(
+            f"{log.source.name}: whether a line matches {pattern} cannot be told: of the text of the log the file has {count}"
+            " only, which begin like START, STEP and the like",
+            "Cut the log itself, or export the window: memlens export LOG --start …",
+        )
+    return Anchor.of(pattern, matches)
