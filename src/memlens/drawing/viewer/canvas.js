@@ -2,6 +2,10 @@
 
 import { element } from "./dom.js";
 
+/** Redraws that the browser keeps a note of, for who measures them. */
+const MEASURED = 1000;
+let measured = 0;
+
 /**
  * A colour of the style sheet.
  * @param {string} name of a custom property, without the dashes
@@ -26,16 +30,58 @@ export function drawing(label, height, draw) {
     asked = 0;
     const width = canvas.clientWidth, ratio = window.devicePixelRatio || 1;
     if (!width) return;
+    const start = performance.now();
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     context.scale(ratio, ratio);
+    context.font = "11px system-ui, sans-serif";
     draw(context, width, height);
+    if ((measured += 1) % MEASURED === 0) performance.clearMeasures("memlens-redraw");
+    performance.measure("memlens-redraw", { start, detail: label });
   };
   const redraw = () => {
     asked ||= requestAnimationFrame(now);
   };
-  new ResizeObserver(redraw).observe(canvas);
+  new ResizeObserver(now).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   return { canvas, redraw };
+}
+
+/**
+ * Text that can be read on anything.
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} text
+ * @param {number} x
+ * @param {number} y
+ * @param {{ align?: CanvasTextAlign, ink?: string }} [how]
+ */
+export function write(context, text, x, y, { align = "left", ink = color("text") } = {}) {
+  context.textAlign = align;
+  context.textBaseline = "middle";
+  context.lineWidth = 3;
+  context.lineJoin = "round";
+  context.strokeStyle = color("back");
+  context.setLineDash([]);
+  context.strokeText(text, x, y);
+  context.fillStyle = ink;
+  context.fillText(text, x, y);
+}
+
+/**
+ * A straight line, sharp.
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} ink
+ * @param {[number, number]} from
+ * @param {[number, number]} to
+ * @param {number[]} [dashes]
+ */
+export function stroke(context, ink, [x0, y0], [x1, y1], dashes = []) {
+  context.strokeStyle = ink;
+  context.lineWidth = 1;
+  context.setLineDash(dashes);
+  context.beginPath();
+  context.moveTo(Math.round(x0) + 0.5, Math.round(y0) + 0.5);
+  context.lineTo(Math.round(x1) + 0.5, Math.round(y1) + 0.5);
+  context.stroke();
 }

@@ -29,3 +29,13 @@ export function element(tag, attributes = {}, ...children) {
 export function section(id, title, ...children) {
   return element("section", { id, "aria-labelledby": `${id}-title` }, element("h2", { id: `${id}-title` }, title), ...children);
 }
+
+/**
+ * A switch.
+ * @param {string} text
+ * @param {(on: boolean) => void} change
+ * @returns {HTMLElement}
+ */
+export function checkbox(text, change) {
+  return element("label", {}, element("input", { type: "checkbox", change: (/** @type {any} */ event) => change(event.target.checked) }), ` ${text}`);
+}

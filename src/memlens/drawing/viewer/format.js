@@ -43,3 +43,16 @@ export function formatExact(bytes) {
 export function formatCount(count) {
   return String(count).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
+
+/**
+ * A duration: `0.25 ms`, `12.30 s`, `3 min 05 s`, `2 h 03 min`.
+ * @param {number} microseconds
+ * @returns {string}
+ */
+export function formatDuration(microseconds) {
+  if (microseconds < 1e6) return `${(microseconds / 1000).toFixed(2)} ms`;
+  if (microseconds < 6e7) return `${(microseconds / 1e6).toFixed(2)} s`;
+  const seconds = Math.round(microseconds / 1e6), minutes = Math.floor(seconds / 60);
+  if (seconds < 3600) return `${minutes} min ${String(seconds % 60).padStart(2, "0")} s`;
+  return `${Math.floor(seconds / 3600)} h ${String(minutes % 60).padStart(2, "0")} min`;
+}
