@@ -29,6 +29,7 @@ OWNERS: dict[str, type] = {
     "diff": options.Diff,
     "export": options.Export,
     "gate": options.Gate,
+    "plot": options.Plot,
     "read": options.Read,
     "report": options.Report,
     "slice": options.Slice,

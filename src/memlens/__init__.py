@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from memlens.comparing.run import compare
     from memlens.diffing.result import Diff, Finding, WindowDiff
     from memlens.diffing.run import diff
+    from memlens.drawing.plot import PlotFigure, plot
     from memlens.drawing.report import ReportPage, report
     from memlens.errors import AnchorError, InputError, MemlensError, NoEventsError, OutputError, UsageError
     from memlens.events import EventLog, Kind
@@ -60,6 +61,7 @@ __all__ = [
     "NoEventsError",
     "OutputError",
     "Pattern",
+    "PlotFigure",
     "ReportPage",
     "Run",
     "RunWindow",
@@ -80,6 +82,7 @@ __all__ = [
     "formats",
     "gate",
     "parse_bytes",
+    "plot",
     "read",
     "report",
     "slice",
@@ -97,6 +100,7 @@ _HOMES = {
     "memlens.extract": ("slice",),
     "memlens.diffing.result": ("Diff", "Finding", "WindowDiff"),
     "memlens.diffing.run": ("diff",),
+    "memlens.drawing.plot": ("PlotFigure", "plot"),
     "memlens.drawing.report": ("ReportPage", "report"),
     "memlens.errors": ("AnchorError", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError"),
     "memlens.events": ("EventLog", "Kind"),

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from memlens.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["MemorySource", "NumberedSource", "Source"]
 
@@ -49,6 +54,14 @@ class Source:
     def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
         """The text of the line that holds each offset, without its line end; ``None`` where it cannot be told."""
         return [None] * len(offsets)
+
+    def stack(self, offset: int) -> tuple[str, ...]:  # noqa: ARG002
+        """The whole call stack of the event at an offset, innermost first; empty where it has none."""
+        return ()
+
+    def stack_numbers(self, offsets: NDArray[np.int64]) -> NDArray[np.int32] | None:  # noqa: ARG002
+        """Which of some events have one call stack, as its number, int32, -1 for none; ``None`` where the input has no call stacks."""
+        return None
 
     def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of each span of offsets, ``(first, after the last)``; fewer or none where the text does not reach so far.

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -15,6 +12,7 @@ from typing import Any
 import pytest
 from browser import Browser, Page, browser
 from hostile import hostile_log, hostile_snapshot
+from logs_of_reports import million_events, small_log
 
 from memlens.cli import main
 
@@ -125,45 +123,3 @@ def inputs(
         return known[name]()
 
     return words
-
-
-#: Of :func:`small_log`: 3 MiB and 5 MiB live together.
-SMALL_PEAK = 8 << 20
-
-
-def small_log(folder: Path) -> Path:
-    """Two steps of five events: 1 MiB stays, 3 and 5 MiB are temporary; 4 + 8 MiB are reserved."""
-    text, clock = "", 0
-    for step in range(2):
-        text += f"START STEP_{step}\n"
-        for what in (
-            "Not found and reallocate 8388608(0x7f0000000000), and remaining 0" if step == 0 else "",
-            "Alloc 3145728 bytes, ptr = 0x7f0000000000",
-            "Alloc 5242880 bytes, ptr = 0x7f0000300000",
-            "Free 5242880 bytes, ptr = 0x7f0000300000",
-            "Free 3145728 bytes, ptr = 0x7f0000000000",
-        ):
-            if what:
-                clock += 250_000
-                text += f"I0712 10:54:{clock // 1_000_000:02d}.{clock % 1_000_000:06d} 1120 auto_growth_best_fit_allocator.cc:169] {what}\n"
-    path = folder / "small.log"
-    path.write_text(text)
-    return path
-
-
-#: What :func:`million_events` holds for two events in the middle, beside some GiB of other blocks.
-SPIKE = 1 << 40
-
-
-def million_events(folder: Path, shared: Path) -> Path:
-    """A log of a million events, with a peak that lasts one event."""
-    path = folder / "million.log"
-    command = [sys.executable, str(shared / "bench/make_log.py"), str(path), "95", "--calls", "20000"]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
-    lines = path.read_bytes().splitlines(keepends=True)
-    stamp = b"I0710 %b auto_growth_best_fit_allocator.cc:%d] %b %d bytes, ptr = 0x10000000000000\n"
-    at = len(lines) // 2 + random.Random(0).randrange(1000)
-    clock = next(line for line in lines[at:] if line.startswith(b"I0710")).split()[1] + b" 12345"
-    lines[at:at] = [stamp % (clock, 169, b"Alloc", SPIKE), stamp % (clock, 177, b"Free", SPIKE)]
-    path.write_bytes(b"".join(lines))
-    return path

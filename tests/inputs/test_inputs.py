@@ -147,10 +147,10 @@ def test_rows_of_rmm_amid_other_text_are_found_where_they_come_late(tmp_path: Pa
 def test_the_error_for_an_input_without_events_names_all_formats(tmp_path: Path) -> None:
     with pytest.raises(NoEventsError) as error:
         memlens.read(write(tmp_path, b"nothing, of, it, all, here\n"))
-    assert error.value.message.endswith("Not recognised either: torch-snapshot, kineto, rmm.")
+    assert error.value.message.endswith("Not recognised either: torch-snapshot, kineto, rmm, parquet.")
     with pytest.raises(NoEventsError) as error:
         memlens.read(io.BytesIO(b"nothing\n"))
-    assert error.value.message.endswith("Not recognised by its beginning either: torch-snapshot, kineto, rmm.")
+    assert error.value.message.endswith("Not recognised by its beginning either: torch-snapshot, kineto, rmm, parquet.")
 
 
 def test_a_format_that_is_asked_for_is_not_looked_for(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_format_that_is_asked_for_is_not_looked_for(tmp_path: Path) -> None:
 def test_a_format_that_does_not_exist_is_said_with_those_there_are() -> None:
     with pytest.raises(UsageError, match="no input format is called 'rmn'") as error:
         get_format("rmn")
-    assert error.value.hint == "Did you mean 'rmm'? There are: paddle, torch-snapshot, kineto, rmm."
+    assert error.value.hint == "Did you mean 'rmm'? There are: paddle, torch-snapshot, kineto, rmm, parquet."
 
 
 def test_a_layer_is_chosen_of_logs_of_paddle_only(tmp_path: Path) -> None:
@@ -315,7 +315,7 @@ def test_no_sentence_of_the_trust_report_speaks_of_lines_where_there_are_entries
         [trust.summary(), *(doubt.message for doubt in trust.doubts), *(note.message for note in trust.notes)]
     )
     assert ("line" in said) == (name in ("paddle", "rmm"))
-    assert ("entries" in said) == (name in ("kineto", "torch-snapshot"))
+    assert ("entries" in said) == (name in ("kineto", "torch-snapshot", "parquet"))
 
 
 def test_an_entry_that_was_freed_without_an_alloc_is_told_as_an_entry(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """What lies where in the chunks of a device, at the peak, at the first failures and at the end: the figures of the segments analyzer as a picture.
 
-A chunk is cut into *pieces* by rising address: a block, a gap, or what a block keeps beyond its size.  A picture holds so many pieces, the
+A chunk is cut into *pieces* by rising address: a block, a gap, or what blocks keep beyond their size or after their FREE.  A picture holds so many pieces, the
 largest ones; all between two of them are one piece, which says how many it stands for.  The pieces of a chunk always add up to it.
 """
 
@@ -36,7 +36,7 @@ _FAILURES, _CHUNKS, _POOLS, _PIECES = 3, 2_000, 50, 24_000
 
 
 class Piece(IntEnum):
-    """What a piece of a chunk is: a block, nothing, what a block keeps beyond its size, or several of these that are too small to be shown."""
+    """What a piece of a chunk is: a block, nothing, what blocks keep beyond that, or several of these that are too small to be shown."""
 
     BLOCK = 0
     GAP = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,13 @@ from memlens.analyzing.analyze import analyze_with
 from memlens.drawing.differences import compared, diff_view
 from memlens.drawing.flame import flame
 from memlens.drawing.levels import levels
+from memlens.drawing.lifetimes import WindowBlocks, largest_blocks
 from memlens.drawing.marks import bands, marks, series_of
 from memlens.drawing.memory_map import memory_maps
+from memlens.drawing.moments import moments
 from memlens.drawing.owners import Owners
 from memlens.drawing.page import page
-from memlens.drawing.tables import growth_view, held, trust_view, window_rows
+from memlens.drawing.tables import growth_view, held_view, trust_view, windows_view
 from memlens.inputs import Reading, input_name
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, Report, as_list
@@ -24,6 +27,7 @@ from memlens.text import Answer, Answered, terms_of
 from memlens.windows.windows import as_patterns
 
 if TYPE_CHECKING:
+    from memlens.analyzers.unmatched import Unmatched
     from memlens.analyzing.result import LogAnalysis
     from memlens.events import EventLog
     from memlens.inputs import Input
@@ -101,6 +105,9 @@ def report_with(log: Input, options: Report) -> ReportPage:
 
 report = with_keywords("report", report_with, Report)
 
+#: Groups of what is held at the end whose first blocks have bars, however small they are.
+_NAMED = 100
+
 #: What the report is cut by, as the analysis is.
 _CUT = ("start", "end", "start_regex", "end_regex", "nth", "by")
 
@@ -109,10 +116,9 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
     """What the page shows of one log."""
     terms = terms_of(log.facts.layer)
     window = log.whole if options.series else options.windows(log)[0]
-    owners = Owners(log)
+    owners, blocks = Owners(log), WindowBlocks(window)
     results = said.windows[0].results if said.by is None else _results(window)
     series = series_of(log, options)
-    rows = window_rows(series, said)
     drawn = levels(window, owners)
     return {
         "path": said.path,
@@ -124,10 +130,12 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
         "levels": drawn.to_dict(),
         "marks": [mark.to_dict() for mark in marks(window, drawn.curve)],
         "bands": bands(window, series).to_dict(),
+        "lifetimes": largest_blocks(blocks, owners, also=_named(results["unmatched"])).to_dict(),
+        "moments": moments(window, blocks, owners).to_dict(),
         "maps": memory_maps(log, results["segments"]).to_dict(owners),
         "flame": flame(results["peak"]).to_dict(owners),
-        "windows": None if rows is None else rows.to_dict(),
-        "held": held(results["unmatched"]).to_dict(owners),
+        "windows": windows_view(series, said),
+        "held": held_view(results["unmatched"], owners),
         "trust": trust_view(said.trust),
         "growth": growth_view(said.growth, owners),
         # The last key, when all others have asked for their numbers.
@@ -138,6 +146,12 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
 def _results(window: Window) -> dict[str, Any]:
     """What the analyzers say of the whole of a log that was cut into a series."""
     return {name: registry.get(name).many([window])[0] for name in ("peak", "segments", "unmatched")}
+
+
+def _named(unmatched: Unmatched) -> list[int]:
+    """The blocks that stand for the largest groups of what is held, as their ALLOCs."""
+    groups = (*islice(unmatched.held, _NAMED), *islice(unmatched.opening, _NAMED))
+    return [group.first_event for group in groups]
 
 
 def _figures(window: Window) -> dict[str, Any]:

@@ -5,11 +5,8 @@ All figures are those of the analysis; nothing is worked out here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from memlens.drawing.packing import pack, pack_json
 from memlens.reports.lists import growth_line
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
     from memlens.trust import Trust
     from memlens.windows.windows import Window
 
-__all__ = ["Held", "WindowRows", "growth_view", "held", "trust_view", "window_rows"]
+__all__ = ["growth_view", "held_view", "trust_view", "windows_view"]
 
 #: Groups of held blocks, and of blocks that pile up, that are shown at most.
 _GROUPS, _PILES = 1_000, 100
@@ -33,94 +30,58 @@ _FIGURES = (
     *("peak_bytes", "rise_bytes", "remaining_bytes", "live_bytes", "carried_in_bytes", "reserved_peak_bytes"),
     *("alloc_bytes", "allocs", "free_bytes", "frees"),
 )
+#: Where it is: events, the last one not included, and lines, the last one included.
+_PLACES = ("lo", "hi", "start_line", "end_line")
+#: The figures of what is held, and those of a group of blocks alike.
+_HELD = ("held_bytes", "held_allocs", "opening_bytes", "opening_blocks", "earlier_bytes")
+_OF_GROUP = (
+    *("size_bytes", "count", "total_bytes"),
+    *("first_event", "first_line", "first_free_event", "first_free_line"),
+)
 
 
-@dataclass(frozen=True, eq=False)
-class WindowRows:
-    """The windows of a series, or the steps of a run.
-
-    Attributes:
-        windows: Where they are.
-        said: The figures of all of them.
-        by: What cuts the log so, a regular expression.
-        found: They were found by themselves.
-        repeated: Each is the same work again.
-    """
-
-    windows: Sequence[Window]
-    said: LogAnalysis
-    by: str
-    found: bool
-    repeated: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """What the page gets: a column a figure, one entry a window, and their names."""
-        steps, windows = self.said.steps, self.windows
-        figures = self.said.figures if steps is None else steps.figures
-        places = ("lo", "hi", "start_line", "end_line")
-        return {
-            "by": self.by,
-            "found": self.found,
-            "repeated": self.repeated,
-            "open_end": windows[-1].open_end,  # only the last one may be open
-            "names": pack_json([visible(window.name) for window in windows]),
-            **{
-                name: pack(np.fromiter((getattr(window, name) for window in windows), np.int64, len(windows)))
-                for name in places
-            },
-            **{name: pack(figures[name]) for name in _FIGURES},
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class Held:
-    """The blocks that are live at the end of a window and were born in it, or before the input begins."""
-
-    found: Unmatched
-
-    def to_dict(self, owners: Owners) -> dict[str, Any]:
-        """What the page gets: totals, and a column a figure with one entry a group, the largest total first; lines and events are -1 for none."""
-        found = self.found
-        groups = sorted((*found.held, *found.opening), key=lambda group: (-group.total_bytes, group.first_event))
-        shown, left = groups[:_GROUPS], groups[_GROUPS:]
-        names = (
-            "size_bytes",
-            "count",
-            "total_bytes",
-            "first_event",
-            "first_line",
-            "first_free_event",
-            "first_free_line",
-        )
-        columns = {name: [getattr(group, name) for group in shown] for name in names}
-        return {
-            "held_bytes": found.held_bytes,
-            "held_allocs": found.held_allocs,
-            "opening_bytes": found.opening_bytes,
-            "opening_blocks": found.opening_blocks,
-            "earlier_bytes": found.earlier_bytes,
-            **{name: pack([-1 if value is None else value for value in column]) for name, column in columns.items()},
-            "owners": pack(owners.code_texts(group.owner for group in shown)),
-            "left_groups": len(left),
-            "left_bytes": sum(group.total_bytes for group in left),
-        }
-
-
-def window_rows(windows: Sequence[Window], said: LogAnalysis) -> WindowRows | None:
-    """The table of windows; ``None`` where there are none.
+def windows_view(windows: Sequence[Window], said: LogAnalysis) -> dict[str, Any] | None:
+    """What the page says of the windows of a series, or of the steps of a run: a column a figure, one entry a window, and their names.
 
     Args:
         windows: The series that the log was cut into, or the steps that were found in it.
         said: What is said of them.
+
+    Returns:
+        ``None`` where there are none.
     """
-    if said.steps is not None:
-        return WindowRows(windows, said, said.steps.by, found=True, repeated=said.steps.repeated)
-    return None if said.by is None else WindowRows(windows, said, said.by, found=False, repeated=True)
+    steps, by = said.steps, said.by if said.steps is None else said.steps.by
+    if by is None:
+        return None
+    figures = said.figures if steps is None else steps.figures
+    places = {name: [getattr(window, name) for window in windows] for name in _PLACES}
+    return {
+        "by": by,
+        "found": steps is not None,
+        "repeated": steps is None or steps.repeated,
+        "open_end": windows[-1].open_end,  # only the last one may be open
+        "names": pack_json([visible(window.name) for window in windows]),
+        **{name: pack(column) for name, column in places.items()},
+        **{name: pack(figures[name]) for name in _FIGURES},
+    }
 
 
-def held(found: Unmatched) -> Held:
-    """The table of what is held at the end."""
-    return Held(found)
+def held_view(found: Unmatched, owners: Owners) -> dict[str, Any]:
+    """What the page says of the blocks that are live at the end and were born in the window, or before the input begins.
+
+    Returns:
+        Totals, and a column a figure with one entry a group, the largest total first; -1 stands for an event or a line that there is not.
+    """
+    groups = sorted((*found.held, *found.opening), key=lambda group: (-group.total_bytes, group.first_event))
+    shown, left = groups[:_GROUPS], groups[_GROUPS:]
+    columns = {name: [getattr(group, name) for group in shown] for name in _OF_GROUP}
+    return {
+        **{name: getattr(found, name) for name in _HELD},
+        **{name: pack([-1 if value is None else value for value in column]) for name, column in columns.items()},
+        "owners": pack(owners.code_texts(group.owner for group in shown)),
+        "left_groups": len(left),
+        "left_bytes": sum(group.total_bytes for group in left),
+    }
 
 
 def trust_view(trust: Trust) -> dict[str, Any]:

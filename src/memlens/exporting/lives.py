@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
-    from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
 
@@ -61,17 +60,17 @@ class Lives:
         return np.where((self.free >= 0) & (first >= 0) & (last >= 0), passed, -1)
 
 
-def lives_of_windows(log: EventLog, windows: Sequence[Window], *, whole: bool) -> Lives:
+def lives_of_windows(log: EventLog, windows: Sequence[tuple[int, int]], *, whole: bool) -> Lives:
     """The blocks that are born or freed in each of some windows.
 
     What is live throughout a window, born before it and not freed in it, is no block of it.
 
     Args:
         log: The log.
-        windows: Windows of it.
+        windows: The first event of each window, and the event after its last one.
         whole: They are the whole log, which has the opening blocks that are never freed too: they are held.
     """
-    found = [_lives(log, window.lo, window.hi, whole=whole) for window in windows]
+    found = [_lives(log, lo, hi, whole=whole) for lo, hi in windows]
     alloc, free, fate = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return Lives(alloc, free, fate, np.array([len(part[0]) for part in found], np.int64))
 

@@ -118,7 +118,7 @@ def events_table(wanted: Wanted) -> Table:
 def lifetimes_table(wanted: Wanted) -> Table:
     """The blocks of windows, a row a block and window, by their ALLOCs."""
     log, windows = wanted.log, wanted.windows
-    lives = lives_of_windows(log, windows, whole=not wanted.given)
+    lives = lives_of_windows(log, [(window.lo, window.hi) for window in windows], whole=not wanted.given)
     alloc, free = lives.alloc, lives.free
     columns = [
         Column("size_bytes", log.size[alloc], None),

@@ -31,7 +31,7 @@ T = TypeVar("T")
 WITHOUT_CHUNKS = ("rmm", "kineto", "parquet", "format:")
 
 #: Layers whose inputs consist of entries and not of lines.
-OF_ENTRIES = frozenset({"torch_snapshot", "kineto"})
+OF_ENTRIES = frozenset({"torch_snapshot", "kineto", "parquet"})
 
 #: Doubts that make nothing wrong but what is reserved.
 RESERVED_DOUBTS = frozenset({"no_chunk_lines", "prealloc", "reserved_too_low"})

@@ -28,7 +28,7 @@ FORMAT = InputFormat(
     lambda head: "it begins with PAR1, as Parquet does" if head.startswith(b"PAR1") else "",
     _read,
     "those of the log that it was made from",
-    "lines of that log",
+    "what that log counts, or rows",
     layers=("parquet",),
     is_text=False,
 )

@@ -86,7 +86,7 @@ def read_parquet(source: FileSource, request: Request) -> list[EventLog]:
         columns, metadata = _table(source, stream)
         events = len(columns["kind"])
         carried = (
-            Carried(Facts(bytes=events, lines=events, layer="parquet"))
+            Carried(Facts(bytes=stream.consumed or source.size, lines=events, layer="parquet"), marks=())
             if metadata is None
             else read_carried(metadata, events)
         )

@@ -72,6 +72,10 @@ class SnapshotSource(NumberedSource):
             return ()
         return self._tables.whole(int(self._stack[offset]))
 
+    def stack_numbers(self, offsets: NDArray[np.int64]) -> NDArray[np.int32]:
+        # What stands for the opening events, whose offset is -1, is put behind the entries.
+        return np.append(self._stack, np.int32(-1))[offsets]
+
 
 def read_snapshot(source: FileSource, request: Request) -> list[EventLog]:
     """Read a memory snapshot.

@@ -1,0 +1,285 @@
+"""A trace for Perfetto (https://ui.perfetto.dev): the levels as counters, each block as a slice, steps as slices, peak and failures as instants.
+
+It is Perfetto's own format, a protocol buffer of the message ``Trace``, made of track events
+(https://perfetto.dev/docs/reference/synthetic-track-event; the messages are in ``protos/perfetto/trace/`` of Perfetto's source): a quarter of the
+size of the JSON that Chrome traces are, and made by NumPy, a batch of events at a time.
+
+* A block is a slice on a track of its address, where no two live blocks can be.  Tracks of one size class have one name, and Perfetto shows
+  them as one.  A slice of a block that is never freed, or not in the part that is shown, has no end: its ``dur`` is -1.
+* ``allocated`` and ``reserved`` are counters in bytes, with a value at each event that changes them.
+* Steps (or the windows asked for) are slices on the track ``windows``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memlens.analyzers.peak import peak
+from memlens.exporting.lives import Lives, lives_of_windows
+from memlens.exporting.protobuf import Rows, joined, message, number, numbers, rows_message, text
+from memlens.exporting.tables import line_numbers
+from memlens.exporting.timeline import Axis, axis
+from memlens.facts import Kind
+from memlens.text import clipped, innermost, visible
+from memlens.trust.report import failures_of
+from memlens.units import format_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.events import EventLog
+    from memlens.exporting.forms import Counted, Wanted
+    from memlens.windows.windows import Window
+
+    Ints = NDArray[np.int64]
+
+from memlens.exporting.forms import Written
+
+__all__ = ["write_perfetto"]
+
+# Fields of TracePacket.
+_TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _TRACK = 8, 10, 11, 12, 13, 60
+# Fields of TrackEvent, and what its type may be.
+_ANNOTATION, _TYPE, _NAME_IID, _TRACK_UUID, _NAME, _COUNTER_VALUE = 4, 9, 10, 11, 23, 30
+_BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
+# Fields of DebugAnnotation.
+_ARGUMENT_IID, _ARGUMENT_INT, _ARGUMENT_TEXT, _ARGUMENT_NAME, _ARGUMENT_TEXT_IID = 1, 4, 6, 10, 17
+# Fields of InternedData.
+_NAMES, _ARGUMENT_NAMES, _TEXTS = 2, 3, 29
+# Fields of TrackDescriptor; a counter's unit is bytes, and the order of its children is the one of their ranks.
+_UUID, _TRACK_NAME, _PARENT, _COUNTER_OF, _ORDER, _RANK = 1, 2, 5, 8, 11, 12
+_BYTES, _EXPLICIT = number(3, 3), 3
+#: Tracks by their uuids; those of blocks follow.
+_ROOT, _ALLOCATED, _RESERVED, _WINDOWS, _MOMENTS, _FIRST_OF_BLOCKS = 1, 2, 3, 4, 5, 16
+#: What all packets of ours are of, and that they need the names at the beginning.
+_OURS = number(_SEQUENCE, 1)
+_CLEARED, _NEEDS_NAMES = number(_FLAGS, 1), number(_FLAGS, 2)
+#: Arguments of a slice, by their numbers from 1.
+_ARGUMENTS = ("size_bytes", "line", "free_line", "owner", "fate", "requested_bytes", "thread", "stream", "pool")
+_BATCH = 1 << 16
+
+
+def write_perfetto(wanted: Wanted, out: Counted) -> Written:
+    """Write a trace of a log, or of its windows from the first to the last."""
+    log, windows = wanted.log, wanted.windows
+    lo, hi = (windows[0].lo, windows[-1].hi) if wanted.given else (0, len(log))
+    times = axis(log, lo, hi)
+    lives = lives_of_windows(log, [(lo, hi)], whole=not wanted.given)
+    for packet in _head(log, times):
+        out.write(packet)
+    blocks = _Blocks(log, lives, times, lo, hi)
+    for part in blocks.head():
+        out.write(part)
+    for part in _moments(wanted, times, lo, hi):
+        out.write(part)
+    for part in _counters(log, times, lo, hi):
+        out.write(part)
+    for part in blocks.slices():
+        out.write(part)
+    remarks = [f"the time axis is {times.words}"]
+    if not log.facts.addresses:
+        remarks.append("blocks have no addresses in this log, so that there are counters and no slices")
+    return Written(len(lives), tuple(remarks))
+
+
+def _packet(*parts: bytes) -> bytes:
+    return message(1, _OURS, *parts)
+
+
+def _track(uuid: int, name: str, rank: int, *more: bytes, parent: int = _ROOT) -> bytes:
+    fields = (number(_UUID, uuid), text(_TRACK_NAME, name), number(_PARENT, parent), number(_RANK, rank), *more)
+    return _packet(message(_TRACK, *fields))
+
+
+def _head(log: EventLog, times: Axis) -> Iterator[bytes]:
+    """The tracks but for those of blocks."""
+    name = f"memlens: {visible(PurePath(log.source.name).name)} (time axis: {times.words})"
+    root = number(_UUID, _ROOT), text(_TRACK_NAME, name), number(_ORDER, _EXPLICIT)
+    yield _packet(_CLEARED, message(_TRACK, *root))
+    yield _track(_ALLOCATED, "allocated", 0, message(_COUNTER_OF, _BYTES))
+    if log.tells_of_chunks:
+        yield _track(_RESERVED, "reserved", 1, message(_COUNTER_OF, _BYTES))
+    yield _track(_WINDOWS, "windows", 2)
+    yield _track(_MOMENTS, "peak and failures", 3)
+
+
+def _counters(log: EventLog, times: Axis, lo: int, hi: int) -> Iterator[bytes]:
+    """The levels at the beginning and after each event that changes them."""
+    for track, level in zip((_ALLOCATED, _RESERVED), log.level_before(lo), strict=True):
+        if track == _ALLOCATED or log.tells_of_chunks:
+            yield _packet(
+                number(_TIMESTAMP, 0),
+                message(_EVENT, number(_TYPE, _COUNTER), number(_TRACK_UUID, track), number(_COUNTER_VALUE, level)),
+            )
+    for batch in log.batches(lo, hi, size=_BATCH):
+        of_blocks = batch.kind <= Kind.FREE
+        for track, changes, levels in (
+            (_ALLOCATED, of_blocks, batch.allocated),
+            (_RESERVED, ~of_blocks, batch.reserved),
+        ):
+            at = np.flatnonzero(changes)
+            if len(at):
+                event = number(_TYPE, _COUNTER), number(_TRACK_UUID, track), numbers(_COUNTER_VALUE, levels[at])
+                yield _packets(times.ns[batch.lo - lo + at], *event)
+
+
+def _packets(ns: Ints, *event: Rows | bytes, flags: bytes = b"") -> bytes:
+    """Packets of one track event each."""
+    count = len(ns)
+    inner = rows_message(_EVENT, count, *event)
+    return joined(rows_message(1, count, numbers(_TIMESTAMP, ns), _OURS + flags, inner))
+
+
+class _Blocks:
+    """The slices of blocks.
+
+    Args:
+        log: The log.
+        lives: The blocks.
+        times: The axis of its events from ``lo`` to before ``hi``.
+        lo: The first event that is shown.
+        hi: The event after the last one.
+    """
+
+    def __init__(self, log: EventLog, lives: Lives, times: Axis, lo: int, hi: int) -> None:
+        self._log, self._lives, self._ns, self._lo, self._hi = log, lives, times.ns, lo, hi
+        self._line = line_numbers(log)
+        size, addr = log.size[lives.alloc], log.addr[lives.alloc]
+        # The power of two up to the size; and tracks by address and class.
+        self._class = np.frexp(np.maximum(size, 1).astype(np.float64))[1].astype(np.int64) - 1
+        _, number_of = np.unique(addr, return_inverse=True)
+        self._tracks, track = np.unique(number_of.reshape(-1) * 64 + self._class, return_inverse=True)
+        self._uuid = track.reshape(-1) + _FIRST_OF_BLOCKS
+        owners = len(log.owner_names) + 1
+        sizes, number_of = np.unique(size, return_inverse=True)
+        owner = np.full(len(size), -1) if log.owner is None else log.owner[lives.alloc].astype(np.int64)
+        pairs, name = np.unique(number_of.reshape(-1) * owners + owner + 1, return_inverse=True)
+        self._name = name.reshape(-1) + 1
+        labels = ["", *(f" {visible(clipped(innermost(one)))}" for one in log.owner_names)]
+        self._names = [f"{format_bytes(int(sizes[pair // owners]))}{labels[pair % owners]}" for pair in pairs.tolist()]
+        #: Texts of arguments: fates, then owners, then pools.
+        self._texts = (*Lives.FATES, *map(visible, log.owner_names), *map(visible, log.pool_names))
+
+    def head(self) -> Iterator[bytes]:
+        """The tracks, and the names that the slices use."""
+        for start in range(0, len(self._tracks), _BATCH):
+            tracks = self._tracks[start : start + _BATCH]
+            uuid = np.arange(start, start + len(tracks), dtype=np.int64) + _FIRST_OF_BLOCKS
+            for power in np.unique(tracks % 64).tolist():
+                own = uuid[tracks % 64 == power]
+                name = text(_TRACK_NAME, f"blocks from {format_bytes(1 << power)}")
+                fields = number(_PARENT, _ROOT) + number(_RANK, 80 - power)
+                track = rows_message(_TRACK, len(own), numbers(_UUID, own), name + fields)
+                yield joined(rows_message(1, len(own), _OURS, track))
+        for field, names in ((_NAMES, self._names), (_ARGUMENT_NAMES, _ARGUMENTS), (_TEXTS, self._texts)):
+            for start in range(0, len(names), 1000):
+                listed = enumerate(names[start : start + 1000], start + 1)
+                entries = (message(field, number(1, iid), text(2, name)) for iid, name in listed)
+                yield _packet(_NEEDS_NAMES, message(_INTERNED, *entries))
+
+    def slices(self) -> Iterator[bytes]:
+        """The beginnings and the ends, in batches."""
+        alloc, free = self._lives.alloc, self._lives.free
+        for start in range(0, len(alloc), _BATCH):
+            yield self._begins(np.arange(start, min(start + _BATCH, len(alloc))))
+        ending = np.flatnonzero((free >= 0) & (free < self._hi))
+        for start in range(0, len(ending), _BATCH):
+            rows = ending[start : start + _BATCH]
+            event = number(_TYPE, _END), numbers(_TRACK_UUID, self._uuid[rows])
+            yield _packets(self._ns[free[rows] - self._lo], *event)
+
+    def _begins(self, rows: Ints) -> bytes:
+        log, alloc, free = self._log, self._lives.alloc[rows], self._lives.free[rows]
+        fields: list[Rows | bytes] = [
+            number(_TYPE, _BEGIN),
+            numbers(_TRACK_UUID, self._uuid[rows]),
+            numbers(_NAME_IID, self._name[rows]),
+        ]
+        owners, pools = len(Lives.FATES) + 1, len(Lives.FATES) + len(log.owner_names) + 1
+        line = None if self._line is None else np.append(self._line, 0)
+        columns = (
+            (log.size[alloc], 0, 0),
+            (None if line is None else line[alloc], 1, 0),
+            (None if line is None else line[free], 1, 0),
+            (None if log.owner is None else log.owner[alloc], 0, owners),
+            (self._lives.fate[rows], 0, 1),
+            (None if log.requested is None else log.requested[alloc], 0, 0),
+            (None if log.thread is None else log.thread[alloc], 0, 0),
+            (None if log.stream is None else log.stream[alloc], 0, 0),
+            (None if log.pool is None else log.pool[alloc], 0, pools),
+        )
+        for argument, (values, least, first_text) in enumerate(columns, 1):
+            if values is not None and (known := values >= least).any():
+                field = _ARGUMENT_TEXT_IID if first_text else _ARGUMENT_INT
+                value = numbers(field, np.where(known, values, 0).astype(np.int64) + first_text)
+                fields.append(rows_message(_ANNOTATION, len(rows), number(_ARGUMENT_IID, argument), value).only(known))
+        # What was there before begins with the trace.
+        return _packets(self._ns[np.maximum(alloc - self._lo, 0)], *fields, flags=_NEEDS_NAMES)
+
+
+class _Moment(NamedTuple):
+    """Something that is said of a moment.
+
+    Attributes:
+        track: Its track.
+        kind: What becomes there.
+        at: The event at which.
+        name: What it is called.
+        arguments: What else is known.
+    """
+
+    track: int
+    kind: int
+    at: int
+    name: str = ""
+    arguments: Sequence[tuple[str, int | str | None]] = ()
+
+
+def _moments(wanted: Wanted, times: Axis, lo: int, hi: int) -> Iterator[bytes]:
+    """Windows, the peak and failures."""
+    if not len(times.ns):
+        return
+    end = int(times.ns[-1]) + 1000
+    for moment in (*_of_windows(wanted), *_of_log(wanted, lo, hi)):
+        ns = int(times.ns[moment.at - lo]) if moment.at < hi else end
+        fields = [number(_TYPE, moment.kind), number(_TRACK_UUID, moment.track)]
+        if moment.name:
+            fields.append(text(_NAME, visible(moment.name)))
+        for name, value in moment.arguments:
+            if value is not None:
+                given = number(_ARGUMENT_INT, value) if isinstance(value, int) else text(_ARGUMENT_TEXT, visible(value))
+                fields.append(message(_ANNOTATION, text(_ARGUMENT_NAME, name), given))
+        yield _packet(number(_TIMESTAMP, ns), message(_EVENT, *fields))
+
+
+def _of_windows(wanted: Wanted) -> Iterator[_Moment]:
+    windows: Sequence[Window] = wanted.windows
+    if not wanted.given:
+        from memlens.analyzing.steps import find_steps
+
+        found = find_steps(wanted.log)
+        windows = () if found is None else found.windows
+    for window in windows:
+        lines = ("start_line", window.start_line), ("end_line", window.end_line)
+        yield _Moment(_WINDOWS, _BEGIN, window.lo, window.name, lines)
+        yield _Moment(_WINDOWS, _END, window.hi)
+
+
+def _of_log(wanted: Wanted, lo: int, hi: int) -> Iterator[_Moment]:
+    log = wanted.log
+    highest = max(peak(wanted.windows), key=lambda one: one.peak_bytes)
+    if log.tells_of_blocks:
+        name = f"peak: {format_bytes(highest.peak_bytes)} allocated"
+        arguments = ("peak_bytes", highest.peak_bytes), ("line", highest.line)
+        yield _Moment(_MOMENTS, _INSTANT, lo if highest.event is None else highest.event, name, arguments)
+    for failure in failures_of(log):
+        event = int(np.searchsorted(log.offset, failure.offset))
+        if lo <= event <= hi:
+            asked = failure.asked_bytes
+            name = "out of memory" if asked is None else f"out of memory: {format_bytes(asked)} asked for"
+            arguments = ("requested_bytes", asked), ("line", failure.line), ("text", failure.text)
+            yield _Moment(_MOMENTS, _INSTANT, event, name, arguments)

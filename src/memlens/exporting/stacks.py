@@ -1,0 +1,112 @@
+"""What is live at the peak and what was allocated, by call stack, or by owner where the input has no call stacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memlens.analyzers.fates import live_events
+from memlens.analyzers.peak import Peak, peak
+from memlens.facts import Kind
+from memlens.text import visible
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.exporting.forms import Wanted
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["Frame", "Profile", "Stack", "profile"]
+
+#: What blocks are called of which nothing is known.
+_NOBODY = "(owner not known)"
+#: A frame as snapshots have it, ``model.py:12 forward``, and as Kineto has it, ``model.py(12): forward``.
+_FRAMES = (
+    re.compile(r"(?P<file>[^\n]+?):(?P<line>[0-9]{1,9}) (?P<function>.+)", re.DOTALL),
+    re.compile(r"(?P<file>[^\n]+?)\((?P<line>[0-9]{1,9})\): (?P<function>.+)", re.DOTALL),
+)
+
+
+class Frame(NamedTuple):
+    """One frame of a stack; where only a name is known, ``file`` is empty and ``line`` 0."""
+
+    function: str
+    file: str = ""
+    line: int = 0
+
+    @classmethod
+    def of(cls, text: str) -> Frame:
+        """A frame as an input writes it."""
+        shown = visible(text)
+        for form in _FRAMES:
+            if found := form.fullmatch(shown):
+                return cls(found["function"], found["file"], int(found["line"]))
+        return cls(shown)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The blocks of one call stack, or of one owner.
+
+    Attributes:
+        frames: The stack, innermost first.
+        alloc_objects: Blocks that are allocated in the window.
+        alloc_bytes: Their bytes.
+        live_objects: Blocks that are live at the peak of the window, wherever they were allocated.
+        live_bytes: Their bytes.
+    """
+
+    frames: tuple[Frame, ...]
+    alloc_objects: int
+    alloc_bytes: int
+    live_objects: int
+    live_bytes: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """All stacks of a window, and its peak."""
+
+    stacks: Sequence[Stack]
+    peak: Peak
+
+
+def profile(wanted: Wanted) -> Profile:
+    """The stacks of the one window that was asked for."""
+    log, window = wanted.log, wanted.windows[0]
+    highest = peak([window])[0]
+    live = live_events(log, window.lo if highest.event is None else highest.event + 1) if log.facts.addresses else None
+    born = np.flatnonzero(log.kind[window.lo : window.hi] == Kind.ALLOC) + window.lo
+    parts = [born, np.zeros(0, np.int64) if live is None else live]
+    allocs = np.concatenate(parts)
+    # A call stack, or else an owner, is a number; below 0 are those that have neither.
+    stacks = log.source.stack_numbers(log.offset[allocs])
+    owners = np.full(len(allocs), -1, np.int64) if log.owner is None else log.owner[allocs].astype(np.int64)
+    own = owners if stacks is None else np.where(stacks >= 0, len(log.owner_names) + stacks.astype(np.int64), owners)
+    keys, first, number = np.unique(own, return_index=True, return_inverse=True)
+    of_born, of_live = np.split(number.reshape(-1), [len(born)])
+    sums = [
+        part
+        for numbers, events in zip((of_born, of_live), parts, strict=True)
+        for part in (np.bincount(numbers, minlength=len(keys)), _added(numbers, log.size[events], len(keys)))
+    ]
+    found = []
+    for key, at, *figures in zip(keys.tolist(), allocs[first].tolist(), *(one.tolist() for one in sums), strict=True):
+        if key >= len(log.owner_names):
+            frames: Sequence[str] = log.source.stack(int(log.offset[at]))
+        else:
+            frames = log.owner_names[key].split(" < ") if key >= 0 else ()
+        found.append(Stack(tuple(map(Frame.of, frames)) or (Frame(_NOBODY),), *figures))
+    return Profile(found, highest)
+
+
+def _added(numbers: Ints, amounts: Ints, count: int) -> Ints:
+    """Sums by number, exact."""
+    sums = np.zeros(count, np.int64)
+    np.add.at(sums, numbers, amounts)
+    return sums
