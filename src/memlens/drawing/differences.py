@@ -87,7 +87,7 @@ def diff_view(diff: Diff) -> dict[str, Any]:
         "figures": _figures(axis, curves),
         "curves": _columns(axis, curves, exact),
         "details": [] if exact else [_detail(axis, lo, hi) for lo, hi in _stretches(axis, rows)],
-        "windows": pack_json(list(_window_rows(axis, diff))),
+        "windows": pack_json(sorted(_window_rows(axis, diff), key=lambda row: row["spans"][0])),
         "findings": pack_json(rows),
         "left_out": len(findings) - len(shown),
     }
