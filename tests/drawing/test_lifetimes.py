@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.made_lives import cut, plain_blocks, plain_level, windows_of_made_logs
+from made_lives import cut, plain_blocks, plain_level, windows_of_made_logs
 
 import memlens
 from memlens.analyzers.lifetimes import lifetimes

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.support.made_lives import cut, plain_blocks, plain_level, windows_of_made_logs
+from made_lives import cut, plain_blocks, plain_level, windows_of_made_logs
 
 import memlens
 from memlens.analyzers.peak import peak

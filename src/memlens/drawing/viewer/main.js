@@ -64,11 +64,11 @@ async function main() {
     const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");
     if (data.logs.length > 1) {
       const choice = element("select", { id: "log", change: () => show(place, data.logs[choice.selectedIndex]) },
-        ...data.logs.map((/** @type {any} */ log) => element("option", {}, log.path)));
+        ...data.logs.map((/** @type {any} */ log, /** @type {number} */ k) => element("option", { selected: k === data.shown }, log.path)));
       place.before(element("p", {}, element("label", {}, "Show ", choice)));
     }
     if (data.diff) place.before(diffSection(await unpacked(data.diff)), element("h2", { id: "head-alone" }, `Head alone: ${data.logs[0].path}`));
-    await show(place, data.logs[0]);
+    await show(place, data.logs[data.shown]);
     await painted();
     performance.mark("memlens-drawn");
     root.dataset.ready = "true";
