@@ -29,7 +29,6 @@ import { Levels } from "./levels.js";
  * @property {any} held
  * @property {any} trust
  * @property {any} growth
- * @property {any} [lifetimes]
  * @property {string[]} owners whole texts, by their numbers in this page
  */
 
