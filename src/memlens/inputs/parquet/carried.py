@@ -126,7 +126,7 @@ def carried(log: EventLog, window: str | None = None) -> bytes:
 
 def _places(log: EventLog) -> list[tuple[int, int | None, str | None]]:
     """The lines that are looked up to judge a log, by their offsets."""
-    places = {}
+    places: dict[int, tuple[int | None, str | None]] = {}
     if (first := log.trust.first_disagreement) is not None:
         places[first.offset] = (first.line, None)
     if log.facts.ends_mid_line and (text := log.source.lines([log.facts.bytes - 1])[0]) is not None:

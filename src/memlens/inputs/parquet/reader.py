@@ -216,7 +216,8 @@ class _Columns:
             numbers = [-1 if text is None else known.setdefault(text, len(known)) for text in texts]
             last = self._last[name] = values, np.array([*numbers, -1], np.int32)
         codes = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        return last[1][codes]
+        found: NDArray[np.int32] = last[1][codes]
+        return found
 
     def finish(self) -> dict[str, Any]:
         """The columns of the log.
