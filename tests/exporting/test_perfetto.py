@@ -110,7 +110,16 @@ def test_a_log_without_times_has_event_numbers_for_its_axis_and_says_so(tmp_path
         (4000, -1, "2.00 KiB"),
         (5000, 1000, "100 B"),
     ]
-    assert levels == [(0, 0), (1000, 1024), (2000, 1536), (3000, 512), (4000, 2560), (5000, 2660), (6000, 2560), (7000, 2483)]
+    assert levels == [
+        (0, 0),
+        (1000, 1024),
+        (2000, 1536),
+        (3000, 512),
+        (4000, 2560),
+        (5000, 2660),
+        (6000, 2560),
+        (7000, 2483),
+    ]
     assert tracks == [("memlens: made.log (time axis: event numbers, 1 µs an event, for the log has no times)",)]
 
 
@@ -145,12 +154,10 @@ def test_arguments_name_the_owner_and_what_else_is_known_and_hostile_names_stay_
 def test_the_peak_failures_and_steps_are_there(shared: Path, tmp_path: Path) -> None:
     log = shared / "data" / "paddle" / "05_oom_331.log"
     analyzed = memlens.analyze(log)
-    moments, windows = (
-        query(
-            exported(log, tmp_path),
-            "select s.name from slice s join track t on s.track_id = t.id where t.name = 'peak and failures' order by ts",
-            "select s.name from slice s join track t on s.track_id = t.id where t.name = 'windows' order by ts, s.id",
-        )
+    moments, windows = query(
+        exported(log, tmp_path),
+        "select s.name from slice s join track t on s.track_id = t.id where t.name = 'peak and failures' order by ts",
+        "select s.name from slice s join track t on s.track_id = t.id where t.name = 'windows' order by ts, s.id",
     )
     assert len(moments) == 1 + analyzed.logs[0].trust.distinct_ooms
     assert moments[-1][0].startswith("out of memory")
@@ -162,7 +169,9 @@ def test_the_peak_failures_and_steps_are_there(shared: Path, tmp_path: Path) -> 
 def test_a_window_begins_with_what_was_carried_into_it(tmp_path: Path) -> None:
     text = "".join(
         f"STEP {step}\nI0712 10:00:0{step}.00000{k} 7 auto_growth_best_fit_allocator.cc:1] {line}\n"
-        for step, lines in enumerate((["Alloc 512 bytes, ptr = 0x10"], ["Alloc 256 bytes, ptr = 0x20", "Free 512 bytes, ptr = 0x10"]))
+        for step, lines in enumerate(
+            (["Alloc 512 bytes, ptr = 0x10"], ["Alloc 256 bytes, ptr = 0x20", "Free 512 bytes, ptr = 0x10"])
+        )
         for k, line in enumerate(lines)
     )
     (tmp_path / "run.log").write_text(text)
