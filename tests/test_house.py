@@ -27,7 +27,7 @@ ROOMS = (
     ("analyzers",),
     ("analyzing", "diffing", "comparing", "gating"),
     ("reports",),
-    ("exporting",),
+    ("drawing", "exporting"),
     ("cli", "__main__"),
 )
 LEVEL = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}

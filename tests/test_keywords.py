@@ -29,7 +29,9 @@ OWNERS: dict[str, type] = {
     "diff": options.Diff,
     "export": options.Export,
     "gate": options.Gate,
+    "plot": options.Plot,
     "read": options.Read,
+    "report": options.Report,
     "slice": options.Slice,
 }
 

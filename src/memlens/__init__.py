@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from memlens.comparing.run import compare
     from memlens.diffing.result import Diff, Finding, WindowDiff
     from memlens.diffing.run import diff
+    from memlens.drawing.plot import PlotFigure, plot
+    from memlens.drawing.report import ReportPage, report
     from memlens.errors import AnchorError, InputError, MemlensError, NoEventsError, OutputError, UsageError
     from memlens.events import EventLog, Kind
     from memlens.exporting.export import Exported, export
@@ -59,6 +61,8 @@ __all__ = [
     "NoEventsError",
     "OutputError",
     "Pattern",
+    "PlotFigure",
+    "ReportPage",
     "Run",
     "RunWindow",
     "Trust",
@@ -78,7 +82,9 @@ __all__ = [
     "formats",
     "gate",
     "parse_bytes",
+    "plot",
     "read",
+    "report",
     "slice",
 ]
 
@@ -94,6 +100,8 @@ _HOMES = {
     "memlens.extract": ("slice",),
     "memlens.diffing.result": ("Diff", "Finding", "WindowDiff"),
     "memlens.diffing.run": ("diff",),
+    "memlens.drawing.plot": ("PlotFigure", "plot"),
+    "memlens.drawing.report": ("ReportPage", "report"),
     "memlens.errors": ("AnchorError", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError"),
     "memlens.events": ("EventLog", "Kind"),
     "memlens.gating.baseline": ("Baseline",),

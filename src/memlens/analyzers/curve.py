@@ -66,17 +66,19 @@ class Curve:
         return f"<Curve: {len(self):,} buckets of {int(self.edges[-1] - self.edges[0]):,} events>"
 
 
-def curve(window: Window, steps: Sequence[Window] = (), buckets: int = BUCKETS) -> Curve:
+def curve(window: Window, steps: Sequence[Window] = (), buckets: int = BUCKETS, edges: Ints | None = None) -> Curve:
     """The levels of a window.
 
     Args:
         window: The window.
         steps: A series that cuts it, to be marked in the picture.
         buckets: How many buckets there are at most.
+        edges: The first event of each bucket and the event after the last one, rising, where they are not to be of one length.
     """
     log, figures = window.log, profile([window])
-    count = min(buckets, len(window))
-    edges = window.lo + np.arange(count + 1, dtype=np.int64) * len(window) // max(count, 1)
+    if edges is None:
+        count = min(buckets, len(window))
+        edges = window.lo + np.arange(count + 1, dtype=np.int64) * len(window) // max(count, 1)
     low, high, reserved = _envelope(log, edges)
     allocated, chunks = figures.levels[:, 0].tolist()
     low[:1], high[:1] = np.minimum(low[:1], allocated), np.maximum(high[:1], allocated)

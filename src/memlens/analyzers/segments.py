@@ -169,22 +169,30 @@ def _moments(window: Window, peak: int) -> Iterator[tuple[str, int, int | None, 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Chunks, blocks and gaps of one moment, one entry each, by rising address; a chunk number of -1 is none.
+    """Chunks, blocks and gaps of one moment, one entry each; a chunk number of -1 is none.
 
     Attributes:
+        chunk_addr: Where each chunk begins, rising, uint64.
         chunk_size: int64.
         chunk_place: The pool and the stream of each, -1 where unknown; two columns, int64.
+        block_event: The ALLOC of each block, rising, int64.
+        block_addr: uint64.
         block_size: int64.
         block_chunk: The number of the chunk that the block begins in, int64.
+        gap_addr: Where each gap begins, rising, uint64.
         gap_size: int64.
         gap_chunk: The number of the chunk that the gap begins in, int64.
         reported: The input reports pools or streams.
     """
 
+    chunk_addr: NDArray[np.uint64]
     chunk_size: Ints
     chunk_place: Ints
+    block_event: Ints
+    block_addr: NDArray[np.uint64]
     block_size: Ints
     block_chunk: Ints
+    gap_addr: NDArray[np.uint64]
     gap_size: Ints
     gap_chunk: Ints
     reported: bool
@@ -251,13 +259,17 @@ def layout_before(log: EventLog, stop: int) -> Layout | None:
         for of_chunk, of_event in ((chunks.pool, log.pool), (chunks.stream, log.stream))
     ]
     return Layout(
-        size,
-        np.column_stack(place),
-        block_size,
-        block_chunk,
-        gap_size,
-        gap_chunk,
-        log.pool is not None or log.stream is not None,
+        chunk_addr=addr,
+        chunk_size=size,
+        chunk_place=np.column_stack(place),
+        block_event=blocks,
+        block_addr=block_addr,
+        block_size=block_size,
+        block_chunk=block_chunk,
+        gap_addr=gap_addr,
+        gap_size=gap_size,
+        gap_chunk=gap_chunk,
+        reported=log.pool is not None or log.stream is not None,
     )
 
 

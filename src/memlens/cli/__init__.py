@@ -30,6 +30,8 @@ VERBS: dict[str, str] = {
     "compare": "Put many runs side by side, as a table or a matrix.",
     "gate": "Fail where memory grew beyond a baseline or a budget.",
     "block": "Tell the life of one block: its ALLOC, its FREE, its neighbours.",
+    "report": "Make one HTML page to look at: levels, lifetimes, memory map.",
+    "plot": "Draw the levels of one log or several as a still picture.",
     "export": "Write events, lifetimes, a trace or profiles that other tools open.",
     "formats": "List the formats that memlens reads, or say which one a log has.",
 }

@@ -22,11 +22,11 @@ __all__ = ["Output", "Show", "verb"]
 
 #: The order in which help lists options.
 _ORDER = str.split("""
-    template rows cols base metrics baseline accept with_events limits budgets
+    diff template rows cols base metrics baseline accept with_events limits budgets
     start start_regex end end_regex nth by
     base_start head_start base_start_regex head_start_regex base_end head_end base_nth head_nth
     whole open_windows owners input_format device layer formats
-    base_log allow_missing trust analyzers jobs top min_size sort context
+    base_log allow_missing trust x title theme width height dpi analyzers jobs top min_size sort context
     events_only renumber to table form full brief plot color output force junit markdown github strict no_progress quiet verbose
 """)
 
@@ -192,8 +192,21 @@ def _device(text: str) -> int:
     return int(number)
 
 
+def _inches(text: str) -> float:
+    """A length in inches."""
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no length", "Give inches: 3.5, or 10.") from None
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-_TYPES = {"size": _Typed("size", parse_bytes), "device": _Typed("device", _device), "names": _Typed("names", _names)}
+_TYPES = {
+    "size": _Typed("size", parse_bytes),
+    "device": _Typed("device", _device),
+    "names": _Typed("names", _names),
+    "inches": _Typed("inches", _inches),
+}

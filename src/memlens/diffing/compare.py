@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
 from memlens.diffing.alignment.blocks import gather_windows, owner_names, tell_threads_apart
@@ -14,19 +16,20 @@ from memlens.diffing.alignment.indices import batches
 from memlens.diffing.differences import Items, collect, levels, terms
 from memlens.diffing.findings import Runs, findings_of
 from memlens.diffing.late_frees import Frees, judge_frees
-from memlens.diffing.pairing import Match, match, match_opening
+from memlens.diffing.pairing import InOrder, Match, match, match_opening
 from memlens.diffing.result import Approximation, PeakAccount, RemainingAccount, WindowDiff, WindowSide
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
+    from memlens.diffing.alignment.blocks import Blocks
     from memlens.diffing.factor import Factor
+    from memlens.diffing.window_pairs import WindowPairs
     from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
 
-__all__ = ["compare"]
+__all__ = ["compare", "in_order"]
 
 #: Events of both runs compared together: what is made of them stays in proportion to this, unless one pair alone is longer.
 _TOGETHER = 1 << 19
@@ -61,13 +64,9 @@ def compare(
     left_out = left_out[0] - of_head.remaining, left_out[1] - of_head.peak
     items: list[Items] = []
     rows: list[dict[str, Any]] = []
-    threads = tell_threads_apart(base[0].log, head[0].log)
-    for part in batches([len(left) + len(right) for left, right in zip(base, head, strict=True)], _TOGETHER):
-        (base_born, base_carried), (head_born, head_carried) = (
-            gather_windows(windows[part], threads=threads) for windows in (base, head)
-        )
-        allocs, frees = judge_frees(match(base_born, head_born))
-        released, opening = match(base_carried, head_carried), match_opening(base[part], head[part])
+    for part, born, carried in _gathered(base, head):
+        allocs, frees = judge_frees(match(*born))
+        released, opening = match(*carried), match_opening(base[part], head[part])
         here = of_base.part(part), of_head.part(part)
         found = collect(allocs, frees, released, opening, *here)
         items.append(found._replace(window=found.window + part.start))
@@ -96,6 +95,51 @@ def compare(
         )
         for number, (left, right, row) in enumerate(zip(*sides, rows, strict=True))
     ), runs
+
+
+def in_order(found: WindowPairs, base: Sequence[Window], head: Sequence[Window]) -> tuple[InOrder]:
+    """The pairs that :func:`compare` aligns in order, found again.
+
+    Args:
+        found: The windows as they are in the logs.
+        base: Base's windows that were compared.
+        head: Head's, likewise, a factor taken out of their sizes.
+    """
+    parts: list[Ints] = []
+    for part, born, carried in _gathered(base, head):
+        for turn, blocks in enumerate((born, carried)):
+            pairs = match(*blocks)
+            left = np.flatnonzero(pairs.aligned >= 0)
+            right = pairs.aligned[left]
+            rank = _rank_in_window(pairs.ordered.sequences[0][left], blocks[0].window[left])
+            parts.append(np.stack((blocks[0].event[left], blocks[1].event[right], (turn << 32) + rank)))
+            if blocks is born:
+                ends = [np.array([window.hi for window in side[part]], np.int64) for side in (base, head)]
+                frees = blocks[0].free[left], blocks[1].free[right]
+                both = (frees[0] >= 0) & (frees[1] >= 0)
+                both &= (frees[0] < ends[0][blocks[0].window[left]]) & (frees[1] < ends[1][blocks[1].window[right]])
+                parts.append(np.stack((frees[0][both], frees[1][both], np.full(np.count_nonzero(both), 2 << 32))))
+    return (InOrder(found, *np.concatenate(parts, axis=1)),)
+
+
+def _rank_in_window(sequence: Ints, window: Ints) -> Ints:
+    """How many sequences of its window have more pairs than that of each pair, int64: 0 wherever a window was aligned as a whole."""
+    numbers, first, number, counts = np.unique(sequence, return_index=True, return_inverse=True, return_counts=True)
+    order = np.lexsort((numbers, -counts, window[first]))
+    ranked, rank = window[first][order], np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order)) - np.searchsorted(ranked, ranked)
+    return rank[number]
+
+
+def _gathered(
+    base: Sequence[Window], head: Sequence[Window]
+) -> Iterator[tuple[slice, tuple[Blocks, Blocks], tuple[Blocks, Blocks]]]:
+    """Some neighbouring pairs at a time: what both runs allocate in them, and what they free in them that was carried in."""
+    threads = tell_threads_apart(base[0].log, head[0].log)
+    for part in batches([len(left) + len(right) for left, right in zip(base, head, strict=True)], _TOGETHER):
+        sides = [gather_windows(windows[part], threads=threads) for windows in (base, head)]
+        born, carried = zip(*sides, strict=True)
+        yield part, born, carried
 
 
 #: Figures of windows of which the differences are shown.

@@ -17,11 +17,12 @@ from memlens.diffing.alignment.threads import Ordered, align_windows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.diffing.window_pairs import WindowPairs
     from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Match", "match", "match_opening"]
+__all__ = ["InOrder", "Match", "match", "match_opening"]
 
 #: Blocks of unequal fate pair out of order across so many pairs at most, as neighbours do that changed places.  Farther away, a
 #: held block that is new and a temporary that is gone would be taken for one block (``benchmarks/injection.py`` measures both) …
@@ -59,6 +60,25 @@ class Match:
     def only_head(self) -> Ints:
         """Indices of the blocks that head alone has, rising, int64."""
         return unpaired(self.partner, len(self.head))
+
+
+@dataclass(frozen=True, eq=False)
+class InOrder:
+    """The events that stand for each other in two runs: of pairs of allocations that are aligned in order.
+
+    Attributes:
+        windows: The windows of both logs, paired.
+        base: Events of base's log, 0-based, in no order, int64.
+        head: Each one's partner in head's, int64.
+        turn: Where pairs cross those of the lower number go first, int64: ALLOCs, then FREEs of blocks that were carried in, then FREEs that
+            both windows have of a pair of blocks born in them, which are the only ones that cross others of their number; ALLOCs of the
+            threads with most pairs before those of others, and so FREEs of blocks carried in.
+    """
+
+    windows: WindowPairs
+    base: Ints
+    head: Ints
+    turn: Ints
 
 
 def match(base: Blocks, head: Blocks) -> Match:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.diffing.failed import FailedRun
+    from memlens.diffing.pairing import InOrder
     from memlens.trust import Trust
 
 __all__ = ["SCHEMA", "Approximation", "Diff", "Finding", "PeakAccount", "RemainingAccount", "Repeated", "RunSide", "WindowDiff", "WindowSide"]  # fmt: skip
@@ -290,6 +291,7 @@ class Diff(Answered):
         min_size: Findings of smaller blocks (bytes) are left out of lists (not of figures).
         paired_by_work: The windows pair by what they do, for the numbers in their names do not mean the same in the two runs.
         failed: The runs that ran out of memory, and where the other one was then.
+        in_order: What an axis that both runs share is made of, one entry a device; worked out by aligning the runs once more.
     """
 
     base: RunSide
@@ -304,6 +306,7 @@ class Diff(Answered):
     min_size: int = 0
     paired_by_work: bool = False
     failed: Lazy[tuple[FailedRun, ...]] = field(default=Lazy(()), repr=False)
+    in_order: Lazy[tuple[InOrder, ...]] = field(default=Lazy(()), repr=False)
 
     @property
     def judged(self) -> tuple[WindowDiff, ...]:

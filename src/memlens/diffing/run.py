@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
-from memlens.diffing.compare import compare
+from memlens.diffing.compare import compare, in_order
 from memlens.diffing.factor import common_factor
 from memlens.diffing.failed import failed_runs
 from memlens.diffing.findings import repeated_in
@@ -110,6 +110,7 @@ def _compared(found: WindowPairs, given: bool, options: Options) -> Diff:
         options.min_size,
         found.by_work,
         Later(failed_runs, found.pairs, logs, factor),
+        Later(in_order, found, runs.base, runs.head),
     )
 
 
@@ -281,6 +282,7 @@ def _joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
         repeated=Later(_repeated, diffs),
         paired_by_work=any(diff.paired_by_work for diff in diffs),
         failed=Later(lambda: tuple(run for diff in diffs for run in diff.failed)),
+        in_order=Later(lambda: tuple(one for diff in diffs for one in diff.in_order)),
     )
 
 

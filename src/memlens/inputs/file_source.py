@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import accumulate
 from pathlib import Path
@@ -179,8 +179,11 @@ class FileSource(Source):
             def line_ends(begin: int, end: int) -> int:
                 return stream.part(begin, end).readall().count(b"\n")
 
+            end = self.size if stretch + 1 == len(self._offsets) else int(self._offsets[stretch + 1])
+            if len(group) * _PIECE > end - start:  # so many that each piece is read anyway
+                yield from _line_of_each(stream.part(start, end).readall(), start, number, group)
+                return
             if stretch not in self._pieces:
-                end = self.size if stretch + 1 == len(self._offsets) else int(self._offsets[stretch + 1])
                 counts = (line_ends(at, min(at + _PIECE, end)) for at in range(start, end, _PIECE))
                 self._pieces[stretch] = [*accumulate(counts, initial=0)]
             pieces = self._pieces[stretch]
@@ -232,6 +235,16 @@ class FileSource(Source):
         stretch = self._offsets.searchsorted(ordered, "right")
         for part in np.split(ordered, np.flatnonzero(np.diff(stretch)) + 1):
             yield part.tolist()
+
+
+def _line_of_each(text: bytes, start: int, number: int, offsets: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Rising offsets in a text that begins at ``start`` with line ``number``, with their line numbers; those behind its end are left out."""
+    at = 0
+    for offset in offsets:
+        if offset - start < len(text):
+            number += text.count(b"\n", at, offset - start)
+            at = offset - start
+            yield offset, number
 
 
 def _within(offsets: Sequence[int], offset: int, text: bytes) -> Sequence[int]:

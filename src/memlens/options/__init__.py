@@ -4,6 +4,7 @@ A class has the options of one verb, and inherits those that verbs share.  They 
 and the options of its command (:mod:`memlens.keywords`), and an object of the class is what the verb is handed.
 """
 
+from memlens.options.drawings import Plot, Report
 from memlens.options.parts import Cut, OneWindow, Read, ReadAs, as_list, part_of
 from memlens.options.verbs import Accept, Analyze, Block, Compare, Diff, Export, Gate, Slice
 
@@ -17,8 +18,10 @@ __all__ = [
     "Export",
     "Gate",
     "OneWindow",
+    "Plot",
     "Read",
     "ReadAs",
+    "Report",
     "Slice",
     "as_list",
     "part_of",

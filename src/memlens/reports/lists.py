@@ -17,7 +17,7 @@ from memlens.units import format_bytes, format_signed
 if TYPE_CHECKING:
     from memlens.analyzing.result import WindowAnalysis
 
-__all__ = ["growth_blocks", "lists_of", "piling_table"]
+__all__ = ["growth_blocks", "growth_line", "lists_of", "piling_table"]
 
 _SIZE = Column("size_bytes", "Size", "bytes")
 _COUNT = Column("count", "Count", "count")
@@ -183,6 +183,13 @@ def _other_fates(unmatched: Any) -> Iterator[Figure]:
 
 def growth_blocks(growth: Any, asked: Asked) -> Iterator[Block]:
     """How memory develops over a series, and what piles up."""
+    yield growth_line(growth)
+    if growth.piling:
+        yield from apart(piling_table(growth, asked))
+
+
+def growth_line(growth: Any) -> Line:
+    """How memory develops over a series, in words."""
     words = _growth_words(growth)
     if growth.verdict != "growing":
         for what, since, gained in (
@@ -191,9 +198,7 @@ def growth_blocks(growth: Any, asked: Asked) -> Iterator[Block]:
         ):
             words += "" if since is None else f"; {what} from {since} on, {format_signed(gained)}"
     grows = growth.verdict == "growing" or growth.peak_since or growth.reserved_since
-    yield Line(words, "bad" if grows else "plain", label="Growth")
-    if growth.piling:
-        yield from apart(piling_table(growth, asked))
+    return Line(words, "bad" if grows else "plain", label="Growth")
 
 
 def piling_table(growth: Any, asked: Asked) -> Table:

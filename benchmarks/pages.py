@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Make reports of long logs, open them in headless Chromium, and measure them: size, time to make, first picture, zoom.
+
+See README.md beside this file.  Prints and judges; it never fails on a slow machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).resolve().parents[1]
+# The browser is that of the tests
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+from browser import Browser, Page, browser  # noqa: E402
+
+MB = 1_000_000
+#: Events in a MiB of a dense log of ``make_log.py``.
+DENSITY = 9_812
+#: What the design asks of the page of ten million events: bytes, seconds, seconds.
+MOST_BYTES, MOST_FIRST, MOST_ZOOM = 5 * MB, 0.7, 0.05
+
+#: Ask the page for another part of the log by a key, again and again; milliseconds from each key until the frame that shows it is made.
+ZOOMS = """
+const [selector, keys, done] = arguments;
+const target = document.querySelector(selector);
+const frame = () => new Promise(requestAnimationFrame);
+const painted = () => new Promise((resolve) => {
+  const channel = new MessageChannel();
+  channel.port1.onmessage = resolve;
+  channel.port2.postMessage(null);  // comes after the frame's own work: style, layout, paint
+});
+(async () => {
+  const times = [];
+  target.focus();
+  for (const key of keys) {
+    await frame(); await painted();
+    const begin = performance.now();
+    target.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
+    await frame(); await painted();
+    times.push(performance.now() - begin);
+  }
+  done(times);
+})();
+"""
+#: When the first picture was on the screen, by the page's own mark: milliseconds from the beginning of the navigation.
+MARK = "return performance.getEntriesByName('memlens-first-picture')[0].startTime"
+KEYS = ["+"] * 12 + ["ArrowRight", "ArrowLeft"] * 6 + ["-"] * 12
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One page: its bytes, how it was made (seconds, bytes of memory), and how it is shown (seconds from the beginning of the navigation; of a zoom)."""
+
+    name: str
+    size: int
+    wall: float
+    peak: int
+    first: list[float]
+    all: list[float]
+    zoom: list[float]
+
+    def row(self) -> str:
+        """A line of the table."""
+        zoom = f"{median(self.zoom) * 1000:>6.0f}{max(self.zoom) * 1000:>6.0f}" if self.zoom else f"{'–':>6}{'–':>6}"
+        first = (
+            f"{median(self.first) * 1000:>8.0f}{max(self.first) * 1000:>6.0f}" if self.first else f"{'–':>8}{'–':>6}"
+        )
+        made = f"{self.wall:>8.2f}{self.peak / MB:>8.0f}" if self.wall else f"{'–':>8}{'–':>8}"
+        every = f"{median(self.all) * 1000:>8.0f}" if self.all else f"{'–':>8}"
+        return f"  {self.name:<44}{self.size / MB:>8.2f}{made}{first}{every}{zoom}"
+
+
+HEAD = (
+    f"  {'':<44}{'page':>8}{'made in':>8}{'memory':>8}{'first picture':>14}{'all':>8}{'zoom':>12}\n"
+    f"  {'':<44}{'MB':>8}{'s':>8}{'MB':>8}{'ms':>8}{'most':>6}{'ms':>8}{'ms':>6}{'most':>6}"
+)
+
+
+def run(command: Sequence[str]) -> tuple[float, int]:
+    """Run a command to its end: seconds on the clock, and its peak memory in bytes."""
+    begin = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{' '.join(command)} gave {process.returncode}")
+    return time.perf_counter() - begin, usage.ru_maxrss * 1024
+
+
+def make_log(maker: Path, folder: Path, events: int) -> Path:
+    """A dense log of about so many events, with 50 anchors; the same one each time."""
+    path = folder / f"pages-{events}.log"
+    if not path.exists():
+        print(f"making {path} …", file=sys.stderr)
+        size, part = max(round(events / DENSITY), 1), path.with_suffix(".part")
+        run([sys.executable, str(maker), str(part), str(size), "--calls", str(events // 50)])
+        part.rename(path)
+    return path
+
+
+def make_snapshot(data: Path, folder: Path, times: int) -> Path:
+    """A PyTorch snapshot: a real one so many times, by the script of the shared folder."""
+    path = folder / f"snapshot-{times}.pickle"
+    if not path.exists():
+        real = data / "torch/snapshots/medium_1024_inference.pickle"
+        run([sys.executable, str(data / "torch/tile_snapshot.py"), str(real), str(path), "--times", str(times)])
+    return path
+
+
+def zooms(page: Page) -> list[float]:
+    """Seconds from a key until the picture is there, for many of them."""
+    before = page.run("return document.querySelector('#timeline canvas').toDataURL()")
+    times = page.driver.execute_async_script(ZOOMS, "#timeline canvas", KEYS[:6])
+    if page.run("return document.querySelector('#timeline canvas').toDataURL()") == before:
+        sys.exit("the keys do not zoom")
+    times += page.driver.execute_async_script(ZOOMS, "#timeline canvas", KEYS[6:])
+    return [milliseconds / 1000 for milliseconds in times]
+
+
+def measure(name: str, command: list[str], page: Path, opener: Browser, repeat: int) -> Measured:
+    """Make a page and open it some times."""
+    made = [run(command) for _ in range(repeat)]
+    first, every, zoom = [], [], []
+    for number in range(repeat + 1):
+        shown = opener.open(page)
+        if number:  # the first one warms the browser
+            first.append(float(shown.run(MARK)) / 1000)
+            every.append(shown.drawn_after())
+            zoom += zooms(shown)
+    return Measured(
+        name,
+        page.stat().st_size,
+        median(wall for wall, _ in made),
+        max(peak for _, peak in made),
+        first,
+        every,
+        zoom,
+    )
+
+
+def report(memlens: list[str], given: Path, to: Path) -> list[str]:
+    """The command that makes a report."""
+    return [*memlens, "report", str(given), "-o", str(to), "-f", "-q"]
+
+
+def judged(what: str, value: float, most: float, unit: str, *, scale: float = 1) -> str:
+    """A figure beside what it may be."""
+    verdict = "meets" if value <= most else "misses"
+    return f"  {what:<44}{value * scale:>8.2f} {unit}, {verdict} {most * scale:g} {unit}"
+
+
+def beside_torch(viewer: Path, snapshot: Path, folder: Path, opener: Browser, repeat: int) -> tuple[Measured, str]:
+    """What PyTorch's own page of a snapshot takes, and what becomes of it without the network that it has its script from."""
+    to = folder / "torch.html"
+    made = [run([sys.executable, str(viewer), "trace_plot", str(snapshot), "-o", str(to)]) for _ in range(repeat)]
+    shown = opener.open(to, wait=False)
+    shown.settle()
+    asked = ", ".join(url for url in shown.requests() if url.startswith("http"))
+    size, wall, peak = to.stat().st_size, median(wall for wall, _ in made), max(peak for _, peak in made)
+    row = Measured(f"  memory_viz trace_plot, {snapshot.name}", size, wall, peak, [], [], [])
+    return row, f"  memory_viz asks for {asked}, and shows {len(shown.all('canvas, svg'))} pictures without it"
+
+
+def arguments() -> argparse.Namespace:
+    """What was asked for on the command line."""
+    shared = Path(os.environ.get("MEMLENS_SHARED", ROOT.parent / "shared"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--events", type=int, nargs="+", default=[10**5, 10**6, 10**7], help="of the logs (%(default)s)"
+    )
+    parser.add_argument("--times", type=int, nargs="*", default=[1, 100], help="a snapshot so many times (%(default)s)")
+    parser.add_argument("--repeat", type=int, default=3, help="times that each page is made, and opened (%(default)s)")
+    cache = Path(tempfile.gettempdir()) / "memlens-benchmarks"
+    parser.add_argument("--cache", type=Path, default=cache, help="folder for the logs, kept (%(default)s)")
+    parser.add_argument("--shared", type=Path, default=shared, help="folder of bench/ and data/ (%(default)s)")
+    parser.add_argument("--torch", type=Path, help="PyTorch's torch/cuda/_memory_viz.py, to make its pages, too")
+    beside = Path(sys.executable).parent / "memlens"
+    parser.add_argument("--memlens", default=str(beside), help="the command to measure (%(default)s)")
+    chosen = parser.parse_args()
+    if not (chosen.shared / "bench/make_log.py").is_file():
+        parser.error(f"there is no bench/make_log.py in {chosen.shared}; name its folder with --shared")
+    return chosen
+
+
+def main() -> None:
+    """Make the logs and the pages, open them, print."""
+    chosen = arguments()
+    chosen.cache.mkdir(parents=True, exist_ok=True)
+    memlens, data = chosen.memlens.split(), chosen.shared / "data"
+    with browser() as opener, tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        version = opener.driver.capabilities["browserVersion"]
+        print(
+            f"{chosen.repeat} repetitions, {os.cpu_count()} processors, Python {sys.version.split()[0]}, Chromium {version}"
+        )
+        print(HEAD)
+        last = None
+        for events in chosen.events:
+            log, page = make_log(chosen.shared / "bench/make_log.py", chosen.cache, events), folder / "page.html"
+            last = measure(f"{events:,} events", report(memlens, log, page), page, opener, chosen.repeat)
+            print(last.row(), flush=True)
+        notes = ""
+        for times in chosen.times:
+            snapshot, page = make_snapshot(data, chosen.cache, times), folder / "page.html"
+            print(
+                measure(snapshot.name, report(memlens, snapshot, page), page, opener, chosen.repeat).row(), flush=True
+            )
+            if chosen.torch:
+                row, notes = beside_torch(chosen.torch, snapshot, folder, opener, chosen.repeat)
+                print(row.row(), flush=True)
+        if notes:
+            print(notes)
+        if last is not None:
+            print(f"{last.name}")
+            print(judged("page", last.size, MOST_BYTES, "MB", scale=1 / MB))
+            print(judged("first picture", median(last.first), MOST_FIRST, "ms", scale=1000))
+            print(judged("zoom", median(last.zoom), MOST_ZOOM, "ms", scale=1000))
+
+
+if __name__ == "__main__":
+    main()

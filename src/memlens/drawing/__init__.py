@@ -1,0 +1,1 @@
+"""Pictures of logs: the report as one HTML page, and stills."""

@@ -1,0 +1,248 @@
+"""Two runs compared, as the page shows them: both curves over the axis that they share, the windows, and the findings with their places on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlens.diffing.run import diff_with
+from memlens.drawing.aligned import AlignedAxis, AlignedRun, aligned, aligned_curves
+from memlens.drawing.packing import pack, pack_json
+from memlens.errors import UsageError
+from memlens.inputs import device_label
+from memlens.options import Cut, ReadAs
+from memlens.options import Diff as Options
+from memlens.options.parts import Owners
+from memlens.reports.blocks import Excerpt, Line
+from memlens.reports.diff.findings import finding_blocks, words_of
+from memlens.text import terms_of, visible
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.diffing.finding import Finding, Side
+    from memlens.diffing.result import Diff, WindowDiff
+    from memlens.events import EventLog
+    from memlens.inputs import Input
+    from memlens.options import Report
+    from memlens.windows.windows import Window
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["BUCKETS", "EXACT", "FINDINGS", "compared", "diff_view"]
+
+#: An axis of so many slots is drawn slot by slot; of a longer one there are so many buckets.
+EXACT, BUCKETS = 1 << 16, 1 << 15
+#: Findings that are listed, and blocks of each whose places are shown.
+FINDINGS, MEMBERS = 100, 64
+#: Of a long axis so many slots before and after the ALLOC and the FREE of the first block of a finding are kept one by one, for so many findings.
+AROUND, AROUND_FINDINGS = 1 << 8, 24
+_CURVES = ("base_low", "base_high", "head_low", "head_high", "low", "high", "slot")
+
+
+def compared(base: Input, logs: Sequence[EventLog], options: Report) -> Diff:
+    """The log of a report compared with another one, both cut and read alike.
+
+    Args:
+        base: The run to compare with.
+        logs: The log, of each device.
+        options: How to read, and where to cut.
+
+    Raises:
+        UsageError: The log has several devices.
+        MemlensError: See :func:`memlens.diffing.run.diff_with`.
+    """
+    if len(logs) > 1:
+        listed = ", ".join(map(device_label, logs))
+        raise UsageError(f"{logs[0].source.name} has {listed}", "Compare one of them: --device N.")
+    same = {spec.name: getattr(options, spec.name) for part in (ReadAs, Owners, Cut) for spec in fields(part)}
+    return diff_with(base, logs[0], Options(**same))
+
+
+def diff_view(diff: Diff) -> dict[str, Any]:
+    """What the page gets of a comparison of two runs, each of one device.
+
+    Returns:
+        ``base`` and ``head``, the names of the two; ``slots``, how long the axis is; ``curves``, columns with one entry a bucket, ``exact``
+        where each bucket is one slot; ``details``, the slots around findings one by one, where that is not so; ``windows``; ``findings``, ``left_out``
+        of them, and what all of them are ``of``: the window pair, or all window pairs of a series, alike findings as one.
+    """
+    (pairs,) = diff.in_order
+    axis = aligned(pairs)
+    findings = list(_findings(diff))
+    shown = findings[:FINDINGS]
+    rows = [_finding_row(axis, diff, window, finding, more) for window, finding, more in shown]
+    exact = len(axis) <= EXACT
+    return {
+        "base": visible(diff.base.path),
+        "head": visible(diff.head.path),
+        "series": diff.series,
+        "slots": len(axis),
+        "figures": _figures(axis),
+        "curves": _curves(axis, EXACT if exact else BUCKETS),
+        "details": [] if exact else [_detail(axis, lo, hi) for lo, hi in _stretches(axis, rows)],
+        "windows": pack_json(list(_window_rows(axis, diff))),
+        "findings": pack_json(rows),
+        "left_out": len(findings) - len(shown),
+    }
+
+
+def _findings(diff: Diff) -> Iterator[tuple[WindowDiff, Finding, dict[str, Any]]]:
+    """What is listed: the findings of a pair of windows, or those of all windows of a series, alike ones as one, each with its first window."""
+    if not diff.series:
+        for window in diff.windows:
+            for finding in window.findings:
+                if finding.size_bytes >= diff.min_size:
+                    yield window, finding, {}
+        return
+    by_name = {window.base.name: window for window in diff.windows}
+    for row in diff.repeated:
+        if row.finding.size_bytes >= diff.min_size:
+            figures = row.to_dict()
+            del figures["finding"]
+            yield by_name[row.first_window], row.finding, figures
+
+
+def _finding_row(
+    axis: AlignedAxis, diff: Diff, window: WindowDiff, finding: Finding, more: dict[str, Any]
+) -> dict[str, Any]:
+    """A finding: as it stands in the machine output, in words, and where its blocks are on the axis."""
+    members = list(islice(finding.members, MEMBERS))
+    return {
+        **more,
+        "what": words_of(finding).short,
+        "window": visible(window.label),
+        "finding": finding.to_dict(members=False),
+        "blocks": [_block(block) for block in finding_blocks(finding, window, terms_of(diff.base.trust.layer))],
+        "base_places": [_places(axis.base, member.base) for member in members],
+        "head_places": [_places(axis.head, member.head) for member in members],
+    }
+
+
+def _block(block: object) -> dict[str, Any]:
+    """A line about a finding, or lines of a log."""
+    if isinstance(block, Excerpt):
+        return {
+            "title": block.title,
+            "lines": [{**asdict(line), "text": visible(line.text)} for line in block.lines],
+        }
+    assert isinstance(block, Line)
+    return {"label": block.label, "text": block.text, "name": visible(block.name), "style": block.style}
+
+
+def _places(run: AlignedRun, side: Side | None) -> list[int | None] | None:
+    """The slots of the ALLOC and of the FREE of a block: -1 for what comes before the axis, ``None`` for what comes after it or never."""
+    if side is None:
+        return None
+    found: list[int | None] = []
+    for event in (side.alloc_event, side.free_event):
+        if event is None or event >= run.hi:
+            found.append(None)
+        else:
+            found.append(-1 if event < run.lo else int(run.slots_of(np.array([event]))[0]))
+    return found
+
+
+def _window_rows(axis: AlignedAxis, diff: Diff) -> Iterator[dict[str, Any]]:
+    """The pairs of windows, and the windows that have no partner, each with the stretches of the axis that it takes."""
+    (pairs,) = diff.in_order
+    for found, (base, head) in zip(diff.windows, pairs.windows.pairs, strict=True):
+        row = found.to_dict(top=0)
+        figures = ("judged", "d_remaining_bytes", "d_live_bytes", "d_peak_bytes", "d_rise_bytes", "cost_bytes", "pairs")
+        yield {
+            "name": visible(found.label),
+            "in": "both",
+            "alike": found.alike,
+            "spans": _spans(axis, base, head),
+            **{name: row[name] for name in figures},
+        }
+    for side, alone in (("base", pairs.windows.only_base), ("head", pairs.windows.only_head)):
+        run: AlignedRun = getattr(axis, side)
+        for window in alone:
+            yield {"name": visible(window.name), "in": side, "spans": [_span(run, window)]}
+
+
+def _spans(axis: AlignedAxis, base: Window, head: Window) -> list[tuple[int, int]]:
+    """The stretch of the axis that a pair of windows takes: two where the windows come in another order in the two runs."""
+    spans = sorted([_span(axis.base, base), _span(axis.head, head)])
+    if not len(base) or not len(head):
+        return [spans[1] if spans[0][0] == spans[0][1] else spans[0]]
+    if spans[1][0] < spans[0][1]:
+        return [(spans[0][0], max(spans[0][1], spans[1][1]))]
+    return spans
+
+
+def _span(run: AlignedRun, window: Window) -> tuple[int, int]:
+    """From the slot of a window's first event to the one after its last."""
+    if not len(window):
+        slot = int(run.slots_of(np.array([window.lo]))[0])
+        return slot, slot
+    first, last = run.slots_of(np.array([window.lo, window.hi - 1])).tolist()
+    return first, last + 1
+
+
+def _figures(axis: AlignedAxis) -> dict[str, int]:
+    """What the curves say on the whole, exact."""
+    base, head = axis.base.levels, axis.head.levels
+    return {
+        "base_peak_bytes": int(base.max()),
+        "head_peak_bytes": int(head.max()),
+        "base_start_bytes": int(base[0]),
+        "head_start_bytes": int(head[0]),
+        "base_end_bytes": int(base[-1]),
+        "head_end_bytes": int(head[-1]),
+    }
+
+
+def _curves(axis: AlignedAxis, buckets: int) -> dict[str, Any]:
+    """Columns of the curves; those of lowest and highest levels are left out where each bucket is one slot."""
+    curves = aligned_curves(axis, buckets)
+    columns = {} if len(axis) <= buckets else {name: pack(getattr(curves, name)) for name in _CURVES}
+    return {
+        "edges": pack(curves.edges),
+        **columns,
+        "base_bytes": pack(curves.base_bytes),
+        "head_bytes": pack(curves.head_bytes),
+        "base_line": pack(_lines(axis.base, curves.base_event)),
+        "head_line": pack(_lines(axis.head, curves.head_event)),
+    }
+
+
+def _lines(run: AlignedRun, events: Ints) -> Ints:
+    """The lines of some events, 1-based, int64; 0 where there is none or it is unknown."""
+    if not run.hi:
+        return np.zeros(len(events), np.int64)
+    # Neighbouring slots often have one event.
+    distinct, number = np.unique(np.maximum(events, 0), return_inverse=True)
+    lines = np.array([line or 0 for line in run.log.line_numbers(distinct.tolist())], np.int64)[number]
+    return np.where(events < run.lo, 0, lines)
+
+
+def _stretches(axis: AlignedAxis, rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    """What is to be kept slot by slot, those that touch as one."""
+    firsts = [
+        places[0] for row in rows[:AROUND_FINDINGS] for places in (row["base_places"], row["head_places"]) if places
+    ]
+    slots = sorted({slot for place in firsts if place for slot in place if slot is not None and slot >= 0})
+    found: list[tuple[int, int]] = []
+    for slot in slots:
+        lo, hi = max(slot - AROUND, 0), min(slot + AROUND, len(axis))
+        if found and lo <= found[-1][1]:
+            found[-1] = found[-1][0], hi
+        else:
+            found.append((lo, hi))
+    return found
+
+
+def _detail(axis: AlignedAxis, lo: int, hi: int) -> dict[str, Any]:
+    """Every single slot of a stretch: the levels of both runs, and the lines of the events that they are right after."""
+    slots = np.arange(lo, hi)
+    columns: dict[str, Any] = {"lo": lo}
+    for name, run in (("base", axis.base), ("head", axis.head)):
+        events = run.events_at(slots)
+        columns |= {f"{name}_bytes": pack(run.levels[events - run.lo + 1]), f"{name}_line": pack(_lines(run, events))}
+    return columns

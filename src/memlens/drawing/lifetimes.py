@@ -1,0 +1,240 @@
+"""Who is alive from when to when: the blocks of a window that a picture has bars for, and where each is allocated and freed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlens.analyzers.fates import joined, live_events
+from memlens.analyzers.levels import profile
+from memlens.analyzers.places import Lines, elapsed_us, time_of
+from memlens.diffing.findings import context_lines
+from memlens.drawing.packing import pack, pack_json
+from memlens.facts import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from memlens.drawing.owners import Owners
+    from memlens.windows.windows import Window
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["CONTEXTS", "MOST", "Fate", "LargestBlocks", "WindowBlocks", "largest_blocks"]
+
+#: Blocks that have a bar of their own at most, beside those that are asked for by name.
+MOST = 4000
+#: Blocks that the page has log lines of, and the lines before and after each of their events.
+CONTEXTS, EACH_SIDE = 300, 2
+
+
+class Fate(IntEnum):
+    """What becomes of a block in a window; the numbers are those of the page."""
+
+    TEMPORARY = 0
+    """Born and freed in the window."""
+    HELD = 1
+    """Born in the window and not freed in it."""
+    RELEASED = 2
+    """Carried into the window and freed in it."""
+    KEPT = 3
+    """Carried into the window and not freed in it."""
+
+
+class WindowBlocks:
+    """Every block that is live at some time of a window, one entry a block, in the order of their ALLOCs.
+
+    There are none where the lines of the log have no addresses: which blocks are live is not known there.
+
+    Args:
+        window: The window.
+
+    Attributes:
+        log: Its log.
+        lo: Its first event.
+        hi: The event after its last one.
+        alloc: The ALLOC of each block, before the window for those that are carried in, int64, rising.
+        size: Its bytes, as its ALLOC says, int64.
+        freed: Its FREE, wherever in the log, -1 for none, int64.
+        end: The same as far as the window goes, ``hi`` for a block that is not freed in it, int64.
+        peak: The event right after which the level is highest; ``lo - 1`` where nothing rises above what is carried in.
+    """
+
+    def __init__(self, window: Window) -> None:
+        self.log, self.lo, self.hi = window.log, window.lo, window.hi
+        figures = profile([window])
+        self.peak = int(figures.summit[0]) if figures["rise_bytes"][0] > 0 else self.lo - 1
+        born = np.flatnonzero(self.log.kind[self.lo : self.hi] == Kind.ALLOC) + self.lo
+        self.alloc = joined([live_events(self.log, self.lo), born] if self.log.facts.addresses else [])
+        self.size = self.log.size[self.alloc]
+        self.freed = self.log.lifetimes.partner[self.alloc].astype(np.int64)
+        self.end = np.where((self.freed < 0) | (self.freed > self.hi), self.hi, self.freed)
+
+    def __len__(self) -> int:
+        return len(self.alloc)
+
+    @property
+    def life(self) -> Ints:
+        """How long each is live in the window, in events, int64."""
+        return self.end - np.maximum(self.alloc, self.lo)
+
+    @cached_property
+    def at_peak(self) -> NDArray[np.bool_]:
+        """Whether each is live right after :attr:`peak`."""
+        return (self.alloc <= self.peak) & (self.end > self.peak)
+
+    @property
+    def fate(self) -> NDArray[np.int8]:
+        """What becomes of each, a :class:`Fate`, int8."""
+        fate: NDArray[np.int8] = (self.end == self.hi) + 2 * (self.alloc < self.lo).astype(np.int8)
+        return fate
+
+
+@dataclass(frozen=True, eq=False)
+class LargestBlocks:
+    """The blocks of a window that have bars, one entry a block, in the order of their ALLOCs; what is not said here stands in :class:`WindowBlocks`.
+
+    Attributes:
+        alloc: Int64.
+        end: Int64.
+        size_bytes: Int64.
+        fate: Int8.
+        life_events: Events from its ALLOC to its FREE wherever in the log, or to the end of the log, int64.
+        life_us: Microseconds between the two, -1 where a time is unknown or it is never freed.
+        alloc_line: The line of its ALLOC, 1-based; 0 where it has none.
+        free_line: The line of its FREE wherever in the log; 0 where it has none.
+        owner: The page's number of its owner, int64, -1 for none.
+        free_owner: That of its FREE.
+        contexts: Of the most important ones ``[index, ALLOC, FREE]``; the latter are ``[number of the first line, its text, …]``, texts from the
+            log; empty where there are none.
+        fates: Of all blocks of the window how many have each fate and how many bytes they are, those without bars included.
+        blocks: How many blocks the window has.
+        total_bytes: Their bytes.
+        known: Whether the log tells which blocks are live: its lines have addresses.
+    """
+
+    alloc: Ints
+    end: Ints
+    size_bytes: Ints
+    fate: NDArray[np.int8]
+    life_events: Ints
+    life_us: list[int]
+    alloc_line: list[int]
+    free_line: list[int]
+    owner: Ints
+    free_owner: Ints
+    contexts: list[list[Any]]
+    fates: list[tuple[int, int]]
+    blocks: int
+    total_bytes: int
+    known: bool
+
+    def __len__(self) -> int:
+        return len(self.alloc)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the page gets."""
+        columns: dict[str, ArrayLike] = {
+            "alloc": self.alloc,
+            "free": self.end,
+            "size_bytes": self.size_bytes,
+            "fate": self.fate,
+            "life_events": self.life_events,
+            "life_us": self.life_us,
+            "alloc_line": self.alloc_line,
+            "free_line": self.free_line,
+            "owner": self.owner,
+            "free_owner": self.free_owner,
+        }
+        return {
+            **{name: pack(column) for name, column in columns.items()},
+            "contexts": pack_json(self.contexts),
+            "fates": {
+                fate.name.lower(): {"blocks": n, "bytes": b} for fate, (n, b) in zip(Fate, self.fates, strict=True)
+            },
+            "left_out": {"blocks": self.blocks - len(self), "bytes": self.total_bytes - int(self.size_bytes.sum())},
+            "known": self.known,
+        }
+
+
+def largest_blocks(
+    of: WindowBlocks, owners: Owners, *, also: Sequence[int] = (), most: int = MOST, contexts: int = CONTEXTS
+) -> LargestBlocks:
+    """Choose the blocks of a window that have bars: half of them the largest, half those of the most bytes times events.
+
+    Of blocks that are alike in that, those that are live at the peak come first, and the others are taken evenly from the whole window.
+
+    Args:
+        of: The blocks of the window.
+        owners: Gives the numbers of their owners.
+        also: ALLOC events of blocks that have bars in any case: those that another part of the page names.
+        most: How many bars there are, beside ``also``.
+        contexts: Of how many blocks the lines around their events are looked up.
+    """
+    log, area = of.log, of.size * of.life.astype(np.float64)
+    chosen = np.zeros(len(of), bool)
+    chosen[np.isin(of.alloc, np.array(also, np.int64))] = True
+    chosen[_highest(of.size, of.at_peak, most - most // 2)] = True
+    # What is among the largest takes no place among the others.
+    others = np.flatnonzero(~chosen)
+    chosen[others[_highest(area[others], of.at_peak[others], most // 2)]] = True
+    bars = np.flatnonzero(chosen)
+    alloc, freed, size = of.alloc[bars], of.freed[bars], of.size[bars]
+    born = [event if event >= log.facts.opening else None for event in alloc.tolist()]
+    gone = [event if event >= 0 else None for event in freed.tolist()]
+    lines = Lines(log, [*born, *gone])
+    free_owner = np.full(len(bars), -1, np.int64)
+    free_owner[freed >= 0] = owners.code(freed[freed >= 0])
+    times = (elapsed_us(time_of(log, a), time_of(log, b)) for a, b in zip(born, gone, strict=True))
+    fate = of.fate
+    shown = (
+        _highest(size, of.at_peak[bars], contexts - contexts // 2),
+        _highest(area[bars], of.at_peak[bars], contexts // 2),
+    )
+    return LargestBlocks(
+        alloc=alloc,
+        end=of.end[bars],
+        size_bytes=size,
+        fate=fate[bars],
+        life_events=np.where(freed >= 0, freed, len(log)) - alloc,
+        life_us=[-1 if time is None else time for time in times],
+        alloc_line=[lines.of(event) or 0 for event in born],
+        free_line=[lines.of(event) or 0 for event in gone],
+        owner=owners.code(alloc),
+        free_owner=free_owner,
+        contexts=_contexts(of, bars, sorted({*shown[0].tolist(), *shown[1].tolist()})),
+        fates=[(int(np.count_nonzero(fate == k)), int(of.size[fate == k].sum())) for k in Fate],
+        blocks=len(of),
+        total_bytes=int(of.size.sum()),
+        known=log.facts.addresses,
+    )
+
+
+def _highest(score: NDArray[Any], first: NDArray[np.bool_], most: int) -> Ints:
+    """The indices of the highest scores; of those equal to the lowest of them the ones marked ``first``, then some of all the others."""
+    if len(score) <= most or not most:
+        return np.arange(min(len(score), most))
+    least = np.partition(score, len(score) - most)[len(score) - most]
+    found, tied = [np.flatnonzero(score > least)], np.flatnonzero(score == least)
+    for group in (tied[first[tied]], tied[~first[tied]]):
+        room = min(most - sum(map(len, found)), len(group))
+        found.append(group[np.arange(room) * len(group) // max(room, 1)])
+    return np.concatenate(found)
+
+
+def _contexts(of: WindowBlocks, bars: Ints, shown: list[int]) -> list[list[Any]]:
+    """The lines around the ALLOC and the FREE of some bars."""
+    events = [[int(of.alloc[bars[k]]), int(of.freed[bars[k]])] for k in shown]
+    asked = [event for pair in events for event in pair if event >= 0]
+    around = dict(zip(asked, context_lines(of.log, asked, EACH_SIDE), strict=True))
+    texts = [[around.get(event, ()) for event in pair] for pair in events]
+    return [
+        [k, *([lines[0].line, *(line.text for line in lines)] if lines else [] for lines in pair)]
+        for k, pair in zip(shown, texts, strict=True)
+        if any(pair)
+    ]

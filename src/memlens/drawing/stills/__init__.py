@@ -1,0 +1,1 @@
+"""Stills: what they show, and how Matplotlib draws it."""

@@ -1,0 +1,187 @@
+"""The levels of a window as a still shows them: an envelope with a bucket for each column, over events or over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.analyzers.curve import curve
+from memlens.errors import InputError, NoEventsError
+from memlens.text import LINES, Terms, terms_of
+from memlens.trust.report import failures_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from memlens.windows.windows import Window
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+__all__ = ["Band", "Peak", "Track", "seconds_of", "track"]
+
+
+@dataclass(frozen=True)
+class Peak:
+    """Where a window is at its highest.
+
+    Attributes:
+        x: Where on the axis.
+        bytes: The allocated level.
+        line: The line of the event that reaches it, 1-based; ``None`` where that is not known, or where the window starts with it.
+    """
+
+    x: float
+    bytes: int
+    line: int | None
+
+
+@dataclass(frozen=True)
+class Band:
+    """A part of the axis: a window of a series.
+
+    Attributes:
+        name: Its name; text from the log.
+        start: Where it begins.
+        end: Where it ends.
+    """
+
+    name: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """One log in a still.
+
+    Attributes:
+        name: What the log is called; a file name, or a part of a path.
+        x: Where each bucket begins and where the last one ends, rising, float64; one more than there are buckets.  In numbers of events, or in
+            seconds.
+        low_bytes: The lowest allocated level in each bucket, int64.
+        high_bytes: The highest one, int64.
+        reserved_bytes: The highest reserved level, int64.
+        tells_of_blocks: Whether allocated levels are known.
+        tells_of_chunks: Whether reserved ones are.
+        peak: The peak; ``None`` where nothing was allocated.
+        failures: Where it runs out of memory, and the lines that say so, 1-based.
+        bands: The windows of a series.
+        terms: What its lines are called.
+    """
+
+    name: str
+    x: Floats
+    low_bytes: Ints
+    high_bytes: Ints
+    reserved_bytes: Ints
+    tells_of_blocks: bool = True
+    tells_of_chunks: bool = False
+    peak: Peak | None = None
+    failures: tuple[tuple[float, int], ...] = ()
+    bands: tuple[Band, ...] = ()
+    terms: Terms = LINES
+
+    @property
+    def top_bytes(self) -> int:
+        """The highest level of all that is known."""
+        return int(max(self.high_bytes.max(), self.reserved_bytes.max()))
+
+    @property
+    def floor_bytes(self) -> int:
+        """The lowest one, at most 0: a log that frees what it never allocated goes below."""
+        return int(min(self.low_bytes.min(), 0))
+
+
+def track(
+    window: Window,
+    name: str,
+    *,
+    steps: Sequence[Window] = (),
+    columns: int,
+    time: bool = False,
+    from_zero: bool = False,
+) -> Track:
+    """The levels of a window.
+
+    Args:
+        window: The window.
+        name: What its log is called.
+        steps: A series that cuts it.
+        columns: Buckets of an axis of events; one of time has up to twice as many.
+        time: The axis is the seconds since the window's first event; else it is the number of the event in the log.
+        from_zero: Count events from the window's first one.
+
+    Raises:
+        NoEventsError: The window holds no event.
+        InputError: The axis is to be time, and nothing in the log has one.
+    """
+    log = window.log
+    if not len(window):
+        raise NoEventsError(f"{log.source.name}: {window.name} holds no event", "There is nothing to draw.")
+    seconds = seconds_of(window) if time else None
+    made = curve(window, buckets=columns, edges=None if seconds is None else window.lo + _edges(seconds, columns))
+
+    def places(events: Sequence[int] | Ints) -> Floats:
+        """Where events are on the axis, float64; the one after the last is where that is by time."""
+        within = np.asarray(events, np.int64)
+        if seconds is None:
+            return (within - (window.lo if from_zero else 0)).astype(np.float64)
+        return seconds[np.clip(within - window.lo, 0, len(window) - 1)]
+
+    peak, top = None, int(made.high_bytes.max())
+    if top > 0:
+        event = made.peak_event
+        line = None if event is None else log.line_numbers([event])[0]
+        peak = Peak(float(places([window.lo if event is None else event])[0]), top, line)
+    lines = [oom.line for oom in failures_of(log) if window.start_offset <= oom.offset < window.end_offset]
+    shown = [step for step in steps if len(step)]
+    starts, ends = (places([getattr(step, edge) for step in shown]).tolist() for edge in ("lo", "hi"))
+    return Track(
+        name,
+        places(made.edges),
+        made.low_bytes,
+        made.high_bytes,
+        made.reserved_bytes,
+        log.tells_of_blocks,
+        log.tells_of_chunks,
+        peak,
+        tuple(zip(places(made.failures).tolist(), lines, strict=True)),
+        tuple(Band(step.name, start, end) for step, start, end in zip(shown, starts, ends, strict=True)),
+        terms_of(log.facts.layer),
+    )
+
+
+def seconds_of(window: Window) -> Floats:
+    """The seconds from the first event of a window to each of them, float64, not falling.
+
+    Order is that of the file, and stamps step back: an event is no earlier than those before it.  One without a stamp takes that of the one
+    before it.
+
+    Raises:
+        InputError: Nothing in the window has a time.
+    """
+    log = window.log
+    times = None if log.time_us is None else log.time_us[window.lo : window.hi]
+    if times is None or not (times >= 0).any():
+        raise InputError(f"{log.source.name}: its events have no time", "Draw it over events: --x events.")
+    rising = np.maximum.accumulate(times)
+    first = rising[int((times >= 0).argmax())]
+    seconds: Floats = (np.maximum(rising, first) - first) / 1e6
+    return seconds
+
+
+def _edges(seconds: Floats, columns: int) -> Ints:
+    """The first event of each column of an axis of time, and their number at the end, rising, int64.
+
+    The last event before columns without any has a bucket of its own, for its level is the one that lasts.
+    """
+    column = (seconds * (columns / max(float(seconds[-1]), 1e-9))).astype(np.int64)
+    step = np.diff(column)
+    begins = np.flatnonzero(step) + 1
+    lasting = np.flatnonzero(step > 1)
+    return np.unique(np.concatenate(([0], lasting, begins, [len(seconds)])))

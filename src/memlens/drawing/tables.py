@@ -1,0 +1,125 @@
+"""The tables of the page: the windows of a series or the steps of the run, the blocks held at the end, the trust report and the growth.
+
+All figures are those of the analysis; nothing is worked out here.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from memlens.drawing.packing import pack, pack_json
+from memlens.reports.lists import growth_line
+from memlens.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memlens.analyzers import Growth, Unmatched
+    from memlens.analyzing.result import LogAnalysis
+    from memlens.drawing.owners import Owners
+    from memlens.trust import Trust
+    from memlens.windows.windows import Window
+
+__all__ = ["growth_view", "held_view", "trust_view", "windows_view"]
+
+#: Groups of held blocks, and of blocks that pile up, that are shown at most.
+_GROUPS, _PILES = 1_000, 100
+#: The figures of a window, by their names in the machine output.
+_FIGURES = (
+    *("peak_bytes", "rise_bytes", "remaining_bytes", "live_bytes", "carried_in_bytes", "reserved_peak_bytes"),
+    *("alloc_bytes", "allocs", "free_bytes", "frees"),
+)
+#: Where it is: events, the last one not included, and lines, the last one included.
+_PLACES = ("lo", "hi", "start_line", "end_line")
+#: The figures of what is held, and those of a group of blocks alike.
+_HELD = ("held_bytes", "held_allocs", "opening_bytes", "opening_blocks", "earlier_bytes")
+_OF_GROUP = (
+    *("size_bytes", "count", "total_bytes"),
+    *("first_event", "first_line", "first_free_event", "first_free_line"),
+)
+
+
+def windows_view(windows: Sequence[Window], said: LogAnalysis) -> dict[str, Any] | None:
+    """What the page says of the windows of a series, or of the steps of a run: a column a figure, one entry a window, and their names.
+
+    Args:
+        windows: The series that the log was cut into, or the steps that were found in it.
+        said: What is said of them.
+
+    Returns:
+        ``None`` where there are none.
+    """
+    steps, by = said.steps, said.by if said.steps is None else said.steps.by
+    if by is None:
+        return None
+    figures = said.figures if steps is None else steps.figures
+    places = {name: [getattr(window, name) for window in windows] for name in _PLACES}
+    return {
+        "by": by,
+        "found": steps is not None,
+        "repeated": steps is None or steps.repeated,
+        "open_end": windows[-1].open_end,  # only the last one may be open
+        "names": pack_json([visible(window.name) for window in windows]),
+        **{name: pack(column) for name, column in places.items()},
+        **{name: pack(figures[name]) for name in _FIGURES},
+    }
+
+
+def held_view(found: Unmatched, owners: Owners) -> dict[str, Any]:
+    """What the page says of the blocks that are live at the end and were born in the window, or before the input begins.
+
+    Returns:
+        Totals, and a column a figure with one entry a group, the largest total first; -1 stands for an event or a line that there is not.
+    """
+    groups = sorted((*found.held, *found.opening), key=lambda group: (-group.total_bytes, group.first_event))
+    shown, left = groups[:_GROUPS], groups[_GROUPS:]
+    columns = {name: [getattr(group, name) for group in shown] for name in _OF_GROUP}
+    return {
+        **{name: getattr(found, name) for name in _HELD},
+        **{name: pack([-1 if value is None else value for value in column]) for name, column in columns.items()},
+        "owners": pack(owners.code_texts(group.owner for group in shown)),
+        "left_groups": len(left),
+        "left_bytes": sum(group.total_bytes for group in left),
+    }
+
+
+def trust_view(trust: Trust) -> dict[str, Any]:
+    """What the page says of a log: its summary, what to doubt, what to know, and how the framework's own figures compare."""
+    findings = {
+        name: [
+            {"code": finding.code, "message": finding.message, "hint": finding.hint, "line": finding.line}
+            for finding in getattr(trust, name)
+        ]
+        for name in ("doubts", "notes")
+    }
+    first = trust.first_disagreement
+    return {
+        "ok": trust.ok,
+        "summary": trust.summary(),
+        **findings,
+        "figures_checked": trust.figures_checked,
+        "figures_agreeing": trust.figures_agreeing,
+        "figures_explained": trust.figures_explained,
+        "first_disagreement": None if first is None else first.to_dict(),
+    }
+
+
+def growth_view(growth: Growth | None, owners: Owners) -> dict[str, Any] | None:
+    """What the page says of growth over the windows of its table; the level at the end of each is ``live_bytes`` there."""
+    if growth is None:
+        return None
+    line = growth_line(growth)
+    piles = list(islice(growth.piling, _PILES))
+    return {
+        "words": line.text,
+        "bad": line.style == "bad",
+        "verdict": growth.verdict,
+        "judged": growth.judged,
+        "since": growth.since,
+        "piling": [
+            {**pile.to_dict(), "owner": number}
+            for pile, number in zip(piles, owners.code_texts(pile.owner for pile in piles), strict=True)
+        ],
+        "piling_left": len(growth.piling) - len(piles),
+    }

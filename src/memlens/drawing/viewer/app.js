@@ -1,0 +1,80 @@
+/** What the parts of the page share: the log that is shown, the part of it, and what is selected. */
+
+import { Axis, interpolated } from "./axis.js";
+import { formatCount } from "./format.js";
+import { Levels } from "./levels.js";
+
+/**
+ * An event that is marked, a peak or a failure.
+ * @typedef {{ kind: string, event: number, line: number, bytes: number, label: string }} Mark
+ */
+
+/**
+ * What the page gets of one log (`memlens.drawing.report`), unpacked.
+ * @typedef {Object} LogView
+ * @property {string} path
+ * @property {{ line: string, lines: string, chunk: string }} terms
+ * @property {{ sentences: string[], tone: string }} verdict
+ * @property {number} lo the first event
+ * @property {number} hi the event after the last one
+ * @property {Record<string, any>} figures the figures on top, exact
+ * @property {any} levels
+ * @property {Mark[]} marks the peak, and failures
+ * @property {any} bands windows or steps, and their phases
+ * @property {any} lifetimes columns of blocks
+ * @property {any} moments what is alive at moments
+ * @property {string[]} owners whole texts, by their numbers in this page
+ */
+
+/** One thing is selected at a time: a block (its bar), a moment (an event), a window, a finding. */
+export class App {
+  /** @param {LogView} view */
+  constructor(view) {
+    this.view = view;
+    this.levels = new Levels(view.levels);
+    this.axis = new Axis(view.lo, view.hi, view.levels.edges, view.levels.time_us);
+    /** @type {{ kind: string, value: number } | null} */
+    this.selected = null;
+    /** @type {((selected: { kind: string, value: number } | null) => void)[]} */
+    this.listeners = [];
+  }
+
+  /** @param {(selected: { kind: string, value: number } | null) => void} listener called when something else is selected */
+  onSelect(listener) {
+    this.listeners.push(listener);
+  }
+
+  /**
+   * @param {string | null} kind `block`, `moment`, `window` or `finding`; `null` for nothing
+   * @param {number} value its number
+   */
+  select(kind, value = -1) {
+    this.selected = kind === null ? null : { kind, value };
+    for (const listener of this.listeners) listener(this.selected);
+  }
+
+  /**
+   * @param {number} line
+   * @returns {string} `line 1,942`, or `entry 1,942`
+   */
+  lineText(line) {
+    return `${this.view.terms.line} ${formatCount(line)}`;
+  }
+
+  /**
+   * @param {number} owner its number
+   * @returns {string} its text, as the log has it; empty for none
+   */
+  ownerText(owner) {
+    return this.view.owners?.[owner] ?? "";
+  }
+
+  /**
+   * @param {number} event
+   * @returns {number} microseconds from the start of what is shown to the event, as near as is known; 0 where no times are known
+   */
+  timeOf(event) {
+    const { edges, times } = this.axis;
+    return times === null ? 0 : interpolated(edges, times, event) - times[0];
+  }
+}

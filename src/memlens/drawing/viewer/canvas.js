@@ -1,0 +1,87 @@
+/** Canvases that are sharp on any screen, drawn again when their size or the colours change. */
+
+import { element } from "./dom.js";
+
+/** Redraws that the browser keeps a note of, for who measures them. */
+const MEASURED = 1000;
+let measured = 0;
+
+/**
+ * A colour of the style sheet.
+ * @param {string} name of a custom property, without the dashes
+ * @returns {string}
+ */
+export function color(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+/**
+ * A canvas as wide as its place.
+ * @param {string} label what it shows, for who cannot see it
+ * @param {number} height in CSS pixels
+ * @param {(context: CanvasRenderingContext2D, width: number, height: number) => void} draw in CSS pixels
+ * @returns {{ canvas: HTMLCanvasElement, redraw: () => void }} redraws happen once a frame at most
+ */
+export function drawing(label, height, draw) {
+  const canvas = element("canvas", { role: "img", "aria-label": label, tabindex: 0 });
+  canvas.style.height = `${height}px`;
+  let asked = 0;
+  const now = () => {
+    asked = 0;
+    const width = canvas.clientWidth, ratio = window.devicePixelRatio || 1;
+    if (!width) return;
+    const start = performance.now();
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    context.scale(ratio, ratio);
+    context.font = "11px system-ui, sans-serif";
+    draw(context, width, height);
+    if ((measured += 1) % MEASURED === 0) performance.clearMeasures("memlens-redraw");
+    performance.measure("memlens-redraw", { start, detail: label });
+  };
+  const redraw = () => {
+    asked ||= requestAnimationFrame(now);
+  };
+  new ResizeObserver(now).observe(canvas);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  return { canvas, redraw };
+}
+
+/**
+ * Text that can be read on anything.
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} text
+ * @param {number} x
+ * @param {number} y
+ * @param {{ align?: CanvasTextAlign, ink?: string }} [how]
+ */
+export function write(context, text, x, y, { align = "left", ink = color("text") } = {}) {
+  context.textAlign = align;
+  context.textBaseline = "middle";
+  context.lineWidth = 3;
+  context.lineJoin = "round";
+  context.strokeStyle = color("back");
+  context.setLineDash([]);
+  context.strokeText(text, x, y);
+  context.fillStyle = ink;
+  context.fillText(text, x, y);
+}
+
+/**
+ * A straight line, sharp.
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} ink
+ * @param {[number, number]} from
+ * @param {[number, number]} to
+ * @param {number[]} [dashes]
+ */
+export function stroke(context, ink, [x0, y0], [x1, y1], dashes = []) {
+  context.strokeStyle = ink;
+  context.lineWidth = 1;
+  context.setLineDash(dashes);
+  context.beginPath();
+  context.moveTo(Math.round(x0) + 0.5, Math.round(y0) + 0.5);
+  context.lineTo(Math.round(x1) + 0.5, Math.round(y1) + 0.5);
+  context.stroke();
+}

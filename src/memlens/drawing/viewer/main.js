@@ -1,0 +1,86 @@
+/** The page: unpacks the data, and puts the parts together. */
+
+import { App } from "./app.js";
+import { unpacked } from "./data.js";
+import { element } from "./dom.js";
+import { formatBytes, formatCount } from "./format.js";
+import { lifeOf } from "./life.js";
+import { lifetimes } from "./lifetimes.js";
+import { momentOf } from "./moment.js";
+import { timeline } from "./timeline.js";
+
+/**
+ * The parts below the timeline, in their order: what of a view each one shows, and what makes it.
+ * @type {[string, (app: App) => Node | null][]}
+ */
+const PARTS = [
+  ["lifetimes", lifetimes],
+  ["lifetimes", lifeOf],
+  ["moments", momentOf],
+];
+
+/** What the first picture needs; all else is unpacked when that is drawn. */
+const FIRST = ["path", "terms", "verdict", "lo", "hi", "figures", "levels", "marks", "bands"];
+
+/** When what was changed is on the screen. */
+const painted = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+
+/**
+ * The parts of one log.
+ * @param {HTMLElement} place
+ * @param {any} packed
+ */
+async function show(place, packed) {
+  /** @param {string[]} keys */
+  const part = (keys) => unpacked(Object.fromEntries(keys.map((key) => [key, packed[key]])));
+  const app = new App(await part(FIRST));
+  place.replaceChildren(figures(app), timeline(app));
+  await painted();
+  performance.mark("memlens-first-picture");
+  Object.assign(app.view, await part(Object.keys(packed).filter((key) => !FIRST.includes(key))));
+  for (const [key, make] of PARTS) if (packed[key]) place.append(make(app) ?? "");
+  const sections = [...place.querySelectorAll("section[id]")];
+  document.getElementById("parts")?.replaceChildren(
+    ...sections.map((one) => element("a", { href: `#${one.id}` }, one.querySelector("h2")?.textContent ?? one.id)));
+}
+
+/**
+ * The figures on top, to be read off before anything is looked at.
+ * @param {App} app
+ * @returns {HTMLElement}
+ */
+function figures({ view: { figures, hi, lo } }) {
+  /** @type {[string, string, number][]} */
+  const shown = [["Peak", "peak-bytes", figures.peak_bytes]];
+  if (figures.knows_reserved) shown.push(["Reserved peak", "reserved-peak-bytes", figures.reserved_peak_bytes]);
+  shown.push(["Live at the end", "live-bytes", figures.live_bytes]);
+  /** @param {string} name @param {string} text @param {Record<string, any>} [data] */
+  const entry = (name, text, data = {}) => element("div", {}, element("dt", {}, name), element("dd", data, text));
+  return element("dl", { id: "figures" },
+    ...shown.map(([name, key, bytes]) => entry(name, formatBytes(bytes), { [`data-${key}`]: bytes, title: `${bytes} bytes` })),
+    entry("Events", formatCount(hi - lo), { "data-events": hi - lo }));
+}
+
+async function main() {
+  const root = document.documentElement, place = document.getElementById("app");
+  if (!place) return;
+  try {
+    if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old for them, it has no DecompressionStream");
+    const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");
+    if (data.logs.length > 1) {
+      const choice = element("select", { id: "log", change: () => show(place, data.logs[choice.selectedIndex]) },
+        ...data.logs.map((/** @type {any} */ log, /** @type {number} */ k) => element("option", { selected: k === data.shown }, log.path)));
+      place.before(element("p", {}, element("label", {}, "Show ", choice)));
+    }
+    await show(place, data.logs[data.shown]);
+    await painted();
+    performance.mark("memlens-drawn");
+    root.dataset.ready = "true";
+  } catch (error) {
+    root.dataset.ready = "failed";
+    place.replaceChildren(`The pictures cannot be shown: ${error instanceof Error ? error.message : error}. The words and figures below can.`);
+    throw error;
+  }
+}
+
+main();

@@ -1,0 +1,154 @@
+"""The levels of a page against a plain walk over the events: every figure that a reader can point at is the exact one."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memlens
+from memlens.drawing import levels as module
+from memlens.drawing.levels import EXACT, Levels, levels
+from memlens.drawing.marks import marks
+from memlens.drawing.owners import Owners
+from memlens.events import EventLog, Kind
+from memlens.facts import Facts, OutOfMemory
+from memlens.windows.windows import Window
+
+Rows = list[tuple[Kind, int, int]]
+rows = st.lists(
+    st.tuples(st.sampled_from(list(Kind)), st.sampled_from([0, 1, 256, 3538944, 2**40]), st.integers(1, 5)), max_size=40
+)
+YEAR_US = 366 * 86_400 * 1_000_000
+
+
+@pytest.fixture
+def few_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buckets of several events, and exact stretches, in small logs."""
+    for name, value in (("EXACT", 7), ("AROUND_PEAK", 4), ("AROUND_FAILURE", 2)):
+        monkeypatch.setattr(module, name, value)
+
+
+def log_of(events: Rows, **columns: object) -> EventLog:
+    """A log in which every third event has no owner."""
+    owner = np.array([-1 if k % 3 == 0 else k % 2 for k in range(len(events))], np.int32)
+    line = np.arange(len(events), dtype=np.int64) * 2 + 1
+    return EventLog.from_rows(events, owner=owner, owner_names=("matmul", "relu"), line=line, **columns)
+
+
+def walked(events: Rows) -> list[tuple[int, int]]:
+    """Allocated and reserved bytes before the first event and after each."""
+    found, allocated, reserved = [(0, 0)], 0, 0
+    for kind, size, _ in events:
+        allocated += {Kind.ALLOC: size, Kind.FREE: -size}.get(kind, 0)
+        reserved += {Kind.RESERVE: size, Kind.RELEASE: -size}.get(kind, 0)
+        found.append((allocated, reserved))
+    return found
+
+
+def check(made: Levels, log: EventLog, window: Window, known: list[tuple[int, int]], owners: list[str]) -> None:
+    for k, (a, b) in enumerate(pairwise(made.curve.edges.tolist())):
+        inside = {event: known[event + 1][0] for event in ([window.lo - 1] if k == 0 else []) + list(range(a, b))}
+        highest = [event for event, level in inside.items() if level == max(inside.values())]
+        first = next((event for event in highest if event >= a), window.lo - 1)
+        assert made.curve.high_bytes[k] == inside[first]
+        assert made.high_event[k] == first
+        assert made.line[k] == (0 if first < 0 else 2 * first + 1)
+        number = int(made.owner[k])
+        assert (owners[number] if number >= 0 else None) == (None if first < 0 else log.owner_of(first))
+    for detail in made.details:
+        for k, level in enumerate(detail.bytes.tolist()):
+            event = detail.lo + k
+            assert (level, detail.reserved_bytes[k]) == known[event + 1]
+            assert detail.line[k] == 2 * event + 1
+            number = int(detail.owner[k])
+            assert (owners[number] if number >= 0 else None) == log.owner_of(event)
+    spans = [(detail.lo, detail.lo + len(detail.bytes)) for detail in made.details]
+    assert all(end < begin for (_, end), (begin, _) in pairwise(spans))
+
+
+@given(events=rows, data=st.data())
+@pytest.mark.usefixtures("few_buckets")
+def test_each_bucket_names_the_event_that_reaches_its_highest_level(events: Rows, data: st.DataObject) -> None:
+    places = st.integers(0, len(events))
+    lo, hi = sorted(data.draw(st.tuples(places, places)))
+    failed = sorted(data.draw(st.lists(places, max_size=3)))
+    ooms = tuple(OutOfMemory(at, at, f"GPU {k}", 2**20, None, "") for k, at in enumerate(failed))
+    log = log_of(events, facts=Facts(ooms=ooms))
+    window = Window(log, "", lo, hi, lo, hi, lo + 1, hi)
+    owners = Owners(log)
+    made = levels(window, owners)
+    known = walked(events)
+    check(made, log, window, known, list(owners._numbers))
+    found = marks(window, made.curve)
+    assert len(found) == (hi > lo) + len(made.curve.failures)
+    for mark in found[1:]:
+        assert mark.kind == "oom"
+        assert mark.bytes == known[mark.event + 1][0]
+    if hi - lo > 7:
+        exact = {event for detail in made.details for event in range(detail.lo, detail.lo + len(detail.bytes))}
+        wanted = [made.curve.peak_event, *made.curve.failures]
+        assert {event for event in wanted if event is not None} <= exact
+        assert exact <= set(range(lo, hi))
+    else:
+        assert not made.details
+
+
+def test_a_long_log_has_each_event_around_its_peak() -> None:
+    count = EXACT + 1
+    size = np.full(count, 512, np.int64)
+    size[70_000] = 2**30  # freed right after it
+    kind = np.zeros(count, np.int8)
+    kind[70_001] = Kind.FREE
+    size[70_001] = 2**30
+    rows = np.arange(count, dtype=np.int64)
+    log = EventLog(kind, size, rows.astype(np.uint64), rows, line=rows + 1)
+    made = levels(log.whole, Owners(log))
+    peak = 70_000 * 512 + 2**30
+    assert made.curve.high_bytes.max() == peak
+    assert made.high_event[int(made.curve.high_bytes.argmax())] == 70_000
+    (detail,) = made.details
+    assert (detail.lo, len(detail.bytes)) == (70_000 - 4096, 8192)
+    assert detail.bytes[4095:4098].tolist() == [peak - 2**30, peak, peak - 2**30]
+
+
+@given(st.lists(st.integers(-1, 2000), min_size=1, max_size=30))
+def test_times_at_the_edges_never_step_back(stamps: list[int]) -> None:
+    log = EventLog.from_rows([(Kind.ALLOC, 1, k) for k in range(len(stamps))], time_us=np.array(stamps))
+    times = levels(log.whole, Owners(log)).time_us
+    known = [stamp for stamp in stamps if stamp >= 0]
+    if len(set(known)) < 2:
+        assert times is None
+        return
+    assert times is not None
+    expected = []
+    for k in range(len(stamps)):
+        sofar = [stamp for stamp in stamps[: k + 1] if stamp >= 0]
+        expected.append(max(sofar) if sofar else known[0])
+    assert times.tolist() == [*expected, expected[-1]]
+
+
+def test_a_run_over_new_year_goes_on() -> None:
+    stamps = np.array([YEAR_US - 10, YEAR_US - 5, 5, 10])
+    log = EventLog.from_rows([(Kind.ALLOC, 1, k) for k in range(4)], time_us=stamps)
+    times = levels(log.whole, Owners(log)).time_us
+    assert times is not None
+    assert times.tolist() == [YEAR_US - 10, YEAR_US - 5, YEAR_US + 5, YEAR_US + 10, YEAR_US + 10]
+
+
+@pytest.mark.parametrize("name", ["05_fixed_331", "05_leak_graph_331", "331_dygraph_cnn"])
+def test_the_page_has_the_peaks_of_the_frameworks_own_figures(shared: Path, name: str) -> None:
+    figures = json.loads((shared / "data/paddle" / f"{name}.stats.json").read_text())
+    (path,) = (shared / "data/paddle").glob(f"{name}.log*")
+    log = memlens.read(path)
+    made = levels(log.whole, Owners(log))
+    (peak,) = marks(log.whole, made.curve)
+    assert peak.bytes == figures["allocated_peak"] == made.curve.high_bytes.max()
+    assert made.curve.reserved_bytes.max() == figures["reserved_peak"]
+    assert peak.event in made.high_event
+    assert peak.line == log.line_numbers([peak.event])[0]

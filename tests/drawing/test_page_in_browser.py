@@ -1,0 +1,74 @@
+"""Reports opened in a browser: they are well, they fit, and they say what the other verbs say of the same input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Make = Callable[..., Any]
+
+#: Every input that a report is tried on; the diff has tests of its own.
+INPUTS = (
+    "small",
+    "leak",
+    "oom",
+    "torn",
+    "snapshot",
+    "snapshot that ran out",
+    "snapshot of one moment",
+    "kineto",
+    "million",
+    "hostile log",
+    "hostile snapshot",
+)
+#: Those of one moment: no event, no curve.
+STILL = ("snapshot that ran out", "snapshot of one moment")
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_the_page_says_what_analyze_says(report: Make, inputs: Make, name: str) -> None:
+    made = report(*inputs(name))
+    page = made.open()
+    sentences = page.run("return [...document.querySelectorAll('#verdict span')].map((span) => span.textContent)")
+    assert " ".join(sentences) == made.analysis["verdict"]
+    assert page.text("h1") == " ".join(page.run("return document.title").split())
+
+
+@pytest.mark.parametrize("name", [name for name in INPUTS if name not in STILL])
+def test_the_curve_reaches_the_peak_that_analyze_finds(report: Make, inputs: Make, name: str) -> None:
+    made = report(*inputs(name))
+    page = made.open()
+    assert int(page.data("#timeline")["peakBytes"]) == made.peak_bytes
+    assert page.pixels("#timeline canvas") > 1
+
+
+@pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.parametrize("width", [400, 1400])
+def test_the_page_fits_the_window(report: Make, inputs: Make, name: str, width: int) -> None:
+    page = report(*inputs(name)).open(width=width)
+    assert page.overflow() <= 0
+    page.run("for (const fold of document.querySelectorAll('details')) fold.open = true")
+    assert page.overflow() <= 0
+
+
+@pytest.mark.parametrize("name", ["leak", "oom", "snapshot"])
+def test_the_page_is_light_or_dark_as_the_person_prefers(report: Make, inputs: Make, name: str) -> None:
+    page = report(*inputs(name)).open(scheme="light")
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    light = page.run(ground), page.run("return document.querySelector('#timeline canvas').toDataURL()")
+    page.prefer("dark")
+    page.settle()
+    dark = page.run(ground), page.run("return document.querySelector('#timeline canvas').toDataURL()")
+    assert light[0] != dark[0]
+    assert light[1] != dark[1]  # what is drawn is drawn again
+    page.assert_well()
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_no_figure_is_missing_its_number(report: Make, inputs: Make, name: str) -> None:
+    page = report(*inputs(name)).open()
+    said = page.text()
+    for word in ("NaN", "Infinity", "undefined", "[object", "null"):
+        assert word not in said
