@@ -211,7 +211,7 @@ function bandAt(row, event) {
  * @param {number} width
  * @param {number} down how far lines between bands reach, 0 for none
  */
-function drawBands(context, { axis }, row, top, width, down) {
+export function drawBands(context, { axis }, row, top, width, down) {
   const first = Math.max(firstAtLeast(row.lo, axis.from + 1e-9) - 1, 0), last = firstAtLeast(row.lo, axis.to);
   if (last - first > width / 3) {
     context.fillStyle = color("band");
