@@ -6,7 +6,6 @@ import test from "node:test";
 import { Axis } from "../../src/memlens/drawing/viewer/axis.js";
 import { Levels } from "../../src/memlens/drawing/viewer/levels.js";
 import { quoted } from "../../src/memlens/drawing/viewer/life.js";
-import { bySize } from "../../src/memlens/drawing/viewer/lifetimes.js";
 import { Lives, NOTHING, REST } from "../../src/memlens/drawing/viewer/lives.js";
 import { nearest, rowsAt } from "../../src/memlens/drawing/viewer/moment.js";
 
@@ -102,14 +101,6 @@ test("what is live, the largest first, and the block of an event", () => {
 test("a log without events or blocks has an empty picture", () => {
   const { lives, axis } = made(6, 1, 0, 0, 1);
   assert.deepEqual([...lives.picture(axis, 3, 2, 0).cells], [0, 0, 0, 0, 0, 0]);
-});
-
-test("each class of sizes reaches down to a quarter of the one before", () => {
-  const { classOf, classes } = bySize(Float64Array.from([1000, 512, 256, 255, 64, 15, 3, 0]));
-  // The largest lies below 1024: the classes begin at 256, 64, 16, 4 and 0.
-  assert.deepEqual([...classOf], [0, 0, 0, 1, 1, 3, 4, 4]);
-  assert.deepEqual(classes.map(({ name }) => name), ["256 B and more", "64 B and more", "16 B and more", "4 B and more", "below 4 B"]);
-  assert.equal(bySize(new Float64Array(0)).classOf.length, 0);
 });
 
 test("the nearest moment, and its rows add up to the level", () => {

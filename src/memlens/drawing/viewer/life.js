@@ -3,6 +3,7 @@
 import { element, section } from "./dom.js";
 import { formatCount, formatDuration, formatExact } from "./format.js";
 import { FATE_WORDS } from "./lifetimes.js";
+import { livesOf } from "./lives.js";
 
 /**
  * @param {import("./app.js").App} app
@@ -14,14 +15,35 @@ export function lifeOf(app) {
   const place = section("life", "One block", hint, body);
   /** @type {Map<number, any[]>} */
   const contexts = new Map(app.view.lifetimes.contexts.map((/** @type {any[]} */ row) => [row[0], row]));
-  app.onSelect((selected) => {
-    const bar = selected?.kind === "block" && selected.value in app.view.lifetimes.alloc ? selected.value : null;
-    hint.hidden = bar !== null;
-    body.replaceChildren(...(bar === null ? [] : lifeDetails(app, bar, contexts.get(bar))));
-    place.dataset.block = bar === null ? "" : String(bar);
-    reveal(place, bar !== null);
+  app.onSelect(() => {
+    const known = app.block >= 0, bar = livesOf(app).blockOf(app.block);
+    hint.hidden = known;
+    body.replaceChildren(...(bar >= 0 ? lifeDetails(app, bar, contexts.get(bar)) : known ? [unknown(app)] : []));
+    place.dataset.block = known ? String(bar) : "";
+    reveal(place, known);
   });
   return place;
+}
+
+/**
+ * A block that has no bar: a small one of a memory map.
+ * @param {import("./app.js").App} app
+ * @returns {Node}
+ */
+function unknown(app) {
+  const maps = app.view.maps.moments.map((/** @type {any} */ moment) => moment.pieces).filter(Boolean);
+  const line = maps.map((/** @type {any} */ pieces) => pieces.lines[pieces.events.indexOf(app.block)]).find(Boolean);
+  return element("p", {}, "This page has the whole life of the largest blocks alone. ", line ? commandOf(app, line) : "");
+}
+
+/**
+ * What tells all of a block.
+ * @param {import("./app.js").App} app
+ * @param {number} line
+ * @returns {Node}
+ */
+function commandOf(app, line) {
+  return element("span", {}, "More of it: ", element("code", {}, `memlens block ${quoted(app.view.path)} ${line}`));
 }
 
 /**
@@ -63,7 +85,7 @@ function lifeDetails(app, bar, context) {
     element("button", { type: "button", click: () => app.select("moment", Math.max(alloc, axis.lo)) }, "What else is alive when it is allocated"),
     element("button", { type: "button", click: () => app.select(null) }, "Close"));
   const lines = context ? [linesAround("Around its ALLOC", context[1], born), linesAround("Around its FREE", context[2], gone)].flat() : [];
-  if (!lines.length && born) lines.push(element("p", {}, "More of it: ", element("code", {}, `memlens block ${quoted(app.view.path)} ${born}`)));
+  if (!lines.length && born) lines.push(element("p", {}, commandOf(app, born)));
   return [controls, element("div", { class: "beside" }, list, element("div", {}, ...lines))];
 }
 
