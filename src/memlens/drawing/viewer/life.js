@@ -7,9 +7,10 @@ import { livesOf } from "./lives.js";
 
 /**
  * @param {import("./app.js").App} app
- * @returns {HTMLElement}
+ * @returns {HTMLElement | null} nothing where blocks are not known
  */
 export function lifeOf(app) {
+  if (!app.view.lifetimes.known) return null;
   const body = element("div", { role: "status", "aria-live": "polite" });
   const hint = element("p", { class: "hint" }, "Click on a bar, or choose a block in a list, to see its whole life.");
   const place = section("life", "One block", hint, body);
@@ -47,14 +48,13 @@ function commandOf(app, line) {
 }
 
 /**
- * Keep what is selected in sight: at the bottom of the window as long as its place lies below that.
+ * Keep what is selected in sight: at the edge of the window where its place lies beyond that.
  * @param {HTMLElement} place
  * @param {boolean} open
  */
 export function reveal(place, open) {
   place.classList.toggle("panel", open);
   place.scrollTop = 0;
-  if (open && place.getBoundingClientRect().top < 0) place.scrollIntoView({ block: "center" });
 }
 
 /**
@@ -79,9 +79,13 @@ function lifeDetails(app, bar, context) {
   if (columns.owner[bar] >= 0) entries.splice(4, 0, ["by", ownerNode(app, columns.owner[bar])]);
   if (columns.free_owner[bar] >= 0) entries.push([app.view.terms.line === "line" ? "after" : "by", ownerNode(app, columns.free_owner[bar])]);
   const list = element("dl", { class: "facts" }, ...entries.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
-  const margin = Math.max((free - alloc) * 0.1, 4);
+  const showLife = () => {
+    const margin = Math.max((free - alloc) * 0.1, 4);
+    axis.show(alloc - margin, free + margin);
+    document.getElementById("lifetimes")?.scrollIntoView();
+  };
   const controls = element("p", { class: "controls" },
-    element("button", { type: "button", click: () => axis.show(alloc - margin, free + margin) }, "Show its life"),
+    element("button", { type: "button", click: showLife }, "Show its life"),
     element("button", { type: "button", click: () => app.select("moment", Math.max(alloc, axis.lo)) }, "What else is alive when it is allocated"),
     element("button", { type: "button", click: () => app.select(null) }, "Close"));
   const lines = context ? [linesAround("Around its ALLOC", context[1], born), linesAround("Around its FREE", context[2], gone)].flat() : [];

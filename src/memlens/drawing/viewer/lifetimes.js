@@ -10,7 +10,7 @@ import { zoomable } from "./zoom.js";
 
 /** Height in CSS pixels; blocks in the list. */
 const BARS_HEIGHT = 320, LISTED = 30;
-/** The picture is a little higher than the peak. */
+/** The picture is a little higher than what is in it. */
 const HEADROOM = 1.04;
 /** What becomes of blocks, in words. */
 export const FATE_WORDS = ["temporary", "held: not freed in what is shown", "released: carried in, freed here", "carried in, not freed here"];
@@ -80,6 +80,7 @@ export function lifetimes(app) {
   /** @type {Record<string, () => import("./colors.js").Coloring>} */
   const ways = { "size": () => colorsBySize(lives.size), "owner": () => colorsByOwner(columns.owner, areas, app.view.owners), "fate": () => byFate(app) };
   let way = new Set(columns.owner).size > 1 ? "owner" : "size", coloring = ways[way]();
+  const highest = Math.max(levels.peak, lives.most) * HEADROOM;
   /** The bar that the pointer is on. */
   let over = -1;
   /** What was drawn last, and what it was drawn of. */
@@ -88,7 +89,7 @@ export function lifetimes(app) {
   /** @param {number} width @param {number} rows */
   const prepare = (width, rows) => {
     const cellsOf = [axis.from, axis.to, axis.overTime, width, rows].join();
-    if (cellsOf !== drawn.cellsOf) Object.assign(drawn, lives.picture(axis, width, rows, levels.peak * HEADROOM));
+    if (cellsOf !== drawn.cellsOf) Object.assign(drawn, lives.picture(axis, width, rows, highest));
     const imageOf = [cellsOf, way, over, app.selected?.kind, app.selected?.value, color("back")].join();
     if (imageOf !== drawn.imageOf) paint(app, drawn, width, rows, coloring, over);
     Object.assign(drawn, { cellsOf, imageOf });
@@ -99,8 +100,12 @@ export function lifetimes(app) {
     prepare(width, Math.round(height * (window.devicePixelRatio || 1)));
     context.imageSmoothingEnabled = false;
     context.drawImage(drawn.image, 0, 0, width, height);
-    const most = levels.peak * HEADROOM, y = (/** @type {number} */ bytes) => height - (bytes / most) * height;
-    for (const tick of bytesTicks(0, most, 6)) if (tick.at > 0 && y(tick.at) > 6) write(context, tick.text, 4, y(tick.at), { ink: color("quiet") });
+    const y = (/** @type {number} */ bytes) => height - (bytes / highest) * height;
+    context.strokeStyle = color("quiet");
+    context.beginPath();
+    drawn.columns.bytes.forEach((bytes, x) => context.lineTo(x + 0.5, y(bytes)));
+    context.stroke();
+    for (const tick of bytesTicks(0, highest, 6)) if (tick.at > 0 && y(tick.at) > 6) write(context, tick.text, 4, y(tick.at), { ink: color("quiet") });
     if (app.selected?.kind === "moment") {
       const x = axis.toPixel(Math.max(app.selected.value, axis.lo), width);
       stroke(context, color("text"), [x, 0], [x, height]);
@@ -162,7 +167,9 @@ export function lifetimes(app) {
   Object.assign(canvas.dataset, { bars: lives.size.length, leftOutBlocks: columns.left_out.blocks, leftOutBytes: columns.left_out.bytes });
   canvas.setAttribute("aria-describedby", "lifetimes-at");
   return section("lifetimes", "Lifetimes", element("p", { class: "controls" }, element("label", {}, "Colour by ", choice)),
-    legend, canvas, told, largestList(app));
+    legend, canvas, told,
+    lives.most > levels.peak ? element("p", { class: "hint" }, "This log frees what it never allocates, so the blocks that are live are more than the curve says: the bars reach above it.") : "",
+    largestList(app));
 }
 
 /**
@@ -227,7 +234,7 @@ export function blockTable(app, bars) {
   const known = bars.some((bar) => owner[bar] >= 0);
   const rows = bars.map((bar) => element("tr", { "data-block": bar, "data-bytes": size[bar] },
     element("td", {}, element("button", { type: "button", click: () => app.select("block", bar) }, formatBytes(size[bar]))),
-    line(alloc[bar], "before"), line(free[bar], "never"), element("td", {}, FATES[fate[bar]]),
+    line(alloc[bar], "before"), line(free[bar], "never"), element("td", {}, FATE_WORDS[fate[bar]].split(/[:,]/, 1)[0]),
     known ? element("td", { title: app.ownerText(owner[bar]) }, shortOwner(app, owner[bar])) : ""));
   const { line: place } = app.view.terms;
   const heads = ["Block", `Allocated at ${place}`, `Freed at ${place}`, "Fate", ...(known ? ["Owner"] : [])].map((text) => element("th", { scope: "col" }, text));
