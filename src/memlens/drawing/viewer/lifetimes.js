@@ -165,9 +165,12 @@ export function lifetimes(app) {
   axis.onChange(redraw);
   app.onSelect(redraw);
   Object.assign(canvas.dataset, { bars: lives.size.length, leftOutBlocks: columns.left_out.blocks, leftOutBytes: columns.left_out.bytes });
-  canvas.setAttribute("aria-describedby", "lifetimes-at");
+  canvas.setAttribute("aria-describedby", "lifetimes-at lifetimes-hint");
+  const hint = element("p", { class: "hint", id: "lifetimes-hint" },
+    "Click a bar for its whole life, beside them for what is alive there; drag and keys as in the timeline. What lives long lies at the bottom. "
+    + "The largest blocks have bars, and those of the most bytes times events; of blocks alike first those that live at the peak.");
   return section("lifetimes", "Lifetimes", element("p", { class: "controls" }, element("label", {}, "Colour by ", choice)),
-    legend, canvas, told,
+    legend, canvas, told, hint,
     lives.most > levels.peak ? element("p", { class: "hint" }, "This log frees what it never allocates, so the blocks that are live are more than the curve says: the bars reach above it.") : "",
     largestList(app));
 }
