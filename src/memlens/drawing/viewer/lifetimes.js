@@ -144,9 +144,10 @@ export function lifetimes(app) {
   const click = (x, y) => {
     const cell = cellAt(x, y), column = Math.min(Math.max(Math.floor(x), 0), drawn.columns.events.length - 1);
     if (cell > 0) app.select("block", cell - 1);
-    else app.select("moment", Math.max(drawn.columns.events[column], axis.lo));
+    else app.select("moment", drawn.columns.events[column]);
   };
   brush.over = zoomable(canvas, axis, { redraw, hover, click }).dragged;
+  canvas.addEventListener("dblclick", () => app.select(null)); // its first click was none
 
   const legend = element("div", { class: "legend" });
   /** @param {string} name */
