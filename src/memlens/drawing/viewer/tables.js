@@ -20,9 +20,9 @@ const TABLE_PAGE = 20, GROWTH_HEIGHT = 120;
  * @returns {number[]}
  */
 export function sortedRows(rows, values, down) {
-  const sign = down ? -1 : 1;
+  const sign = down ? -1 : 1, { compare } = new Intl.Collator("en", { numeric: true });
   /** @param {any} a @param {any} b */
-  const compared = (a, b) => (typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
+  const compared = (a, b) => (typeof a === "string" ? compare(a, b) : a === b ? 0 : a - b);
   return [...rows].sort((a, b) => sign * compared(values[a], values[b]) || a - b);
 }
 
