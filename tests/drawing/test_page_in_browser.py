@@ -40,7 +40,7 @@ def test_the_page_says_what_analyze_says(report: Make, inputs: Make, name: str) 
 def test_the_curve_reaches_the_peak_that_analyze_finds(report: Make, inputs: Make, name: str) -> None:
     made = report(*inputs(name))
     page = made.open()
-    assert int(page.data("#timeline canvas")["peakBytes"]) == made.peak_bytes
+    assert int(page.data("#timeline")["peakBytes"]) == made.peak_bytes
     assert page.pixels("#timeline canvas") > 1
 
 
@@ -64,3 +64,11 @@ def test_the_page_is_light_or_dark_as_the_person_prefers(report: Make, inputs: M
     assert light[0] != dark[0]
     assert light[1] != dark[1]  # what is drawn is drawn again
     page.assert_well()
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_no_figure_is_missing_its_number(report: Make, inputs: Make, name: str) -> None:
+    page = report(*inputs(name)).open()
+    said = page.text()
+    for word in ("NaN", "Infinity", "undefined", "[object", "null"):
+        assert word not in said

@@ -315,11 +315,11 @@ class Page:
         return stops
 
     def focused(self) -> dict[str, str]:
-        """The element that has the focus: its tag, id, place from the top in pixels, label or text, and whether one can see that it has it."""
+        """The element that has the focus: its tag, id, place in pixels, label or text, and whether one can see that it has it."""
         script = """
         const at = document.activeElement, style = getComputedStyle(at), box = at.getBoundingClientRect();
         const seen = (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== "none";
-        return {tag: at.tagName.toLowerCase(), id: at.id, top: String(Math.round(box.top + scrollY)), label: at.getAttribute("aria-label") || at.textContent.trim().slice(0, 80),
+        return {tag: at.tagName.toLowerCase(), id: at.id, top: String(Math.round(box.top + scrollY)), left: String(Math.round(box.left)), label: at.getAttribute("aria-label") || at.textContent.trim().slice(0, 80),
                 visible: String(seen && box.width > 0 && box.height > 0)};"""
         return dict(self.run(script))
 

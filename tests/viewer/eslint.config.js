@@ -33,7 +33,7 @@ export default [
       "no-self-compare": "error",
       "no-unused-expressions": "error",
       "no-unused-vars": "error",
-      "no-use-before-define": ["error", { functions: false, classes: true, variables: true }],
+      "no-use-before-define": ["error", { functions: false, variables: false }],
       "no-var": "error",
       "prefer-const": "error",
     },

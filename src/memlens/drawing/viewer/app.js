@@ -21,13 +21,14 @@ import { Levels } from "./levels.js";
  * @property {any} levels
  * @property {Mark[]} marks the peak, and failures
  * @property {any} bands windows or steps, and their phases
+ * @property {any} lifetimes columns of blocks
+ * @property {any} moments what is alive at moments
  * @property {any} maps
  * @property {any} flame
  * @property {any} windows
  * @property {any} held
  * @property {any} trust
  * @property {any} growth
- * @property {any} [lifetimes]
  * @property {string[]} owners whole texts, by their numbers in this page
  */
 

@@ -1,0 +1,134 @@
+"""The page for people who read it by keys, with a screen reader, with weak eyes, or without scripts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from browser import Browser, Page
+
+Make = Callable[..., Any]
+
+#: One input that has all parts of a page that a log can have, and one of PyTorch.
+NAMES = ("leak", "oom", "snapshot")
+
+
+@pytest.fixture(params=NAMES)
+def page(request: pytest.FixtureRequest, report: Make, inputs: Make) -> Page:
+    return report(*inputs(request.param)).open()  # type: ignore[no-any-return]
+
+
+def test_keys_reach_all_of_it_in_the_order_in_which_it_is_read(page: Page) -> None:
+    stops = page.tab_stops()
+    can = page.run("""
+    return [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']")].filter((e) =>
+      !e.disabled && e.tabIndex >= 0 && e.checkVisibility() && !(e.type === "radio" && !e.checked)).length""")
+    assert len(stops) == can
+    tops = [int(stop["top"]) for stop in stops]
+    assert all(after >= before - 30 for before, after in itertools.pairwise(tops))  # in one row heights differ
+    assert [stop for stop in stops if stop["visible"] != "true"] == []
+
+
+def test_whatever_can_be_used_has_a_name(page: Page) -> None:
+    used = {
+        "button",
+        "link",
+        "checkbox",
+        "radio",
+        "combobox",
+        "textbox",
+        "searchbox",
+        "slider",
+        "image",
+        "img",
+        "listbox",
+    }
+    nameless = [node for node in page.accessible() if node["role"] in used and not node["name"].strip()]
+    assert nameless == []
+    roles = {node["role"] for node in page.accessible()}
+    assert {"heading", "button", "main"} <= roles
+
+
+def test_what_an_element_refers_to_is_there_once(page: Page) -> None:
+    missing = page.run("""
+    const wanted = [];
+    for (const name of ["aria-labelledby", "aria-describedby", "aria-controls", "for", "headers"])
+      for (const one of document.querySelectorAll(`[${name}]`))
+        for (const id of one.getAttribute(name).split(" ")) if (!document.getElementById(id)) wanted.push(`${name}=${id}`);
+    for (const link of document.querySelectorAll("a[href^='#']"))
+      if (!document.getElementById(link.hash.slice(1))) wanted.push(link.hash);
+    return wanted;""")
+    assert missing == []
+    ids = page.run("return [...document.querySelectorAll('[id]')].map((e) => e.id)")
+    assert sorted(ids) == sorted(set(ids))
+
+
+def test_headings_are_a_table_of_contents(page: Page) -> None:
+    levels = page.run(
+        "return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((e) => Number(e.tagName[1]))"
+    )
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+#: The least contrast of a text with what is behind it, by the relative luminance of WCAG 2.2 (1.4.3).
+CONTRAST = """
+const luminance = (color) => {
+  const [r, g, b] = color.map((part) => part / 255).map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+const behind = (element) => {
+  for (let at = element; at; at = at.parentElement) {
+    const color = numbers(getComputedStyle(at).backgroundColor);
+    if (color.length < 4 || color[3] > 0.99) return color.slice(0, 3);
+  }
+  return matchMedia("(prefers-color-scheme: dark)").matches ? [18, 18, 18] : [255, 255, 255];
+};
+for (const fold of document.querySelectorAll("details")) fold.open = true;
+const weak = [];
+for (const element of document.querySelectorAll("body *")) {
+  const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+  if (!own || !element.checkVisibility() || element.closest("script, style, noscript, :disabled")) continue;
+  const style = getComputedStyle(element), [a, b] = [luminance(numbers(style.color).slice(0, 3)), luminance(behind(element))];
+  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && Number(style.fontWeight) >= 700);
+  if (ratio < (large ? 3 : 4.5)) weak.push(`${element.tagName} ${element.textContent.trim().slice(0, 30)}: ${ratio.toFixed(2)}`);
+}
+return weak;"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out(report: Make, inputs: Make, scheme: str) -> None:
+    for name in NAMES:
+        assert report(*inputs(name)).open(scheme=scheme).run(CONTRAST) == []
+
+
+def test_without_scripts_the_words_can_be_read(report: Make, inputs: Make, chromium: Browser) -> None:
+    made = report(*inputs("leak"))
+    chromium.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        page = chromium.open(made.path, wait=False)
+        page.wait_for(lambda: page.all("#words summary"), "words")
+        page.one("#words summary").click()
+        assert "JavaScript" in page.one("noscript").text
+        assert "79.62 MiB" in page.one("#words").text
+    finally:
+        chromium.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_a_browser_too_old_says_so(report: Make, inputs: Make, chromium: Browser) -> None:
+    made = report(*inputs("leak"))
+    old = chromium.driver.execute_cdp_cmd(
+        "Page.addScriptToEvaluateOnNewDocument", {"source": "delete window.DecompressionStream"}
+    )
+    try:
+        page = chromium.open(made.path, wait=False)
+        page.wait_for(lambda: page.run("return document.documentElement.dataset.ready") == "failed", "word of failure")
+        assert "too old" in page.text("#app")
+        assert page.violations() == []
+    finally:
+        chromium.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", old)
