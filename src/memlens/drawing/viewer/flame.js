@@ -1,7 +1,6 @@
 /** What is live at the peak, by whom it was allocated: boxes as wide as their bytes, callers above or below. */
 
-import { color, drawing } from "./canvas.js";
-import { inkOn } from "./colors.js";
+import { color, drawing, inkOn } from "./canvas.js";
 import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 

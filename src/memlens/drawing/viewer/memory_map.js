@@ -1,9 +1,9 @@
 /** What lies where in the chunks of the device: at the peak, at failures and at the end. */
 
-import { color, drawing } from "./canvas.js";
+import { color, drawing, inkOn } from "./canvas.js";
 import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
-import { colorsByOwner, colorsBySize, inkOn } from "./colors.js";
+import { byOwner, bySize } from "./lifetimes.js";
 
 /** Heights in CSS pixels: the picture, and the name of a pool in it; rows that it has at most. */
 const MAP_HEIGHT = 320, CAPTION = 16, MAP_ROWS = 16;
@@ -127,7 +127,7 @@ export function memoryMap(app) {
   if (!maps.moments.length) return section("map", "Memory map", element("p", {}, why[maps.missing]));
   /** @type {(Chunks | null)[]} */
   const chunks = maps.moments.map((/** @type {any} */ moment) => moment.pieces && new Chunks(moment.pieces));
-  let shown = Math.max(maps.moments.findIndex((/** @type {any} */ moment) => moment.at === "oom"), 0), byAddress = false, byOwner = false, only = -1;
+  let shown = Math.max(maps.moments.findIndex((/** @type {any} */ moment) => moment.at === "oom"), 0), byAddress = false, ownersColored = false, only = -1;
   /** What the pointer or the keyboard is at. @type {Piece | null} */
   let at = null;
   /** @type {any} */
@@ -143,7 +143,7 @@ export function memoryMap(app) {
     const captions = places.length > 1 ? places : [];
     // What a failure asked for stands above the map, as long as it is.
     const asked = maps.moments[shown].requested_bytes ? 1 : 0;
-    layout = { ...made, places: captions, order, known, asked, row: (MAP_HEIGHT - (captions.length + asked) * CAPTION) / made.rows, colors: byOwner ? colorsByOwner(known.pieces.owners, known.blockBytes, owners) : colorsBySize(known.blockBytes) };
+    layout = { ...made, places: captions, order, known, asked, row: (MAP_HEIGHT - (captions.length + asked) * CAPTION) / made.rows, colors: ownersColored ? byOwner(app, known.pieces.owners) : bySize(known.blockBytes) };
   }
 
   /** @param {number} row */
@@ -310,7 +310,7 @@ export function memoryMap(app) {
   const all = element("button", { type: "button", click: () => alone(-1) }, `All ${terms.chunk}s`);
   const controls = element("p", { class: "controls" },
     choice("Order", ["largest first", "by address"], (k) => { byAddress = k === 1; }),
-    choice("Colour", ["by size", "by owner"], (k) => { byOwner = k === 1; }), all);
+    choice("Colour", ["by size", "by owner"], (k) => { ownersColored = k === 1; }), all);
 
   /**
    * @param {string} label
