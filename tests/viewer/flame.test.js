@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { boxesOf, bytesFound, widthOf } from "../../src/memlens/drawing/viewer/flame.js";
+import { boxesOf, bytesFound } from "../../src/memlens/drawing/viewer/flame.js";
 
 const owners = ["relu < forward < main", "conv < forward < main", "load < main"];
 const flame = {
@@ -49,7 +49,7 @@ for (const inward of [true, false])
 test("what is freed and was never allocated takes away from the peak, and is drawn as nothing", () => {
   const boxes = boxesOf({ ...flame, other_bytes: -90 }, owners, true);
   assert.equal(boxes[0].bytes, 3000);
-  assert.equal(widthOf(boxes[0]), 3090);
+  assert.equal(boxes[0].width, 3090);
   assert.deepEqual(bytesOf(boxes, "(freed and never allocated)"), [-90]);
 });
 
