@@ -70,3 +70,9 @@ test("what a search finds within another box that it finds is counted once", () 
   assert.equal(bytesFound(boxes, "relu"), 2040);
   assert.equal(bytesFound(boxes, "nothing"), 0);
 });
+
+test("of a stack without end the innermost frames are shown", () => {
+  const endless = { ...flame, owners: Float64Array.of(0), size_bytes: Float64Array.of(8), blocks: Float64Array.of(1), left: { groups: 0 } };
+  const boxes = boxesOf(endless, ["a < ".repeat(100000) + "z"], true);
+  assert.equal(Math.max(...boxes.map(({ depth }) => depth)), 41);
+});

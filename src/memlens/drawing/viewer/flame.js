@@ -5,8 +5,8 @@ import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 import { byOwner, bySize } from "./lifetimes.js";
 
-/** Height of a box, and of a letter's width, in CSS pixels. */
-const BOX = 19, LETTER = 6.2;
+/** Height of a box, and a letter's width, in CSS pixels; frames of a stack that are shown, from the innermost one. */
+const BOX = 19, LETTER = 6.2, FRAMES = 40;
 
 /**
  * @typedef {{ name: string, parent: Box | null, depth: number, bytes: number, blocks: number, start: number, width: number, group: number, children: Map<string, Box> }} Box
@@ -43,7 +43,7 @@ export function boxesOf(flame, owners, inward) {
   };
   for (let k = 0; k < flame.owners.length; k += 1) {
     const size = flame.size_bytes[k], blocks = flame.blocks[k], owner = flame.owners[k];
-    const frames = owner >= 0 ? owners[owner].split(" < ") : known ? ["(no owner known)"] : [];
+    const frames = owner >= 0 ? owners[owner].split(" < ", FRAMES) : known ? ["(no owner known)"] : [];
     add([...(inward ? frames.reverse() : frames), `${formatCount(blocks)} \u00d7 ${formatBytes(size)}${size < 1024 ? "" : ` (${size} B)`}`], size * blocks, blocks, k);
   }
   if (flame.left.groups) add([`(${formatCount(flame.left.groups)} smaller groups)`], flame.left.bytes, flame.left.blocks);
@@ -205,7 +205,9 @@ export function flameGraph(app) {
   canvas.dataset.peakBytes = String(boxes[0].bytes);
   const where = flame.line === null ? "" : ` at ${app.lineText(flame.line)}`;
   const less = flame.other_bytes < 0 ? ` The level is ${formatExact(-flame.other_bytes)} lower than what is live: so much is freed that the log never allocated.` : "";
-  const what = element("p", {}, `${formatExact(flame.peak_bytes)} in ${formatCount(boxes[0].blocks)} blocks${where}.${less}`);
+  const blocks = flame.owners.length ? ` in ${formatCount(boxes[0].blocks)} blocks` : ", and it is not known in which blocks";
+  const what = element("p", {}, flame.peak_bytes ? `${formatExact(flame.peak_bytes)}${blocks}${where}.${less}` : "Nothing is allocated, as far as this input says.");
+  if (!flame.owners.length) return section("flame", "Live at the peak", what);
   return section("flame", "Live at the peak", what, element("p", { class: "controls" }, ...(stacks ? [turn] : []), search, found), canvas, told, hint);
 }
 

@@ -171,7 +171,8 @@ export function windowsTable(app) {
  */
 export function heldTable(app) {
   const { held, owners, terms } = app.view, total = held.held_bytes + held.opening_bytes, count = held.held_allocs + held.opening_blocks;
-  if (!count) return section("held", "Held at the end", element("p", {}, "Nothing: every block that is allocated here is freed here."));
+  const none = !app.view.lifetimes.known ? "It cannot be told, for no line says which block it is about." : count ? "" : "Nothing: every block that is allocated here is freed here.";
+  if (none) return section("held", "Held at the end", element("p", {}, none));
   const named = Array.from(held.owners, (owner) => (owner < 0 ? "" : owners[owner]));
   const lines = Array.from(held.first_line, (line) => Math.max(line, 0)), frees = Array.from(held.first_free_line, (line) => (line < 0 ? Infinity : line));
   const fields = [
