@@ -1,7 +1,7 @@
 /** Who is alive from when to when: the largest blocks as bars, stacked up to the curve; all others are one band on top of them. */
 
 import { color, drawing, stroke, write } from "./canvas.js";
-import { colorsByOwner, colorsBySize } from "./colors.js";
+import { byOwner, bySize, shortOwner } from "./colors.js";
 import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 import { FATES, livesOf, NOTHING, REST } from "./lives.js";
@@ -18,7 +18,7 @@ export const FATE_WORDS = ["temporary", "held: not freed in what is shown", "rel
 /**
  * By what becomes of them; the counts are of all blocks, those without bars too.
  * @param {import("./app.js").App} app
- * @returns {import("./colors.js").Coloring}
+ * @returns {import("./colors.js").Colouring}
  */
 function byFate({ view: { lifetimes } }) {
   return {
@@ -28,17 +28,6 @@ function byFate({ view: { lifetimes } }) {
       return { ink: `fate-${fate}`, name: `${FATE_WORDS[k]} (${formatCount(blocks)}, ${formatBytes(bytes)})` };
     }),
   };
-}
-
-/**
- * An owner in short: the operator, or of a call stack its innermost frames.
- * @param {import("./app.js").App} app
- * @param {number} number
- * @returns {string}
- */
-export function shortOwner(app, number) {
-  const frames = app.ownerText(number).split(" < ").map((frame) => (frame.length > 48 ? `${frame.slice(0, 24)}\u2026${frame.slice(-23)}` : frame));
-  return `${frames.slice(0, 2).join(" < ")}${frames.length > 2 ? " \u2026" : ""}`;
 }
 
 /**
@@ -76,9 +65,8 @@ export function lifetimes(app) {
   const { axis, levels } = app, { lifetimes: columns } = app.view, lives = livesOf(app);
   if (!columns.known)
     return section("lifetimes", "Lifetimes", element("p", {}, "The lines of this log have no addresses, so which blocks are live is not known."));
-  const areas = lives.size.map((size, bar) => size * (lives.free[bar] - Math.max(lives.alloc[bar], axis.lo)));
-  /** @type {Record<string, () => import("./colors.js").Coloring>} */
-  const ways = { "size": () => colorsBySize(lives.size), "owner": () => colorsByOwner(columns.owner, areas, app.view.owners), "fate": () => byFate(app) };
+  /** @type {Record<string, () => import("./colors.js").Colouring>} */
+  const ways = { "size": () => bySize(lives.size), "owner": () => byOwner(app, columns.owner), "fate": () => byFate(app) };
   let way = new Set(columns.owner).size > 1 ? "owner" : "size", coloring = ways[way]();
   const highest = Math.max(levels.peak, lives.most) * HEADROOM;
   /** The bar that the pointer is on. */
@@ -178,7 +166,7 @@ export function lifetimes(app) {
  * @param {{ cells: Int32Array, image: HTMLCanvasElement }} drawn
  * @param {number} width
  * @param {number} rows
- * @param {import("./colors.js").Coloring} coloring
+ * @param {import("./colors.js").Colouring} coloring
  * @param {number} over the bar that the pointer is on
  */
 function paint(app, { cells, image }, width, rows, { classOf, classes }, over) {
