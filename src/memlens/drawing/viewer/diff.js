@@ -106,19 +106,6 @@ function stretchOf(columns, lo, hi, edges) {
 }
 
 /**
- * What of the axis shows the first block of a finding: from its first place to its last, with room around.
- * @param {any} row a finding
- * @param {number} slots how long the axis is
- * @returns {[number, number]}
- */
-export function aroundFinding(row, slots) {
-  const places = [...(row.base_places[0] ?? []), ...(row.head_places[0] ?? [])].filter((slot) => slot !== null && slot >= 0);
-  if (!places.length) return [0, slots];
-  const from = Math.min(...places), to = Math.max(...places) + 1, room = Math.max((to - from) / 4, 12);
-  return [from - room, to + room];
-}
-
-/**
  * Bytes with their sign: `+3.38 MiB`.
  * @param {number} bytes
  * @returns {string}
@@ -226,7 +213,7 @@ export function diffSection(diff) {
       "Allocations that both runs make stand at one place; what only one makes has room of its own. Drag to zoom, Ctrl and wheel too; double click or Esc shows all. Keys: \u2190 \u2192 move, + \u2212 zoom, Home all, , . step."),
     findingsTable(diff, (row, zooms) => {
       chosen = row;
-      if (row && zooms) axis.show(...aroundFinding(row, diff.slots));
+      if (row && zooms) axis.show(row.shown[0], row.shown[1]);
       redraw();
     }),
     windowsTable(diff, axis));
