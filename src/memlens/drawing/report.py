@@ -126,7 +126,7 @@ def _analyzed(logs: Sequence[EventLog], options: Report) -> Analysis:
     for log in logs:
         device = device_label(log) if len(logs) > 1 else ""
         (one,) = analyze_with(log, how).logs
-        said.append(replace(one, path=f"{one.path} {device}".rstrip(), device=device.strip("[]")))
+        said.append(replace(one, path=f"{one.path} {device}", device=device.strip("[]")) if device else one)
     return Analysis(tuple(said))
 
 

@@ -3,7 +3,7 @@
 import { Axis, firstAtLeast } from "./axis.js";
 import { color, drawing, stroke, write } from "./canvas.js";
 import { element, section } from "./dom.js";
-import { formatBytes, formatCount, formatExact } from "./format.js";
+import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js";
 import { Pyramid } from "./pyramid.js";
 import { bytesTicks } from "./ticks.js";
 import { drawBands } from "./timeline.js";
@@ -103,15 +103,6 @@ function stretchOf(columns, lo, hi, edges) {
       base: base[bucket], head: head[bucket], baseLine: columns.base_line[bucket], headLine: columns.head_line[bucket],
     }),
   };
-}
-
-/**
- * Bytes with their sign: `+3.38 MiB`.
- * @param {number} bytes
- * @returns {string}
- */
-export function signedBytes(bytes) {
-  return `${bytes > 0 ? "+" : ""}${formatBytes(bytes)}`;
 }
 
 /**
@@ -216,7 +207,7 @@ export function diffSection(diff) {
       if (row && zooms) axis.show(row.shown[0], row.shown[1]);
       redraw();
     }),
-    windowsTable(diff, axis));
+    pairsTable(diff, axis));
   const shown = () => Object.assign(place.dataset, { from: Math.floor(axis.from), to: Math.ceil(axis.to) });
   Object.assign(place.dataset, { slots: diff.slots, basePeakBytes: figures.base_peak_bytes, headPeakBytes: figures.head_peak_bytes });
   axis.onChange(() => {
@@ -443,7 +434,7 @@ function blockOf(block) {
  * @param {Axis} axis
  * @returns {HTMLElement | string}
  */
-function windowsTable(diff, axis) {
+function pairsTable(diff, axis) {
   if (diff.windows.length < 2) return "";
   const rows = diff.windows.map((/** @type {any} */ row) => {
     const both = row.in === "both";

@@ -4,7 +4,13 @@ import { App } from "./app.js";
 import { unpacked } from "./data.js";
 import { diffSection } from "./diff.js";
 import { element } from "./dom.js";
+import { flameGraph } from "./flame.js";
 import { formatBytes, formatCount } from "./format.js";
+import { lifeOf } from "./life.js";
+import { lifetimes } from "./lifetimes.js";
+import { momentOf } from "./moment.js";
+import { memoryMap } from "./memory_map.js";
+import { growthPart, heldTable, trustPart, windowsTable } from "./tables.js";
 import { timeline } from "./timeline.js";
 
 /**
@@ -12,6 +18,10 @@ import { timeline } from "./timeline.js";
  * @type {[string, (app: App) => Node | null][]}
  */
 const PARTS = [
+  ["lifetimes", lifetimes],
+  ["lifetimes", lifeOf],
+  ["moments", momentOf],
+  ["maps", memoryMap], ["flame", flameGraph], ["windows", windowsTable], ["growth", growthPart], ["held", heldTable], ["trust", trustPart],
 ];
 
 /** What the first picture needs; all else is unpacked when that is drawn. */
