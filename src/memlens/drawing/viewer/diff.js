@@ -2,7 +2,7 @@
 
 import { Axis, firstAtLeast } from "./axis.js";
 import { color, drawing, stroke, write } from "./canvas.js";
-import { element, section } from "./dom.js";
+import { checkbox, element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js";
 import { Pyramid } from "./pyramid.js";
 import { bytesTicks } from "./ticks.js";
@@ -115,8 +115,16 @@ export function diffSection(diff) {
   let at = null;
   /** @type {any} */
   let chosen = null;
+  let fitted = false;
   const { figures } = diff;
-  const [least, most] = [Math.min(figures.base_low_bytes, figures.head_low_bytes, 0), Math.max(figures.base_peak_bytes, figures.head_peak_bytes, 1)];
+  /** What the vertical scales reach from and to. @param {("base" | "head" | "apart")[]} of @param {[number, number]} whole @returns {[number, number]} */
+  const reach = (of, whole) => {
+    const [stretch, first, last] = curves.buckets(axis.from, axis.to);
+    if (!fitted || first === last) return whole;
+    const ends = of.flatMap((one) => stretch[one].extremes(first, last));
+    const [low, high] = [Math.min(...ends), Math.max(...ends)];
+    return [low, high > low ? high : low + 1];
+  };
 
   /** @param {() => [number, number] | null} dragged @param {CanvasRenderingContext2D} context @param {number} width @param {number} bottom */
   const pointer = (dragged, context, width, bottom) => {
@@ -133,11 +141,12 @@ export function diffSection(diff) {
   const top = NAMES + 2 * LANE + 6;
   const upper = drawing(`Allocated bytes of base and of head; base peaks at ${formatExact(figures.base_peak_bytes)}, head at ${formatExact(figures.head_peak_bytes)}`, CURVES_HEIGHT, (context, width, height) => {
     const bottom = height - LINES_HEIGHT;
+    const [least, most] = reach(["base", "head"], [Math.min(figures.base_low_bytes, figures.head_low_bytes, 0), Math.max(figures.base_peak_bytes, figures.head_peak_bytes, 1)]);
     /** @param {number} bytes */
     const y = (bytes) => bottom - ((bytes - least) / (most - least)) * (bottom - top);
     for (const tick of bytesTicks(least, most, 5)) stroke(context, color("line"), [0, y(tick.at)], [width, y(tick.at)]);
     if (diff.windows.length > 1) drawBands(context, /** @type {any} */ ({ axis }), bands, 0, width, bottom);
-    drawArea(context, axis, curves, width, y);
+    drawArea(context, axis, curves, width, y, bottom);
     drawLine(context, axis, curves, "base", width, y);
     drawLine(context, axis, curves, "head", width, y);
     for (const tick of bytesTicks(least, most, 5)) if (tick.at > least) write(context, tick.text, 4, y(tick.at), { ink: color("quiet") });
@@ -145,11 +154,11 @@ export function diffSection(diff) {
     drawLines(context, axis, curves, width, bottom);
     pointer(upperZoom.dragged, context, width, bottom);
   });
-  const [lowest, highest] = [Math.min(figures.low_bytes, 0), Math.max(figures.high_bytes, 0)];
   const lower = drawing("The difference: head less base", DIFFERENCE_HEIGHT, (context, width, height) => {
-    const reach = highest - lowest || 1, edge = 10;
+    const [low, high] = reach(["apart"], [figures.low_bytes, figures.high_bytes]), edge = 10;
+    const lowest = Math.min(low, 0), highest = Math.max(high, 0, lowest + 1);
     /** @param {number} bytes */
-    const y = (bytes) => height - edge - ((bytes - lowest) / reach) * (height - 2 * edge);
+    const y = (bytes) => height - edge - ((bytes - lowest) / (highest - lowest)) * (height - 2 * edge);
     for (const tick of bytesTicks(lowest, highest, 3)) stroke(context, color("line"), [0, y(tick.at)], [width, y(tick.at)]);
     drawDifference(context, axis, curves, width, y);
     stroke(context, color("quiet"), [0, y(0)], [width, y(0)]);
@@ -196,7 +205,10 @@ export function diffSection(diff) {
     element("p", { class: "legend" },
       element("span", {}, element("i", { class: "base" }), `base: ${diff.base}`),
       element("span", {}, element("i", { class: "head" }), `head: ${diff.head}`)),
-    element("div", { class: "controls" }, zoomButtons(axis)),
+    element("div", { class: "controls" }, zoomButtons(axis), checkbox("Fit the height", (on) => {
+      fitted = on;
+      redraw();
+    })),
     upper.canvas,
     element("p", { class: "caption" }, "Head less base"),
     lower.canvas, told,
@@ -246,10 +258,11 @@ function eachPixel(axis, curves, of, width, draw) {
   }
 }
 
-/** @param {CanvasRenderingContext2D} context @param {Axis} axis @param {Curves} curves @param {number} width @param {(bytes: number) => number} y */
-function drawArea(context, axis, curves, width, y) {
+/** @param {CanvasRenderingContext2D} context @param {Axis} axis @param {Curves} curves @param {number} width @param {(bytes: number) => number} y @param {number} bottom */
+function drawArea(context, axis, curves, width, y, bottom) {
+  const zero = Math.min(y(0), bottom);
   context.fillStyle = color("base-light");
-  eachPixel(axis, curves, "base", width, (x, _, high) => context.fillRect(x, Math.min(y(high), y(0)), 1, Math.abs(y(0) - y(high))));
+  eachPixel(axis, curves, "base", width, (x, _, high) => context.fillRect(x, Math.min(y(high), zero), 1, Math.abs(zero - y(high))));
 }
 
 /** @param {CanvasRenderingContext2D} context @param {Axis} axis @param {Curves} curves @param {"base" | "head"} side @param {number} width @param {(bytes: number) => number} y */
