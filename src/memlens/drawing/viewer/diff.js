@@ -159,10 +159,10 @@ export function diffSection(diff) {
     const lowest = Math.min(low, 0), highest = Math.max(high, 0, lowest + 1);
     /** @param {number} bytes */
     const y = (bytes) => height - edge - ((bytes - lowest) / (highest - lowest)) * (height - 2 * edge);
-    for (const tick of bytesTicks(lowest, highest, 3)) stroke(context, color("line"), [0, y(tick.at)], [width, y(tick.at)]);
+    for (const tick of bytesTicks(lowest, highest, 5)) stroke(context, color("line"), [0, y(tick.at)], [width, y(tick.at)]);
     drawDifference(context, axis, curves, width, y);
     stroke(context, color("quiet"), [0, y(0)], [width, y(0)]);
-    for (const tick of bytesTicks(lowest, highest, 3)) write(context, `${tick.at > 0 ? "+" : ""}${tick.text}`, 4, y(tick.at), { ink: color("quiet") });
+    for (const tick of bytesTicks(lowest, highest, 5)) write(context, `${tick.at > 0 ? "+" : ""}${tick.text}`, 4, y(tick.at), { ink: color("quiet") });
     pointer(lowerZoom.dragged, context, width, height);
   });
 
