@@ -37,11 +37,12 @@ export function bySize(sizes) {
 }
 
 /**
- * By owner: those whose bars are largest, in bytes times events, have colours of their own.
+ * By owner: those whose bars are largest, in bytes times events, have colours of their own, the same ones in all pictures.
  * @param {import("./app.js").App} app
+ * @param {Float64Array} owners of the blocks that are coloured
  * @returns {Colouring}
  */
-function byOwner(app) {
+export function byOwner(app, owners) {
   const { owner, size_bytes: size, alloc, free } = app.view.lifetimes;
   /** @type {Map<number, number>} */
   const areas = new Map();
@@ -50,7 +51,7 @@ function byOwner(app) {
   const largest = [...areas.keys()].sort((a, b) => (areas.get(b) ?? 0) - (areas.get(a) ?? 0)).slice(0, OWNERS);
   const classes = largest.map((number, k) => ({ ink: `owner-${k + 1}`, name: shortOwner(app, number), title: app.ownerText(number) }));
   return {
-    classOf: Uint8Array.from(owner, (number) => (largest.includes(number) ? largest.indexOf(number) : largest.length)),
+    classOf: Uint8Array.from(owners, (number) => (largest.includes(number) ? largest.indexOf(number) : largest.length)),
     classes: [...classes, { ink: "owner-other", name: largest.length ? "other owners" : "owner unknown" }],
   };
 }
@@ -117,7 +118,7 @@ export function lifetimes(app) {
   if (!columns.known)
     return section("lifetimes", "Lifetimes", element("p", {}, "The lines of this log have no addresses, so which blocks are live is not known."));
   /** @type {Record<string, () => Colouring>} */
-  const ways = { "size": () => bySize(lives.size), "owner": () => byOwner(app), "fate": () => byFate(app) };
+  const ways = { "size": () => bySize(lives.size), "owner": () => byOwner(app, columns.owner), "fate": () => byFate(app) };
   let way = new Set(columns.owner).size > 1 ? "owner" : "size", colouring = ways[way]();
   /** The bar that the pointer is on. */
   let over = -1;
