@@ -16,8 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import memlens
+from memlens.drawing.levels import levels
+from memlens.drawing.lifetimes import WindowBlocks, largest_blocks
+from memlens.drawing.owners import Owners
 from memlens.drawing.packing import pack, pack_json
 from memlens.drawing.page import MODULES, script_of
+from memlens.facts import Kind
 from memlens.units import format_bytes
 
 TESTS = Path(__file__).resolve().parents[1] / "viewer"
@@ -117,3 +122,39 @@ def test_columns_come_out_as_they_were_packed(node: Callable[..., str]) -> None:
 def test_texts_come_out_as_they_were_packed(node: Callable[..., str]) -> None:
     texts = ["", "</script>", "\u2028\u2029", "\x00\u202e", "é漢😀", 'a"b\\', "x" * 10_000]
     assert answer(node, "data", "unpacked", "await unpacked(given)", {"texts": pack_json(texts)}) == {"texts": texts}
+
+
+@pytest.mark.parametrize(
+    "name", ["paddle/05_leak_graph_331.log.gz", "paddle/05_oom_331.log", "torch/snapshots/pre_existing_blocks.pickle"]
+)
+def test_bars_and_rest_are_the_level_at_every_column(node: Callable[..., str], shared: Path, name: str) -> None:
+    log = memlens.read(shared / "data" / name)
+    owners = Owners(log)
+    view = {
+        "levels": levels(log.whole, owners).to_dict(),
+        "lifetimes": largest_blocks(WindowBlocks(log.whole), owners, most=200, contexts=0).to_dict(),
+    }
+    width = 731
+    script = f"""
+    import {{ readFileSync }} from "node:fs";
+    import {{ unpacked }} from "./{VIEWER}/data.js";
+    import {{ App }} from "./{VIEWER}/app.js";
+    import {{ livesOf }} from "./{VIEWER}/lives.js";
+    const view = await unpacked(JSON.parse(readFileSync(0, "utf8")));
+    const app = new App({{ lo: {log.facts.opening}, hi: {len(log)}, ...view }}), lives = livesOf(app);
+    const {{ columns: {{ events, bytes }} }} = lives.picture(app.axis, {width}, 100, app.levels.peak);
+    console.log(JSON.stringify([[...events], [...bytes], [...events].map((event) => lives.bytesAfter(event))]));"""
+    events, level, bars = map(np.array, json.loads(node("--input-type=module", "--eval", script, given=view)))
+    signed = np.where(log.kind == Kind.ALLOC, log.size, np.where(log.kind == Kind.FREE, -log.size, 0))
+    assert level.tolist() == np.append(np.cumsum(signed), 0)[events].tolist()
+    assert level.max() == np.cumsum(signed)[log.facts.opening :].max()
+    partner, found = log.lifetimes.partner, view["lifetimes"]["left_out"]["blocks"]
+    assert found > 0  # so there is a rest
+    assert (bars <= level).all()
+    live = [
+        log.size[: event + 1][
+            (log.kind[: event + 1] == Kind.ALLOC) & ((partner[: event + 1] < 0) | (partner[: event + 1] > event))
+        ].sum()
+        for event in events.tolist()
+    ]
+    assert level.tolist() == live  # nothing in these logs is freed that is not allocated: bars and rest are blocks

@@ -55,3 +55,55 @@ test("an empty log has an axis, too", () => {
   const axis = new Axis(5, 5);
   assert.deepEqual([axis.from, axis.to], [5, 6]);
 });
+
+/** An axis over time: events come in bursts, some of them at one moment. */
+function overTime() {
+  const edges = Float64Array.from({ length: 201 }, (_, k) => 10 + 3 * k), times = new Float64Array(201);
+  for (let k = 1, state = 3; k < 201; k += 1) {
+    state = (state * 48271) % 2147483647;
+    times[k] = times[k - 1] + (state % 3 ? 0 : state % 1000);
+  }
+  const axis = new Axis(10, 610, edges, times);
+  axis.drawOverTime(true);
+  return { axis, edges, times };
+}
+
+test("over time, every event is drawn at its time", () => {
+  const { axis, edges, times } = overTime();
+  for (let k = 0; k < 201; k += 1) assert.ok(Math.abs(axis.toPixel(edges[k], 800) - (800 * times[k]) / times[200]) < 1e-9);
+  axis.drawOverTime(false);
+  assert.equal(axis.toPixel(310, 800), 400);
+});
+
+test("over time, the pixels of a picture share out all events in order, at any zoom", () => {
+  const { axis } = overTime();
+  for (let round = 0, state = 5; round < 300; round += 1) {
+    state = (state * 48271) % 2147483647;
+    const from = 10 + (state % 590);
+    axis.show(from, from + 2 + (state % 97));
+    const begins = Array.from({ length: 81 }, (_, x) => axis.toEvent(x, 80));
+    assert.deepEqual([begins[0], begins[80]], [axis.from, axis.to]);
+    for (let x = 0; x < 80; x += 1) assert.ok(begins[x] <= begins[x + 1]);
+  }
+});
+
+test("over time, zooming keeps the place that it is about, and moving goes no further than the run", () => {
+  const { axis, times } = overTime();
+  const total = times[200];
+  axis.showPositions(total * 0.2, total * 0.6);
+  const before = axis.span()[0] + axis.span()[1] * 0.25;
+  axis.zoom(0.5, 0.25);
+  assert.ok(Math.abs(axis.span()[0] + axis.span()[1] * 0.25 - before) < total * 0.02);
+  for (let step = 0; step < 40; step += 1) axis.pan(0.25);
+  assert.equal(axis.to, axis.hi);
+  for (let step = 0; step < 80; step += 1) axis.pan(-0.25);
+  assert.ok(axis.from - axis.lo < 20);
+  axis.zoom(1000);
+  assert.deepEqual([axis.from, axis.to], [axis.lo, axis.hi]);
+});
+
+test("an axis without times stays over events", () => {
+  const axis = new Axis(0, 100);
+  axis.drawOverTime(true);
+  assert.equal(axis.overTime, false);
+});

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import click
 
 from memlens.cli.options import Output, verb
+from memlens.errors import UsageError
 from memlens.options import Report
 
 __all__ = ["command"]
@@ -33,6 +35,8 @@ def command(log: str, options: Report, show: Output) -> None:
     from memlens.drawing.report import report_with
     from memlens.output import open_output
 
+    if show.output is None and sys.stdout.isatty():
+        raise UsageError("a page is for a browser, and not for a terminal", "Name a file for it: -o report.html")
     inputs = [log] if options.diff is None else [log, str(options.diff)]
     read_stdin_once(inputs, "Give - for one of the two logs.")
     refuse_outputs(show, inputs, formats=options.formats)

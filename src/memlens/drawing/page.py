@@ -20,7 +20,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 __all__ = ["MODULES", "page", "script_of"]
 
 #: The modules of the report's script, each after those that it imports from.
-MODULES = ("format", "data", "pyramid", "levels", "ticks", "axis", "dom", "canvas", "zoom", "app", "timeline", "main")
+MODULES = (
+    *("format", "data", "pyramid", "levels", "ticks", "axis", "dom", "canvas", "zoom", "app"),
+    *("timeline", "lives", "lifetimes", "life", "moment", "colors", "memory_map", "flame", "tables", "diff", "main"),
+)
 
 #: A module's imports, one a line, and what marks its exports: in one script neither is needed.
 _IMPORT = re.compile(r'^import [^;]+ from "\./[a-z_]+\.js";\n', re.MULTILINE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memlens.analyzers import registry
 from memlens.analyzers.levels import profile
 from memlens.analyzing.analyze import analyze_with
+from memlens.analyzing.result import Analysis
 from memlens.drawing.differences import compared, diff_view
 from memlens.drawing.flame import flame
 from memlens.drawing.levels import levels
@@ -20,13 +21,15 @@ from memlens.drawing.moments import moments
 from memlens.drawing.owners import Owners
 from memlens.drawing.page import page
 from memlens.drawing.tables import growth_view, held_view, trust_view, windows_view
-from memlens.inputs import Reading, input_name
+from memlens.inputs import Reading, device_label, input_name
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, Report, as_list
 from memlens.text import Answer, Answered, terms_of
 from memlens.windows.windows import as_patterns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memlens.analyzers.unmatched import Unmatched
     from memlens.analyzing.result import LogAnalysis
     from memlens.events import EventLog
@@ -90,11 +93,16 @@ def report_with(log: Input, options: Report) -> ReportPage:
     marks = as_patterns(as_list(options.owners), regex=True)
     reading = Reading(options.patterns, owners=marks, how=options, times=True, threads=True, landmarks=True)
     logs = reading.read_all(log)
-    analysis = analyze_with(list(logs), Analyze(**{name: getattr(options, name) for name in _CUT}))
+    analysis = _analyzed(logs, options)
     found = None if options.diff is None else compared(options.diff, logs, options)
     title = options.title or (input_name(log) if found is None else f"{input_name(log)} against {found.base.path}")
     views = [_view(of_log, options, said) for of_log, said in zip(logs, analysis.logs, strict=True)]
-    data: dict[str, Any] = {"schema": SCHEMA, "title": title, "logs": views}
+    # Of several devices the one first of which the verdict speaks: that ran out of memory, or is the fullest.
+    rank = [
+        (not said.ooms, said.device == "CPU", -view["figures"]["peak_bytes"])
+        for said, view in zip(analysis.logs, views, strict=True)
+    ]
+    data: dict[str, Any] = {"schema": SCHEMA, "title": title, "logs": views, "shown": rank.index(min(rank))}
     answer, words = analysis.answer, of(analysis)
     if found is not None:
         data["diff"] = diff_view(found)
@@ -110,6 +118,16 @@ _NAMED = 100
 
 #: What the report is cut by, as the analysis is.
 _CUT = ("start", "end", "start_regex", "end_regex", "nth", "by")
+
+
+def _analyzed(logs: Sequence[EventLog], options: Report) -> Analysis:
+    """What is said of the logs of one input, which are cut alike."""
+    how, said = Analyze(**{name: getattr(options, name) for name in _CUT}), []
+    for log in logs:
+        device = device_label(log) if len(logs) > 1 else ""
+        (one,) = analyze_with(log, how).logs
+        said.append(replace(one, path=f"{one.path} {device}", device=device.strip("[]")) if device else one)
+    return Analysis(tuple(said))
 
 
 def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:

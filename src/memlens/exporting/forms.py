@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer
-
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
@@ -81,7 +79,7 @@ class Counted:
         self._out = out
         self._written = 0
 
-    def write(self, data: Buffer) -> int:
+    def write(self, data: bytes) -> int:
         """Write all of some bytes."""
         view = memoryview(data).cast("B")
         self._out.write(view)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.analyzers.peak import peak
+from memlens.exporting.forms import Counted, Wanted, Written
 from memlens.exporting.lives import Lives, lives_of_windows
 from memlens.exporting.protobuf import Rows, joined, message, number, numbers, rows_message, text
 from memlens.exporting.tables import line_numbers
@@ -32,12 +33,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
-    from memlens.exporting.forms import Counted, Wanted
     from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
-
-from memlens.exporting.forms import Written
 
 __all__ = ["write_perfetto"]
 
@@ -281,5 +279,5 @@ def _of_log(wanted: Wanted, lo: int, hi: int) -> Iterator[_Moment]:
         if lo <= event <= hi:
             asked = failure.asked_bytes
             name = "out of memory" if asked is None else f"out of memory: {format_bytes(asked)} asked for"
-            arguments = ("requested_bytes", asked), ("line", failure.line), ("text", failure.text)
-            yield _Moment(_MOMENTS, _INSTANT, event, name, arguments)
+            said = ("requested_bytes", asked), ("line", failure.line), ("text", failure.text)
+            yield _Moment(_MOMENTS, _INSTANT, event, name, said)

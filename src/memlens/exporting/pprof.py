@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from memlens.exporting.forms import Counted, Wanted, Written
 from memlens.exporting.protobuf import message, number, packed, text
 from memlens.exporting.stacks import profile
-from memlens.text import visible
+from memlens.text import terms_of, visible
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def write_pprof(wanted: Wanted, out: Counted) -> Written:
         named = number(2, strings.number(name)), number(3, strings.number(name)), number(4, strings.number(file))
         parts.append(message(_FUNCTION, number(1, function), *named))
     highest = found.peak
-    at = "" if highest.line is None else f", at line {highest.line:,}"
+    at = "" if highest.line is None else f", at {terms_of(wanted.log.facts.layer).at(highest.line)}"
     said = f"{visible(PurePath(wanted.log.source.name).name)}: in use is what is live at the peak, {format_bytes(highest.peak_bytes)}{at}"
     parts += [
         message(_PERIOD_TYPE, *_value_type(strings, "space", "bytes")),

@@ -76,9 +76,9 @@ class _Named:
             named: list[Any] = known[column.values].tolist()
             return named
         missing = ~column.known()
-        if not missing.any():
-            return column.values.tolist()
-        values = column.values.astype(object)
-        values[missing] = self._nothing
+        values = column.values
+        if missing.any():
+            values = values.astype(object)
+            values[missing] = self._nothing
         found: list[Any] = values.tolist()
         return found

@@ -10,7 +10,7 @@ import numpy as np
 from memlens.diffing.words import called, freed_words, sized
 from memlens.drawing.aligned import aligned, aligned_curves
 from memlens.drawing.stills.tracks import Band
-from memlens.errors import UsageError
+from memlens.errors import NoEventsError, UsageError
 from memlens.reports.diff.findings import words_of
 from memlens.text import format_count, plural, terms_of
 from memlens.trust.report import failures_of
@@ -91,11 +91,14 @@ def runs_of(diff: Diff, names: tuple[str, str], columns: int, most: int) -> Runs
 
     Raises:
         UsageError: Several devices were compared.
+        NoEventsError: Neither run has an event.
     """
     if len(diff.in_order) != 1:
         raise UsageError("several devices are compared", "Name one of them: --device N.")
     (pairs,) = diff.in_order
     axis = aligned(pairs)
+    if not len(axis):
+        raise NoEventsError("no event in either run, so there are no curves", "memlens report draws a memory map.")
     curves = aligned_curves(axis, columns)
     runs = axis.base, axis.head
     bands = []

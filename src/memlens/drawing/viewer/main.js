@@ -2,8 +2,15 @@
 
 import { App } from "./app.js";
 import { unpacked } from "./data.js";
+import { diffSection } from "./diff.js";
 import { element } from "./dom.js";
+import { flameGraph } from "./flame.js";
 import { formatBytes, formatCount } from "./format.js";
+import { lifeOf } from "./life.js";
+import { lifetimes } from "./lifetimes.js";
+import { momentOf } from "./moment.js";
+import { memoryMap } from "./memory_map.js";
+import { growthPart, heldTable, trustPart, windowsTable } from "./tables.js";
 import { timeline } from "./timeline.js";
 
 /**
@@ -11,6 +18,10 @@ import { timeline } from "./timeline.js";
  * @type {[string, (app: App) => Node | null][]}
  */
 const PARTS = [
+  ["lifetimes", lifetimes],
+  ["lifetimes", lifeOf],
+  ["moments", momentOf],
+  ["maps", memoryMap], ["flame", flameGraph], ["windows", windowsTable], ["growth", growthPart], ["held", heldTable], ["trust", trustPart],
 ];
 
 /** What the first picture needs; all else is unpacked when that is drawn. */
@@ -33,7 +44,7 @@ async function show(place, packed) {
   performance.mark("memlens-first-picture");
   Object.assign(app.view, await part(Object.keys(packed).filter((key) => !FIRST.includes(key))));
   for (const [key, make] of PARTS) if (packed[key]) place.append(make(app) ?? "");
-  const sections = [...place.querySelectorAll("section[id]")];
+  const sections = [...document.querySelectorAll("section[id]")];
   document.getElementById("parts")?.replaceChildren(
     ...sections.map((one) => element("a", { href: `#${one.id}` }, one.querySelector("h2")?.textContent ?? one.id)));
 }
@@ -63,10 +74,11 @@ async function main() {
     const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");
     if (data.logs.length > 1) {
       const choice = element("select", { id: "log", change: () => show(place, data.logs[choice.selectedIndex]) },
-        ...data.logs.map((/** @type {any} */ log) => element("option", {}, log.path)));
+        ...data.logs.map((/** @type {any} */ log, /** @type {number} */ k) => element("option", { selected: k === data.shown }, log.path)));
       place.before(element("p", {}, element("label", {}, "Show ", choice)));
     }
-    await show(place, data.logs[0]);
+    if (data.diff) place.before(diffSection(await unpacked(data.diff)), element("h2", { id: "head-alone" }, `Head alone: ${data.logs[0].path}`));
+    await show(place, data.logs[data.shown]);
     await painted();
     performance.mark("memlens-drawn");
     root.dataset.ready = "true";

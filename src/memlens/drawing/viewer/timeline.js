@@ -30,10 +30,11 @@ export function timeline(app) {
     const [low, high] = heights(levels, axis, fitted);
     /** @param {number} bytes */
     const y = (bytes) => bottom - ((bytes - low) / (high - low)) * (bottom - top);
-    for (const tick of bytesTicks(low, high, 6)) stroke(context, color("line"), [0, y(tick.at)], [width, y(tick.at)]);
+    const ticks = bytesTicks(low, high, 6);
     envelope(context, axis, levels, width, y, bottom);
+    for (const tick of ticks) stroke(context, color("grid"), [0, y(tick.at)], [width, y(tick.at)]);
     rows.forEach((row, k) => drawBands(context, app, row, k * ROW, width, k === 0 ? bottom : 0));
-    for (const tick of bytesTicks(low, high, 6)) if (tick.at > low) write(context, tick.text, 4, y(tick.at), { ink: color("quiet") });
+    for (const tick of ticks) if (tick.at > low) write(context, tick.text, 4, y(tick.at), { ink: color("quiet") });
     drawScale(context, axis, width, bottom);
     drawMarks(context, app, width, y, head, bottom);
     if (app.selected?.kind === "moment") {
@@ -57,7 +58,7 @@ export function timeline(app) {
 
   const told = element("p", { class: "told", role: "status", "aria-live": "polite", id: "timeline-at" });
   const hint = element("p", { class: "hint", id: "timeline-keys" },
-    "Drag to zoom, Ctrl and wheel too; double click or Esc shows all; a click shows what is alive there. Keys: \u2190 \u2192 move, + \u2212 zoom, Home all, p peak, , . step, Enter select.");
+    "Drag, or Ctrl and wheel, to zoom; double click for the whole run; click for what is alive there. Keys: \u2190 \u2192 move \u00b7 + \u2212 zoom \u00b7 Home whole run \u00b7 P peak \u00b7 comma and dot step \u00b7 Enter select");
   canvas.setAttribute("aria-describedby", "timeline-at timeline-keys");
 
   /** @param {import("./levels.js").Highest | null} found */
@@ -75,6 +76,7 @@ export function timeline(app) {
   };
   const select = () => at && app.select("moment", Math.max(at.event, axis.lo));
   const zoom = zoomable(canvas, axis, { redraw, hover, click: select });
+  canvas.addEventListener("dblclick", () => app.select(null)); // its first click was none
   const toPeak = () => {
     const [peak] = marks;
     if (!peak) return;
@@ -96,9 +98,10 @@ export function timeline(app) {
   });
 
   const place = section("timeline", "Timeline");
-  const shown = () => Object.assign(place.dataset, {
-    peakBytes: levels.peak, reservedPeakBytes: levels.reservedPeak, from: Math.floor(axis.from), to: Math.ceil(axis.to), over: axis.overTime ? "time" : "events",
-  });
+  const shown = () => {
+    const figures = { peakBytes: levels.peak, reservedPeakBytes: levels.reservedPeak, from: Math.floor(axis.from), to: Math.ceil(axis.to), over: axis.overTime ? "time" : "events" };
+    for (const one of [place, canvas]) Object.assign(one.dataset, figures);
+  };
   axis.onChange(() => {
     shown();
     redraw();
@@ -192,7 +195,7 @@ function rowsOf(bands) {
  * @param {number} width
  * @param {number} down how far lines between bands reach, 0 for none
  */
-function drawBands(context, { axis }, row, top, width, down) {
+export function drawBands(context, { axis }, row, top, width, down) {
   const first = Math.max(firstAtLeast(row.lo, axis.from + 1e-9) - 1, 0), last = firstAtLeast(row.lo, axis.to);
   if (last - first > width / 3) {
     context.fillStyle = color("band");

@@ -15,7 +15,6 @@ zlib-compressed, base64-coded list in JSON.  Nothing is ever unpickled, and ever
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import zlib
 from collections.abc import Sequence
@@ -126,7 +125,7 @@ def carried(log: EventLog, window: str | None = None) -> bytes:
 
 def _places(log: EventLog) -> list[tuple[int, int | None, str | None]]:
     """The lines that are looked up to judge a log, by their offsets."""
-    places = {}
+    places: dict[int, tuple[int | None, str | None]] = {}
     if (first := log.trust.first_disagreement) is not None:
         places[first.offset] = (first.line, None)
     if log.facts.ends_mid_line and (text := log.source.lines([log.facts.bytes - 1])[0]) is not None:
@@ -160,7 +159,7 @@ def read_carried(text: bytes, events: int) -> Carried:
     """
     try:
         return _Reading(json.loads(text, parse_int=_whole, parse_constant=_refused)).carried(events)
-    except (ValueError, TypeError, KeyError, RecursionError, OverflowError, binascii.Error, zlib.error) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError, zlib.error) as error:
         raise error if isinstance(error, DamagedError) else DamagedError("its metadata is damaged") from error
 
 

@@ -48,8 +48,9 @@ COLUMNS: dict[str, tuple[str, type[np.generic], int]] = {
 NAMED = ("owner", "pool", "user_metadata")
 _NEEDED = ("kind", "size_bytes", "addr")
 _BATCH = 1 << 17
-#: Rows that a byte of a file may stand for, and bytes that it may unpack to.
-_MOST_ROWS_A_BYTE, _MOST_BYTES_A_BYTE = 256, 4096
+_LAST = (1 << 64) - 1
+#: Rows that a file may have for each of its bytes beyond so many rows, and bytes that a byte of it may unpack to.
+_MOST_ROWS_A_BYTE, _ROWS, _MOST_BYTES_A_BYTE = 64, 1 << 22, 4096
 _HINT = "Write it with: memlens export LOG --to parquet -o events.parquet"
 _DAMAGED = "Copy the file again, or export the log again."
 
@@ -145,7 +146,7 @@ def _table(source: FileSource, stream: Any) -> tuple[dict[str, Any], bytes | Non
             raise DamagedError("a Parquet file, but no table of events: two columns have one name")
         groups = range(claimed.num_row_groups)
         unpacked = sum(claimed.row_group(group).total_byte_size for group in groups)
-        if claimed.num_rows > size * _MOST_ROWS_A_BYTE or unpacked > size * _MOST_BYTES_A_BYTE:
+        if claimed.num_rows > _ROWS + size * _MOST_ROWS_A_BYTE or unpacked > size * _MOST_BYTES_A_BYTE:
             raise DamagedError(f"it claims {claimed.num_rows:,} rows in {size:,} bytes, which no table of events has")
         wanted = [name for name in (*texts, *COLUMNS, "device") if name in schema.names]
         table = _Columns(wanted, claimed.num_rows)
@@ -186,14 +187,18 @@ class _Columns:
             if name in self._codes:
                 self._codes[name][rows] = self._coded(name, column)
                 continue
-            if not pa.types.is_integer(column.type) and not pa.types.is_null(column.type):
+            # A column of numbers in which some were missing is one of floating-point numbers after pandas.
+            if not any(fits(column.type) for fits in (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)):
                 raise DamagedError(f"its column {name} holds no whole numbers but {column.type}")
+            dtype, unknown = (np.int32, 0) if name == "device" else COLUMNS[name][1:]
+            try:
+                known = column.cast(pa.from_numpy_dtype(dtype))
+            except pa.ArrowInvalid as error:
+                raise DamagedError(f"its column {name} holds what is no whole number, or too large: {error}") from None
             if name == "device":
-                self._devices.update(column.drop_null().unique().cast(pa.int32()).to_pylist())
-                continue
-            _, dtype, unknown = COLUMNS[name]
-            known = column.cast(pa.from_numpy_dtype(dtype))
-            self._numbers[name][rows] = known.fill_null(unknown).to_numpy(zero_copy_only=False)
+                self._devices.update(known.drop_null().unique().to_pylist())
+            else:
+                self._numbers[name][rows] = known.fill_null(unknown).to_numpy(zero_copy_only=False)
         self._done = rows.stop
 
     def _coded(self, name: str, column: Any) -> NDArray[np.int32]:
@@ -216,7 +221,8 @@ class _Columns:
             numbers = [-1 if text is None else known.setdefault(text, len(known)) for text in texts]
             last = self._last[name] = values, np.array([*numbers, -1], np.int32)
         codes = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        return last[1][codes]
+        found: NDArray[np.int32] = last[1][codes]
+        return found
 
     def finish(self) -> dict[str, Any]:
         """The columns of the log.
@@ -233,6 +239,9 @@ class _Columns:
             raise DamagedError(
                 "a row of it is no event: its kind is not ALLOC, FREE, RESERVE or RELEASE, or it has no size"
             )
+        chunks = kind > Kind.FREE
+        if (columns["addr"][chunks] > np.uint64(_LAST) - columns["size"][chunks].astype(np.uint64)).any():
+            raise DamagedError("a chunk of it lies beyond all addresses")
         if len(self._devices) > 1:
             raise DamagedError(f"it has events of {len(self._devices)} devices: write a file for each")
         if "offset" not in columns:

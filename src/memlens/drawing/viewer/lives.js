@@ -1,0 +1,130 @@
+/** Bars of blocks, stacked on each other up to the curve: which lies where, worked out without a canvas. */
+
+import { firstAtLeast } from "./axis.js";
+
+/** The cell of a picture where nothing is, and the one of what has no bar of its own. */
+export const NOTHING = 0, REST = -1;
+
+/** What becomes of a block, by the numbers of the page. */
+export const FATES = ["temporary", "held", "released", "kept"];
+
+export class Lives {
+  /**
+   * @param {any} lifetimes columns of blocks (`memlens.drawing.lifetimes`)
+   * @param {{ highest: (from: number, to: number) => { event: number, bytes: number } | null }} levels
+   */
+  constructor(lifetimes, levels) {
+    /** @type {Float64Array} */
+    this.alloc = lifetimes.alloc;
+    /** @type {Float64Array} */
+    this.free = lifetimes.free;
+    /** @type {Float64Array} */
+    this.size = lifetimes.size_bytes;
+    this.levels = levels;
+    /** The blocks from the bottom of the stack to its top: what lives long moves nothing that lies above it. */
+    this.order = Int32Array.from(this.alloc.keys()).sort((a, b) => this.free[b] - this.alloc[b] - this.free[a] + this.alloc[a] || a - b);
+  }
+
+  /**
+   * Of each column of a picture the event with the highest level among its own, and that level.
+   * @param {{ toEvent: (pixel: number, width: number) => number }} axis
+   * @param {number} width in pixels
+   * @returns {{ events: Float64Array, bytes: Float64Array }} the events do not fall
+   */
+  columns(axis, width) {
+    const events = new Float64Array(width), bytes = new Float64Array(width);
+    for (let x = 0; x < width; x += 1) {
+      const found = this.levels.highest(axis.toEvent(x, width), axis.toEvent(x + 1, width));
+      if (!found) break;
+      // A bucket may reach beyond its column; what is drawn does not go back.
+      const stays = x > 0 && events[x - 1] > found.event;
+      events[x] = stays ? events[x - 1] : found.event;
+      bytes[x] = stays ? bytes[x - 1] : found.bytes;
+    }
+    return { events, bytes };
+  }
+
+  /**
+   * Which block each cell of a picture shows: its number and one, `NOTHING` or `REST`.
+   * @param {{ events: Float64Array, bytes: Float64Array }} columns
+   * @param {number} rows
+   * @param {number} most bytes that the rows stand for
+   * @returns {Int32Array} a row after the other, the top one first
+   */
+  cells({ events, bytes }, rows, most) {
+    const width = events.length, cells = new Int32Array(width * rows), scale = most > 0 ? rows / most : 0;
+    const below = new Float64Array(width), filled = new Int32Array(width);
+    for (const bar of this.order) {
+      const size = this.size[bar], to = firstAtLeast(events, this.free[bar]);
+      for (let x = firstAtLeast(events, this.alloc[bar]); x < to; x += 1) {
+        below[x] += size;
+        const top = Math.min(Math.round(below[x] * scale), rows);
+        for (let row = filled[x]; row < top; row += 1) cells[(rows - 1 - row) * width + x] = bar + 1;
+        filled[x] = top;
+      }
+    }
+    for (let x = 0; x < width; x += 1) {
+      const top = Math.min(Math.round(bytes[x] * scale), rows);
+      for (let row = filled[x]; row < top; row += 1) cells[(rows - 1 - row) * width + x] = REST;
+    }
+    return cells;
+  }
+
+  /**
+   * @param {{ toEvent: (pixel: number, width: number) => number }} axis
+   * @param {number} width
+   * @param {number} rows
+   * @param {number} most bytes that the rows stand for
+   */
+  picture(axis, width, rows, most) {
+    const columns = this.columns(axis, width);
+    return { columns, cells: this.cells(columns, rows, most) };
+  }
+
+  /**
+   * The blocks that are live right after an event, the largest first.
+   * @param {number} event
+   * @returns {number[]}
+   */
+  liveAfter(event) {
+    return Array.from(this.alloc.keys())
+      .filter((bar) => this.alloc[bar] <= event && event < this.free[bar])
+      .sort((a, b) => this.size[b] - this.size[a] || a - b);
+  }
+
+  /**
+   * Bytes of the bars that are live right after an event; the rest up to the level has no bars.
+   * @param {number} event
+   * @returns {number}
+   */
+  bytesAfter(event) {
+    let sum = 0;
+    for (let bar = 0; bar < this.size.length; bar += 1)
+      if (this.alloc[bar] <= event && event < this.free[bar]) sum += this.size[bar];
+    return sum;
+  }
+
+  /**
+   * The number of the block that an event allocates; -1 where it has no bar.
+   * @param {number} event
+   * @returns {number}
+   */
+  blockOf(event) {
+    const bar = firstAtLeast(this.alloc, event);
+    return this.alloc[bar] === event ? bar : -1;
+  }
+}
+
+/** @type {WeakMap<object, Lives>} */
+const KNOWN = new WeakMap();
+
+/**
+ * The bars of the log that is shown, made once.
+ * @param {import("./app.js").App} app
+ * @returns {Lives}
+ */
+export function livesOf(app) {
+  const known = KNOWN.get(app) ?? new Lives(app.view.lifetimes, app.levels);
+  KNOWN.set(app, known);
+  return known;
+}

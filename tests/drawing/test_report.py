@@ -1,0 +1,199 @@
+"""The report as a file: what it holds, what it lets run, and what it does with names that would be markup."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hostile import FILE_NAME, TEXTS, hostile_log, hostile_snapshot
+from unpacked import view_of
+
+import memlens
+from memlens.drawing.page import MODULES, page, script_of
+from memlens.drawing.report import ReportPage
+from memlens.errors import AnchorError, OutputError, UsageError
+
+
+class Parts(HTMLParser):
+    """The elements and attributes of a page, and the texts of its scripts, styles and title."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.open: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag in ("script", "style", "title"):
+            self.open.append(tag)
+            self.texts.setdefault(tag, []).append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self.open:
+            self.open.remove(tag)
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts[self.open[-1]][-1] += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def sha(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@pytest.fixture(scope="module")
+def leak(examples: Path) -> ReportPage:
+    return memlens.report(examples / "leak.log.gz")
+
+
+def test_the_page_has_one_script_and_one_style_and_lets_nothing_else_run(leak: ReportPage) -> None:
+    parts = Parts(leak.html)
+    (policy,) = (meta["content"] for meta in parts.all("meta") if meta.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    data, script = parts.texts["script"]
+    (style,) = parts.texts["style"]
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == sha(script)
+    assert rules["style-src"] == sha(style)
+    assert rules["base-uri"] == rules["form-action"] == "'none'"
+    assert json.loads(data)["schema"] == "memlens.report/1"
+    for tag, attributes in parts.tags:
+        assert tag not in {"link", "img", "iframe", "object", "embed", "form", "base"}
+        assert not [name for name in attributes if name.startswith("on") or name in ("style", "src")]
+        assert (attributes.get("href") or "#").startswith("#")
+
+
+def test_the_script_is_its_modules_without_what_joins_them() -> None:
+    script = script_of(MODULES)
+    assert not re.search(r"^\s*(import|export)\b", script, re.MULTILINE)
+    names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", script, re.MULTILINE)
+    assert len(names) == len(set(names))
+    for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
+        assert forbidden not in script
+
+
+def test_the_page_has_the_words_of_analyze_and_the_view_its_figures(leak: ReportPage, examples: Path) -> None:
+    analysis = memlens.analyze(examples / "leak.log.gz")
+    assert leak.verdict == analysis.verdict
+    assert leak.title == str(examples / "leak.log.gz")
+    assert Parts(leak.html).texts["title"] == [leak.title]
+    view = view_of(leak.html)
+    (window,) = analysis.to_dict()["logs"][0]["windows"]
+    assert view["figures"]["peak_bytes"] == window["peak"]["peak_bytes"] == max(view["levels"]["high_bytes"])
+    assert view["figures"]["reserved_peak_bytes"] == window["peak"]["reserved_peak_bytes"]
+    assert view["figures"]["live_bytes"] == window["remaining"]["live_bytes"]
+    assert (view["lo"], view["hi"]) == (0, window["events"])
+    (peak,) = view["marks"]
+    assert (peak["event"], peak["line"]) == (window["peak"]["event"], window["peak"]["line"])
+    assert peak["event"] in view["levels"]["high_event"]
+
+
+def test_one_window_is_drawn_alone_and_a_series_over_the_whole_log(examples: Path) -> None:
+    path = examples / "cnn_5steps.log.gz"
+    log = memlens.read(path)
+    window = log.window("STEP 2 START", "STEP 3 START")
+    view = view_of(memlens.report(path, start="STEP 2 START", end="STEP 3 START").html)
+    assert (view["lo"], view["hi"]) == (window.lo, window.hi)
+    assert view["levels"]["edges"] == list(range(window.lo, window.hi + 1))
+    assert set(view["bands"]["level"]) == {0, 1}
+    view = view_of(memlens.report(path, by=r"STEP (\d+) START").html)
+    assert (view["lo"], view["hi"]) == (0, len(log))
+    steps = [name for name, level in zip(view["bands"]["name"], view["bands"]["level"], strict=True) if level == 0]
+    assert [view["bands"]["names"][name] for name in steps] == ["(before)", *"01234"]
+
+
+def test_an_anchor_that_no_line_has_is_an_error(examples: Path) -> None:
+    with pytest.raises(AnchorError):
+        memlens.report(examples / "leak.log.gz", start="NOWHERE")
+    with pytest.raises(UsageError):
+        memlens.report(examples / "leak.log.gz", start="STEP 1 START", by="STEP")
+
+
+def test_each_device_of_an_input_has_a_view_and_the_fullest_is_shown_first(shared: Path) -> None:
+    path = shared / "data/torch/kineto/gpu_2022_rank1.json.gz"
+    made = memlens.report(path)
+    analysis = memlens.analyze(path)
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', made.html, re.DOTALL)
+    assert found is not None
+    data = json.loads(found[1])
+    assert [view["path"] for view in data["logs"]] == [log.path for log in analysis.logs]
+    peaks = [log.windows[0].results["peak"].peak_bytes for log in analysis.logs]
+    assert [view["figures"]["peak_bytes"] for view in data["logs"]] == peaks
+    assert peaks[data["shown"]] == max(peaks)
+    assert made.verdict == analysis.verdict
+
+
+@pytest.mark.parametrize("name", ["log", "snapshot"])
+def test_no_text_of_a_log_is_markup(name: str, tmp_path: Path) -> None:
+    if name == "log":
+        made = memlens.report(hostile_log(tmp_path), by="^STEP (.*) START", owners=["OWNER (.*)"], title=TEXTS[0])
+    else:
+        made = memlens.report(hostile_snapshot(tmp_path), title=TEXTS[0])
+    parts = Parts(made.html)
+    assert len(parts.all("script")) == 2
+    for tag in ("img", "svg", "iframe", "link", "base", "style"):
+        assert len(parts.all(tag)) == (tag == "style")
+    assert {meta.get("http-equiv") for meta in parts.all("meta")} == {None, "Content-Security-Policy"}
+    assert parts.texts["title"] == [TEXTS[0]]
+    data = parts.texts["script"][0]
+    assert not set("<>&\u2028\u2029") & set(data)
+    assert FILE_NAME in json.loads(data)["logs"][0]["path"]
+
+
+def test_a_page_can_be_had_without_pictures() -> None:
+    html = page(
+        "<title>", sentences=["a < b"], tone="plain", words='<table><td style="text-align:right">1</td></table>'
+    )
+    parts = Parts(html)
+    assert not parts.all("script")
+    policies = [str(meta.get("content")) for meta in parts.all("meta") if "http-equiv" in meta]
+    assert len(policies) == 1
+    assert "script-src 'none'" in policies[0]
+    assert 'class="right"' in html
+    assert "a &lt; b" in html
+    assert parts.texts["title"] == ["<title>"]
+
+
+def test_a_page_is_saved_whole_and_not_over_another(leak: ReportPage, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    leak.save(path)
+    assert path.read_text("utf-8") == leak.html
+    with pytest.raises(OutputError):
+        leak.save(path)
+    path.write_text("old")
+    leak.save(path, force=True)
+    assert path.read_text("utf-8") == leak.html
+    assert [item.name for item in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own(leak: ReportPage) -> None:
+    (frame,) = Parts(leak._repr_html_()).all("iframe")
+    assert frame["srcdoc"] == leak.html
+    assert frame["sandbox"] == "allow-scripts"
+    assert str(leak) == f"<ReportPage: {leak.verdict}>"
+
+
+def test_a_log_without_an_event_in_the_window_has_a_page(examples: Path, tmp_path: Path) -> None:
+    text = gzip.decompress((examples / "cnn_5steps.log.gz").read_bytes()) + b"LAST START\nLAST END\n"
+    path = tmp_path / "run.log"
+    path.write_bytes(text)
+    view = view_of(memlens.report(path, start="LAST START", end="LAST END").html)
+    assert view["lo"] == view["hi"]
+    assert view["levels"]["high_bytes"] == []
+    assert view["marks"] == []
+
+
+def test_the_same_log_gives_the_same_page(leak: ReportPage, examples: Path) -> None:
+    assert memlens.report(memlens.read(examples / "leak.log.gz", columns=["time_us", "thread"])).html == leak.html

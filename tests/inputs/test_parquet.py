@@ -1,0 +1,466 @@
+"""A Parquet file of events gives what the log gives, and a wrong, cut or hostile one an error with a hint."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import random
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+import memlens
+from memlens.errors import AnchorError, InputError, MemlensError, NoEventsError
+from memlens.events import EventLog, Kind
+from memlens.facts import Facts, Figure, Kept, LineSample, Mark, OutOfMemory, StatLines, UnevenSegment
+from memlens.inputs import read_all
+from memlens.inputs.parquet.carried import KEY
+from memlens.source import MemorySource
+
+COLUMNS = ("kind", "size", "addr", "offset", "time_us", "thread", "requested", "stream")
+REAL = (
+    "paddle/30_sot_cnn_breaks_pir.log",
+    "paddle/05_leak_graph_331.log.gz",
+    "paddle/05_oom_331.log",
+    "paddle/06_dump_chunk_info.log.gz",
+    "paddle/08_cpu_stats_331.log",
+    "paddle/09_two_procs_one_file_331.log.gz",
+    "paddle/10_v10_ast_pir_262.log.gz",
+    "traps/cut_base.log.gz",
+    "traps/late_leak.log.gz",
+    "rmm/rmm_log.dev0.csv",
+    "torch/kineto/cnn_leak.json.gz",
+    "torch/kineto/oom.json",
+    "torch/snapshots/forward_bf16.pickle",
+    "torch/snapshots/oom_2023.pickle",
+    "torch/snapshots/ring_3000.pickle",
+    "torch/snapshots/segments_only.pickle",
+)
+
+
+def exported(log: Any, folder: Path, **options: Any) -> Path:
+    path = folder / "events.parquet"
+    memlens.export(log, to="parquet", output=path, force=True, **options)
+    return path
+
+
+def figures(log: Any, **options: Any) -> dict[str, Any]:
+    """All that analyze says of a log, but for its path."""
+    (found,) = memlens.analyze(log, top=None, **options).to_dict()["logs"]
+    del found["path"], found["trust"]["path"]
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_all_figures_of_a_real_log_are_those_of_its_events(shared: Path, tmp_path: Path, name: str) -> None:
+    log = shared / "data" / name
+    assert figures(exported(log, tmp_path)) == figures(log)
+
+
+def test_every_device_of_a_trace_has_a_file_with_its_figures(shared: Path, tmp_path: Path) -> None:
+    trace = shared / "data" / "torch" / "kineto" / "gpu_2022_rank1.json.gz"
+    for log in read_all(trace):
+        path = exported(trace, tmp_path, device=log.device)
+        assert figures(path) == figures(trace, device=log.device)
+        assert memlens.read(path).device == log.device
+
+
+@pytest.mark.parametrize("name", ["paddle/30_sot_cnn_breaks_pir.log", "torch/kineto/cnn.json.gz"])
+def test_windows_are_cut_by_the_lines_or_annotations_that_were_kept(shared: Path, tmp_path: Path, name: str) -> None:
+    log = shared / "data" / name
+    by = r"START (SOT_CALL_\d+)" if "paddle" in name else r"ProfilerStep#(\d+)"
+    path = exported(log, tmp_path)
+    assert figures(path, by=by) == figures(log, by=by)
+    start = "START SOT_CALL_3" if "paddle" in name else "ProfilerStep#2"
+    assert figures(path, start=start) == figures(log, start=start)
+
+
+def test_two_files_are_compared_as_their_logs_are(shared: Path, tmp_path: Path) -> None:
+    folder = shared / "data" / "traps"
+    base, head = folder / "threads_base.log.gz", folder / "threads_head.log.gz"
+    written = exported(base, tmp_path).rename(tmp_path / "base.parquet"), exported(head, tmp_path)
+    ours, theirs = memlens.diff(base, head).to_dict(), memlens.diff(*written).to_dict()
+    for key in ("d_peak_bytes", "d_remaining_bytes", "unexplained_bytes"):
+        assert [window[key] for window in ours["windows"]] == [window[key] for window in theirs["windows"]]
+    # A log and the events of another one mean the same by their sizes.
+    assert memlens.diff(base, written[1]).to_dict()["windows"]
+
+
+def test_a_pattern_that_no_kept_line_matches_is_an_error_that_says_why(shared: Path, tmp_path: Path) -> None:
+    path = exported(shared / "data" / "paddle" / "30_sot_cnn_breaks_pir.log", tmp_path)
+    with pytest.raises(AnchorError, match=r"of the text of the log the file has 67 lines only"):
+        memlens.analyze(path, by="Running")
+
+
+def test_a_part_of_a_log_is_no_input(shared: Path, tmp_path: Path) -> None:
+    path = exported(shared / "data" / "paddle" / "30_sot_cnn_breaks_pir.log", tmp_path, start="START SOT_CALL_3")
+    with pytest.raises(InputError, match="it holds a part of a log only: the window START SOT_CALL_3") as error:
+        memlens.read(path)
+    assert "memlens export LOG --to parquet" in error.value.hint
+
+
+def test_a_table_of_lifetimes_is_no_input(shared: Path, tmp_path: Path) -> None:
+    path = exported(shared / "data" / "traps" / "late_leak.log.gz", tmp_path, table="lifetimes")
+    with pytest.raises(InputError, match="no table of events: it has no column kind"):
+        memlens.read(path)
+
+
+# Every column and every fact, made up.
+
+FACTS = Facts(
+    bytes=1000,
+    lines=12,
+    malformed=2,
+    malformed_samples=(LineSample(3, 1, "Alloc \ufffd\udc80 <b>"),),
+    ends_mid_line=False,
+    cut_short="the gzip stream ends in the middle",
+    threads=(7, 8),
+    unstamped=1,
+    layer="torch_snapshot",
+    chunk_layer="stats",
+    addresses=True,
+    sized_frees=False,
+    block_granularity=512,
+    kept=Kept(
+        np.array([1 << 63, 5], np.uint64), np.array([512, 1]), np.array([-1, 2], np.int64), np.array([3, 4], np.int64)
+    ),
+    chunks_join=True,
+    opening=2,
+    other_layers={"stats": 3},
+    hints={"traceback": 5},
+    ooms=(OutOfMemory(5, 6, "GPU 0", 1 << 40, None, "Out of memory", 5, None, "matmul", 7),),
+    figures=(Figure(4, "allocated", 1, 2, "x", 0),),
+    stat_lines=StatLines(
+        np.array([1, 5]),
+        np.array([0, -1], np.int16),
+        np.array([True, False]),
+        np.array([-5, 1 << 60]),
+        np.array([1, 2]),
+        np.array([-1, 3]),
+    ),
+    uneven_segments=(UnevenSegment(1 << 47, "overlap", 0, 5),),
+)
+
+
+def assert_equal_facts(ours: Facts, theirs: Facts) -> None:
+    for spec in fields(Facts):
+        mine, other = getattr(ours, spec.name), getattr(theirs, spec.name)
+        if spec.name in ("kept", "stat_lines") and mine is not None:
+            for column in fields(mine):
+                left, right = getattr(mine, column.name), getattr(other, column.name)
+                assert left.dtype == right.dtype
+                assert left.tolist() == right.tolist()
+        else:
+            assert mine == other, spec.name
+
+
+def test_every_fact_is_carried(tmp_path: Path) -> None:
+    for spec in fields(Facts):  # a new one must be made up above
+        if spec.name not in ("ends_mid_line", "addresses"):
+            assert getattr(FACTS, spec.name) != (
+                spec.default if spec.default_factory is MISSING else spec.default_factory()
+            ), spec.name
+    log = EventLog.from_rows(
+        [(Kind.ALLOC, 512, 16)] * 3, offset=np.array([-1, -1, 5]), facts=FACTS, marks=(Mark(2, 3, "a\nb\ud800"),)
+    )
+    again = memlens.read(exported(log, tmp_path))
+    assert_equal_facts(FACTS, again.facts)
+    assert again.marks == log.marks
+    with pytest.raises(InputError, match="ends in the middle"):
+        memlens.analyze(exported(log, tmp_path), strict=True)
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+SIZES = st.integers(0, 1 << 40)
+SOME = st.integers(-1, 1 << 62)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> EventLog:
+    rows = draw(
+        st.lists(
+            st.tuples(st.sampled_from(list(Kind)), SIZES, st.sampled_from([0, 16, 32, 48, 1 << 63])),
+            min_size=1,
+            max_size=24,
+        )
+    )
+    count = len(rows)
+    offset = np.cumsum(draw(st.lists(st.integers(0, 9), min_size=count, max_size=count)), dtype=np.int64)
+    columns: dict[str, Any] = {"offset": offset, "source": MemorySource(b"x\n" * (9 * count))}
+    for name in ("time_us", "thread", "requested", "stream"):
+        if draw(st.booleans()):
+            columns[name] = np.array(draw(st.lists(SOME, min_size=count, max_size=count)), np.int64)
+    for name in ("owner", "pool", "user_metadata"):
+        if draw(st.booleans()):
+            names = draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
+            numbers = st.integers(-1, len(names) - 1)
+            columns[name] = np.array(draw(st.lists(numbers, min_size=count, max_size=count)), np.int32)
+            columns[f"{name}_names"] = tuple(names)
+    if draw(st.booleans()):
+        columns["device"] = draw(st.integers(-1, 9))
+    facts = Facts(bytes=18 * count, lines=9 * count, opening=0)
+    return EventLog.from_rows(rows, facts=facts, **columns)
+
+
+@settings(max_examples=60, deadline=None)
+@given(log=logs(), batch=st.integers(1, 9))
+def test_the_events_of_any_log_come_back_in_every_column(
+    tmp_path_factory: pytest.TempPathFactory, log: EventLog, batch: int
+) -> None:
+    folder = tmp_path_factory.mktemp("events")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memlens.exporting.parquet._GROUP", batch)
+        patch.setattr("memlens.inputs.parquet.reader._BATCH", max(batch - 1, 1))
+        again = memlens.read(exported(log, folder))
+    for name in COLUMNS:
+        ours, theirs = getattr(log, name), getattr(again, name)
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            assert ours.dtype == theirs.dtype
+            assert ours.tolist() == theirs.tolist(), name
+    for name in ("owner", "pool", "user_metadata"):
+        assert _texts(log, name) == _texts(again, name)
+    assert again.device == log.device
+    assert again.line_numbers(range(len(log))) == log.line_numbers(range(len(log)))
+    assert figures(again) == figures(log)
+    # And what pandas makes of it is the same table.
+    frame = pd.read_parquet(folder / "events.parquet")
+    assert frame["size_bytes"].tolist() == log.size.tolist()
+    assert frame["kind"].tolist() == [Kind(kind).name for kind in log.kind.tolist()]
+    if log.owner is not None:
+        assert [None if pd.isna(owner) else owner for owner in frame["owner"]] == _texts(log, "owner")
+
+
+def _texts(log: EventLog, name: str) -> list[str | None] | None:
+    numbers, names = getattr(log, name), getattr(log, f"{name}_names")
+    return None if numbers is None else [names[number] if number >= 0 else None for number in numbers.tolist()]
+
+
+# Tables that others make.
+
+TABLE = {"kind": ["ALLOC", "ALLOC", "FREE"], "size_bytes": [512, 256, 512], "addr": [16, 32, 16]}
+
+
+def table(**columns: Any) -> bytes:
+    return packed(pa.table({**TABLE, **columns}))
+
+
+def packed(made: Any, **options: Any) -> bytes:
+    out = io.BytesIO()
+    parquet.write_table(made, out, **options)
+    return out.getvalue()
+
+
+def test_a_table_that_pandas_wrote_is_read(tmp_path: Path, shared: Path) -> None:
+    log = shared / "data" / "paddle" / "331_dygraph_cnn.log"
+    frame = pd.read_parquet(exported(log, tmp_path))
+    frame[frame["kind"].isin(["ALLOC", "FREE"])].to_parquet(tmp_path / "blocks.parquet")
+    ours, theirs = (
+        memlens.analyze(log).logs[0].windows[0],
+        memlens.analyze(tmp_path / "blocks.parquet").logs[0].windows[0],
+    )
+    assert theirs.results["peak"].peak_bytes == ours.results["peak"].peak_bytes
+    assert theirs.results["peak"].line == ours.results["peak"].line
+
+
+def test_the_least_that_a_table_has_is_kind_size_and_address() -> None:
+    log = memlens.read(io.BytesIO(table()))
+    assert log.size.tolist() == [512, 256, 512]
+    assert log.line_numbers([0, 2]) == [1, 3]
+    assert log.lifetimes.partner.tolist() == [2, -1, 0]
+    assert log.facts.layer == "parquet"
+
+
+def test_it_may_come_compressed_or_through_a_pipe() -> None:
+    data = table()
+    assert memlens.read(io.BytesIO(gzip.compress(data))).size.tolist() == [512, 256, 512]
+    with pytest.raises(InputError, match="the gzip stream ends in the middle"):
+        memlens.read(io.BytesIO(gzip.compress(data)[:-20]))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"PAR1", "is no Parquet file that can be read"),
+        (b"PAR1" + b"\0" * 100 + b"PAR1", "is no Parquet file that can be read"),
+        (table()[:-1], "is no Parquet file that can be read"),
+        (packed(pa.table({"x": [1]})), "no table of events: it has no column kind, size_bytes, addr"),
+        (table(kind=["ALLOC", "alloc", "FREE"]), "a row of it is no event"),
+        (table(kind=["ALLOC", None, "FREE"]), "a row of it is no event"),
+        (table(kind=[1, 2, 3]), "its column kind holds no text but int64"),
+        (table(size_bytes=[1, -2, 1]), "a row of it is no event"),
+        (table(size_bytes=[1, None, 1]), "a row of it is no event"),
+        (table(size_bytes=[1.5, 2, 3]), "its column size_bytes holds what is no whole number"),
+        (table(size_bytes=["1", "2", "3"]), "its column size_bytes holds no whole numbers but string"),
+        (table(addr=[1, -1, 1]), "its column addr holds what is no whole number, or too large"),
+        (
+            table(size_bytes=pa.array([1, (1 << 64) - 1, 1], pa.uint64())),
+            "its column size_bytes holds what is no whole number",
+        ),
+        (table(offset=[5, 4, 6]), "its events are not in the order of the log"),
+        (table(offset=[-7, 4, 6]), "its events are not in the order of the log"),
+        (table(device=[0, 1, 1]), "it has events of 2 devices"),
+        (table(owner=[b"\xff", b"a", b"b"]), "its column owner holds no text but binary"),
+        (table(owner=[["a"], [], []]), "its column owner holds no text but"),
+        (
+            table(kind=["RESERVE"] * 3, addr=pa.array([(1 << 64) - 256] * 3, pa.uint64())),
+            "a chunk of it lies beyond all addresses",
+        ),
+        (table(size_bytes=[1 << 62, 1 << 62, 1]), "add up to more than 4 EiB"),
+    ],
+)
+def test_what_is_no_table_of_events_is_an_error_with_a_hint(data: bytes, message: str) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        memlens.read(io.BytesIO(data))
+    assert error.value.hint
+
+
+def test_a_table_without_a_row_has_no_events() -> None:
+    with pytest.raises(NoEventsError, match="without a row"):
+        memlens.read(io.BytesIO(packed(pa.table(TABLE).slice(0, 0))))
+
+
+def test_rows_that_the_bytes_of_a_file_cannot_stand_for_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memlens.inputs.parquet.reader._ROWS", 1000)
+    rows = 3_000_000
+    zero = pa.array(np.zeros(rows, np.int64))
+    kind = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), ["ALLOC"])
+    bomb = packed(pa.table({"kind": kind, "size_bytes": zero, "addr": zero}), compression="zstd")
+    with pytest.raises(InputError, match="it claims 3,000,000 rows in"):
+        memlens.read(io.BytesIO(bomb))
+
+
+def with_metadata(change: Callable[[dict[str, Any]], Any]) -> bytes:
+    """An exported file whose metadata somebody has changed."""
+    log = EventLog.from_rows(
+        [(Kind.ALLOC, 512, 16), (Kind.FREE, 512, 16)],
+        facts=replace(FACTS, opening=0, cut_short=""),
+        marks=(Mark(0, 1, "STEP 1"),),
+    )
+    path = io.BytesIO()
+    from memlens.inputs.parquet.carried import carried
+
+    found = json.loads(carried(log))
+    text = change(found)
+    made = pa.table({"kind": ["ALLOC", "FREE"], "size_bytes": [512, 512], "addr": [16, 16]})
+    data = text if isinstance(text, bytes) else json.dumps(found).encode()
+    parquet.write_table(made.replace_schema_metadata({KEY: data}), path)
+    return path.getvalue()
+
+
+def assign(*way: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(found: Any) -> None:
+        *above, last = way
+        for step in above:
+            found = found[step]
+        found[last] = value
+
+    return change
+
+
+BOMB = base64.b64encode(zlib.compress(bytes(1 << 27))).decode()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda found: b"{",
+        lambda found: b"\xff\xfe",
+        lambda found: b"[" * 100_000,
+        lambda found: b"[]",
+        lambda found: b'{"schema": "memlens.events/1"}',
+        lambda found: b'{"schema": "memlens.events/1", "facts": {"lines": ' + b"9" * 5000 + b"}}",
+        lambda found: b'{"schema": "memlens.events/1", "facts": {"lines": NaN}}',
+        assign("schema", value="memlens.events/2"),
+        assign("facts", value=[]),
+        assign("facts", "lines", value="12"),
+        assign("facts", "lines", value=-1),
+        assign("facts", "bytes", value=1 << 63),
+        assign("facts", "opening", value=3),
+        assign("facts", "block_granularity", value=0),
+        assign("facts", "figures", 0, "metric", value="other"),
+        assign("facts", "ooms", 0, "offset", value="5"),
+        assign("facts", "ooms", value={"a": 1}),
+        assign("facts", "hints", value={"a": "b"}),
+        assign("facts", "stat_lines", "offset", value="!"),
+        assign("facts", "stat_lines", "offset", value=base64.b64encode(zlib.compress(b"123")).decode()),
+        assign("facts", "stat_lines", "offset", value=base64.b64encode(zlib.compress(bytes(8))).decode()),
+        assign("facts", "stat_lines", "offset", value=base64.b64encode(zlib.compress(bytes(800))[:-4]).decode()),
+        assign("facts", "kept", value={"addr": ""}),
+        assign("marks", "lines", value=None),
+        assign("marks", "texts", value=base64.b64encode(zlib.compress(b"[1]")).decode()),
+        assign("marks", "offsets", value=BOMB),
+        assign("device", value="0"),
+        assign("places", value=[[1, 2]]),
+        assign("window", value="a part"),
+    ],
+)
+def test_metadata_that_no_export_writes_is_an_error_with_a_hint(change: Callable[[dict[str, Any]], Any]) -> None:
+    with pytest.raises(InputError) as error:
+        memlens.read(io.BytesIO(with_metadata(change)))
+    assert error.value.hint
+
+
+def test_untouched_metadata_is_read() -> None:
+    assert memlens.read(io.BytesIO(with_metadata(lambda found: None))).facts.malformed == 2
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(chance.choice((1, 1, 2, 8))):
+        at = chance.randrange(len(changed))
+        changed[at] = chance.choice((0, 0xFF, chance.randrange(256), changed[at] ^ 1 << chance.randrange(8)))
+    if chance.random() < 0.2:
+        del changed[chance.randrange(len(changed)) :]
+    return bytes(changed)
+
+
+def test_a_damaged_file_is_read_right_or_refused(shared: Path, tmp_path: Path, rounds: Callable[[int], range]) -> None:
+    log = shared / "data" / "traps" / "five.log.gz"
+    data = exported(log, tmp_path).read_bytes()
+    refused = 0
+    for seed in rounds(150):
+        try:
+            memlens.analyze(io.BytesIO(damaged(data, random.Random(seed)))).to_dict()
+        except MemlensError as error:
+            refused += 1
+            assert error.message
+            assert error.hint
+    assert refused > 75
+
+
+def words(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place of nested metadata, as what holds it and its key."""
+    for key, inner in list(
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    ):
+        yield value, key
+        yield from words(inner)
+
+
+def test_damaged_metadata_never_ends_in_a_traceback(rounds: Callable[[int], range]) -> None:
+    for seed in rounds(300):
+        chance = random.Random(seed)
+
+        def change(found: dict[str, Any], chance: random.Random = chance) -> None:
+            for _ in range(chance.randrange(1, 4)):
+                holder, key = chance.choice(list(words(found)))
+                holder[key] = chance.choice((None, -1, 0, 1, 1 << 61, "", "x", [], {}, True, 1.5, [1, 2], "AAAA"))
+
+        try:
+            memlens.analyze(io.BytesIO(with_metadata(change)), top=None).to_dict()
+        except MemlensError as error:
+            assert error.message

@@ -1,0 +1,132 @@
+/** Bars stacked up to the curve: bars and rest are the level at every column, against a plain account of made blocks. */
+
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { Axis } from "../../src/memlens/drawing/viewer/axis.js";
+import { Levels } from "../../src/memlens/drawing/viewer/levels.js";
+import { quoted } from "../../src/memlens/drawing/viewer/life.js";
+import { bySize } from "../../src/memlens/drawing/viewer/lifetimes.js";
+import { Lives, NOTHING, REST } from "../../src/memlens/drawing/viewer/lives.js";
+import { nearest, rowsAt } from "../../src/memlens/drawing/viewer/moment.js";
+
+/** Numbers by chance, the same each time. */
+function chance(seed) {
+  let state = seed;
+  return (below) => {
+    state = (state * 48271) % 2147483647;
+    return state % below;
+  };
+}
+
+/** Blocks that live from one event to another, some of them with bars, and the level after each of `events` events in buckets. */
+function made(seed, events, count, bars, perBucket) {
+  const roll = chance(seed), blocks = [];
+  for (let k = 0; k < count; k += 1) {
+    const alloc = roll(events), free = Math.min(alloc + 1 + roll(events), events);
+    blocks.push({ alloc, free, size: 1 + roll(1000) });
+  }
+  blocks.sort((a, b) => a.alloc - b.alloc);
+  const level = Array.from({ length: events }, (_, event) => sum(blocks.filter((b) => b.alloc <= event && event < b.free)));
+  const edges = [];
+  for (let edge = 0; edge < events; edge += perBucket) edges.push(edge);
+  edges.push(events);
+  const parts = edges.slice(0, -1).map((from, k) => level.slice(from, edges[k + 1]));
+  const columns = {
+    edges: Float64Array.from(edges),
+    low_bytes: Float64Array.from(parts, (part) => Math.min(...part)),
+    high_bytes: Float64Array.from(parts, (part) => Math.max(...part)),
+    reserved_bytes: new Float64Array(parts.length),
+    high_event: Float64Array.from(parts, (part, k) => edges[k] + part.indexOf(Math.max(...part))),
+    line: new Float64Array(parts.length),
+    owner: new Float64Array(parts.length),
+    time_us: null,
+    details: [],
+  };
+  const shown = blocks.slice(0, bars);
+  const lives = new Lives({
+    alloc: Float64Array.from(shown, (b) => b.alloc), free: Float64Array.from(shown, (b) => b.free), size_bytes: Float64Array.from(shown, (b) => b.size),
+  }, new Levels(columns));
+  return { shown, level, lives, axis: new Axis(0, events) };
+}
+
+function sum(blocks) {
+  return blocks.reduce((total, block) => total + block.size, 0);
+}
+
+for (const [seed, events, perBucket] of [[1, 60, 1], [2, 60, 7], [3, 700, 1], [4, 700, 16]])
+  for (const [from, to] of [[0, events], [events * 0.3, events * 0.4], [events - 5, events]])
+    test(`columns and bars of ${events} events by ${perBucket}, ${from} to ${to}`, () => {
+      const { shown, level, lives, axis } = made(seed, events, 80, 50, perBucket);
+      axis.show(from, to);
+      const width = 90, rows = 200, most = Math.max(...level);
+      const { columns, cells } = lives.picture(axis, width, rows, most);
+      const order = [...shown.keys()].sort((a, b) => shown[b].free - shown[b].alloc - (shown[a].free - shown[a].alloc) || a - b);
+      for (let x = 0; x < width; x += 1) {
+        const event = columns.events[x], first = Math.floor(axis.toEvent(x, width)), last = Math.ceil(axis.toEvent(x + 1, width));
+        assert.equal(columns.bytes[x], level[event], "the level is that of the event");
+        assert.ok(columns.bytes[x] >= Math.max(...level.slice(first, last)), "no peak is lost");
+        assert.ok(x === 0 || event >= columns.events[x - 1]);
+        // From the bottom: what lives longest first, then the rest up to the level.
+        const expected = [];
+        let below = 0;
+        for (const bar of order.filter((k) => shown[k].alloc <= event && event < shown[k].free)) {
+          below += shown[bar].size;
+          while (expected.length < Math.round((below / most) * rows)) expected.push(bar + 1);
+        }
+        assert.equal(lives.bytesAfter(event), below);
+        assert.ok(below <= level[event]);
+        while (expected.length < Math.round((level[event] / most) * rows)) expected.push(REST);
+        while (expected.length < rows) expected.push(NOTHING);
+        assert.deepEqual(Array.from({ length: rows }, (_, row) => cells[(rows - 1 - row) * width + x]), expected);
+      }
+    });
+
+test("the peak of all is in its column however many events a column has", () => {
+  const { level, lives, axis } = made(9, 3000, 400, 10, 1), peak = Math.max(...level);
+  for (const width of [1, 7, 100, 2999]) assert.equal(Math.max(...lives.columns(axis, width).bytes), peak);
+});
+
+test("what is live, the largest first, and the block of an event", () => {
+  const { shown, lives } = made(5, 60, 40, 40, 1);
+  for (const event of [0, 17, 59]) {
+    const live = [...shown.keys()].filter((k) => shown[k].alloc <= event && event < shown[k].free);
+    assert.deepEqual(lives.liveAfter(event), live.sort((a, b) => shown[b].size - shown[a].size || a - b));
+  }
+  for (let event = -1; event < 62; event += 1) {
+    const bar = lives.blockOf(event);
+    assert.equal(bar, shown.findIndex((block) => block.alloc === event));
+  }
+});
+
+test("a log without events or blocks has an empty picture", () => {
+  const { lives, axis } = made(6, 1, 0, 0, 1);
+  assert.deepEqual([...lives.picture(axis, 3, 2, 0).cells], [0, 0, 0, 0, 0, 0]);
+});
+
+test("each class of sizes reaches down to a quarter of the one before", () => {
+  const { classOf, classes } = bySize(Float64Array.from([1000, 512, 256, 255, 64, 15, 3, 0]));
+  // The largest lies below 1024: the classes begin at 256, 64, 16, 4 and 0.
+  assert.deepEqual([...classOf], [0, 0, 0, 1, 1, 3, 4, 4]);
+  assert.deepEqual(classes.map(({ name }) => name), ["256 B and more", "64 B and more", "16 B and more", "4 B and more", "below 4 B"]);
+  assert.equal(bySize(new Float64Array(0)).classOf.length, 0);
+});
+
+test("the nearest moment, and its rows add up to the level", () => {
+  const events = Float64Array.from([-1, 4, 10]);
+  assert.deepEqual([-5, -1, 1, 2, 4, 7, 8, 99].map((event) => nearest(events, event)), [0, 0, 0, 1, 1, 1, 2, 2]);
+  const moments = {
+    event: events, size_bytes: Float64Array.from([100, 300]), counts: Float64Array.from([0, 2, 1, 0, 1, 0]),
+    other_counts: Float64Array.from([0, 3, 0]), other_bytes: Float64Array.from([0, 30, 0]), odd_bytes: Float64Array.from([0, -7, 0]),
+  };
+  assert.deepEqual(rowsAt(moments, 0), []);
+  assert.deepEqual(rowsAt(moments, 1), [
+    { group: 1, count: 1, bytes: 300 }, { group: 0, count: 2, bytes: 200 }, { group: -1, count: 3, bytes: 30 }, { group: -2, count: 0, bytes: -7 },
+  ]);
+  assert.deepEqual(rowsAt(moments, 2), [{ group: 0, count: 1, bytes: 100 }]);
+});
+
+test("a path stands in a command as a shell takes it", () => {
+  assert.equal(quoted("logs/run-1.log.gz"), "logs/run-1.log.gz");
+  assert.equal(quoted("it's; rm -rf $HOME"), "'it'\\''s; rm -rf $HOME'");
+});
