@@ -3,7 +3,7 @@
 import { Axis, firstAtLeast } from "./axis.js";
 import { color, drawing, stroke, write } from "./canvas.js";
 import { element, section } from "./dom.js";
-import { formatBytes, formatCount, formatExact } from "./format.js";
+import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js";
 import { Pyramid } from "./pyramid.js";
 import { bytesTicks } from "./ticks.js";
 import { drawBands } from "./timeline.js";
@@ -119,15 +119,6 @@ export function aroundFinding(row, slots) {
 }
 
 /**
- * Bytes with their sign: `+3.38 MiB`.
- * @param {number} bytes
- * @returns {string}
- */
-export function signedBytes(bytes) {
-  return `${bytes > 0 ? "+" : ""}${formatBytes(bytes)}`;
-}
-
-/**
  * @param {any} diff
  * @returns {HTMLElement}
  */
@@ -229,7 +220,7 @@ export function diffSection(diff) {
       if (row && zooms) axis.show(...aroundFinding(row, diff.slots));
       redraw();
     }),
-    windowsTable(diff, axis));
+    pairsTable(diff, axis));
   const shown = () => Object.assign(place.dataset, { from: Math.floor(axis.from), to: Math.ceil(axis.to) });
   Object.assign(place.dataset, { slots: diff.slots, basePeakBytes: figures.base_peak_bytes, headPeakBytes: figures.head_peak_bytes });
   axis.onChange(() => {
@@ -456,7 +447,7 @@ function blockOf(block) {
  * @param {Axis} axis
  * @returns {HTMLElement | string}
  */
-function windowsTable(diff, axis) {
+function pairsTable(diff, axis) {
   if (diff.windows.length < 2) return "";
   const rows = diff.windows.map((/** @type {any} */ row) => {
     const both = row.in === "both";

@@ -2,7 +2,7 @@
 
 import { color, drawing } from "./canvas.js";
 import { element, section } from "./dom.js";
-import { formatBytes, formatCount, formatExact } from "./format.js";
+import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js";
 
 /** Rows of a page of a table, and the height of the picture of growth in CSS pixels. */
 const TABLE_PAGE = 20, GROWTH_HEIGHT = 120;
@@ -275,13 +275,4 @@ export function trustPart(app) {
  */
 function asSentence(words) {
   return `${words[0].toUpperCase()}${words.slice(1)}${/[.!?]$/.test(words) ? "" : "."}`;
-}
-
-/**
- * Bytes with their sign: `+3.38 MiB`.
- * @param {number} bytes
- * @returns {string}
- */
-function signedBytes(bytes) {
-  return `${bytes > 0 ? "+" : ""}${formatBytes(bytes)}`;
 }
