@@ -22,7 +22,7 @@ __all__ = ["Output", "Show", "verb"]
 
 #: The order in which help lists options.
 _ORDER = str.split("""
-    diff template rows cols base metrics baseline accept with_events limits budgets
+    template rows cols base metrics baseline accept with_events limits budgets
     start start_regex end end_regex nth by
     base_start head_start base_start_regex head_start_regex base_end head_end base_nth head_nth
     whole open_windows owners input_format device layer formats

@@ -419,7 +419,7 @@ function findingsTable(diff, choose) {
     element("td", {}, element("button", { type: "button", "aria-expanded": "false" }, row.what)),
     figureCell(formatBytes(finding.size_bytes)), figureCell(formatCount(count)), figureCell(formatBytes(total)), figureCell(signedBytes(remaining)), figureCell(signedBytes(peak)),
     ...(diff.series ? [figureCell(formatCount(row.windows)), element("td", {}, row.first_window)] : []),
-    element("td", { class: "owner" }, row.owner));
+    element("td", { class: "owner" }, finding.owner ?? ""));
     return line;
   });
   const table = scrolling(diff.series ? "Findings over all windows" : "Findings", heads, rows, diff.left_out ? `\u2026 and ${formatCount(diff.left_out)} smaller ones` : "");
