@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.analyzers.peak import peak
-from memlens.exporting.forms import Counted, Wanted, Written
+from memlens.exporting.forms import NO_BLOCKS, Counted, Wanted, Written
 from memlens.exporting.lives import Lives, lives_of_windows
 from memlens.exporting.protobuf import Rows, joined, message, number, numbers, rows_message, text
 from memlens.exporting.tables import line_numbers
@@ -78,10 +78,7 @@ def write_perfetto(wanted: Wanted, out: Counted) -> Written:
         out.write(part)
     for part in blocks.slices():
         out.write(part)
-    remarks = [f"the time axis is {times.words}"]
-    if not log.facts.addresses:
-        remarks.append("blocks have no addresses in this log, so that there are counters and no slices")
-    return Written(len(lives), tuple(remarks))
+    return Written(len(lives), (f"the time axis is {times.words}", *([] if log.facts.addresses else [NO_BLOCKS])))
 
 
 def _packet(*parts: bytes) -> bytes:
