@@ -266,11 +266,11 @@ def _of_windows(wanted: Wanted) -> Iterator[_Moment]:
 
 def _of_log(wanted: Wanted, lo: int, hi: int) -> Iterator[_Moment]:
     log = wanted.log
-    highest = max(peak(wanted.windows), key=lambda one: one.peak_bytes)
+    window, highest = max(zip(wanted.windows, peak(wanted.windows), strict=True), key=lambda one: one[1].peak_bytes)
     if log.tells_of_blocks:
         name = f"peak: {format_bytes(highest.peak_bytes)} allocated"
         arguments = ("peak_bytes", highest.peak_bytes), ("line", highest.line)
-        yield _Moment(_MOMENTS, _INSTANT, lo if highest.event is None else highest.event, name, arguments)
+        yield _Moment(_MOMENTS, _INSTANT, window.lo if highest.event is None else highest.event, name, arguments)
     for failure in failures_of(log):
         event = int(np.searchsorted(log.offset, failure.offset))
         if lo <= event <= hi:
