@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from memlens.drawing.levels import levels
 from memlens.drawing.lifetimes import WindowBlocks, largest_blocks
 from memlens.drawing.owners import Owners
 from memlens.drawing.packing import pack, pack_json
+from memlens.drawing.page import MODULES, script_of
 from memlens.facts import Kind
 from memlens.units import format_bytes
 
@@ -66,6 +68,26 @@ def test_the_arithmetic_of_the_page(node: Callable[..., str], tmp_path: Path) ->
     names = sorted(path.relative_to(tmp_path).as_posix() for path in (tmp_path / "tests/viewer").glob("*.test.js"))
     assert names
     node("--test", *names)
+
+
+def test_all_modules_together_are_one_script(node: Callable[..., str], tmp_path: Path) -> None:
+    script = script_of(MODULES)
+    assert not re.search(r"^(?:import|export)\b", script, re.MULTILINE)
+    (tmp_path / "page.mjs").write_text(script)
+    node("--check", "page.mjs")  # no name is declared twice
+
+
+def test_each_module_stands_after_those_that_it_imports_from(tmp_path: Path) -> None:
+    with resources.as_file(resources.files("memlens.drawing") / "viewer") as folder:
+        texts = {path.stem: path.read_text() for path in folder.glob("*.js")}
+    assert set(MODULES) == set(texts)
+    imported = {
+        name: re.findall(r'^import .* from "\./(\w+)\.js";$', text, re.MULTILINE) for name, text in texts.items()
+    }
+    for name, text in texts.items():
+        assert len(imported[name]) == len(re.findall(r"^import\b", text, re.MULTILINE))  # one a line
+    late = [(name, other) for at, name in enumerate(MODULES) for other in imported[name] if other in MODULES[at:]]
+    assert late == []
 
 
 def test_bytes_are_written_as_python_writes_them(node: Callable[..., str]) -> None:

@@ -12,9 +12,12 @@ from memlens.cli.options import Show, verb
 from memlens.errors import UsageError
 from memlens.keywords import option
 from memlens.options import Compare
+from memlens.reports import FORMS
 
 __all__ = ["command"]
 
+#: Of each run's curve in a page, which has so many columns of pixels.
+BUCKETS = 200
 #: Of many logs that could not be read so many are named on stderr; the result has all.
 _MOST_ERRORS = 5
 
@@ -27,10 +30,12 @@ class ShowComparison(Show):
         template: Find the logs by a path with fields in braces, runs/{branch}/workerlog.{rank}: a field stands for a part of one name in
             the path. Quote it, so that the shell leaves it alone.
         top: Show N windows of a series, and N rows of each list below the tables, and count the rest.
+        form: How to write the result; html is a page on its own, with the curve of each run in its cell.
     """
 
     template: str | None = option(None, "PATH")
     top: int | None = option(None, "N", kind=0)
+    form: str = option("table", "", "--format", choices=(*FORMS, "html"), shown=True)
 
 
 @verb(
@@ -46,7 +51,9 @@ class ShowComparison(Show):
   memlens compare --template "runs/gbs{gbs}/{branch}/workerlog.{rank}" \\
                   --rows gbs,rank --cols branch --base branch=develop
   memlens compare --template "logs/workerlog.{rank}"
-  memlens compare --template "{mode}.log" --base mode=pt --format markdown""",
+  memlens compare --template "{mode}.log" --base mode=pt --format markdown
+  memlens compare --template "logs/workerlog.{rank}" --format html \\
+                  -o ranks.html""",
 )
 def command(logs: tuple[str, ...], options: Compare, show: ShowComparison) -> int:
     """Put runs side by side: what each needed, and what it changed against a base.
@@ -62,15 +69,21 @@ def command(logs: tuple[str, ...], options: Compare, show: ShowComparison) -> in
 
     A difference is a result and no failure: the exit code is 0, and 1 only where no run could be read.
     """
-    from memlens.cli.output import progress_bar, refuse_outputs, report_failures, write_result
+    from memlens.cli.output import progress_bar, refuse_outputs, report_failures, write, write_result
     from memlens.comparing.run import compare_with
     from memlens.reports.compare import compare_blocks
 
     paths = _paths(logs, options, show)
     refuse_outputs(show, paths, formats=options.formats)
     with progress_bar(filter(os.path.isfile, paths), show) as progress:
-        comparison = compare_with(show.template or paths, replace(options, progress=progress))
-    write_result(comparison, show, lambda: compare_blocks(comparison, top=show.top, full=show.everything))
+        buckets = BUCKETS if show.form == "html" else 0
+        comparison = compare_with(show.template or paths, replace(options, progress=progress, buckets=buckets))
+    if show.form == "html":
+        from memlens.drawing.compared import comparison_page
+
+        write(comparison_page(comparison, top=show.top, brief=show.brief).html, show)
+    else:
+        write_result(comparison, show, lambda: compare_blocks(comparison, top=show.top, full=show.everything))
     if any(run.status in ("ok", "oom") for run in comparison.runs):
         return 0
     report_failures(comparison.runs[:_MOST_ERRORS])

@@ -36,7 +36,7 @@ class PlotTo(Output):
   memlens plot run.log --by "STEP (\\d+) START" -o steps.png
   memlens plot run.log.gz --x time --theme dark -o run.png
   memlens plot workerlog.* -o ranks.svg
-  memlens plot --diff good.log bad.log -o both.svg
+  memlens plot bad.log --diff good.log -o both.svg
   memlens plot run.log --width 3.5 --height 2.5 -o column.pdf
   memlens plot run.log --format svg -o - | wc -c""",
 )
@@ -54,10 +54,11 @@ def command(logs: tuple[str, ...], options: Plot, show: PlotTo) -> int:
         raise UsageError("where the picture goes is not said", "Name a file: -o figure.svg, or - for stdout.")
     require_matplotlib()
     form = form_of(show.output, show.form)
-    read_stdin_once(logs)
-    logs = named_logs(logs, options, show)
-    refuse_outputs(show, logs, formats=options.formats)
-    with progress_bar(logs, show) as progress:
+    others = () if options.diff is None else (str(options.diff),)
+    read_stdin_once((*logs, *others))
+    logs = logs if others else named_logs(logs, options, show)
+    refuse_outputs(show, (*logs, *others), formats=options.formats)
+    with progress_bar((*others, *logs), show) as progress:
         figure = plot_with(list(logs), replace(options, progress=progress))
     data = figure.render(form)
     with open_output(show.output, show.force) as out:

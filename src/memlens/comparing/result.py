@@ -13,6 +13,7 @@ from memlens.text import Answer, Answered
 if TYPE_CHECKING:
     import pandas as pd
 
+    from memlens.analyzers.curve import Curve
     from memlens.comparing.layout import Layout
 
 __all__ = ["RESERVED", "SCHEMA", "Comparison", "Oom", "Run", "RunWindow", "Status"]
@@ -108,6 +109,7 @@ class Run:
         ooms: Out-of-memory failures that its log reports, also those that it survived.
         device: The number of its device, -1 for the CPU; ``None`` where its input does not tell.
         further: As it is read: the runs of the further devices of its input, which then stand beside it.
+        curve: The levels of its window, or of the whole log with the windows of a series marked; ``None`` where that was not asked for.
     """
 
     path: str
@@ -123,6 +125,7 @@ class Run:
     ooms: int = 0
     device: int | None = None
     further: tuple[Run, ...] = ()
+    curve: Curve | None = None
 
     @cached_property
     def _by_name(self) -> dict[str, RunWindow]:

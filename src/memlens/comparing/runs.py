@@ -29,6 +29,7 @@ from memlens.trust.report import PEAK_MAY_BE_EARLIER, failures_of
 from memlens.windows.windows import Window, open_window, suspect_anchors
 
 if TYPE_CHECKING:
+    from memlens.analyzers.curve import Curve
     from memlens.events import EventLog
 
 __all__ = ["Order", "record", "record_all"]
@@ -118,7 +119,18 @@ def _recorded(path: str, log: EventLog, order: Order, left_out: tuple[str, ...])
         windows=_figures(windows, oom),
         notes=tuple(filter(None, [late])),
         remarks=(*filter(None, [open_window(windows), earlier]), *left_out),
+        curve=_curve(windows, cut),
     )
+
+
+def _curve(windows: Sequence[Window], options: Compare) -> Curve | None:
+    """The levels of the only window, or of all of a log with its windows marked."""
+    from memlens.analyzers.curve import curve
+
+    if not options.buckets or not windows[0].log.tells_of_blocks:
+        return None
+    series = options.series
+    return curve(windows[0].log.whole if series else windows[0], windows if series else (), options.buckets)
 
 
 def _missing(order: Order, error: MemlensError) -> Status:

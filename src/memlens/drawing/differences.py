@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.diffing.run import diff_with
-from memlens.drawing.aligned import AlignedAxis, AlignedRun, aligned, aligned_curves
+from memlens.drawing.aligned import AlignedAxis, AlignedCurves, AlignedRun, aligned, aligned_curves
 from memlens.drawing.packing import pack, pack_json
 from memlens.errors import UsageError
 from memlens.inputs import device_label
@@ -19,7 +19,7 @@ from memlens.options import Diff as Options
 from memlens.options.parts import Owners
 from memlens.reports.blocks import Excerpt, Line
 from memlens.reports.diff.findings import finding_blocks, words_of
-from memlens.text import terms_of, visible
+from memlens.text import plural, terms_of, visible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,15 +77,17 @@ def diff_view(diff: Diff) -> dict[str, Any]:
     shown = findings[:FINDINGS]
     rows = [_finding_row(axis, diff, window, finding, more) for window, finding, more in shown]
     exact = len(axis) <= EXACT
+    curves = aligned_curves(axis, EXACT if exact else BUCKETS)
     return {
         "base": visible(diff.base.path),
         "head": visible(diff.head.path),
         "series": diff.series,
         "slots": len(axis),
-        "figures": _figures(axis),
-        "curves": _curves(axis, EXACT if exact else BUCKETS),
+        "line": terms_of(diff.head.trust.layer).line,
+        "figures": _figures(axis, curves),
+        "curves": _columns(axis, curves, exact),
         "details": [] if exact else [_detail(axis, lo, hi) for lo, hi in _stretches(axis, rows)],
-        "windows": pack_json(list(_window_rows(axis, diff))),
+        "windows": pack_json(sorted(_window_rows(axis, diff), key=lambda row: row["spans"][0])),
         "findings": pack_json(rows),
         "left_out": len(findings) - len(shown),
     }
@@ -112,12 +114,16 @@ def _finding_row(
 ) -> dict[str, Any]:
     """A finding: as it stands in the machine output, in words, and where its blocks are on the axis."""
     members = list(islice(finding.members, MEMBERS))
+    heading, *blocks = finding_blocks(finding, window, terms_of(diff.base.trust.layer))
+    if diff.series:
+        others = f", the first of {plural(more['windows'], 'window')} that have it" if more["windows"] > 1 else ""
+        blocks.insert(0, Line(f"in {visible(window.label)}{others}", "quiet"))
     return {
         **more,
         "what": words_of(finding).short,
         "window": visible(window.label),
         "finding": finding.to_dict(members=False),
-        "blocks": [_block(block) for block in finding_blocks(finding, window, terms_of(diff.base.trust.layer))],
+        "blocks": [_block(block) for block in (heading, *blocks)],
         "base_places": [_places(axis.base, member.base) for member in members],
         "head_places": [_places(axis.head, member.head) for member in members],
     }
@@ -185,26 +191,25 @@ def _span(run: AlignedRun, window: Window) -> tuple[int, int]:
     return first, last + 1
 
 
-def _figures(axis: AlignedAxis) -> dict[str, int]:
+def _figures(axis: AlignedAxis, curves: AlignedCurves) -> dict[str, int]:
     """What the curves say on the whole, exact."""
     base, head = axis.base.levels, axis.head.levels
     return {
+        "base_low_bytes": int(base.min()),
+        "head_low_bytes": int(head.min()),
         "base_peak_bytes": int(base.max()),
         "head_peak_bytes": int(head.max()),
-        "base_start_bytes": int(base[0]),
-        "head_start_bytes": int(head[0]),
-        "base_end_bytes": int(base[-1]),
-        "head_end_bytes": int(head[-1]),
+        "low_bytes": int(curves.low.min(initial=0)),
+        "high_bytes": int(curves.high.max(initial=0)),
+        "end_bytes": int(head[-1] - base[-1]),
     }
 
 
-def _curves(axis: AlignedAxis, buckets: int) -> dict[str, Any]:
+def _columns(axis: AlignedAxis, curves: AlignedCurves, exact: bool) -> dict[str, Any]:
     """Columns of the curves; those of lowest and highest levels are left out where each bucket is one slot."""
-    curves = aligned_curves(axis, buckets)
-    columns = {} if len(axis) <= buckets else {name: pack(getattr(curves, name)) for name in _CURVES}
     return {
         "edges": pack(curves.edges),
-        **columns,
+        **({} if exact else {name: pack(getattr(curves, name)) for name in _CURVES}),
         "base_bytes": pack(curves.base_bytes),
         "head_bytes": pack(curves.head_bytes),
         "base_line": pack(_lines(axis.base, curves.base_event)),

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from memlens.analyzing.analyze import analyze_with
 from memlens.analyzing.result import Analysis
 from memlens.analyzing.steps import find_steps
+from memlens.diffing.run import diff_with
 from memlens.drawing.stills.tracks import track
 from memlens.errors import Failure, MemlensError, OutputError, UsageError
 from memlens.inputs import Reading, device_label, expanded, input_name
 from memlens.keywords import with_keywords
-from memlens.options import Analyze, Cut, Plot
+from memlens.options import Analyze, Cut, Diff, Plot, ReadAs
 from memlens.text import Answer, file_names
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ __all__ = ["PlotFigure", "form_of", "plot", "plot_with", "require_matplotlib"]
 _FOR_WORDS = ("remaining", "peak", "unmatched")
 #: Columns of an inch: as many as a reader can tell apart.
 _COLUMNS = 100
+#: Findings of a diff that a still shows at most.
+_MOST_FOUND = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,6 +155,8 @@ def plot_with(logs: Input | Sequence[Input], options: Plot) -> PlotFigure:
     """
     require_matplotlib()
     given: list[Input] = list(logs) if isinstance(logs, (list, tuple)) else [logs]  # type: ignore[list-item]
+    if options.diff is not None:
+        return _compared(options.diff, given, options)
     inputs = expanded(given, options)
     if not inputs:
         raise UsageError("no log to draw", "Name one, or several.")
@@ -166,6 +171,30 @@ def plot_with(logs: Input | Sequence[Input], options: Plot) -> PlotFigure:
 
 
 plot = with_keywords("plot", plot_with, Plot)
+
+
+def _compared(base: Input, logs: Sequence[Input], options: Plot) -> PlotFigure:
+    """Two runs over the axis that the diff aligns them by."""
+    from memlens.drawing.stills.figures import Still
+    from memlens.drawing.stills.runs import runs_of
+
+    if len(logs) != 1:
+        raise UsageError(f"one log is compared with another one, and not {len(logs)}", "Name BASE and one LOG.")
+    if options.x == "time":
+        raise UsageError(
+            "the axis of a diff is not time", "Runs are side by side where they do the same: leave out --x."
+        )
+    asked = {spec.name: getattr(options, spec.name) for part in (ReadAs, Cut) for spec in fields(part)}
+    diff = diff_with(base, logs[0], Diff(**asked))
+    paths = diff.base.path, diff.head.path
+    called = file_names(list(dict.fromkeys(paths)))
+    names = called[paths[0]], called[paths[1]]
+    title = " → ".join(names) if options.title is None else options.title
+    runs = runs_of(diff, names, int(options.width * _COLUMNS), _MOST_FOUND)
+    size = options.width, options.height
+    return PlotFigure(
+        Still(title, diff.answer.sentences, (), "events", size, options.theme, runs), diff.answer, (), options.dpi
+    )
 
 
 def _figure(

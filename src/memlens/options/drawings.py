@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memlens.errors import UsageError
-from memlens.keywords import flag, option
+from memlens.keywords import option
 from memlens.options.parts import Cut, Owners, ReadAs
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Plot(ReadAs, Cut):
     """The options of :func:`memlens.plot`.
 
     Attributes:
-        diff: Take the first log for BASE and the second for HEAD: draw the difference below the two curves, and mark what memlens diff finds.
+        diff: Compare with this earlier run, as memlens diff does: both curves side by side, the difference below them, and what is found marked.
         x: What the axis counts: events, or the time that passes by the stamps of the log.
         title: The title of the picture. Default: the names of the logs.
         theme: Dark lines on white, or light ones on black.
@@ -54,7 +54,7 @@ class Plot(ReadAs, Cut):
         UsageError: A size that no picture has, or an axis or a theme that does not exist.
     """
 
-    diff: bool = flag(False)
+    diff: Input | None = option(None, "LOG")
     x: str = option("events", "", choices=AXES, shown=True)
     title: str | None = option(None, "TEXT")
     theme: str = option("light", "", choices=THEMES, shown=True)

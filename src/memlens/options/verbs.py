@@ -110,6 +110,7 @@ class Compare(ReadAs, Cut):
         jobs: Read N logs at a time, each in a process of its own. Default: one a processor. A plain log of 48 MiB or more is
             shared out among all processors instead.
         strict: Take a compressed log that is cut short for unreadable, instead of comparing what there is.
+        buckets: Keep the levels of each run in so many buckets, from which its curve is drawn; 0 keeps none.
     """
 
     rows: Sequence[str] = option((), "F,…", kind="names")
@@ -118,6 +119,7 @@ class Compare(ReadAs, Cut):
     metrics: Sequence[str] = option((), "NAME", "-m", "--metric", several=True, offers="metrics")
     jobs: int | None = option(None, "N", "-j", "--jobs", kind=1)
     strict: bool = flag(False)
+    buckets: int = python_only(0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ log is text: no formula is looked for in it, and what would act instead of showi
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,16 +20,16 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from memlens.drawing.stills.frame import STYLES, Box, Frame, binary_ticks, looks, time_unit
+from memlens.drawing.stills.compared import Compared
+from memlens.drawing.stills.frame import STYLES, Box, Frame, binary_ticks, fill, looks, stepped, time_unit
 from memlens.text import clipped, format_exact, plural, visible
 from memlens.units import format_bytes
-from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
-    from memlens.drawing.stills.tracks import Band, Track
+    from memlens.drawing.stills.runs import Runs
+    from memlens.drawing.stills.tracks import Track
 
 __all__ = ["FORMS", "Still", "draw", "render"]
 
@@ -40,6 +41,7 @@ _METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "png": {"Software": None},
 }
+_PATH, _FRACTION = re.compile(rb'(<path [^>]*?\bd=")([^"]*)'), re.compile(rb"(\.\d\d)\d+")
 _SETTINGS: dict[Any, Any] = {
     "font.family": ["sans-serif"],
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
@@ -48,8 +50,6 @@ _SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "memlens",
     "text.parse_math": False,
 }
-#: Bands beyond which only names are shown.
-_MOST_BANDS = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +63,7 @@ class Still:
         axis: What the axis counts, ``events`` or ``time``.
         size: Width and height in inches.
         theme: ``light`` or ``dark``.
+        runs: Two runs compared; there are no tracks then.
     """
 
     title: str
@@ -71,6 +72,7 @@ class Still:
     axis: str = "events"
     size: tuple[float, float] = (10.0, 5.0)
     theme: str = "light"
+    runs: Runs | None = None
 
 
 def render(still: Still, form: str, dpi: int) -> bytes:
@@ -85,7 +87,10 @@ def render(still: Still, form: str, dpi: int) -> bytes:
     out = io.BytesIO()
     with _settings():
         draw(still).savefig(out, format=form, dpi=dpi, metadata=_METADATA[form] | title)
-    return out.getvalue()
+    if form != "svg":
+        return out.getvalue()
+    # A hundredth of a point is enough; text has no such element, for what looks like one is escaped in it.
+    return _PATH.sub(lambda path: path[1] + _FRACTION.sub(rb"\1", path[2]), out.getvalue())
 
 
 @contextmanager
@@ -102,6 +107,9 @@ def draw(still: Still) -> Figure:
     """A still as a figure of Matplotlib, which no backend knows of yet."""
     with _settings():
         frame = Frame(still.size, still.theme)
+        if still.runs is not None:
+            Compared(frame, still.title, still.sentences, still.runs)
+            return frame.figure
         return (_One(frame, still) if len(still.tracks) == 1 else _Several(frame, still)).frame.figure
 
 
@@ -153,14 +161,14 @@ class _Drawing:
 
     def level(self, track: Track, colour: str, style: Any, gid: str, below: float, between: float) -> None:
         """The allocated level: a line along the highest levels, and what is between them and the lowest; chunks where no block is logged."""
-        low, high = _held(track.low_bytes), _held(track.high_bytes)
+        low, high = track.low_bytes, track.high_bytes
         if not track.tells_of_blocks:
-            low = high = _held(track.reserved_bytes)
+            low = high = track.reserved_bytes
         if below:
-            self.axes.fill_between(track.x, 0, low, step="post", color=colour, alpha=below, linewidth=0)
+            fill(self.axes, track.x, np.zeros_like(low), low, colour, below)
         if (low != high).any():
-            self.axes.fill_between(track.x, low, high, step="post", color=colour, alpha=between, linewidth=0)
-        (line,) = self.axes.step(track.x, high, where="post")
+            fill(self.axes, track.x, low, high, colour, between)
+        (line,) = self.axes.plot(*stepped(track.x, high))
         line.set(color=colour, linestyle=style, linewidth=1.2 * self.frame.scale, gid=gid, solid_joinstyle="miter")
 
     def failures(self, track: Track) -> None:
@@ -168,7 +176,9 @@ class _Drawing:
         scale, colour = self.frame.scale, self.theme.failed
         foot = self.axes.get_xaxis_transform()
         for x, _ in track.failures:
-            self.axes.axvline(x, color=colour, linewidth=scale, linestyle=":", zorder=4)
+            # Up to where the peak is named.
+            tip = 1 - 2.2 * self.frame.small / self.box.height
+            self.axes.axvline(x, 0, tip, color=colour, linewidth=scale, linestyle=":", zorder=4)
             self.axes.plot([x], [0], "x", transform=foot, color=colour, ms=7 * scale, mew=1.8 * scale, zorder=6, clip_on=False)  # fmt: skip
 
     def circle(self, track: Track, colour: str) -> None:
@@ -200,9 +210,9 @@ class _One(_Drawing):
 
     def _curves(self) -> None:
         (track,) = self.tracks
-        self._bands(track.bands)
+        self.frame.bands(self.axes, self.box, track.bands)
         if track.tells_of_chunks:
-            (line,) = self.axes.step(track.x, _held(track.reserved_bytes), where="post")
+            (line,) = self.axes.plot(*stepped(track.x, track.reserved_bytes))
             line.set(color=self.theme.series[1], linestyle=STYLES[1], linewidth=1.5 * self.frame.scale, gid="reserved")
         if track.tells_of_blocks:
             self.level(track, self.theme.series[0], "-", "allocated", 0.22, 0.55)
@@ -226,28 +236,6 @@ class _One(_Drawing):
         self.circle(track, self.theme.ink)
         middle = min(max(at, half), max(box.width - half, half))
         frame.say(box.x + middle, box.y + above, said, ha="center", color=self.theme.ink)
-
-    def _bands(self, bands: Sequence[Band]) -> None:
-        """The windows of a series: every other one is shaded, and as many are named, above the axes, as there is room for."""
-        frame, box = self.frame, self.box
-        left, right = self.axes.get_xlim()
-        y, free = box.y + box.height + 0.35 * frame.small, 0.0
-        for place, band in enumerate(bands):
-            if place % 2 == 0 and len(bands) <= _MOST_BANDS:
-                self.axes.axvspan(band.start, band.end, color=self.theme.band, linewidth=0, zorder=0)
-            at, end = ((edge - left) / (right - left) * box.width for edge in (band.start, band.end))
-            if at < free:
-                continue
-            name = frame.fitted(visible(clipped(band.name)), max(end - at - 10, 10 * frame.small))
-            reach = at + 3 + frame.wide(name)
-            # What precedes a series is named where its name does not take the place of the first one's.
-            if reach <= (end if band.name == BEFORE else box.width):
-                frame.say(box.x + at + 3, y, name)
-                foot, tip = self.axes.get_xaxis_transform(), 1 + frame.line / box.height
-                self.axes.plot(
-                    [band.start] * 2, [1, tip], transform=foot, color=self.theme.quiet, lw=0.8, clip_on=False
-                )
-                free = reach + 8 * frame.scale
 
 
 class _Several(_Drawing):
@@ -273,8 +261,3 @@ class _Several(_Drawing):
             self.level(track, colour, style, f"allocated-{place}", 0.0, 0.2)
             self.failures(track)
             self.circle(track, colour)
-
-
-def _held(levels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Levels of buckets for a line that ends where the last bucket does."""
-    return np.append(levels, levels[-1:])

@@ -15,11 +15,15 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
 
 from memlens.text import clipped, shorten, visible, width_of
+from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
-__all__ = ["STYLES", "THEMES", "Box", "Frame", "Theme", "binary_ticks", "looks", "time_unit"]
+    from memlens.drawing.stills.tracks import Band
+
+__all__ = ["STYLES", "THEMES", "Box", "Frame", "Theme", "binary_ticks", "fill", "looks", "stepped", "time_unit"]
 
 
 class Theme(NamedTuple):
@@ -55,6 +59,8 @@ _LINE = 1.35
 _FINE, _ROUNDED = 10, 1.02
 #: Lines of the verdict at most, and the share of the height that the curves have at least, if the verdict can give way.
 _MOST_LINES, _CURVES = 3, 0.4
+#: Bands beyond which only names are shown.
+_MOST_BANDS = 80
 
 
 class Box(NamedTuple):
@@ -128,14 +134,14 @@ class Frame:
         name = self.fitted(visible(clipped(title)), room, _TITLE * self.scale, "bold")
         self.say(self.margin, y, name, fontsize=_TITLE * self.scale, color=self.theme.ink, weight="bold")
         free = y - below - size - _CURVES * self.height
-        for line in self._wrapped(visible(" ".join(sentences)), room, min(int(free / (size * _LINE)), _MOST_LINES)):
+        most = min(int(free / (size * _LINE)), _MOST_LINES)
+        for line in self.wrapped(visible(" ".join(sentences)), room, most, size):
             y -= size * _LINE
             self.say(self.margin, y, line, fontsize=size)
         return self.height - y + size * 0.9
 
-    def _wrapped(self, text: str, room: float, most: int) -> list[str]:
+    def wrapped(self, text: str, room: float, most: int = 1, size: float | None = None) -> list[str]:
         """A text in lines; what does not fit into the last one is left out."""
-        size = _WORDS * self.scale
         lines: list[str] = []
         for word in text.split() if most > 0 else ():
             longer = f"{lines[-1]} {word}" if lines else word
@@ -184,7 +190,7 @@ class Frame:
         start, end = (limit / unit for limit in axes.get_xlim())
         marks: list[tuple[float, str]] = []
         for most in range(max(int(box.width / 60), 2), 0, -1):
-            found: Any = MaxNLocator(most, integer=whole).tick_values(start, end)
+            found: Any = MaxNLocator(most, steps=[1, 2, 5, 10], integer=whole).tick_values(start, end)
             marks = [(place, f"{place:,.10g}") for place in found.tolist() if start <= place <= end]
             reach = max((self.wide(label) for _, label in marks), default=0.0)
             at = [box.x + (place - start) / max(end - start, 1e-9) * box.width for place, _ in marks]
@@ -195,11 +201,39 @@ class Frame:
         axes.xaxis.set_major_formatter(FixedFormatter([label for _, label in marks]))
         axes.set_xlabel(name, color=self.theme.quiet, fontsize=self.small, labelpad=2)
 
-    def legend(self, entries: Sequence[tuple[Any, str]]) -> float:
+    def bands(self, axes: Axes, box: Box, bands: Sequence[Band], shaded: Sequence[Axes] = ()) -> None:
+        """The windows of a series: every other one is shaded, and as many are named, above the axes, as there is room for.
+
+        Args:
+            axes: The axes, whose limits are set.
+            box: Where they are.
+            bands: The windows, in order.
+            shaded: Axes below them that are shaded alike.
+        """
+        left, right = axes.get_xlim()
+        y, free = box.y + box.height + 0.35 * self.small, 0.0
+        for place, band in enumerate(bands):
+            if place % 2 == 0 and len(bands) <= _MOST_BANDS:
+                for one in (axes, *shaded):
+                    one.axvspan(band.start, band.end, color=self.theme.band, linewidth=0, zorder=0)
+            at, end = ((edge - left) / (right - left) * box.width for edge in (band.start, band.end))
+            if at < free:
+                continue
+            name = self.fitted(visible(clipped(band.name)), max(end - at - 10, 10 * self.small))
+            reach = at + 3 + self.wide(name)
+            # What precedes a series is named where its name does not take the place of the first one's.
+            if reach <= (end if band.name == BEFORE else box.width):
+                self.say(box.x + at + 3, y, name)
+                foot, tip = axes.get_xaxis_transform(), 1 + self.line / box.height
+                axes.plot([band.start] * 2, [1, tip], transform=foot, color=self.theme.quiet, lw=0.8, clip_on=False)
+                free = reach + 8 * self.scale
+
+    def legend(self, entries: Sequence[tuple[Any, str]], below: float = 0.0) -> float:
         """A legend at the lower edge, in one row, or in columns where that is too narrow; what there is no room for is counted.
 
         Args:
             entries: A line, a mark or a box, and what it means; text from a path is harmless already.
+            below: Points that are taken below it.
 
         Returns:
             How far up it reaches, and the labels of the axis above it, in points.
@@ -214,11 +248,14 @@ class Frame:
         rows = -(-len(shown) // columns)
         starts = np.cumsum([0.0, *(wide if rows == 1 else [max(wide)] * columns)]).tolist()
         for place, (handle, label) in enumerate(shown):
-            x, y = self.margin + starts[place % columns], self.margin * 0.8 + (rows - 1 - place // columns) * row
+            x, y = (
+                self.margin + starts[place % columns],
+                self.margin * 0.8 + below + (rows - 1 - place // columns) * row,
+            )
             for artist in self._key(handle, x, y):
                 self.figure.add_artist(artist)
             self.say(x + 26 * self.scale, y, label, color=self.theme.ink)
-        return rows * row + 2 * self.line + self.margin
+        return below + rows * row + 2 * self.line + self.margin
 
     def _key(self, handle: Any, x: float, y: float) -> Iterator[Any]:
         """What stands before a label: a piece of the line, a mark, or a box."""
@@ -232,6 +269,21 @@ class Frame:
         if handle is not None:
             handle.set_transform(self.figure.transFigure)
             yield handle
+
+
+def stepped(edges: NDArray[Any], levels: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The corners of a line that keeps the level of each bucket up to where the next one begins."""
+    kept = np.append(True, levels[1:] != levels[:-1])
+    return np.repeat(np.append(edges[:-1][kept], edges[-1]), 2)[1:-1], np.repeat(levels[kept], 2)
+
+
+def fill(
+    axes: Axes, edges: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.int64], colour: str, alpha: float
+) -> None:
+    """Shade what is between two levels of each bucket."""
+    (up, tops), (down, floors) = stepped(edges, high), stepped(edges, low)
+    corners = np.append(up, down[::-1]), np.append(tops, floors[::-1])
+    axes.fill(*corners, facecolor=colour, alpha=alpha, linewidth=0)
 
 
 def looks(theme: Theme, place: int) -> tuple[str, Any]:

@@ -122,7 +122,8 @@ def track(
     """
     log = window.log
     if not len(window):
-        raise NoEventsError(f"{log.source.name}: {window.name} holds no event", "There is nothing to draw.")
+        state = "the state at one moment, and no event" if log.facts.opening else f"no event in {window.name}"
+        raise NoEventsError(f"{log.source.name}: {state}, so there is no curve", "memlens report draws a memory map.")
     seconds = seconds_of(window) if time else None
     made = curve(window, buckets=columns, edges=None if seconds is None else window.lo + _edges(seconds, columns))
 

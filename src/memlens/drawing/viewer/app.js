@@ -23,6 +23,12 @@ import { Levels } from "./levels.js";
  * @property {any} bands windows or steps, and their phases
  * @property {any} lifetimes columns of blocks
  * @property {any} moments what is alive at moments
+ * @property {any} maps
+ * @property {any} flame
+ * @property {any} windows
+ * @property {any} held
+ * @property {any} trust
+ * @property {any} growth
  * @property {string[]} owners whole texts, by their numbers in this page
  */
 
@@ -44,8 +50,14 @@ export class App {
     this.listeners.push(listener);
   }
 
+  /** @returns {number} the ALLOC of the block that is selected, -1 where none is */
+  get block() {
+    const { kind, value } = this.selected ?? { kind: "", value: -1 };
+    return kind === "block-event" ? value : kind === "block" ? this.view.lifetimes?.alloc[value] ?? -1 : -1;
+  }
+
   /**
-   * @param {string | null} kind `block`, `moment`, `window` or `finding`; `null` for nothing
+   * @param {string | null} kind `block`, `block-event` (by its ALLOC), `moment`, `window` or `finding`; `null` for nothing
    * @param {number} value its number
    */
   select(kind, value = -1) {

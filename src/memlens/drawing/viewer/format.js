@@ -56,3 +56,12 @@ export function formatDuration(microseconds) {
   if (seconds < 3600) return `${minutes} min ${String(seconds % 60).padStart(2, "0")} s`;
   return `${Math.floor(seconds / 3600)} h ${String(minutes % 60).padStart(2, "0")} min`;
 }
+
+/**
+ * Bytes with their sign: `+3.38 MiB`.
+ * @param {number} bytes
+ * @returns {string}
+ */
+export function signedBytes(bytes) {
+  return `${bytes > 0 ? "+" : ""}${formatBytes(bytes)}`;
+}

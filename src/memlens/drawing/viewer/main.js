@@ -2,11 +2,15 @@
 
 import { App } from "./app.js";
 import { unpacked } from "./data.js";
+import { diffSection } from "./diff.js";
 import { element } from "./dom.js";
+import { flameGraph } from "./flame.js";
 import { formatBytes, formatCount } from "./format.js";
 import { lifeOf } from "./life.js";
 import { lifetimes } from "./lifetimes.js";
 import { momentOf } from "./moment.js";
+import { memoryMap } from "./memory_map.js";
+import { growthPart, heldTable, trustPart, windowsTable } from "./tables.js";
 import { timeline } from "./timeline.js";
 
 /**
@@ -17,7 +21,14 @@ const PARTS = [
   ["lifetimes", lifetimes],
   ["lifetimes", lifeOf],
   ["moments", momentOf],
+  ["maps", memoryMap], ["flame", flameGraph], ["windows", windowsTable], ["growth", growthPart], ["held", heldTable], ["trust", trustPart],
 ];
+
+/**
+ * Those that are drawn over events, and have nothing to show where there are none.
+ * @type {((app: App) => Node | null)[]}
+ */
+const OVER_EVENTS = [lifetimes, momentOf];
 
 /** What the first picture needs; all else is unpacked when that is drawn. */
 const FIRST = ["path", "terms", "verdict", "lo", "hi", "figures", "levels", "marks", "bands"];
@@ -34,12 +45,13 @@ async function show(place, packed) {
   /** @param {string[]} keys */
   const part = (keys) => unpacked(Object.fromEntries(keys.map((key) => [key, packed[key]])));
   const app = new App(await part(FIRST));
-  place.replaceChildren(figures(app), timeline(app));
+  const still = app.view.lo === app.view.hi;
+  place.replaceChildren(figures(app), still ? element("p", {}, "Nothing is allocated or freed in what is shown, so there is no curve.") : timeline(app));
   await painted();
   performance.mark("memlens-first-picture");
   Object.assign(app.view, await part(Object.keys(packed).filter((key) => !FIRST.includes(key))));
-  for (const [key, make] of PARTS) if (packed[key]) place.append(make(app) ?? "");
-  const sections = [...place.querySelectorAll("section[id]")];
+  for (const [key, make] of PARTS) if (packed[key] && !(still && OVER_EVENTS.includes(make))) place.append(make(app) ?? "");
+  const sections = [...document.querySelectorAll("section[id]")];
   document.getElementById("parts")?.replaceChildren(
     ...sections.map((one) => element("a", { href: `#${one.id}` }, one.querySelector("h2")?.textContent ?? one.id)));
 }
@@ -72,6 +84,7 @@ async function main() {
         ...data.logs.map((/** @type {any} */ log, /** @type {number} */ k) => element("option", { selected: k === data.shown }, log.path)));
       place.before(element("p", {}, element("label", {}, "Show ", choice)));
     }
+    if (data.diff) place.before(diffSection(await unpacked(data.diff)), element("h2", { id: "head-alone" }, `Head alone: ${data.logs[0].path}`));
     await show(place, data.logs[data.shown]);
     await painted();
     performance.mark("memlens-drawn");

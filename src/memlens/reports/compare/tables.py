@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from memlens.comparing.layout import row_keys, run_key
 from memlens.comparing.templates import number
@@ -26,6 +26,7 @@ Row = TypeVar("Row")
 __all__ = [
     "DOUBTFUL",
     "WORDS",
+    "OfRun",
     "column_values",
     "field_columns",
     "list_blocks",
@@ -43,6 +44,20 @@ WORDS = {"oom": "OOM", "no_window": "no window", "missing": "missing", "unreadab
 UNKNOWN = "unknown"
 #: Stands behind the figures of a log whose trust report has doubts.
 DOUBTFUL = "*"
+
+
+class OfRun(str):
+    """What stands in the cell of a run, which a form may draw beside it."""
+
+    __slots__ = ("run", "window")
+    run: Run | None
+    window: str | None
+
+    def __new__(cls, text: str, run: Run | None, window: str | None) -> Self:
+        """The text, with the run and the name of the window, ``None`` for the only one."""
+        made = super().__new__(cls, text)
+        made.run, made.window = run, window
+        return made
 
 
 @dataclass(frozen=True)
@@ -171,7 +186,8 @@ def _list(
         scale = scale_of(metric, _figures(runs, windows, metric))
         columns += _metric_columns(scale, order, changing, 2 if windows == (None,) else 1)
         for row, (window, index) in zip(cells, shown, strict=True):
-            row.append(_figure(runs[index], window, scale, asked=metric is metrics[0]))
+            text = _figure(runs[index], window, scale, asked=metric is metrics[0])
+            row.append(OfRun(text, comparison.runs[index], window) if metric is metrics[0] else text)
             row.extend(_changes(bases[index], runs[index], window, scale) if changing else ())
     return Table(title, tuple(columns), _aligned(columns, cells), more)
 
@@ -252,7 +268,7 @@ def _matrix(
             continue
         row: list[Value] = [*([_marked(window, [run for run in here if run])] if windows != (None,) else []), *key]
         for head, run in zip(heads, here, strict=True):
-            row.append(_figure(run, window, scale))
+            row.append(OfRun(_figure(run, window, scale), run, window))
             if head in changing:
                 base = None if run is None else comparison.base_of(run)
                 row += _changes(base, run, window, scale)
@@ -373,8 +389,12 @@ def _aligned(columns: Sequence[Column], rows: Sequence[Sequence[Value]]) -> tupl
     ]
     return tuple(
         tuple(
-            f"{cell} " if mark and cell and not str(cell).endswith(DOUBTFUL) else cell
+            _padded(cell) if mark and cell and not str(cell).endswith(DOUBTFUL) else cell
             for cell, mark in zip(row, marked, strict=True)
         )
         for row in rows
     )
+
+
+def _padded(cell: Value) -> str:
+    return OfRun(f"{cell} ", cell.run, cell.window) if isinstance(cell, OfRun) else f"{cell} "

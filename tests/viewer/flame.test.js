@@ -1,0 +1,72 @@
+/** Boxes of a flame graph: their bytes add up, whichever end of the stacks comes first. */
+
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { boxesOf, bytesFound, widthOf } from "../../src/memlens/drawing/viewer/flame.js";
+
+const owners = ["relu < forward < main", "conv < forward < main", "load < main"];
+const flame = {
+  owners: Float64Array.of(0, 1, 0, 2, -1), size_bytes: Float64Array.of(1000, 700, 10, 300, 5), blocks: Float64Array.of(2, 1, 4, 1, 2),
+  left: { groups: 3, blocks: 9, bytes: 40 }, other_bytes: 0, peak_bytes: 3090,
+};
+const bytesOf = (boxes, name) => boxes.filter((one) => one.name === name).map(({ bytes }) => bytes);
+
+test("callers hold what they call, and the root all of it", () => {
+  const boxes = boxesOf(flame, owners, true);
+  assert.equal(boxes[0].bytes, 2 * 1000 + 700 + 4 * 10 + 300 + 2 * 5 + 40);
+  assert.equal(boxes[0].blocks, 2 + 1 + 4 + 1 + 2 + 9);
+  assert.deepEqual(bytesOf(boxes, "main"), [3040]);
+  assert.deepEqual(bytesOf(boxes, "forward"), [2740]);
+  assert.deepEqual(bytesOf(boxes, "relu"), [2040]);
+  assert.deepEqual(bytesOf(boxes, "2 × 1000 B"), [2000]);
+  assert.deepEqual(bytesOf(boxes, "(no owner known)"), [10]);
+  assert.deepEqual(bytesOf(boxes, "(3 smaller groups)"), [40]);
+});
+
+test("the other way round each one that allocates is a box, with its callers below", () => {
+  const boxes = boxesOf(flame, owners, false);
+  assert.deepEqual(boxes.filter(({ depth }) => depth === 1).map(({ name, bytes }) => [name, bytes]),
+    [["relu", 2040], ["conv", 700], ["load", 300], ["(3 smaller groups)", 40], ["(no owner known)", 10]]);
+  assert.deepEqual(bytesOf(boxes, "main").sort((a, b) => a - b), [300, 700, 2040]);
+});
+
+for (const inward of [true, false])
+  test(`children lie side by side within their parent, the largest first (${inward})`, () => {
+    const boxes = boxesOf(flame, owners, inward);
+    for (const parent of boxes) {
+      const children = boxes.filter((one) => one.parent === parent);
+      if (!children.length) continue;
+      assert.equal(children.reduce((sum, { bytes }) => sum + bytes, 0), parent.bytes);
+      assert.equal(children[0].start, parent.start);
+      children.slice(1).forEach((child, k) => {
+        assert.equal(child.start, children[k].start + children[k].bytes);
+        assert.ok(child.bytes <= children[k].bytes);
+      });
+    }
+  });
+
+test("what is freed and was never allocated takes away from the peak, and is drawn as nothing", () => {
+  const boxes = boxesOf({ ...flame, other_bytes: -90 }, owners, true);
+  assert.equal(boxes[0].bytes, 3000);
+  assert.equal(widthOf(boxes[0]), 3090);
+  assert.deepEqual(bytesOf(boxes, "(freed and never allocated)"), [-90]);
+});
+
+test("of a level of which no block is known there is one box", () => {
+  const none = { owners: [], size_bytes: [], blocks: [], left: { groups: 0, blocks: 0, bytes: 0 }, other_bytes: 500 };
+  assert.deepEqual(boxesOf(none, [], true).map(({ bytes }) => bytes), [500, 500]);
+});
+
+test("without any owner the boxes are sizes", () => {
+  const boxes = boxesOf({ ...flame, owners: Float64Array.of(-1, -1, -1, -1, -1), left: { groups: 0 } }, [], true);
+  assert.deepEqual(boxes.map(({ depth }) => depth), [0, 1, 1, 1, 1, 1]);
+});
+
+test("what a search finds within another box that it finds is counted once", () => {
+  const boxes = boxesOf(flame, owners, true);
+  assert.equal(bytesFound(boxes, "main"), 3040);
+  assert.equal(bytesFound(boxes, "o"), 3040 + 10 + 40); // forward and conv lie within main's … "(no owner known)" and the groups beside it
+  assert.equal(bytesFound(boxes, "relu"), 2040);
+  assert.equal(bytesFound(boxes, "nothing"), 0);
+});
