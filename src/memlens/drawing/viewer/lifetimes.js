@@ -89,9 +89,10 @@ export function lifetimes(app) {
     context.imageSmoothingEnabled = false;
     context.drawImage(drawn.image, 0, 0, width, height);
     const y = (/** @type {number} */ bytes) => height - (bytes / highest) * height;
-    context.strokeStyle = color("quiet");
+    // Bars and rest end at the curve, but for bars that reach above it.
+    context.strokeStyle = color("text");
     context.beginPath();
-    drawn.columns.bytes.forEach((bytes, x) => context.lineTo(x + 0.5, y(bytes)));
+    if (lives.most > levels.peak) drawn.columns.bytes.forEach((bytes, x) => context.lineTo(x + 0.5, y(bytes)));
     context.stroke();
     for (const tick of bytesTicks(0, highest, 6)) if (tick.at > 0 && y(tick.at) > 6) write(context, tick.text, 4, y(tick.at), { ink: color("quiet") });
     if (app.selected?.kind === "moment") {
