@@ -65,6 +65,8 @@ def test_the_keys_go_through_all_blocks_of_the_map_and_select_them(report: Make,
     assert all("Block of" in text for _, _, text in seen)
     page.run("document.querySelector('#map canvas').focus()")
     page.press(Keys.ENTER)
+    bars = view["lifetimes"]["alloc"]
+    assert page.data("#life")["block"] == (str(bars.index(seen[-1][0])) if seen[-1][0] in bars else "")
     page.assert_well()
 
 
@@ -168,6 +170,10 @@ def test_a_row_of_what_is_held_selects_its_first_block(report: Make, inputs: Mak
     assert int(page.data("#held p")["bytes"]) == unmatched["held_bytes"] + unmatched["opening_bytes"]
     page.run("document.querySelector('#held-table tbody tr').click()")
     assert "chosen" in page.run("return document.querySelector('#held-table tbody tr').className")
+    assert (
+        int(page.data("#life [data-bytes]")["bytes"])
+        == max(unmatched["held"] + unmatched["opening"], key=lambda row: row["total_bytes"])["size_bytes"]
+    )
     page.assert_well()
 
 
