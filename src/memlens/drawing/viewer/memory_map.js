@@ -3,7 +3,7 @@
 import { color, drawing, inkOn } from "./canvas.js";
 import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
-import { byOwner, bySize } from "./lifetimes.js";
+import { byOwner, bySize } from "./colors.js";
 
 /** Heights in CSS pixels: the picture, and the name of a pool in it; rows that it has at most. */
 const MAP_HEIGHT = 320, CAPTION = 16, MAP_ROWS = 16;

@@ -48,7 +48,7 @@ export function filteredRows(texts, count, filter) {
  * @returns {{ parts: HTMLElement[], update: () => void, refresh: () => void, reveal: (row: number) => void }} `update` looks at the rows again,
  * `refresh` at their classes alone
  */
-function grid(id, what, fields, { act, keep = () => true, mark = () => "" } = {}) {
+export function grid(id, what, fields, { act, keep = () => true, mark = () => "" } = {}) {
   const count = fields[0].values.length, texts = /** @type {string[][]} */ (fields.map(({ values }) => values).filter((values) => typeof values[0] === "string"));
   let by = -1, down = true, from = 0, rows = /** @type {number[]} */ ([]);
   const body = element("tbody"), status = element("span", { class: "quiet", role: "status" });

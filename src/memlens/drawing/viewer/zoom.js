@@ -34,7 +34,7 @@ export function zoomable(canvas, axis, { redraw, hover, click, scale = axis, par
   };
   canvas.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
-    const x = event.offsetX, [from, to] = part?.() ?? [0, 0];
+    const x = event.offsetX, [from, to] = part?.() ?? [Infinity, -Infinity];
     drag = { from: x, to: x, moves: from <= x && x <= to && (from > 0 || to < canvas.clientWidth) };
     canvas.setPointerCapture(event.pointerId);
   });
