@@ -1,20 +1,22 @@
 /** Who is alive from when to when: the largest blocks as bars, stacked up to the curve; all others are one band on top of them. */
 
 import { color, drawing, stroke, write } from "./canvas.js";
+import { colorsByOwner, colorsBySize } from "./colors.js";
 import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 import { FATES, livesOf, NOTHING, REST } from "./lives.js";
 import { bytesTicks } from "./ticks.js";
 import { zoomable } from "./zoom.js";
 
-/** Height in CSS pixels; owners and sizes that have colours of their own; blocks in the list. */
-const BARS_HEIGHT = 320, OWNERS = 7, SIZES = 5, LISTED = 30;
-/** The picture is a little higher than the peak. */
+/** Height in CSS pixels; blocks in the list. */
+const BARS_HEIGHT = 320, LISTED = 30;
+/** The picture is a little higher than what is in it. */
 const HEADROOM = 1.04;
 /** What becomes of blocks, in words. */
 export const FATE_WORDS = ["temporary", "held: not freed in what is shown", "released: carried in, freed here", "carried in, not freed here"];
 
 /**
+<<<<<<< HEAD
  * How bars are coloured: the class of each, and of each class its colour in the style sheet and what it is called.
  * @typedef {{ classOf: Uint8Array, classes: { ink: string, name: string, title?: string }[] }} Colouring
  */
@@ -57,9 +59,11 @@ export function byOwner(app, owners) {
 }
 
 /**
+=======
+>>>>>>> main
  * By what becomes of them; the counts are of all blocks, those without bars too.
  * @param {import("./app.js").App} app
- * @returns {Colouring}
+ * @returns {import("./colors.js").Coloring}
  */
 function byFate({ view: { lifetimes } }) {
   return {
@@ -117,9 +121,17 @@ export function lifetimes(app) {
   const { axis, levels } = app, { lifetimes: columns } = app.view, lives = livesOf(app);
   if (!columns.known)
     return section("lifetimes", "Lifetimes", element("p", {}, "The lines of this log have no addresses, so which blocks are live is not known."));
+<<<<<<< HEAD
   /** @type {Record<string, () => Colouring>} */
   const ways = { "size": () => bySize(lives.size), "owner": () => byOwner(app, columns.owner), "fate": () => byFate(app) };
   let way = new Set(columns.owner).size > 1 ? "owner" : "size", colouring = ways[way]();
+=======
+  const areas = lives.size.map((size, bar) => size * (lives.free[bar] - Math.max(lives.alloc[bar], axis.lo)));
+  /** @type {Record<string, () => import("./colors.js").Coloring>} */
+  const ways = { "size": () => colorsBySize(lives.size), "owner": () => colorsByOwner(columns.owner, areas, app.view.owners), "fate": () => byFate(app) };
+  let way = new Set(columns.owner).size > 1 ? "owner" : "size", coloring = ways[way]();
+  const highest = Math.max(levels.peak, lives.most) * HEADROOM;
+>>>>>>> main
   /** The bar that the pointer is on. */
   let over = -1;
   /** What was drawn last, and what it was drawn of. */
@@ -128,9 +140,9 @@ export function lifetimes(app) {
   /** @param {number} width @param {number} rows */
   const prepare = (width, rows) => {
     const cellsOf = [axis.from, axis.to, axis.overTime, width, rows].join();
-    if (cellsOf !== drawn.cellsOf) Object.assign(drawn, lives.picture(axis, width, rows, levels.peak * HEADROOM));
+    if (cellsOf !== drawn.cellsOf) Object.assign(drawn, lives.picture(axis, width, rows, highest));
     const imageOf = [cellsOf, way, over, app.selected?.kind, app.selected?.value, color("back")].join();
-    if (imageOf !== drawn.imageOf) paint(app, drawn, width, rows, colouring, over);
+    if (imageOf !== drawn.imageOf) paint(app, drawn, width, rows, coloring, over);
     Object.assign(drawn, { cellsOf, imageOf });
   };
   /** What is being dragged over. @type {{ over: () => [number, number] | null }} */
@@ -139,15 +151,19 @@ export function lifetimes(app) {
     prepare(width, Math.round(height * (window.devicePixelRatio || 1)));
     context.imageSmoothingEnabled = false;
     context.drawImage(drawn.image, 0, 0, width, height);
-    const most = levels.peak * HEADROOM, y = (/** @type {number} */ bytes) => height - (bytes / most) * height;
-    for (const tick of bytesTicks(0, most, 6)) if (tick.at > 0 && y(tick.at) > 6) write(context, tick.text, 4, y(tick.at), { ink: color("quiet") });
+    const y = (/** @type {number} */ bytes) => height - (bytes / highest) * height;
+    context.strokeStyle = color("quiet");
+    context.beginPath();
+    drawn.columns.bytes.forEach((bytes, x) => context.lineTo(x + 0.5, y(bytes)));
+    context.stroke();
+    for (const tick of bytesTicks(0, highest, 6)) if (tick.at > 0 && y(tick.at) > 6) write(context, tick.text, 4, y(tick.at), { ink: color("quiet") });
     if (app.selected?.kind === "moment") {
       const x = axis.toPixel(Math.max(app.selected.value, axis.lo), width);
       stroke(context, color("text"), [x, 0], [x, height]);
     }
     // A bar may be too thin to be seen, so lines say where it begins and ends.
-    const bar = app.selected?.kind === "block" ? app.selected.value : -1;
-    for (const event of bar in lives.size ? [lives.alloc[bar], lives.free[bar]] : []) {
+    const bar = lives.blockOf(app.block);
+    for (const event of bar >= 0 ? [lives.alloc[bar], lives.free[bar]] : []) {
       const x = axis.toPixel(event, width);
       if (x >= 0 && x < width) stroke(context, color("chosen"), [x, 0], [x, height], [3, 3]);
     }
@@ -186,12 +202,12 @@ export function lifetimes(app) {
   const legend = element("div", { class: "legend" });
   /** @param {string} name */
   const colour = (name) => {
-    [way, colouring] = [name, ways[name]()];
-    const used = new Set(colouring.classOf), entry = (/** @type {string} */ ink, /** @type {string} */ text, /** @type {string} */ title) =>
-      element("span", { title }, element("i", { class: ink }), text);
+    [way, coloring] = [name, ways[name]()];
+    const used = new Set(coloring.classOf), entry = (/** @type {string} */ ink, /** @type {string} */ text) =>
+      element("span", {}, element("i", { class: ink }), text);
     legend.replaceChildren(
-      ...colouring.classes.map(({ ink, name: text, title = text }, k) => used.has(k) ? entry(ink, text, title) : ""),
-      entry("rest", `no bar of their own (${formatCount(columns.left_out.blocks)}, ${formatBytes(columns.left_out.bytes)})`, "What has no bar of its own: the curve less the bars"));
+      ...coloring.classes.map(({ ink, name: text }, k) => (used.has(k) ? entry(ink, text) : "")),
+      entry("rest", `no bar of their own (${formatCount(columns.left_out.blocks)}, ${formatBytes(columns.left_out.bytes)})`));
     redraw();
   };
   const choice = element("select", { id: "lifetimes-by", change: () => colour(choice.value) },
@@ -201,8 +217,10 @@ export function lifetimes(app) {
   app.onSelect(redraw);
   Object.assign(canvas.dataset, { bars: lives.size.length, leftOutBlocks: columns.left_out.blocks, leftOutBytes: columns.left_out.bytes });
   canvas.setAttribute("aria-describedby", "lifetimes-at");
-  return section("lifetimes", "Lifetimes", element("p", { class: "controls" }, element("label", {}, "Coloured by ", choice)),
-    legend, canvas, told, largestList(app));
+  return section("lifetimes", "Lifetimes", element("p", { class: "controls" }, element("label", {}, "Colour by ", choice)),
+    legend, canvas, told,
+    lives.most > levels.peak ? element("p", { class: "hint" }, "This log frees what it never allocates, so the blocks that are live are more than the curve says: the bars reach above it.") : "",
+    largestList(app));
 }
 
 /**
@@ -211,16 +229,24 @@ export function lifetimes(app) {
  * @param {{ cells: Int32Array, image: HTMLCanvasElement }} drawn
  * @param {number} width
  * @param {number} rows
- * @param {Colouring} colouring
+ * @param {import("./colors.js").Coloring} coloring
  * @param {number} over the bar that the pointer is on
  */
 function paint(app, { cells, image }, width, rows, { classOf, classes }, over) {
-  const lives = livesOf(app), { selected } = app, chosen = selected?.kind === "block" ? selected.value : -1;
+  const lives = livesOf(app), { selected } = app, chosen = lives.blockOf(app.block);
   const moment = selected?.kind === "moment" ? selected.value : null;
-  // Of each class its colour, that of its edges, and both for blocks that do not live at the selected moment.
-  const inks = Uint32Array.from(classes.flatMap(({ ink }) => [pixel(ink), pixel(ink, "back", 0.5), pixel(ink, "back", 0.75), pixel(ink, "back", 0.9)]));
-  const striped = classes.map(({ ink }) => ink === "fate-held");
-  const rest = pixel("rest"), marked = pixel("chosen"), lit = classes.map(({ ink }) => pixel(ink, "text", 0.3));
+  // Of the rest, of nothing and of each bar its colour, and that of its edges; pale where it does not live at the selected moment.
+  const inks = new Uint32Array(lives.size.length + 2), edges = new Uint32Array(inks.length);
+  const shades = classes.map(({ ink }) => [pixel(ink), pixel(ink, "back", 0.5), pixel(ink, "back", 0.75), pixel(ink, "back", 0.9)]);
+  inks[REST + 1] = pixel("rest");
+  for (let bar = 0; bar < lives.size.length; bar += 1) {
+    const pale = moment !== null && (lives.alloc[bar] > moment || lives.free[bar] <= moment) ? 2 : 0;
+    inks[bar + 2] = shades[classOf[bar]][pale];
+    edges[bar + 2] = shades[classOf[bar]][pale + 1];
+  }
+  if (over >= 0) inks[over + 2] = pixel(classes[classOf[over]].ink, "text", 0.3);
+  if (chosen >= 0) inks[chosen + 2] = edges[chosen + 2] = pixel("chosen");
+  const striped = classes.findIndex(({ ink }) => ink === "fate-held");
   image.width = width;
   image.height = rows;
   const context = /** @type {CanvasRenderingContext2D} */ (image.getContext("2d"));
@@ -228,16 +254,11 @@ function paint(app, { cells, image }, width, rows, { classOf, classes }, over) {
   for (let at = 0; at < cells.length; at += 1) {
     const cell = cells[at];
     if (cell === NOTHING) continue;
-    if (cell === REST) {
-      pixels[at] = rest;
-      continue;
-    }
-    const bar = cell - 1, kind = classOf[bar];
-    const dim = moment !== null && (lives.alloc[bar] > moment || lives.free[bar] <= moment) ? 2 : 0;
     // An edge where enough of the bar lies beside it: thin bars keep their colour.
-    const edge = (cells[at - width] !== cell && cells[at + width] === cell && cells[at + 2 * width] === cell) || (cells[at - 1] !== cell && cells[at + 1] === cell && cells[at + 2] === cell);
-    const stripe = striped[kind] && (at % width + Math.floor(at / width)) % 8 < 2;
-    pixels[at] = bar === chosen ? marked : bar === over && !edge ? lit[kind] : inks[kind * 4 + dim + (edge || stripe ? 1 : 0)];
+    const edge = cell > 0 && ((cells[at - width] !== cell && cells[at + width] === cell && cells[at + 2 * width] === cell)
+      || (cells[at - 1] !== cell && cells[at + 1] === cell && cells[at + 2] === cell)
+      || (striped >= 0 && classOf[cell - 1] === striped && (at % width + Math.floor(at / width)) % 8 < 2));
+    pixels[at] = edge ? edges[cell + 1] : inks[cell + 1];
   }
   context.putImageData(data, 0, 0);
 }
@@ -264,7 +285,7 @@ export function blockTable(app, bars) {
   const known = bars.some((bar) => owner[bar] >= 0);
   const rows = bars.map((bar) => element("tr", { "data-block": bar, "data-bytes": size[bar] },
     element("td", {}, element("button", { type: "button", click: () => app.select("block", bar) }, formatBytes(size[bar]))),
-    line(alloc[bar], "before"), line(free[bar], "never"), element("td", {}, FATES[fate[bar]]),
+    line(alloc[bar], "before"), line(free[bar], "never"), element("td", {}, FATE_WORDS[fate[bar]].split(/[:,]/, 1)[0]),
     known ? element("td", { title: app.ownerText(owner[bar]) }, shortOwner(app, owner[bar])) : ""));
   const { line: place } = app.view.terms;
   const heads = ["Block", `Allocated at ${place}`, `Freed at ${place}`, "Fate", ...(known ? ["Owner"] : [])].map((text) => element("th", { scope: "col" }, text));

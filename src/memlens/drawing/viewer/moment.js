@@ -74,7 +74,7 @@ function aliveAt(app, asked, at) {
     const owner = moments.owner[group] ?? -1;
     return element("tr", { "data-bytes": bytes, "data-count": count },
       element("td", { class: "right" }, formatBytes(bytes)),
-      element("td", { class: "right" }, group === -2 ? "" : formatCount(count)),
+      element("td", { class: "right" }, group === -2 || !lifetimes.known ? "" : formatCount(count)),
       element("td", { class: "right" }, group < 0 ? "" : formatBytes(moments.size_bytes[group])),
       element("td", { title: app.ownerText(owner) }, group < 0 ? names[/** @type {"-1" | "-2"} */ (String(group))] : shortOwner(app, owner)));
   });
