@@ -64,6 +64,15 @@ test("chunks go by pool and stream, those that reserve most first", () => {
   assert.deepEqual(turned.places(true)[0].chunks, [0, 2]);
 });
 
+test("of many pools and streams the smallest are one", () => {
+  const count = 20, sizes = Float64Array.from({ length: count }, (_, k) => 100 + k);
+  const many = { ...pieces, counts: sizes.map(() => 1), kinds: sizes.map(() => GAP), size_bytes: sizes, chunk_bytes: sizes, pools: Array(count).fill(null), streams: sizes };
+  const places = new Chunks(many).places(true);
+  assert.equal(places.length, 8);
+  assert.deepEqual([places[7].pool, places[7].bytes, places[7].chunks], ["13 others", 13 * 106, Array.from({ length: 13 }, (_, k) => k)]);
+  assert.equal(places.reduce((sum, { bytes }) => sum + bytes, 0), sizes.reduce((sum, size) => sum + size, 0));
+});
+
 test("what is written on a fill can be read", () => {
   assert.equal(inkOn("#6a3d9a"), "#ffffff");
   assert.equal(inkOn("#eedd88"), "#000000");

@@ -3,7 +3,7 @@
 import { color, drawing, inkOn } from "./canvas.js";
 import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
-import { byOwner, bySize } from "./lifetimes.js";
+import { byOwner, bySize } from "./colors.js";
 
 /** Height of a box, and a letter's width, in CSS pixels; frames of a stack that are shown, from the innermost one. */
 const BOX = 19, LETTER = 6.2, FRAMES = 40;

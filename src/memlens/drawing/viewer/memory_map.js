@@ -3,10 +3,12 @@
 import { color, drawing, inkOn } from "./canvas.js";
 import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
-import { byOwner, bySize } from "./lifetimes.js";
+import { byOwner, bySize } from "./colors.js";
 
 /** Heights in CSS pixels: the picture, and the name of a pool in it; rows that it has at most. */
 const MAP_HEIGHT = 320, CAPTION = 16, MAP_ROWS = 16;
+/** Pools and streams that are set apart. */
+const PLACES = 8;
 /** A block at least so wide says its size, in CSS pixels. */
 const LABEL = 64;
 /** What a piece of a chunk is (`memlens.drawing.memory_map.Piece`). */
@@ -54,7 +56,7 @@ export class Chunks {
   }
 
   /**
-   * The chunks of each pool and stream, those with the most bytes first.
+   * The chunks of each pool and stream, those with the most bytes first; of many the smallest ones together.
    * @param {boolean} byAddress chunks by rising address, and not the largest first
    * @returns {{ pool: string | null, stream: number, bytes: number, chunks: number[] }[]}
    */
@@ -68,6 +70,10 @@ export class Chunks {
       found.set(key, place);
     }
     const places = [...found.values()].sort((a, b) => b.bytes - a.bytes);
+    if (places.length > PLACES) {
+      const others = places.splice(PLACES - 1), chunks = others.flatMap((place) => place.chunks).sort((a, b) => a - b);
+      places.push({ pool: `${formatCount(others.length)} others`, stream: -1, bytes: others.reduce((sum, place) => sum + place.bytes, 0), chunks });
+    }
     if (!byAddress) for (const place of places) place.chunks.sort((/** @type {number} */ a, /** @type {number} */ b) => sizes[b] - sizes[a] || a - b);
     return places;
   }
@@ -271,7 +277,7 @@ export function memoryMap(app) {
   }
 
   const told = element("p", { class: "told", role: "status", "aria-live": "polite", id: "map-at" });
-  const hint = element("p", { class: "hint", id: "map-keys" }, `A click selects a block. Keys: \u2190 \u2192 from block to block, Enter select, z only this ${terms.chunk}, Esc all.`);
+  const hint = element("p", { class: "hint", id: "map-keys" }, `A click selects a block. Keys: \u2190 \u2192 from block to block, Enter select, z (or a double click) only this ${terms.chunk}, Esc all.`);
   canvas.setAttribute("aria-describedby", "map-at map-keys");
 
   /** @param {Piece | null} piece */

@@ -1,0 +1,59 @@
+/** Colours by size and by owner: classes, and of each its name and its colour in the style sheet. */
+
+import { formatBytes } from "./format.js";
+
+/** Owners and sizes that have colours of their own. */
+const OWNERS = 7, SIZES = 5;
+
+/**
+ * How bars are coloured: the class of each, and of each class its colour in the style sheet and what it is called.
+ * @typedef {{ classOf: Uint8Array, classes: { ink: string, name: string, title?: string }[] }} Colouring
+ */
+
+/**
+ * The classes that blocks fall in, by size: each one reaches down to a quarter of the one before.
+ * @param {Float64Array} sizes
+ * @returns {Colouring}
+ */
+export function bySize(sizes) {
+  const top = 2 ** Math.ceil(Math.log2(sizes.reduce((most, size) => Math.max(most, size), 1) + 1));
+  const least = Array.from({ length: SIZES }, (_, k) => (k === SIZES - 1 ? 0 : top / 4 ** (k + 1)));
+  return {
+    classOf: Uint8Array.from(sizes, (size) => least.findIndex((bytes) => size >= bytes)),
+    classes: least.map((bytes, k) => ({
+      ink: `size-${k + 1}`,
+      name: k === SIZES - 1 ? `below ${formatBytes(least[k - 1])}` : `${formatBytes(bytes)} and more`,
+    })),
+  };
+}
+
+/**
+ * By owner: those whose bars are largest, in bytes times events, have colours of their own, the same ones in all pictures.
+ * @param {import("./app.js").App} app
+ * @param {Float64Array} owners of the blocks that are coloured
+ * @returns {Colouring}
+ */
+export function byOwner(app, owners) {
+  const { owner, size_bytes: size, alloc, free } = app.view.lifetimes;
+  /** @type {Map<number, number>} */
+  const areas = new Map();
+  for (let bar = 0; bar < owner.length; bar += 1) areas.set(owner[bar], (areas.get(owner[bar]) ?? 0) + size[bar] * (free[bar] - alloc[bar]));
+  areas.delete(-1);
+  const largest = [...areas.keys()].sort((a, b) => (areas.get(b) ?? 0) - (areas.get(a) ?? 0)).slice(0, OWNERS);
+  const classes = largest.map((number, k) => ({ ink: `owner-${k + 1}`, name: shortOwner(app, number), title: app.ownerText(number) }));
+  return {
+    classOf: Uint8Array.from(owners, (number) => (largest.includes(number) ? largest.indexOf(number) : largest.length)),
+    classes: [...classes, { ink: "owner-other", name: largest.length ? "other owners" : "owner unknown" }],
+  };
+}
+
+/**
+ * An owner in short: the operator, or of a call stack its innermost frames.
+ * @param {import("./app.js").App} app
+ * @param {number} number
+ * @returns {string}
+ */
+export function shortOwner(app, number) {
+  const frames = app.ownerText(number).split(" < ").map((frame) => (frame.length > 48 ? `${frame.slice(0, 24)}\u2026${frame.slice(-23)}` : frame));
+  return `${frames.slice(0, 2).join(" < ")}${frames.length > 2 ? " \u2026" : ""}`;
+}
