@@ -196,6 +196,18 @@ def _with(made: Track, **changes: Any) -> Track:
     return replace(made, **changes)
 
 
+@pytest.mark.parametrize(
+    "name", ["記憶體日誌🙂.log", "a" * 240 + ".log", "e\u0301" * 60 + ".log", "%s{}\\n%(x)d.log", "_"]
+)
+def test_any_file_name_can_be_drawn(examples: Path, tmp_path: Path, name: str) -> None:
+    log = copied(examples / "oom.log.gz", tmp_path / name)
+    figure = memlens.plot(log, width=4)
+    ends = [text.split("…") for text in texts(figure.render("svg"))]
+    assert any(name.startswith(parts[0]) and name.endswith(parts[-1]) for parts in ends)
+    assert figure.render("png")
+    assert figure.render("pdf")
+
+
 @pytest.mark.parametrize("form", ["svg", "png", "pdf"])
 def test_the_same_log_gives_the_same_bytes_whatever_settings_matplotlib_has(examples: Path, form: str) -> None:
     log = examples / "oom.log.gz"

@@ -11,7 +11,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 
@@ -20,6 +19,7 @@ from memlens.events import EventLog, Kind
 from memlens.exporting.stacks import Frame
 from memlens.source import MemorySource
 
+jsonschema: Any = pytest.importorskip("jsonschema")  # by its name: it has no types
 #: What https://www.speedscope.app/file-format-schema.json asks of a file with sampled profiles.
 SAMPLED = {
     "type": "object",
@@ -134,10 +134,10 @@ def test_a_frame_is_told_apart_into_function_file_and_line() -> None:
 
 def read_pprof(path: Path) -> Any:
     """The file by profile.proto, whose messages are described here again field by field."""
-    protobuf = pytest.importorskip("google.protobuf")
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-    assert protobuf
+    names = ("descriptor_pb2", "descriptor_pool", "message_factory")
+    descriptor_pb2, descriptor_pool, message_factory = (
+        pytest.importorskip(f"google.protobuf.{name}") for name in names
+    )
     file = descriptor_pb2.FileDescriptorProto(name="profile.proto", package="p", syntax="proto3")
     kinds = {"int64": 3, "uint64": 4, "string": 9, "bool": 8}
     described = {

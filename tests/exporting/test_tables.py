@@ -31,7 +31,7 @@ def rows_of(log: Any, folder: Path, to: str = "jsonl", **options: Any) -> list[d
     assert written.written_bytes == path.stat().st_size
     if to == "parquet":
         frame = pd.read_parquet(path).astype(object)
-        rows = frame.where(frame.notna(), None).to_dict("records")
+        rows: list[dict[str, Any]] = frame.where(frame.notna(), None).to_dict("records")
     elif to == "jsonl":
         rows = [json.loads(line) for line in path.read_bytes().splitlines()]
     else:

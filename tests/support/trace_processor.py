@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import shutil
 import subprocess
@@ -76,12 +77,13 @@ def _engine() -> Path | None:
 def _messages() -> Any:
     """The class of the message that requests and replies are lists of."""
     spec = importlib.util.find_spec("perfetto")
-    if spec is None or not spec.submodule_search_locations or importlib.util.find_spec("google") is None:
+    if spec is None or not spec.submodule_search_locations:
         return None
-    try:
-        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-    except ImportError:
-        return None
+    # Imported by name: the package has no types.
+    names = ("descriptor_pb2", "descriptor_pool", "message_factory")
+    descriptor_pb2, descriptor_pool, message_factory = (
+        importlib.import_module(f"google.protobuf.{name}") for name in names
+    )
     pool = descriptor_pool.DescriptorPool()
     described = Path(spec.submodule_search_locations[0]) / "trace_processor" / "trace_processor.descriptor"
     for file in descriptor_pb2.FileDescriptorSet.FromString(described.read_bytes()).file:

@@ -6,7 +6,6 @@ import test from "node:test";
 import { Axis } from "../../src/memlens/drawing/viewer/axis.js";
 import { Levels } from "../../src/memlens/drawing/viewer/levels.js";
 import { quoted } from "../../src/memlens/drawing/viewer/life.js";
-import { bySize } from "../../src/memlens/drawing/viewer/lifetimes.js";
 import { Lives, NOTHING, REST } from "../../src/memlens/drawing/viewer/lives.js";
 import { nearest, rowsAt } from "../../src/memlens/drawing/viewer/moment.js";
 
@@ -87,6 +86,14 @@ test("the peak of all is in its column however many events a column has", () => 
   for (const width of [1, 7, 100, 2999]) assert.equal(Math.max(...lives.columns(axis, width).bytes), peak);
 });
 
+test("the most bytes of bars that are live together", () => {
+  for (const seed of [1, 2, 3]) {
+    const { shown, lives } = made(seed, 200, 60, 45, 1);
+    const sums = Array.from({ length: 200 }, (_, event) => sum(shown.filter((b) => b.alloc <= event && event < b.free)));
+    assert.equal(lives.most, Math.max(...sums));
+  }
+});
+
 test("what is live, the largest first, and the block of an event", () => {
   const { shown, lives } = made(5, 60, 40, 40, 1);
   for (const event of [0, 17, 59]) {
@@ -102,14 +109,6 @@ test("what is live, the largest first, and the block of an event", () => {
 test("a log without events or blocks has an empty picture", () => {
   const { lives, axis } = made(6, 1, 0, 0, 1);
   assert.deepEqual([...lives.picture(axis, 3, 2, 0).cells], [0, 0, 0, 0, 0, 0]);
-});
-
-test("each class of sizes reaches down to a quarter of the one before", () => {
-  const { classOf, classes } = bySize(Float64Array.from([1000, 512, 256, 255, 64, 15, 3, 0]));
-  // The largest lies below 1024: the classes begin at 256, 64, 16, 4 and 0.
-  assert.deepEqual([...classOf], [0, 0, 0, 1, 1, 3, 4, 4]);
-  assert.deepEqual(classes.map(({ name }) => name), ["256 B and more", "64 B and more", "16 B and more", "4 B and more", "below 4 B"]);
-  assert.equal(bySize(new Float64Array(0)).classOf.length, 0);
 });
 
 test("the nearest moment, and its rows add up to the level", () => {

@@ -149,6 +149,7 @@ class Repeated:
         largest_window: The name of that window, ``None`` where they contribute to none.
         first_window: The name of the first window that has it.
         finding: The finding of that window.
+        members: The blocks, over all of them, in log order.
     """
 
     windows: int
@@ -159,6 +160,7 @@ class Repeated:
     largest_window: str | None
     first_window: str
     finding: Finding
+    members: Lazy[tuple[Member, ...]] = field(default=Lazy(()), repr=False)
 
     @property
     def weight(self) -> tuple[int, int, int]:
@@ -168,5 +170,5 @@ class Repeated:
 
     def to_dict(self) -> dict[str, Any]:
         """The figures by name, and the first such finding without its members."""
-        figures = {spec.name: getattr(self, spec.name) for spec in fields(self)}
+        figures = {spec.name: getattr(self, spec.name) for spec in fields(self)[:-1]}
         return {**figures, "finding": self.finding.to_dict(members=False)}

@@ -76,6 +76,7 @@ def repeated_in(runs: Runs, judged: Sequence[bool]) -> tuple[Repeated, ...]:
                 runs.base[windows[largest]].name if peaks[largest] else None,
                 runs.base[windows[0]].name,
                 finding,
+                Later(_members, runs, items, own),
             )
         )
     # Not as they are grouped: peaks of several windows do not add up.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -163,7 +162,7 @@ class LargestBlocks:
 
 
 def largest_blocks(
-    of: WindowBlocks, owners: Owners, *, also: Sequence[int] = (), most: int = MOST, contexts: int = CONTEXTS
+    of: WindowBlocks, owners: Owners, *, also: ArrayLike = (), most: int = MOST, contexts: int = CONTEXTS
 ) -> LargestBlocks:
     """Choose the blocks of a window that have bars: half of them the largest, half those of the most bytes times events.
 
@@ -178,7 +177,10 @@ def largest_blocks(
     """
     log, area = of.log, of.size * of.life.astype(np.float64)
     chosen = np.zeros(len(of), bool)
-    chosen[np.isin(of.alloc, np.array(also, np.int64))] = True
+    named = np.asarray(also, np.int64)
+    places = of.alloc.searchsorted(named)
+    there = places < len(of)
+    chosen[places[there][of.alloc[places[there]] == named[there]]] = True
     chosen[_highest(of.size, of.at_peak, most - most // 2)] = True
     # What is among the largest takes no place among the others.
     others = np.flatnonzero(~chosen)

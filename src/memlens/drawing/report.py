@@ -7,6 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from memlens.analyzers import registry
 from memlens.analyzers.levels import profile
 from memlens.analyzing.analyze import analyze_with
@@ -30,8 +32,11 @@ from memlens.windows.windows import as_patterns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from memlens.analyzers.unmatched import Unmatched
     from memlens.analyzing.result import LogAnalysis
+    from memlens.drawing.memory_map import MemoryMaps
     from memlens.events import EventLog
     from memlens.inputs import Input
     from memlens.windows.windows import Window
@@ -113,8 +118,8 @@ def report_with(log: Input, options: Report) -> ReportPage:
 
 report = with_keywords("report", report_with, Report)
 
-#: Groups of what is held at the end whose first blocks have bars, however small they are.
-_NAMED = 100
+#: Groups of what is held at the end whose first blocks have bars, however small they are, and blocks of each memory map.
+_NAMED_GROUPS, _NAMED_BLOCKS = 100, 500
 
 #: What the report is cut by, as the analysis is.
 _CUT = ("start", "end", "start_regex", "end_regex", "nth", "by")
@@ -137,7 +142,7 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
     owners, blocks = Owners(log), WindowBlocks(window)
     results = said.windows[0].results if said.by is None else _results(window)
     series = series_of(log, options)
-    drawn = levels(window, owners)
+    drawn, maps = levels(window, owners), memory_maps(log, results["segments"])
     return {
         "path": said.path,
         "terms": {"line": terms.line, "lines": terms.lines, "chunk": terms.chunk},
@@ -148,9 +153,9 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
         "levels": drawn.to_dict(),
         "marks": [mark.to_dict() for mark in marks(window, drawn.curve)],
         "bands": bands(window, series).to_dict(),
-        "lifetimes": largest_blocks(blocks, owners, also=_named(results["unmatched"])).to_dict(),
+        "lifetimes": largest_blocks(blocks, owners, also=_named(results["unmatched"], maps)).to_dict(),
         "moments": moments(window, blocks, owners).to_dict(),
-        "maps": memory_maps(log, results["segments"]).to_dict(owners),
+        "maps": maps.to_dict(owners),
         "flame": flame(results["peak"]).to_dict(owners),
         "windows": windows_view(series, said),
         "held": held_view(results["unmatched"], owners),
@@ -166,10 +171,14 @@ def _results(window: Window) -> dict[str, Any]:
     return {name: registry.get(name).many([window])[0] for name in ("peak", "segments", "unmatched")}
 
 
-def _named(unmatched: Unmatched) -> list[int]:
-    """The blocks that stand for the largest groups of what is held, as their ALLOCs."""
-    groups = (*islice(unmatched.held, _NAMED), *islice(unmatched.opening, _NAMED))
-    return [group.first_event for group in groups]
+def _named(unmatched: Unmatched, maps: MemoryMaps) -> NDArray[np.int64]:
+    """Blocks that other parts of the page select, as their ALLOCs: the first ones of the largest groups of what is held, and the largest of the maps."""
+    groups = (*islice(unmatched.held, _NAMED_GROUPS), *islice(unmatched.opening, _NAMED_GROUPS))
+    named = [np.array([group.first_event for group in groups], np.int64)]
+    for pieces in (one.pieces for one in maps.maps if one.pieces is not None):
+        largest = np.argsort(-pieces.size, kind="stable")
+        named.append(pieces.event[largest[pieces.event[largest] >= 0]][:_NAMED_BLOCKS])
+    return np.concatenate(named)
 
 
 def _figures(window: Window) -> dict[str, Any]:

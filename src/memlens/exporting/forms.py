@@ -9,7 +9,11 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
-__all__ = ["FORMS", "Counted", "Form", "Wanted", "Written"]
+__all__ = ["FORMS", "NO_BLOCKS", "Counted", "Form", "Wanted", "Written"]
+
+
+#: What is said of a profile or a trace of a log that tells of no single block.
+NO_BLOCKS = "this log does not say which block a line is about, so that nothing is said of blocks"
 
 
 class Form(NamedTuple):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.analyzers.peak import peak
-from memlens.exporting.forms import Counted, Wanted, Written
+from memlens.exporting.forms import NO_BLOCKS, Counted, Wanted, Written
 from memlens.exporting.lives import Lives, lives_of_windows
 from memlens.exporting.protobuf import Rows, joined, message, number, numbers, rows_message, text
 from memlens.exporting.tables import line_numbers
@@ -78,10 +78,7 @@ def write_perfetto(wanted: Wanted, out: Counted) -> Written:
         out.write(part)
     for part in blocks.slices():
         out.write(part)
-    remarks = [f"the time axis is {times.words}"]
-    if not log.facts.addresses:
-        remarks.append("blocks have no addresses in this log, so that there are counters and no slices")
-    return Written(len(lives), tuple(remarks))
+    return Written(len(lives), (f"the time axis is {times.words}", *([] if log.facts.addresses else [NO_BLOCKS])))
 
 
 def _packet(*parts: bytes) -> bytes:
@@ -269,11 +266,11 @@ def _of_windows(wanted: Wanted) -> Iterator[_Moment]:
 
 def _of_log(wanted: Wanted, lo: int, hi: int) -> Iterator[_Moment]:
     log = wanted.log
-    highest = max(peak(wanted.windows), key=lambda one: one.peak_bytes)
+    window, highest = max(zip(wanted.windows, peak(wanted.windows), strict=True), key=lambda one: one[1].peak_bytes)
     if log.tells_of_blocks:
         name = f"peak: {format_bytes(highest.peak_bytes)} allocated"
         arguments = ("peak_bytes", highest.peak_bytes), ("line", highest.line)
-        yield _Moment(_MOMENTS, _INSTANT, lo if highest.event is None else highest.event, name, arguments)
+        yield _Moment(_MOMENTS, _INSTANT, window.lo if highest.event is None else highest.event, name, arguments)
     for failure in failures_of(log):
         event = int(np.searchsorted(log.offset, failure.offset))
         if lo <= event <= hi:

@@ -77,7 +77,7 @@ def write_pprof(wanted: Wanted, out: Counted) -> Written:
         strings.fields(),
     ]
     out.write(gzip.compress(b"".join(parts), mtime=0))
-    return Written(len(found.stacks), ("in use is what is live at the peak",))
+    return Written(len(found.stacks), found.remarks)
 
 
 def _value_type(strings: _Strings, name: str, unit: str) -> tuple[bytes, bytes]:

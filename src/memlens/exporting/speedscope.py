@@ -43,11 +43,7 @@ def write_speedscope(wanted: Wanted, out: Counted) -> Written:
         "profiles": [live, allocated],
     }
     out.write(json.dumps(document, ensure_ascii=True, allow_nan=False).encode("ascii") + b"\n")
-    return Written(len(found.stacks), (f"what is live at {_where(wanted)}, and what is allocated in all",))
-
-
-def _where(wanted: Wanted) -> str:
-    return f"the peak of {visible(wanted.windows[0].name)}" if wanted.given else "the peak"
+    return Written(len(found.stacks), found.remarks)
 
 
 def _sampled(name: str, stacks: list[tuple[Stack, int]], numbers: dict[Frame, int]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.peak import Peak, peak
+from memlens.exporting.forms import NO_BLOCKS
 from memlens.facts import Kind
 from memlens.text import visible
 
@@ -70,19 +71,20 @@ class Stack:
 
 @dataclass(frozen=True)
 class Profile:
-    """All stacks of a window, and its peak."""
+    """All stacks of a window, and its peak; what to know of them."""
 
     stacks: Sequence[Stack]
     peak: Peak
+    remarks: tuple[str, ...]
 
 
 def profile(wanted: Wanted) -> Profile:
     """The stacks of the one window that was asked for."""
     log, window = wanted.log, wanted.windows[0]
     highest = peak([window])[0]
-    live = live_events(log, window.lo if highest.event is None else highest.event + 1) if log.facts.addresses else None
+    live = live_events(log, window.lo if highest.event is None else highest.event + 1)
     born = np.flatnonzero(log.kind[window.lo : window.hi] == Kind.ALLOC) + window.lo
-    parts = [born, np.zeros(0, np.int64) if live is None else live]
+    parts = [born, live]
     allocs = np.concatenate(parts)
     # A call stack, or else an owner, is a number; below 0 are those that have neither.
     stacks = log.source.stack_numbers(log.offset[allocs])
@@ -102,7 +104,9 @@ def profile(wanted: Wanted) -> Profile:
         else:
             frames = log.owner_names[key].split(" < ") if key >= 0 else ()
         found.append(Stack(tuple(map(Frame.of, frames)) or (Frame(_NOBODY),), *figures))
-    return Profile(found, highest)
+    of_window = f" of {visible(window.name)}" if wanted.given else ""
+    told = f"live, or in use, is what is live at the peak{of_window}" if log.facts.addresses else NO_BLOCKS
+    return Profile(found, highest, (told,))
 
 
 def _added(numbers: Ints, amounts: Ints, count: int) -> Ints:

@@ -27,6 +27,8 @@ __all__ = ["FileSource", "open_source"]
 Result = TypeVar("Result")
 #: Bytes between the places up to which line ends are counted, where single lines are numbered later.
 _PIECE = 1 << 14
+#: … and so many of them are read at once where all are.
+_MANY_PIECES = 128
 
 
 class FileSource(Source):
@@ -174,23 +176,28 @@ class FileSource(Source):
         """Some rising offsets of one indexed stretch with their line numbers; the stretch is counted once, piece by piece."""
         stretch = int(self._offsets.searchsorted(group[0], "right")) - 1
         start, number = int(self._offsets[stretch]), int(self._lines[stretch]) + 1
+        end = self.size if stretch + 1 == len(self._offsets) else int(self._offsets[stretch + 1])
         with self.open() as stream:
 
-            def line_ends(begin: int, end: int) -> int:
-                return stream.part(begin, end).readall().count(b"\n")
+            def texts(size: int) -> Iterator[tuple[int, bytes]]:
+                return ((at, stream.part(at, min(at + size, end)).readall()) for at in range(start, end, size))
 
-            end = self.size if stretch + 1 == len(self._offsets) else int(self._offsets[stretch + 1])
             if len(group) * _PIECE > end - start:  # so many that each piece is read anyway
-                yield from _line_of_each(stream.part(start, end).readall(), start, number, group)
+                yield from _numbered(texts(_MANY_PIECES * _PIECE), number, group)
                 return
             if stretch not in self._pieces:
-                counts = (line_ends(at, min(at + _PIECE, end)) for at in range(start, end, _PIECE))
+                counts = (
+                    text.count(b"\n", at, at + _PIECE)
+                    for _, text in texts(_MANY_PIECES * _PIECE)
+                    for at in range(0, len(text), _PIECE)
+                )
                 self._pieces[stretch] = [*accumulate(counts, initial=0)]
             pieces = self._pieces[stretch]
             for wanted in group:
                 piece = (wanted - start) // _PIECE
                 if piece < len(pieces) - 1:
-                    yield wanted, number + pieces[piece] + line_ends(start + piece * _PIECE, wanted)
+                    before = stream.part(start + piece * _PIECE, wanted).readall()
+                    yield wanted, number + pieces[piece] + before.count(b"\n")
 
     def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
         """The text of the line that holds each offset, without its line end; ``None`` where it cannot be read again."""
@@ -237,14 +244,15 @@ class FileSource(Source):
             yield part.tolist()
 
 
-def _line_of_each(text: bytes, start: int, number: int, offsets: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Rising offsets in a text that begins at ``start`` with line ``number``, with their line numbers; those behind its end are left out."""
-    at = 0
-    for offset in offsets:
-        if offset - start < len(text):
-            number += text.count(b"\n", at, offset - start)
-            at = offset - start
+def _numbered(texts: Iterable[tuple[int, bytes]], number: int, offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Rising offsets in pieces of text, the first of which begins with line ``number``, with the numbers of their lines."""
+    for begin, text in texts:
+        at = 0
+        for offset in _within(offsets, begin, text):
+            number += text.count(b"\n", at, offset - begin)
+            at = offset - begin
             yield offset, number
+        number += text.count(b"\n", at)
 
 
 def _within(offsets: Sequence[int], offset: int, text: bytes) -> Sequence[int]:

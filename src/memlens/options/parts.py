@@ -35,8 +35,8 @@ class ReadAs:
     """How inputs are to be read, where they do not tell by themselves.
 
     Attributes:
-        input_format: Read the input as this format: paddle, torch-snapshot, kineto, rmm, or one of your own (memlens formats
-            lists them). Default: what its content says.
+        input_format: Read the input as this format: paddle, torch-snapshot, kineto, rmm, parquet, or one of your own (memlens
+            formats lists them). Default: what its content says.
         device: Read only device N, a number or cpu, of an input that has several. In Python: -1 is the CPU.
         layer: Take blocks from this layer of Paddle's allocator (auto_growth, stream_safe, naive_best_fit, stats, …). Default:
             the most exact one that the log has.

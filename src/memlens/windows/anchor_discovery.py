@@ -98,24 +98,29 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
     with events; then the same numbers before others; then START before the others; then the one that comes first.  Which log is called base makes no difference.
 
     Args:
-        base: A log whose text can be read again.
+        base: A log whose text can be read again, or whose landmarks were kept.
         head: Another one.
 
     Returns:
-        The family, or ``None`` where there is none, or where a text cannot be read again.
+        The family, or ``None`` where there is none, or where nothing is known of the text of one.
 
     Raises:
         InputError: The text of a log is no longer there.
     """
-    if not (base.source.rereadable and head.source.rereadable):
+    logs = base, head
+    kept = [None if log.source.rereadable else log.landmarks for log in logs]
+    if any(one is None and not log.source.rereadable for log, one in zip(logs, kept, strict=True)):
         return None
     ours = _candidates(*_looked_at(base))
     theirs = _candidates(*_looked_at(head)) if ours.lines else ours
 
-    def both(template: Template, expression: str) -> Sequence[Anchor] | None:  # noqa: ARG001 - how the other one is called
-        return [find_anchors(log, [Pattern(expression, regex=True)])[0] for log in (base, head)]
+    def both(template: Template, expression: str) -> Sequence[Anchor] | None:
+        if kept != [None, None]:
+            expression = _at_the_margin(template, expression)
+        found = [_lines_of(log, one, Pattern(expression, regex=True)) for log, one in zip(logs, kept, strict=True)]
+        return [anchor for anchor in found if anchor is not None] if None not in found else None
 
-    return _best((base, head), (ours, theirs), both)
+    return _best(logs, (ours, theirs), both)
 
 
 def family(log: EventLog) -> Family | None:
@@ -137,18 +142,12 @@ def family(log: EventLog) -> Family | None:
     landmarks = landmarks_of(log)
     if landmarks is None or not landmarks.offsets:
         return None
-    lines = ((offset, text) for offset, text in zip(landmarks.offsets, landmarks.texts, strict=True) if may_mark(text))
-    seen = _candidates(lines, len(log))
+    seen = _candidates(_marking(landmarks), len(log))
     named = {by: entry for by, entry in seen.lines.items() if _wanted(entry)}
 
     def found(template: Template, expression: str) -> Sequence[Anchor] | None:
-        # Only lines at the margin are known, so the expression is to find no other ones.
-        if template.strict.startswith("^") and not expression.startswith("^"):
-            expression = f"^{expression}"
-        pattern = Pattern(expression, regex=True)
-        if landmarks.complete:
-            return [_among(landmarks, pattern)]
-        return list(find_anchors(log, [pattern])) if log.source.rereadable else None
+        anchor = _lines_of(log, landmarks, Pattern(_at_the_margin(template, expression), regex=True))
+        return None if anchor is None else [anchor]
 
     return _best((log,), (seen._replace(lines=named),), found)
 
@@ -157,6 +156,23 @@ def _wanted(entry: _Seen) -> bool:
     """Whether lines of one log count anything that is worth its windows."""
     many_parts = entry.template.work is Work.PART and len(entry.offsets) > _MOST_PARTS
     return entry.template.place is not Place.UNNAMED and not many_parts
+
+
+def _at_the_margin(template: Template, expression: str) -> str:
+    """An expression for landmarks: only lines at the margin are known, so it is to find no other ones."""
+    return f"^{expression}" if template.strict.startswith("^") and not expression.startswith("^") else expression
+
+
+def _lines_of(log: EventLog, landmarks: Landmarks | None, pattern: Pattern) -> Anchor | None:
+    """All lines of a log that match a pattern: of the landmarks where they are all there are, or else of the text."""
+    if landmarks is not None and landmarks.complete:
+        return _among(landmarks, pattern)
+    return find_anchors(log, [pattern])[0] if log.source.rereadable else None
+
+
+def _marking(landmarks: Landmarks) -> Iterator[tuple[int, bytes]]:
+    """Those landmarks that could be anchors: where each begins, and its text."""
+    return (line for line in zip(landmarks.offsets, landmarks.texts, strict=True) if may_mark(line[1]))
 
 
 def _among(landmarks: Landmarks, pattern: Pattern) -> Anchor:
@@ -248,6 +264,8 @@ def _candidates(lines: Iterable[tuple[int, bytes]], events: int) -> _Candidates:
 
 def _looked_at(log: EventLog) -> tuple[list[tuple[int, bytes]], int]:
     """The lines of a log that could be anchors, as many as are looked at, and the events up to there."""
+    if not log.source.rereadable and log.landmarks is not None:
+        return list(_marking(log.landmarks)), len(log)
     found: list[tuple[int, bytes]] = []
     looked_at = 0
     for piece, lines, looks in _marginal_lines(log):

@@ -142,17 +142,21 @@ class Compared:
             y = box.y + box.height - (place + 1) * row - 0.1 * frame.line
             start = min((life.start for life in one.lives), default=0)
             self._number(place, box.x + start / slots * box.width - 0.75 * frame.small, y)
-            for life in one.lives:
-                side = _SIDES.index(life.side)
-                colour, _ = looks(self.theme, side)
+            for side, name in enumerate(_SIDES):
+                lives = [life for life in one.lives if life.side == name]
                 level = (y + (0.22, -0.22)[side] * frame.small) / frame.height
-                ends = [(box.x + slot / slots * box.width) / frame.width for slot in (life.start, life.end)]
-                line = Line2D(ends, [level] * 2, color=colour, linewidth=2.4 * frame.scale, solid_capstyle="butt")
-                line.set(transform=frame.figure.transFigure, gid=f"life-{place + 1}-{life.side}")
-                frame.figure.add_artist(line)
-                mark = Line2D(ends[1:], [level], color=colour, marker="|" if life.freed else ">", linestyle="")
-                mark.set(markersize=5 * frame.scale, transform=frame.figure.transFigure)
-                frame.figure.add_artist(mark)
+                ends = [[(box.x + slot / slots * box.width) / frame.width for slot in (life.start, life.end)] for life in lives]  # fmt: skip
+                bars = [end for both in ends for end in (*both, np.nan)]
+                how: dict[str, Any] = {"color": looks(self.theme, side)[0], "transform": frame.figure.transFigure}
+                self._add(bars, level, linewidth=2.4 * frame.scale, solid_capstyle="butt", gid=f"life-{place + 1}-{name}", **how)  # fmt: skip
+                for marker, freed in (("|", True), (">", False)):
+                    tips = [end for (_, end), life in zip(ends, lives, strict=True) if life.freed == freed]
+                    self._add(tips, level, marker=marker, linestyle="", markersize=5 * frame.scale, **how)
+
+    def _add(self, across: Sequence[float], level: float, **how: Any) -> None:
+        """A line, or marks, at one height of the picture."""
+        if across:
+            self.frame.figure.add_artist(Line2D(across, [level] * len(across), **how))
 
     def _number(self, place: int, x: float, y: float) -> None:
         """The number of a finding in a circle around a place in points."""

@@ -190,7 +190,7 @@ class Frame:
         start, end = (limit / unit for limit in axes.get_xlim())
         marks: list[tuple[float, str]] = []
         for most in range(max(int(box.width / 60), 2), 0, -1):
-            found: Any = MaxNLocator(most, integer=whole).tick_values(start, end)
+            found: Any = MaxNLocator(most, steps=[1, 2, 5, 10], integer=whole).tick_values(start, end)
             marks = [(place, f"{place:,.10g}") for place in found.tolist() if start <= place <= end]
             reach = max((self.wide(label) for _, label in marks), default=0.0)
             at = [box.x + (place - start) / max(end - start, 1e-9) * box.width for place, _ in marks]

@@ -52,7 +52,7 @@ class Found:
 
     Attributes:
         words: What it is, in one line; names in it are text from the logs, made harmless.
-        lives: Its blocks, base's and head's; the first ones where they are many.
+        lives: Its blocks, base's and head's; some of them where they are many.
     """
 
     words: str
@@ -126,10 +126,10 @@ def _found(diff: Diff, axis: AlignedAxis, terms: Terms, most: int) -> Iterator[F
     if diff.series:
         for row in diff.repeated[:most]:
             where = f", in {plural(row.windows, 'window')} from {called(row.first_window)} on" if row.windows > 1 else f", in {called(row.first_window)}"  # fmt: skip
-            yield Found(_words(row.finding, row.count, terms) + where, _lives(row.finding, axis))
+            yield Found(_words(row.finding, row.count, terms) + where, _lives(row.members, axis))
         return
     for finding in diff.windows[0].findings[:most] if diff.windows else ():
-        yield Found(_words(finding, finding.count, terms), _lives(finding, axis))
+        yield Found(_words(finding, finding.count, terms), _lives(finding.members, axis))
 
 
 def _words(finding: Finding, count: int, terms: Terms) -> str:
@@ -146,14 +146,12 @@ def _words(finding: Finding, count: int, terms: Terms) -> str:
     return f"{words_of(finding).title}: {many}{sized(finding)}; {', '.join(fates)}"
 
 
-def _lives(finding: Finding, axis: AlignedAxis) -> tuple[Life, ...]:
-    """Where the blocks of a finding are live."""
-    members: Sequence[Member] = finding.members[:_MOST_BLOCKS]
-    pairs = [(member.base, member.head) for member in members] or [(finding.base, finding.head)]
+def _lives(members: Sequence[Member], axis: AlignedAxis) -> tuple[Life, ...]:
+    """Where the blocks of a finding are live; of many some from all over the axis."""
     return tuple(
         _life(name, side, run, len(axis))
-        for pair in pairs
-        for name, side, run in zip(("base", "head"), pair, (axis.base, axis.head), strict=True)
+        for member in members[:: -(-len(members) // _MOST_BLOCKS) or 1]
+        for name, side, run in (("base", member.base, axis.base), ("head", member.head, axis.head))
         if side is not None
     )
 

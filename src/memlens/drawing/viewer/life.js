@@ -3,36 +3,58 @@
 import { element, section } from "./dom.js";
 import { formatCount, formatDuration, formatExact } from "./format.js";
 import { FATE_WORDS } from "./lifetimes.js";
+import { livesOf } from "./lives.js";
 
 /**
  * @param {import("./app.js").App} app
- * @returns {HTMLElement}
+ * @returns {HTMLElement | null} nothing where blocks are not known
  */
 export function lifeOf(app) {
+  if (!app.view.lifetimes.known) return null;
   const body = element("div", { role: "status", "aria-live": "polite" });
   const hint = element("p", { class: "hint" }, "Click on a bar, or choose a block in a list, to see its whole life.");
   const place = section("life", "One block", hint, body);
   /** @type {Map<number, any[]>} */
   const contexts = new Map(app.view.lifetimes.contexts.map((/** @type {any[]} */ row) => [row[0], row]));
-  app.onSelect((selected) => {
-    const bar = selected?.kind === "block" && selected.value in app.view.lifetimes.alloc ? selected.value : null;
-    hint.hidden = bar !== null;
-    body.replaceChildren(...(bar === null ? [] : lifeDetails(app, bar, contexts.get(bar))));
-    place.dataset.block = bar === null ? "" : String(bar);
-    reveal(place, bar !== null);
+  app.onSelect(() => {
+    const known = app.block >= 0, bar = livesOf(app).blockOf(app.block);
+    hint.hidden = known;
+    body.replaceChildren(...(bar >= 0 ? lifeDetails(app, bar, contexts.get(bar)) : known ? [unknown(app)] : []));
+    place.dataset.block = known ? String(bar) : "";
+    reveal(place, known);
   });
   return place;
 }
 
 /**
- * Keep what is selected in sight: at the bottom of the window as long as its place lies below that.
+ * A block that has no bar: a small one of a memory map.
+ * @param {import("./app.js").App} app
+ * @returns {Node}
+ */
+function unknown(app) {
+  const maps = app.view.maps.moments.map((/** @type {any} */ moment) => moment.pieces).filter(Boolean);
+  const line = maps.map((/** @type {any} */ pieces) => pieces.lines[pieces.events.indexOf(app.block)]).find(Boolean);
+  return element("p", {}, "This page has the whole life of the largest blocks alone. ", line ? commandOf(app, line) : "");
+}
+
+/**
+ * What tells all of a block.
+ * @param {import("./app.js").App} app
+ * @param {number} line
+ * @returns {Node}
+ */
+function commandOf(app, line) {
+  return element("span", {}, "More of it: ", element("code", {}, `memlens block ${quoted(app.view.path)} ${line}`));
+}
+
+/**
+ * Keep what is selected in sight: at the edge of the window where its place lies beyond that.
  * @param {HTMLElement} place
  * @param {boolean} open
  */
 export function reveal(place, open) {
   place.classList.toggle("panel", open);
   place.scrollTop = 0;
-  if (open && place.getBoundingClientRect().top < 0) place.scrollIntoView({ block: "center" });
 }
 
 /**
@@ -57,13 +79,17 @@ function lifeDetails(app, bar, context) {
   if (columns.owner[bar] >= 0) entries.splice(4, 0, ["by", ownerNode(app, columns.owner[bar])]);
   if (columns.free_owner[bar] >= 0) entries.push([app.view.terms.line === "line" ? "after" : "by", ownerNode(app, columns.free_owner[bar])]);
   const list = element("dl", { class: "facts" }, ...entries.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
-  const margin = Math.max((free - alloc) * 0.1, 4);
+  const showLife = () => {
+    const margin = Math.max((free - alloc) * 0.1, 4);
+    axis.show(alloc - margin, free + margin);
+    document.getElementById("lifetimes")?.scrollIntoView();
+  };
   const controls = element("p", { class: "controls" },
-    element("button", { type: "button", click: () => axis.show(alloc - margin, free + margin) }, "Show its life"),
+    element("button", { type: "button", click: showLife }, "Show its life"),
     element("button", { type: "button", click: () => app.select("moment", Math.max(alloc, axis.lo)) }, "What else is alive when it is allocated"),
     element("button", { type: "button", click: () => app.select(null) }, "Close"));
   const lines = context ? [linesAround("Around its ALLOC", context[1], born), linesAround("Around its FREE", context[2], gone)].flat() : [];
-  if (!lines.length && born) lines.push(element("p", {}, "More of it: ", element("code", {}, `memlens block ${quoted(app.view.path)} ${born}`)));
+  if (!lines.length && born) lines.push(element("p", {}, commandOf(app, born)));
   return [controls, element("div", { class: "beside" }, list, element("div", {}, ...lines))];
 }
 

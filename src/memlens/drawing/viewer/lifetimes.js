@@ -1,64 +1,24 @@
 /** Who is alive from when to when: the largest blocks as bars, stacked up to the curve; all others are one band on top of them. */
 
 import { color, drawing, stroke, write } from "./canvas.js";
+import { byOwner, bySize, shortOwner } from "./colors.js";
 import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 import { FATES, livesOf, NOTHING, REST } from "./lives.js";
 import { bytesTicks } from "./ticks.js";
 import { zoomable } from "./zoom.js";
 
-/** Height in CSS pixels; owners and sizes that have colours of their own; blocks in the list. */
-const BARS_HEIGHT = 320, OWNERS = 7, SIZES = 5, LISTED = 30;
-/** The picture is a little higher than the peak. */
+/** Height in CSS pixels; blocks in the list. */
+const BARS_HEIGHT = 320, LISTED = 30;
+/** The picture is a little higher than what is in it. */
 const HEADROOM = 1.04;
 /** What becomes of blocks, in words. */
 export const FATE_WORDS = ["temporary", "held: not freed in what is shown", "released: carried in, freed here", "carried in, not freed here"];
 
 /**
- * How bars are coloured: the class of each, and of each class its colour in the style sheet and what it is called.
- * @typedef {{ classOf: Uint8Array, classes: { ink: string, name: string, title?: string }[] }} Colouring
- */
-
-/**
- * The classes that blocks fall in, by size: each one reaches down to a quarter of the one before.
- * @param {Float64Array} sizes
- * @returns {Colouring}
- */
-export function bySize(sizes) {
-  const top = 2 ** Math.ceil(Math.log2(sizes.reduce((most, size) => Math.max(most, size), 1) + 1));
-  const least = Array.from({ length: SIZES }, (_, k) => (k === SIZES - 1 ? 0 : top / 4 ** (k + 1)));
-  return {
-    classOf: Uint8Array.from(sizes, (size) => least.findIndex((bytes) => size >= bytes)),
-    classes: least.map((bytes, k) => ({
-      ink: `size-${k + 1}`,
-      name: k === SIZES - 1 ? `below ${formatBytes(least[k - 1])}` : `${formatBytes(bytes)} and more`,
-    })),
-  };
-}
-
-/**
- * By owner: those whose bars are largest, in bytes times events, have colours of their own.
- * @param {import("./app.js").App} app
- * @returns {Colouring}
- */
-function byOwner(app) {
-  const { owner, size_bytes: size, alloc, free } = app.view.lifetimes;
-  /** @type {Map<number, number>} */
-  const areas = new Map();
-  for (let bar = 0; bar < owner.length; bar += 1) areas.set(owner[bar], (areas.get(owner[bar]) ?? 0) + size[bar] * (free[bar] - alloc[bar]));
-  areas.delete(-1);
-  const largest = [...areas.keys()].sort((a, b) => (areas.get(b) ?? 0) - (areas.get(a) ?? 0)).slice(0, OWNERS);
-  const classes = largest.map((number, k) => ({ ink: `owner-${k + 1}`, name: shortOwner(app, number), title: app.ownerText(number) }));
-  return {
-    classOf: Uint8Array.from(owner, (number) => (largest.includes(number) ? largest.indexOf(number) : largest.length)),
-    classes: [...classes, { ink: "owner-other", name: largest.length ? "other owners" : "owner unknown" }],
-  };
-}
-
-/**
  * By what becomes of them; the counts are of all blocks, those without bars too.
  * @param {import("./app.js").App} app
- * @returns {Colouring}
+ * @returns {import("./colors.js").Colouring}
  */
 function byFate({ view: { lifetimes } }) {
   return {
@@ -68,17 +28,6 @@ function byFate({ view: { lifetimes } }) {
       return { ink: `fate-${fate}`, name: `${FATE_WORDS[k]} (${formatCount(blocks)}, ${formatBytes(bytes)})` };
     }),
   };
-}
-
-/**
- * An owner in short: the operator, or of a call stack its innermost frames.
- * @param {import("./app.js").App} app
- * @param {number} number
- * @returns {string}
- */
-export function shortOwner(app, number) {
-  const frames = app.ownerText(number).split(" < ").map((frame) => (frame.length > 48 ? `${frame.slice(0, 24)}\u2026${frame.slice(-23)}` : frame));
-  return `${frames.slice(0, 2).join(" < ")}${frames.length > 2 ? " \u2026" : ""}`;
 }
 
 /**
@@ -116,9 +65,10 @@ export function lifetimes(app) {
   const { axis, levels } = app, { lifetimes: columns } = app.view, lives = livesOf(app);
   if (!columns.known)
     return section("lifetimes", "Lifetimes", element("p", {}, "The lines of this log have no addresses, so which blocks are live is not known."));
-  /** @type {Record<string, () => Colouring>} */
-  const ways = { "size": () => bySize(lives.size), "owner": () => byOwner(app), "fate": () => byFate(app) };
-  let way = new Set(columns.owner).size > 1 ? "owner" : "size", colouring = ways[way]();
+  /** @type {Record<string, () => import("./colors.js").Colouring>} */
+  const ways = { "size": () => bySize(lives.size), "owner": () => byOwner(app, columns.owner), "fate": () => byFate(app) };
+  let way = new Set(columns.owner).size > 1 ? "owner" : "size", coloring = ways[way]();
+  const highest = Math.max(levels.peak, lives.most) * HEADROOM;
   /** The bar that the pointer is on. */
   let over = -1;
   /** What was drawn last, and what it was drawn of. */
@@ -127,9 +77,9 @@ export function lifetimes(app) {
   /** @param {number} width @param {number} rows */
   const prepare = (width, rows) => {
     const cellsOf = [axis.from, axis.to, axis.overTime, width, rows].join();
-    if (cellsOf !== drawn.cellsOf) Object.assign(drawn, lives.picture(axis, width, rows, levels.peak * HEADROOM));
+    if (cellsOf !== drawn.cellsOf) Object.assign(drawn, lives.picture(axis, width, rows, highest));
     const imageOf = [cellsOf, way, over, app.selected?.kind, app.selected?.value, color("back")].join();
-    if (imageOf !== drawn.imageOf) paint(app, drawn, width, rows, colouring, over);
+    if (imageOf !== drawn.imageOf) paint(app, drawn, width, rows, coloring, over);
     Object.assign(drawn, { cellsOf, imageOf });
   };
   /** What is being dragged over. @type {{ over: () => [number, number] | null }} */
@@ -138,15 +88,19 @@ export function lifetimes(app) {
     prepare(width, Math.round(height * (window.devicePixelRatio || 1)));
     context.imageSmoothingEnabled = false;
     context.drawImage(drawn.image, 0, 0, width, height);
-    const most = levels.peak * HEADROOM, y = (/** @type {number} */ bytes) => height - (bytes / most) * height;
-    for (const tick of bytesTicks(0, most, 6)) if (tick.at > 0 && y(tick.at) > 6) write(context, tick.text, 4, y(tick.at), { ink: color("quiet") });
+    const y = (/** @type {number} */ bytes) => height - (bytes / highest) * height;
+    context.strokeStyle = color("quiet");
+    context.beginPath();
+    drawn.columns.bytes.forEach((bytes, x) => context.lineTo(x + 0.5, y(bytes)));
+    context.stroke();
+    for (const tick of bytesTicks(0, highest, 6)) if (tick.at > 0 && y(tick.at) > 6) write(context, tick.text, 4, y(tick.at), { ink: color("quiet") });
     if (app.selected?.kind === "moment") {
       const x = axis.toPixel(Math.max(app.selected.value, axis.lo), width);
       stroke(context, color("text"), [x, 0], [x, height]);
     }
     // A bar may be too thin to be seen, so lines say where it begins and ends.
-    const bar = app.selected?.kind === "block" ? app.selected.value : -1;
-    for (const event of bar in lives.size ? [lives.alloc[bar], lives.free[bar]] : []) {
+    const bar = lives.blockOf(app.block);
+    for (const event of bar >= 0 ? [lives.alloc[bar], lives.free[bar]] : []) {
       const x = axis.toPixel(event, width);
       if (x >= 0 && x < width) stroke(context, color("chosen"), [x, 0], [x, height], [3, 3]);
     }
@@ -185,12 +139,12 @@ export function lifetimes(app) {
   const legend = element("div", { class: "legend" });
   /** @param {string} name */
   const colour = (name) => {
-    [way, colouring] = [name, ways[name]()];
-    const used = new Set(colouring.classOf), entry = (/** @type {string} */ ink, /** @type {string} */ text, /** @type {string} */ title) =>
-      element("span", { title }, element("i", { class: ink }), text);
+    [way, coloring] = [name, ways[name]()];
+    const used = new Set(coloring.classOf), entry = (/** @type {string} */ ink, /** @type {string} */ text) =>
+      element("span", {}, element("i", { class: ink }), text);
     legend.replaceChildren(
-      ...colouring.classes.map(({ ink, name: text, title = text }, k) => used.has(k) ? entry(ink, text, title) : ""),
-      entry("rest", `no bar of their own (${formatCount(columns.left_out.blocks)}, ${formatBytes(columns.left_out.bytes)})`, "What has no bar of its own: the curve less the bars"));
+      ...coloring.classes.map(({ ink, name: text }, k) => (used.has(k) ? entry(ink, text) : "")),
+      entry("rest", `no bar of their own (${formatCount(columns.left_out.blocks)}, ${formatBytes(columns.left_out.bytes)})`));
     redraw();
   };
   const choice = element("select", { id: "lifetimes-by", change: () => colour(choice.value) },
@@ -200,8 +154,10 @@ export function lifetimes(app) {
   app.onSelect(redraw);
   Object.assign(canvas.dataset, { bars: lives.size.length, leftOutBlocks: columns.left_out.blocks, leftOutBytes: columns.left_out.bytes });
   canvas.setAttribute("aria-describedby", "lifetimes-at");
-  return section("lifetimes", "Lifetimes", element("p", { class: "controls" }, element("label", {}, "Coloured by ", choice)),
-    legend, canvas, told, largestList(app));
+  return section("lifetimes", "Lifetimes", element("p", { class: "controls" }, element("label", {}, "Colour by ", choice)),
+    legend, canvas, told,
+    lives.most > levels.peak ? element("p", { class: "hint" }, "This log frees what it never allocates, so the blocks that are live are more than the curve says: the bars reach above it.") : "",
+    largestList(app));
 }
 
 /**
@@ -210,11 +166,11 @@ export function lifetimes(app) {
  * @param {{ cells: Int32Array, image: HTMLCanvasElement }} drawn
  * @param {number} width
  * @param {number} rows
- * @param {Colouring} colouring
+ * @param {import("./colors.js").Colouring} coloring
  * @param {number} over the bar that the pointer is on
  */
 function paint(app, { cells, image }, width, rows, { classOf, classes }, over) {
-  const lives = livesOf(app), { selected } = app, chosen = selected?.kind === "block" ? selected.value : -1;
+  const lives = livesOf(app), { selected } = app, chosen = lives.blockOf(app.block);
   const moment = selected?.kind === "moment" ? selected.value : null;
   // Of each class its colour, that of its edges, and both for blocks that do not live at the selected moment.
   const inks = Uint32Array.from(classes.flatMap(({ ink }) => [pixel(ink), pixel(ink, "back", 0.5), pixel(ink, "back", 0.75), pixel(ink, "back", 0.9)]));
@@ -263,7 +219,7 @@ export function blockTable(app, bars) {
   const known = bars.some((bar) => owner[bar] >= 0);
   const rows = bars.map((bar) => element("tr", { "data-block": bar, "data-bytes": size[bar] },
     element("td", {}, element("button", { type: "button", click: () => app.select("block", bar) }, formatBytes(size[bar]))),
-    line(alloc[bar], "before"), line(free[bar], "never"), element("td", {}, FATES[fate[bar]]),
+    line(alloc[bar], "before"), line(free[bar], "never"), element("td", {}, FATE_WORDS[fate[bar]].split(/[:,]/, 1)[0]),
     known ? element("td", { title: app.ownerText(owner[bar]) }, shortOwner(app, owner[bar])) : ""));
   const { line: place } = app.view.terms;
   const heads = ["Block", `Allocated at ${place}`, `Freed at ${place}`, "Fate", ...(known ? ["Owner"] : [])].map((text) => element("th", { scope: "col" }, text));

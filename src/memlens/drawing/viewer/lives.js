@@ -21,6 +21,15 @@ export class Lives {
     /** @type {Float64Array} */
     this.size = lifetimes.size_bytes;
     this.levels = levels;
+    /** The blocks in the order of their ends; their numbers are the order of their beginnings. */
+    this.byFree = Int32Array.from(this.alloc.keys()).sort((a, b) => this.free[a] - this.free[b] || a - b);
+    /** The most bytes of bars that are live together; above the peak where a log frees what it never allocated. */
+    this.most = 0;
+    for (let bar = 0, gone = 0, sum = 0; bar < this.size.length; bar += 1) {
+      for (; this.free[this.byFree[gone]] <= this.alloc[bar]; gone += 1) sum -= this.size[this.byFree[gone]];
+      sum += this.size[bar];
+      this.most = Math.max(this.most, sum);
+    }
     /** The blocks from the bottom of the stack to its top: what lives long moves nothing that lies above it. */
     this.order = Int32Array.from(this.alloc.keys()).sort((a, b) => this.free[b] - this.alloc[b] - this.free[a] + this.alloc[a] || a - b);
   }
@@ -46,6 +55,8 @@ export class Lives {
 
   /**
    * Which block each cell of a picture shows: its number and one, `NOTHING` or `REST`.
+   *
+   * From a column to the next one little changes, and mostly at the top, where what lives shortly is: what lies below that is copied.
    * @param {{ events: Float64Array, bytes: Float64Array }} columns
    * @param {number} rows
    * @param {number} most bytes that the rows stand for
@@ -53,19 +64,32 @@ export class Lives {
    */
   cells({ events, bytes }, rows, most) {
     const width = events.length, cells = new Int32Array(width * rows), scale = most > 0 ? rows / most : 0;
-    const below = new Float64Array(width), filled = new Int32Array(width);
-    for (const bar of this.order) {
-      const size = this.size[bar], to = firstAtLeast(events, this.free[bar]);
-      for (let x = firstAtLeast(events, this.alloc[bar]); x < to; x += 1) {
-        below[x] += size;
-        const top = Math.min(Math.round(below[x] * scale), rows);
-        for (let row = filled[x]; row < top; row += 1) cells[(rows - 1 - row) * width + x] = bar + 1;
-        filled[x] = top;
-      }
-    }
+    const bars = this.order.filter((bar) => this.alloc[bar] <= events[width - 1] && this.free[bar] > events[0]);
+    const live = new Uint8Array(bars.length), below = new Float64Array(bars.length + 1), placeOf = new Int32Array(this.size.length).fill(-1);
+    bars.forEach((bar, place) => (placeOf[bar] = place));
+    let born = 0, gone = 0, first = 0;
+    /** @param {number} bar @param {number} event */
+    const see = (bar, event) => {
+      const place = placeOf[bar], now = this.alloc[bar] <= event && event < this.free[bar] ? 1 : 0;
+      if (place < 0 || now === live[place]) return;
+      live[place] = now;
+      first = Math.min(first, place);
+    };
     for (let x = 0; x < width; x += 1) {
-      const top = Math.min(Math.round(bytes[x] * scale), rows);
-      for (let row = filled[x]; row < top; row += 1) cells[(rows - 1 - row) * width + x] = REST;
+      const event = events[x];
+      first = x ? bars.length : 0;
+      for (; born < this.alloc.length && this.alloc[born] <= event; born += 1) see(born, event);
+      for (; gone < this.byFree.length && this.free[this.byFree[gone]] <= event; gone += 1) see(this.byFree[gone], event);
+      let row = Math.min(Math.round(below[first] * scale), rows), at = (rows - 1) * width + x;
+      for (let k = 0; k < row; k += 1, at -= width) cells[at] = cells[at - 1];
+      for (let place = first; place < bars.length; place += 1) {
+        below[place + 1] = below[place];
+        if (!live[place]) continue;
+        below[place + 1] += this.size[bars[place]];
+        const top = Math.min(Math.round(below[place + 1] * scale), rows);
+        for (; row < top; row += 1, at -= width) cells[at] = bars[place] + 1;
+      }
+      for (const top = Math.min(Math.round(bytes[x] * scale), rows); row < top; row += 1, at -= width) cells[at] = REST;
     }
     return cells;
   }

@@ -24,6 +24,12 @@ const PARTS = [
   ["maps", memoryMap], ["flame", flameGraph], ["windows", windowsTable], ["growth", growthPart], ["held", heldTable], ["trust", trustPart],
 ];
 
+/**
+ * Those that are drawn over events, and have nothing to show where there are none.
+ * @type {((app: App) => Node | null)[]}
+ */
+const OVER_EVENTS = [lifetimes, momentOf];
+
 /** What the first picture needs; all else is unpacked when that is drawn. */
 const FIRST = ["path", "terms", "verdict", "lo", "hi", "figures", "levels", "marks", "bands"];
 
@@ -39,11 +45,12 @@ async function show(place, packed) {
   /** @param {string[]} keys */
   const part = (keys) => unpacked(Object.fromEntries(keys.map((key) => [key, packed[key]])));
   const app = new App(await part(FIRST));
-  place.replaceChildren(figures(app), timeline(app));
+  const still = app.view.lo === app.view.hi;
+  place.replaceChildren(figures(app), still ? element("p", {}, "Nothing is allocated or freed in what is shown, so there is no curve.") : timeline(app));
   await painted();
   performance.mark("memlens-first-picture");
   Object.assign(app.view, await part(Object.keys(packed).filter((key) => !FIRST.includes(key))));
-  for (const [key, make] of PARTS) if (packed[key]) place.append(make(app) ?? "");
+  for (const [key, make] of PARTS) if (packed[key] && !(still && OVER_EVENTS.includes(make))) place.append(make(app) ?? "");
   const sections = [...document.querySelectorAll("section[id]")];
   document.getElementById("parts")?.replaceChildren(
     ...sections.map((one) => element("a", { href: `#${one.id}` }, one.querySelector("h2")?.textContent ?? one.id)));

@@ -4,7 +4,8 @@ import { firstAtLeast } from "./axis.js";
 import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 import { reveal } from "./life.js";
-import { blockTable, shortOwner } from "./lifetimes.js";
+import { shortOwner } from "./colors.js";
+import { blockTable } from "./lifetimes.js";
 import { livesOf } from "./lives.js";
 
 /** Blocks in the list. */
@@ -74,7 +75,7 @@ function aliveAt(app, asked, at) {
     const owner = moments.owner[group] ?? -1;
     return element("tr", { "data-bytes": bytes, "data-count": count },
       element("td", { class: "right" }, formatBytes(bytes)),
-      element("td", { class: "right" }, group === -2 ? "" : formatCount(count)),
+      element("td", { class: "right" }, group === -2 || !lifetimes.known ? "" : formatCount(count)),
       element("td", { class: "right" }, group < 0 ? "" : formatBytes(moments.size_bytes[group])),
       element("td", { title: app.ownerText(owner) }, group < 0 ? names[/** @type {"-1" | "-2"} */ (String(group))] : shortOwner(app, owner)));
   });

@@ -93,7 +93,7 @@ export function timeline(app) {
   };
   canvas.addEventListener("keydown", (event) => {
     /** @type {Record<string, () => unknown>} */
-    const keys = { p: toPeak, Enter: select, ",": () => move(-1), ".": () => move(1) };
+    const keys = { p: toPeak, P: toPeak, Enter: select, ",": () => move(-1), ".": () => move(1) };
     if (!event.ctrlKey && !event.metaKey) keys[event.key]?.();
   });
 
@@ -171,7 +171,7 @@ function envelope(context, axis, levels, width, y, bottom) {
 
 /**
  * One row of bands: windows or steps, or phases.
- * @typedef {{ lo: Float64Array, hi: Float64Array, names: string[] }} Row
+ * @typedef {{ kind: string, lo: Float64Array, hi: Float64Array, names: string[] }} Row
  */
 
 /**
@@ -179,11 +179,11 @@ function envelope(context, axis, levels, width, y, bottom) {
  * @returns {Row[]}
  */
 function rowsOf(bands) {
-  return [0, 1].map((level) => {
+  return ["windows", "phases"].map((kind, level) => {
     const own = [...bands.level.keys()].filter((k) => bands.level[k] === level).sort((a, b) => bands.lo[a] - bands.lo[b]);
     /** @param {Float64Array} values */
     const column = (values) => Float64Array.from(own, (k) => values[k]);
-    return { lo: column(bands.lo), hi: column(bands.hi), names: own.map((k) => bands.names[bands.name[k]]) };
+    return { kind, lo: column(bands.lo), hi: column(bands.hi), names: own.map((k) => bands.names[bands.name[k]]) };
   }).filter((row) => row.lo.length);
 }
 
@@ -200,7 +200,7 @@ export function drawBands(context, { axis }, row, top, width, down) {
   if (last - first > width / 3) {
     context.fillStyle = color("band");
     context.fillRect(0, top, width, ROW - 2);
-    write(context, `${formatCount(last - first)} of them: zoom in`, width / 2, top + ROW / 2, { align: "center", ink: color("quiet") });
+    write(context, `${formatCount(last - first)} ${row.kind}: zoom in`, width / 2, top + ROW / 2, { align: "center", ink: color("quiet") });
     return;
   }
   for (let k = first; k < last; k += 1) {

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.inputs.file_source import FileSource
     from memlens.inputs.input_format import Request
+    from memlens.inputs.streams import ByteStream
     from memlens.windows.landmarks import Landmarks
     from memlens.windows.patterns import Pattern
 
@@ -48,6 +49,9 @@ COLUMNS: dict[str, tuple[str, type[np.generic], int]] = {
 NAMED = ("owner", "pool", "user_metadata")
 _NEEDED = ("kind", "size_bytes", "addr")
 _BATCH = 1 << 17
+_PIECE = 1 << 20
+#: Bytes that any compressed input may unpack to.
+_UNPACKED = 1 << 26
 _LAST = (1 << 64) - 1
 #: Rows that a file may have for each of its bytes beyond so many rows, and bytes that a byte of it may unpack to.
 _MOST_ROWS_A_BYTE, _ROWS, _MOST_BYTES_A_BYTE = 64, 1 << 22, 4096
@@ -124,7 +128,7 @@ def _explained(name: str) -> Iterator[None]:
         raise InputError(f"{name}: is no Parquet file that can be read: {reason}", _DAMAGED) from None
 
 
-def _table(source: FileSource, stream: Any) -> tuple[dict[str, Any], bytes | None]:
+def _table(source: FileSource, stream: ByteStream) -> tuple[dict[str, Any], bytes | None]:
     """The columns of a log by their names there, and the metadata of the export."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -132,9 +136,7 @@ def _table(source: FileSource, stream: Any) -> tuple[dict[str, Any], bytes | Non
     if source.path is not None and not stream.compression:
         where, size = source.path, source.size
     else:
-        data = stream.readall()
-        if stream.problem:
-            raise DamagedError(stream.problem)
+        data = _whole(stream)
         where, size = pa.BufferReader(data), len(data)
     texts = ["kind", *NAMED]
     with parquet.ParquetFile(where, thrift_string_size_limit=1 << 30, page_checksum_verification=True) as file:
@@ -153,6 +155,18 @@ def _table(source: FileSource, stream: Any) -> tuple[dict[str, Any], bytes | Non
         for batch in file.iter_batches(_BATCH, columns=wanted):
             table.add(batch)
         return table.finish(), (schema.metadata or {}).get(KEY)
+
+
+def _whole(stream: ByteStream) -> bytes:
+    """All bytes of an input that cannot be read at any place; Parquet is packed itself, so that packing it once more wins little."""
+    data = bytearray()
+    while piece := stream.read(_PIECE):
+        data += piece
+        if stream.compression and len(data) > _UNPACKED + stream.consumed * _MOST_ROWS_A_BYTE:
+            raise DamagedError("it unpacks to more than any Parquet file does")
+    if stream.problem:
+        raise DamagedError(stream.problem)
+    return bytes(data)
 
 
 class _Columns:

@@ -1,0 +1,100 @@
+"""``memlens export``: what it writes, where, and what it says."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pseudo_terminal import in_terminal
+
+import memlens as library
+
+Run = Callable[..., Any]
+
+
+def piped(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-m", "memlens", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, check=False, timeout=120, env=environment, **options)
+
+
+@pytest.fixture
+def log(examples: Path) -> Path:
+    return examples / "case1_pir.log"
+
+
+def test_a_file_is_written_and_said(memlens: Run, log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.csv"
+    ran = memlens("export", log, "--to", "csv", "-o", out)
+    events = len(library.read(log))
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == f"memlens: {out}: {out.stat().st_size:,} bytes, {events:,} rows\n"
+    assert memlens("export", log, "--to", "csv", "-o", out, "-f", "-q").err == ""
+
+
+def test_an_output_that_exists_is_kept(memlens: Run, log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.csv"
+    out.write_text("mine")
+    ran = memlens("export", log, "--to", "csv", "-o", out)
+    assert ran.code == 1
+    assert "exists" in ran.err
+    assert out.read_text() == "mine"
+
+
+def test_text_goes_to_stdout_and_so_does_what_is_piped_on(log: Path) -> None:
+    rows = [json.loads(line) for line in piped("export", log, "--to", "jsonl").stdout.splitlines()]
+    assert len(rows) == len(library.read(log))
+    ran = piped("export", log, "--to", "parquet")
+    assert ran.returncode == 0
+    assert pd.read_parquet(io.BytesIO(ran.stdout))["size_bytes"].tolist() == [row["size_bytes"] for row in rows]
+
+
+def test_an_export_is_piped_into_the_next_command(log: Path) -> None:
+    exported = piped("export", log, "--to", "parquet").stdout
+    ran = piped("analyze", "-", "--format", "json", input=exported)
+    (ours,), (theirs,) = (json.loads(one.stdout)["logs"] for one in (ran, piped("analyze", log, "--format", "json")))
+    for one in (ours, theirs):
+        del one["path"], one["trust"]["path"]
+    assert ours == theirs
+
+
+def test_bytes_are_not_written_on_a_terminal(log: Path) -> None:
+    said = in_terminal("export", log, "--to", "perfetto")
+    assert said.startswith("memlens: error: perfetto is no text for a terminal\n")
+    assert "Name a file with -o" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "nothing says which form to write"),
+        (("--to", "xlsx"), "'xlsx' is not one of"),
+        (("--to", "pprof", "--by", "STEP"), "pprof is of one window"),
+        (("--to", "csv", "--by", "STEP", "--start", "A"), "--by and --start exclude each other"),
+    ],
+)
+def test_wrong_usage_is_said(memlens: Run, log: Path, arguments: tuple[str, ...], said: str) -> None:
+    ran = memlens("export", log, *arguments)
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_a_reader_that_closes_the_pipe_ends_it_quietly(log: Path) -> None:
+    command = f'"{sys.executable}" -m memlens export "{log}" --to jsonl | head -1'
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, check=True, timeout=60, env=environment)
+    assert json.loads(ran.stdout)["event"] == 0
+    assert ran.stderr == b""
+
+
+def test_the_time_axis_of_a_trace_is_said(memlens: Run, log: Path, tmp_path: Path) -> None:
+    ran = memlens("export", log, "--to", "perfetto", "-o", tmp_path / "run.pftrace")
+    assert ran.err.splitlines()[0] == "memlens: the time axis is the log's times, from the first event on"

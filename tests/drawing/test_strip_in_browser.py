@@ -1,0 +1,90 @@
+"""What stands around the timeline: bands, the strip of the whole run, buttons, the choice of a device, and a page without events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import Page
+
+import memlens
+
+Make = Callable[..., Any]
+
+CANVAS, STRIP = "#timeline canvas", "#timeline canvas:last-of-type"
+
+
+def shown(page: Page) -> tuple[int, int]:
+    """The first event that is shown, and the one after the last."""
+    data = page.data("#timeline")
+    return int(data["from"]), int(data["to"])
+
+
+@pytest.fixture
+def leak(report: Make, inputs: Make) -> Page:
+    """The report of a log of 9,097 events and 30 steps, opened."""
+    return report(*inputs("leak")).open()  # type: ignore[no-any-return]
+
+
+def test_a_click_on_a_band_shows_the_step_alone(leak: Page, examples: Path) -> None:
+    log = memlens.read(examples / "leak.log.gz")
+    steps = {step.name: step for step in log.windows(r"^(STEP \d+) START")}
+    twelve = steps["STEP 12"]
+    leak.click(CANVAS, (twelve.lo + twelve.hi) / 2 / len(log), 0.02)
+    assert shown(leak) == (twelve.lo, twelve.hi)
+    leak.hover(CANVAS, 0.5, 0.5)
+    assert "STEP 12" in leak.text("#timeline-at")
+    leak.assert_well()
+
+
+def test_the_strip_draws_another_part_and_moves_it(leak: Page) -> None:
+    leak.drag(STRIP, 0.5, 0.7)
+    from_, to = shown(leak)
+    assert from_ == pytest.approx(9097 * 0.5, abs=20)
+    assert to == pytest.approx(9097 * 0.7, abs=20)
+    leak.drag(STRIP, 0.6, 0.3)  # what is shown is taken along, and not drawn anew
+    assert shown(leak) == (pytest.approx(from_ - 9097 * 0.3, abs=25), pytest.approx(to - 9097 * 0.3, abs=25))
+    leak.drag(STRIP, 0.3, 0.0)  # and stays within the run
+    assert shown(leak)[0] == 0
+    assert shown(leak)[1] == pytest.approx(to - from_, abs=2)
+    leak.double_click(STRIP)
+    assert shown(leak) == (0, 9097)
+    leak.assert_well()
+
+
+def test_buttons_do_what_keys_do(leak: Page) -> None:
+    for button in leak.all("#timeline button"):
+        if button.text in ("+", "Peak"):
+            button.click()
+            leak.settle()
+    (peak,) = memlens.analyze(Path(__file__).parents[2] / "examples/logs/leak.log.gz").logs[0].windows
+    from_, to = shown(leak)
+    assert from_ <= peak.results["peak"].event < to
+    assert int(leak.data("#timeline-at")["bytes"]) == peak.results["peak"].peak_bytes
+    (whole,) = [button for button in leak.all("#timeline button") if button.text == "Whole run"]
+    whole.click()
+    leak.settle()
+    assert shown(leak) == (0, 9097)
+
+
+def test_a_device_can_be_chosen(report: Make, shared: Path) -> None:
+    path = shared / "data/torch/kineto/gpu_2022_rank1.json.gz"
+    logs = memlens.analyze(path).logs
+    page = report(str(path)).open()
+    peaks = [log.windows[0].results["peak"].peak_bytes for log in logs]
+    assert len(peaks) > 1
+    assert int(page.data("#timeline")["peakBytes"]) == max(peaks)
+    for number, option in enumerate(page.all("#log option")):
+        option.click()
+        page.wait_for(lambda k=number: int(page.data("#figures [data-peak-bytes]")["peakBytes"]) == peaks[k], "device")
+        page.settle()
+    page.assert_well()
+
+
+def test_a_page_of_one_moment_has_no_curve(report: Make, inputs: Make) -> None:
+    page = report(*inputs("snapshot of one moment")).open()
+    assert page.all("#timeline") == []
+    assert "no curve" in page.text("#app")
+    page.assert_well()
