@@ -177,7 +177,8 @@ class Page:
 
     def wait_until_drawn(self, seconds: float = 60) -> None:
         """Wait until the page says that its pictures are drawn."""
-        state = self.wait_for(lambda: self.run("return document.documentElement.dataset.ready"), "ready mark", seconds)
+        asked = "return document.documentElement.dataset.ready || __seen.errors[0]"  # after an error nothing more comes
+        state = self.wait_for(lambda: self.run(asked), "ready mark", seconds)
         if state != "true":
             raise PageError(f"the page says of itself: {state}; {self.run('return __seen.errors')}; {self.console()}")
 

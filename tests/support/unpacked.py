@@ -9,7 +9,7 @@ import zlib
 from itertools import accumulate
 from typing import Any
 
-__all__ = ["unpacked", "view_of"]
+__all__ = ["diff_of", "unpacked", "view_of"]
 
 
 def unpacked(value: Any) -> Any:
@@ -29,6 +29,15 @@ def unpacked(value: Any) -> Any:
 
 def view_of(html: str, log: int = 0) -> Any:
     """What a page shows of one of its logs."""
+    return unpacked(_data_of(html)["logs"][log])
+
+
+def diff_of(html: str) -> Any:
+    """What a page shows of a comparison."""
+    return unpacked(_data_of(html)["diff"])
+
+
+def _data_of(html: str) -> Any:
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
     assert found is not None
-    return unpacked(json.loads(found[1])["logs"][log])
+    return json.loads(found[1])

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { boxesOf, bytesFound, widthOf } from "../../src/memlens/drawing/viewer/flame.js";
+import { boxesOf, bytesFound } from "../../src/memlens/drawing/viewer/flame.js";
 
 const owners = ["relu < forward < main", "conv < forward < main", "load < main"];
 const flame = {
@@ -49,7 +49,7 @@ for (const inward of [true, false])
 test("what is freed and was never allocated takes away from the peak, and is drawn as nothing", () => {
   const boxes = boxesOf({ ...flame, other_bytes: -90 }, owners, true);
   assert.equal(boxes[0].bytes, 3000);
-  assert.equal(widthOf(boxes[0]), 3090);
+  assert.equal(boxes[0].width, 3090);
   assert.deepEqual(bytesOf(boxes, "(freed and never allocated)"), [-90]);
 });
 
@@ -69,4 +69,10 @@ test("what a search finds within another box that it finds is counted once", () 
   assert.equal(bytesFound(boxes, "o"), 3040 + 10 + 40); // forward and conv lie within main's … "(no owner known)" and the groups beside it
   assert.equal(bytesFound(boxes, "relu"), 2040);
   assert.equal(bytesFound(boxes, "nothing"), 0);
+});
+
+test("of a stack without end the innermost frames are shown", () => {
+  const endless = { ...flame, owners: Float64Array.of(0), size_bytes: Float64Array.of(8), blocks: Float64Array.of(1), left: { groups: 0 } };
+  const boxes = boxesOf(endless, ["a < ".repeat(100000) + "z"], true);
+  assert.equal(Math.max(...boxes.map(({ depth }) => depth)), 41);
 });

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { colorsByOwner, colorsBySize, inkOn } from "../../src/memlens/drawing/viewer/colors.js";
+import { inkOn } from "../../src/memlens/drawing/viewer/canvas.js";
 import { barsInRows, BLOCK, Chunks, GAP, KEPT, SEVERAL } from "../../src/memlens/drawing/viewer/memory_map.js";
 
 test("bars go into rows, and one that does not fit begins the next row", () => {
@@ -64,18 +64,13 @@ test("chunks go by pool and stream, those that reserve most first", () => {
   assert.deepEqual(turned.places(true)[0].chunks, [0, 2]);
 });
 
-test("sizes fall in five classes, each a quarter of the one before", () => {
-  const { classOf, classes } = colorsBySize(Float64Array.of(1023, 256, 255, 64, 63, 16, 15, 4, 3, 1));
-  assert.deepEqual([...classOf], [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
-  assert.deepEqual(classes.map(({ name }) => name), ["256 B and more", "64 B and more", "16 B and more", "4 B and more", "below 4 B"]);
-});
-
-test("the owners of most bytes have colours of their own", () => {
-  const owners = Float64Array.from({ length: 20 }, (_, k) => k % 10), sizes = Float64Array.from({ length: 20 }, (_, k) => 1 + (k % 10));
-  const { classOf, classes } = colorsByOwner(owners, sizes, Array.from({ length: 10 }, (_, k) => `o${k} < caller < main`));
-  assert.deepEqual(classes.map(({ name }) => name), [..."9876543"].map((k) => `o${k} < caller`).concat("other owners"));
-  assert.deepEqual([...classOf.subarray(0, 10)], [7, 7, 7, 6, 5, 4, 3, 2, 1, 0]);
-  assert.deepEqual(colorsByOwner(Float64Array.of(-1), Float64Array.of(5), []).classes.map(({ name }) => name), ["owner unknown"]);
+test("of many pools and streams the smallest are one", () => {
+  const count = 20, sizes = Float64Array.from({ length: count }, (_, k) => 100 + k);
+  const many = { ...pieces, counts: sizes.map(() => 1), kinds: sizes.map(() => GAP), size_bytes: sizes, chunk_bytes: sizes, pools: Array(count).fill(null), streams: sizes };
+  const places = new Chunks(many).places(true);
+  assert.equal(places.length, 8);
+  assert.deepEqual([places[7].pool, places[7].bytes, places[7].chunks], ["13 others", 13 * 106, Array.from({ length: 13 }, (_, k) => k)]);
+  assert.equal(places.reduce((sum, { bytes }) => sum + bytes, 0), sizes.reduce((sum, size) => sum + size, 0));
 });
 
 test("what is written on a fill can be read", () => {

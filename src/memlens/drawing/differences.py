@@ -41,6 +41,8 @@ EXACT, BUCKETS = 1 << 16, 1 << 15
 FINDINGS, MEMBERS = 100, 64
 #: Of a long axis so many slots before and after the ALLOC and the FREE of the first block of a finding are kept one by one, for so many findings.
 AROUND, AROUND_FINDINGS = 1 << 8, 24
+#: Slots that are shown before and after a finding, at least.
+_ROOM = 16
 _CURVES = ("base_low", "base_high", "head_low", "head_high", "low", "high", "slot")
 
 
@@ -118,14 +120,18 @@ def _finding_row(
     if diff.series:
         others = f", the first of {plural(more['windows'], 'window')} that have it" if more["windows"] > 1 else ""
         blocks.insert(0, Line(f"in {visible(window.label)}{others}", "quiet"))
+    places = {
+        side: [_places(getattr(axis, side), getattr(member, side)) for member in members] for side in ("base", "head")
+    }
     return {
         **more,
         "what": words_of(finding).short,
         "window": visible(window.label),
         "finding": finding.to_dict(members=False),
         "blocks": [_block(block) for block in (heading, *blocks)],
-        "base_places": [_places(axis.base, member.base) for member in members],
-        "head_places": [_places(axis.head, member.head) for member in members],
+        "base_places": places["base"],
+        "head_places": places["head"],
+        "shown": _shown(len(axis), finding, [places["base"][0], places["head"][0]]),
     }
 
 
@@ -151,6 +157,22 @@ def _places(run: AlignedRun, side: Side | None) -> list[int | None] | None:
         else:
             found.append(-1 if event < run.lo else int(run.slots_of(np.array([event]))[0]))
     return found
+
+
+def _shown(slots: int, finding: Finding, places: list[list[int | None] | None]) -> tuple[int, int]:
+    """What of the axis shows a finding: the life of its first block in both runs, or where that is long the event that tells the runs apart."""
+    known = [slot for place in places if place for slot in place if slot is not None and slot >= 0]
+    if not known:
+        return 0, slots
+    first, last = min(known), max(known) + 1
+    if last - first > max(slots // 4, 4 * _ROOM):
+        side, place = (finding.base, places[0]) if finding.context_of == "base" else (finding.head, places[1])
+        marked = {line.line for line in finding.context if line.is_event}
+        alloc, free = place or (None, None)
+        at = free if side is not None and side.free_line in marked else alloc
+        first, last = (at, at + 1) if at is not None and at >= 0 else (first, first + 1)
+    room = max((last - first) // 4, _ROOM)
+    return max(first - room, 0), min(last + room, slots)
 
 
 def _window_rows(axis: AlignedAxis, diff: Diff) -> Iterator[dict[str, Any]]:

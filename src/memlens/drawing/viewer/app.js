@@ -57,10 +57,12 @@ export class App {
   }
 
   /**
-   * @param {string | null} kind `block`, `block-event` (by its ALLOC), `moment`, `window` or `finding`; `null` for nothing
+   * @param {string | null} kind `block`, `block-event` (by its ALLOC, for one that may have no bar), `moment`, `window` or `finding`; `null` for nothing
    * @param {number} value its number
    */
   select(kind, value = -1) {
+    const bar = kind === "block-event" ? this.view.lifetimes?.alloc.indexOf(value) ?? -1 : -1;
+    if (bar >= 0) [kind, value] = ["block", bar];
     this.selected = kind === null ? null : { kind, value };
     for (const listener of this.listeners) listener(this.selected);
   }

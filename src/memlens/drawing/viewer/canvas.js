@@ -85,3 +85,13 @@ export function stroke(context, ink, [x0, y0], [x1, y1], dashes = []) {
   context.lineTo(Math.round(x1) + 0.5, Math.round(y1) + 0.5);
   context.stroke();
 }
+
+/**
+ * What can be read on a fill: black or white.
+ * @param {string} fill `#rrggbb`
+ * @returns {string}
+ */
+export function inkOn(fill) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(fill.slice(at, at + 2), 16));
+  return 0.3 * red + 0.59 * green + 0.11 * blue > 130 ? "#000000" : "#ffffff";
+}

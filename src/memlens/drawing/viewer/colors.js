@@ -2,50 +2,58 @@
 
 import { formatBytes } from "./format.js";
 
-/** Sizes and owners that have colours of their own. */
-const SIZE_CLASSES = 5, OWNER_CLASSES = 7;
+/** Owners and sizes that have colours of their own. */
+const OWNERS = 7, SIZES = 5;
 
-/** @typedef {{ classOf: Uint8Array, classes: { ink: string, name: string }[] }} Coloring */
+/**
+ * How bars are coloured: the class of each, and of each class its colour in the style sheet and what it is called.
+ * @typedef {{ classOf: Uint8Array, classes: { ink: string, name: string, title?: string }[] }} Colouring
+ */
 
 /**
  * The classes that blocks fall in, by size: each one reaches down to a quarter of the one before.
  * @param {Float64Array} sizes
- * @returns {Coloring}
+ * @returns {Colouring}
  */
-export function colorsBySize(sizes) {
+export function bySize(sizes) {
   const top = 2 ** Math.ceil(Math.log2(sizes.reduce((most, size) => Math.max(most, size), 1) + 1));
-  const least = Array.from({ length: SIZE_CLASSES }, (_, k) => (k === SIZE_CLASSES - 1 ? 0 : top / 4 ** (k + 1)));
+  const least = Array.from({ length: SIZES }, (_, k) => (k === SIZES - 1 ? 0 : top / 4 ** (k + 1)));
   return {
     classOf: Uint8Array.from(sizes, (size) => least.findIndex((bytes) => size >= bytes)),
-    classes: least.map((bytes, k) => ({ ink: `size-${k + 1}`, name: k === SIZE_CLASSES - 1 ? `below ${formatBytes(least[k - 1])}` : `${formatBytes(bytes)} and more` })),
+    classes: least.map((bytes, k) => ({
+      ink: `size-${k + 1}`,
+      name: k === SIZES - 1 ? `below ${formatBytes(least[k - 1])}` : `${formatBytes(bytes)} and more`,
+    })),
   };
 }
 
 /**
- * The owners of the most bytes have colours of their own, all others share one.
- * @param {Float64Array} owners of blocks, by number
- * @param {Float64Array} sizes of the same blocks
- * @param {string[]} texts of owners
- * @returns {Coloring}
+ * By owner: those whose bars are largest, in bytes times events, have colours of their own, the same ones in all pictures.
+ * @param {import("./app.js").App} app
+ * @param {Float64Array} owners of the blocks that are coloured
+ * @returns {Colouring}
  */
-export function colorsByOwner(owners, sizes, texts) {
-  const bytes = new Map();
-  owners.forEach((owner, k) => bytes.set(owner, (bytes.get(owner) ?? 0) + sizes[k]));
-  bytes.delete(-1);
-  const largest = [...bytes.keys()].sort((a, b) => bytes.get(b) - bytes.get(a) || a - b).slice(0, OWNER_CLASSES);
-  const classes = largest.map((owner, k) => ({ ink: `owner-${k + 1}`, name: texts[owner].split(" < ", 2).join(" < ") }));
+export function byOwner(app, owners) {
+  const { owner, size_bytes: size, alloc, free } = app.view.lifetimes;
+  /** @type {Map<number, number>} */
+  const areas = new Map();
+  for (let bar = 0; bar < owner.length; bar += 1) areas.set(owner[bar], (areas.get(owner[bar]) ?? 0) + size[bar] * (free[bar] - alloc[bar]));
+  areas.delete(-1);
+  const largest = [...areas.keys()].sort((a, b) => (areas.get(b) ?? 0) - (areas.get(a) ?? 0)).slice(0, OWNERS);
+  const classes = largest.map((number, k) => ({ ink: `owner-${k + 1}`, name: shortOwner(app, number), title: app.ownerText(number) }));
   return {
-    classOf: Uint8Array.from(owners, (owner) => (largest.includes(owner) ? largest.indexOf(owner) : largest.length)),
+    classOf: Uint8Array.from(owners, (number) => (largest.includes(number) ? largest.indexOf(number) : largest.length)),
     classes: [...classes, { ink: "owner-other", name: largest.length ? "other owners" : "owner unknown" }],
   };
 }
 
 /**
- * What can be read on a fill: black or white.
- * @param {string} fill `#rrggbb`
+ * An owner in short: the operator, or of a call stack its innermost frames.
+ * @param {import("./app.js").App} app
+ * @param {number} number
  * @returns {string}
  */
-export function inkOn(fill) {
-  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(fill.slice(at, at + 2), 16));
-  return 0.3 * red + 0.59 * green + 0.11 * blue > 130 ? "#000000" : "#ffffff";
+export function shortOwner(app, number) {
+  const frames = app.ownerText(number).split(" < ").map((frame) => (frame.length > 48 ? `${frame.slice(0, 24)}\u2026${frame.slice(-23)}` : frame));
+  return `${frames.slice(0, 2).join(" < ")}${frames.length > 2 ? " \u2026" : ""}`;
 }

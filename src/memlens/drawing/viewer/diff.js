@@ -2,9 +2,10 @@
 
 import { Axis, firstAtLeast } from "./axis.js";
 import { color, drawing, stroke, write } from "./canvas.js";
-import { element, section } from "./dom.js";
+import { checkbox, element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js";
 import { Pyramid } from "./pyramid.js";
+import { grid } from "./tables.js";
 import { bytesTicks } from "./ticks.js";
 import { drawBands } from "./timeline.js";
 import { zoomable, zoomButtons } from "./zoom.js";
@@ -106,19 +107,6 @@ function stretchOf(columns, lo, hi, edges) {
 }
 
 /**
- * What of the axis shows the first block of a finding: from its first place to its last, with room around.
- * @param {any} row a finding
- * @param {number} slots how long the axis is
- * @returns {[number, number]}
- */
-export function aroundFinding(row, slots) {
-  const places = [...(row.base_places[0] ?? []), ...(row.head_places[0] ?? [])].filter((slot) => slot !== null && slot >= 0);
-  if (!places.length) return [0, slots];
-  const from = Math.min(...places), to = Math.max(...places) + 1, room = Math.max((to - from) / 4, 12);
-  return [from - room, to + room];
-}
-
-/**
  * @param {any} diff
  * @returns {HTMLElement}
  */
@@ -128,8 +116,16 @@ export function diffSection(diff) {
   let at = null;
   /** @type {any} */
   let chosen = null;
+  let fitted = false;
   const { figures } = diff;
-  const [least, most] = [Math.min(figures.base_low_bytes, figures.head_low_bytes, 0), Math.max(figures.base_peak_bytes, figures.head_peak_bytes, 1)];
+  /** What the vertical scales reach from and to. @param {("base" | "head" | "apart")[]} of @param {[number, number]} whole @returns {[number, number]} */
+  const reach = (of, whole) => {
+    const [stretch, first, last] = curves.buckets(axis.from, axis.to);
+    if (!fitted || first === last) return whole;
+    const ends = of.flatMap((one) => stretch[one].extremes(first, last));
+    const [low, high] = [Math.min(...ends), Math.max(...ends)];
+    return [low, high > low ? high : low + 1];
+  };
 
   /** @param {() => [number, number] | null} dragged @param {CanvasRenderingContext2D} context @param {number} width @param {number} bottom */
   const pointer = (dragged, context, width, bottom) => {
@@ -146,11 +142,12 @@ export function diffSection(diff) {
   const top = NAMES + 2 * LANE + 6;
   const upper = drawing(`Allocated bytes of base and of head; base peaks at ${formatExact(figures.base_peak_bytes)}, head at ${formatExact(figures.head_peak_bytes)}`, CURVES_HEIGHT, (context, width, height) => {
     const bottom = height - LINES_HEIGHT;
+    const [least, most] = reach(["base", "head"], [Math.min(figures.base_low_bytes, figures.head_low_bytes, 0), Math.max(figures.base_peak_bytes, figures.head_peak_bytes, 1)]);
     /** @param {number} bytes */
     const y = (bytes) => bottom - ((bytes - least) / (most - least)) * (bottom - top);
     for (const tick of bytesTicks(least, most, 5)) stroke(context, color("line"), [0, y(tick.at)], [width, y(tick.at)]);
     if (diff.windows.length > 1) drawBands(context, /** @type {any} */ ({ axis }), bands, 0, width, bottom);
-    drawArea(context, axis, curves, width, y);
+    drawArea(context, axis, curves, width, y, bottom);
     drawLine(context, axis, curves, "base", width, y);
     drawLine(context, axis, curves, "head", width, y);
     for (const tick of bytesTicks(least, most, 5)) if (tick.at > least) write(context, tick.text, 4, y(tick.at), { ink: color("quiet") });
@@ -158,15 +155,15 @@ export function diffSection(diff) {
     drawLines(context, axis, curves, width, bottom);
     pointer(upperZoom.dragged, context, width, bottom);
   });
-  const [lowest, highest] = [Math.min(figures.low_bytes, 0), Math.max(figures.high_bytes, 0)];
   const lower = drawing("The difference: head less base", DIFFERENCE_HEIGHT, (context, width, height) => {
-    const reach = highest - lowest || 1, edge = 10;
+    const [low, high] = reach(["apart"], [figures.low_bytes, figures.high_bytes]), edge = 10;
+    const lowest = Math.min(low, 0), highest = Math.max(high, 0, lowest + 1);
     /** @param {number} bytes */
-    const y = (bytes) => height - edge - ((bytes - lowest) / reach) * (height - 2 * edge);
-    for (const tick of bytesTicks(lowest, highest, 3)) stroke(context, color("line"), [0, y(tick.at)], [width, y(tick.at)]);
+    const y = (bytes) => height - edge - ((bytes - lowest) / (highest - lowest)) * (height - 2 * edge);
+    for (const tick of bytesTicks(lowest, highest, 5)) stroke(context, color("line"), [0, y(tick.at)], [width, y(tick.at)]);
     drawDifference(context, axis, curves, width, y);
     stroke(context, color("quiet"), [0, y(0)], [width, y(0)]);
-    for (const tick of bytesTicks(lowest, highest, 3)) write(context, `${tick.at > 0 ? "+" : ""}${tick.text}`, 4, y(tick.at), { ink: color("quiet") });
+    for (const tick of bytesTicks(lowest, highest, 5)) write(context, `${tick.at > 0 ? "+" : ""}${tick.text}`, 4, y(tick.at), { ink: color("quiet") });
     pointer(lowerZoom.dragged, context, width, height);
   });
 
@@ -209,15 +206,18 @@ export function diffSection(diff) {
     element("p", { class: "legend" },
       element("span", {}, element("i", { class: "base" }), `base: ${diff.base}`),
       element("span", {}, element("i", { class: "head" }), `head: ${diff.head}`)),
-    element("div", { class: "controls" }, zoomButtons(axis)),
+    element("div", { class: "controls" }, zoomButtons(axis), checkbox("Fit the height", (on) => {
+      fitted = on;
+      redraw();
+    })),
     upper.canvas,
     element("p", { class: "caption" }, "Head less base"),
     lower.canvas, told,
     element("p", { class: "hint", id: "diff-keys" },
       "Allocations that both runs make stand at one place; what only one makes has room of its own. Drag to zoom, Ctrl and wheel too; double click or Esc shows all. Keys: \u2190 \u2192 move, + \u2212 zoom, Home all, , . step."),
-    findingsTable(diff, (row, zooms) => {
+    findingsPart(diff, (row, zooms) => {
       chosen = row;
-      if (row && zooms) axis.show(...aroundFinding(row, diff.slots));
+      if (row && zooms) axis.show(row.shown[0], row.shown[1]);
       redraw();
     }),
     pairsTable(diff, axis));
@@ -259,10 +259,11 @@ function eachPixel(axis, curves, of, width, draw) {
   }
 }
 
-/** @param {CanvasRenderingContext2D} context @param {Axis} axis @param {Curves} curves @param {number} width @param {(bytes: number) => number} y */
-function drawArea(context, axis, curves, width, y) {
+/** @param {CanvasRenderingContext2D} context @param {Axis} axis @param {Curves} curves @param {number} width @param {(bytes: number) => number} y @param {number} bottom */
+function drawArea(context, axis, curves, width, y, bottom) {
+  const zero = Math.min(y(0), bottom);
   context.fillStyle = color("base-light");
-  eachPixel(axis, curves, "base", width, (x, _, high) => context.fillRect(x, Math.min(y(high), y(0)), 1, Math.abs(y(0) - y(high))));
+  eachPixel(axis, curves, "base", width, (x, _, high) => context.fillRect(x, Math.min(y(high), zero), 1, Math.abs(zero - y(high))));
 }
 
 /** @param {CanvasRenderingContext2D} context @param {Axis} axis @param {Curves} curves @param {"base" | "head"} side @param {number} width @param {(bytes: number) => number} y */
@@ -360,71 +361,39 @@ function drawLines(context, axis, curves, width, top) {
 }
 
 /**
- * A table that scrolls where it is long.
- * @param {string} title
- * @param {string[]} heads of columns of figures those that begin with `>`
- * @param {HTMLElement[]} rows
- * @param {string} more
- * @returns {HTMLElement}
- */
-function scrolling(title, heads, rows, more) {
-  return element("div", {}, element("h3", {}, title),
-    element("div", { class: "scrolls", tabindex: 0, role: "region", "aria-label": title },
-      element("table", {},
-        element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", head.startsWith(">") ? { class: "right" } : {}, head.replace(">", ""))))),
-        element("tbody", {}, ...rows))),
-    ...(more ? [element("p", { class: "hint" }, more)] : []));
-}
-
-/** @param {string} text @returns {HTMLElement} a cell of a figure */
-function figureCell(text) {
-  return element("td", { class: "right" }, text);
-}
-
-/**
- * The findings: a row each, and below the chosen one where it is, in words and lines of the log.
+ * The findings: a row each, and beside them where the chosen one is, in words and lines of the log.
  * @param {any} diff
  * @param {(row: any, zooms: boolean) => void} choose
- * @returns {HTMLElement | string}
+ * @returns {HTMLElement}
  */
-function findingsTable(diff, choose) {
-  if (!diff.findings.length) return element("p", {}, "Nothing is found that the runs do differently.");
-  const heads = ["What", ">Size", ">Count", ">Total", ">\u0394remaining", ">\u0394peak", ...(diff.series ? [">Windows", "First in"] : []), "Owner"];
-  /** @type {HTMLElement | null} */
-  let detail = null;
-  /** @type {HTMLElement | null} */
-  let marked = null;
-  /** @param {any} row @param {HTMLElement} line @param {boolean} zooms */
-  const open = (row, line, zooms) => {
-    const closes = marked === line;
-    detail?.remove();
-    marked?.querySelector("button")?.setAttribute("aria-expanded", "false");
-    [detail, marked] = [null, null];
-    if (!closes) {
-      marked = line;
-      line.querySelector("button")?.setAttribute("aria-expanded", "true");
-      detail = element("tr", { class: "detail" }, element("td", { colspan: heads.length }, ...row.blocks.map(blockOf)));
-      line.after(detail);
-    }
-    choose(closes ? null : row, zooms);
-  };
-  const rows = diff.findings.map((/** @type {any} */ row) => {
-    const { finding } = row, remaining = row.d_remaining_bytes ?? finding.d_remaining_bytes, peak = row.largest_d_peak_bytes ?? finding.d_peak_bytes;
-    const count = row.count ?? finding.count, total = row.total_bytes ?? finding.total_bytes;
-    const line = element("tr", {
-      class: "finding", "data-kind": finding.kind, "data-size-bytes": finding.size_bytes, "data-count": count, "data-total-bytes": total,
-      "data-d-remaining-bytes": remaining, "data-d-peak-bytes": peak,
-      click: () => open(row, line, true),
-    },
-    element("td", {}, element("button", { type: "button", "aria-expanded": "false" }, row.what)),
-    figureCell(formatBytes(finding.size_bytes)), figureCell(formatCount(count)), figureCell(formatBytes(total)), figureCell(signedBytes(remaining)), figureCell(signedBytes(peak)),
-    ...(diff.series ? [figureCell(formatCount(row.windows)), element("td", {}, row.first_window)] : []),
-    element("td", { class: "owner" }, finding.owner ?? ""));
-    return line;
-  });
-  const table = scrolling(diff.series ? "Findings over all windows" : "Findings", heads, rows, diff.left_out ? `\u2026 and ${formatCount(diff.left_out)} smaller ones` : "");
-  open(diff.findings[0], rows[0], false);
-  return table;
+function findingsPart(diff, choose) {
+  /** @type {any[]} */
+  const findings = diff.findings;
+  if (!findings.length) return element("p", {}, "Nothing is found that the runs do differently.");
+  let chosen = -1;
+  const detail = element("div", { class: "detail", id: "finding", role: "region", "aria-label": "The chosen finding" });
+  /** Of a series the figures of all windows. @param {string} key @param {string} [own] */
+  const of = (key, own = key) => findings.map((row) => row[key] ?? row.finding[own]);
+  const table = grid("findings-table", "findings", [
+    { key: "what", title: "What", values: of("what") },
+    { key: "size_bytes", title: "Size", values: of("size_bytes"), write: formatBytes },
+    { key: "count", title: "Count", values: of("count"), write: formatCount },
+    { key: "total_bytes", title: "Total", values: of("total_bytes"), write: formatBytes },
+    { key: "d_remaining_bytes", title: "\u0394remaining", values: of("d_remaining_bytes"), write: signedBytes },
+    { key: "d_peak_bytes", title: diff.series ? "Largest \u0394peak" : "\u0394peak", values: of("largest_d_peak_bytes", "d_peak_bytes"), write: signedBytes },
+    ...(diff.series ? [{ key: "windows", title: "Windows", values: of("windows"), write: formatCount }, { key: "first_window", title: "First in", values: of("first_window") }] : []),
+    ...(findings.some((row) => row.owner) ? [{ key: "owner", title: "Owner", values: of("owner") }] : []),
+  ], { act: (row) => open(row === chosen ? -1 : row, true), mark: (row) => (row === chosen ? "chosen" : "") });
+  /** @param {number} row @param {boolean} zooms */
+  function open(row, zooms) {
+    chosen = row;
+    detail.replaceChildren(...(findings[row]?.blocks ?? []).map(blockOf));
+    table.refresh();
+    choose(findings[row] ?? null, zooms);
+  }
+  open(0, false);
+  const left = diff.left_out ? [element("p", { class: "hint" }, `\u2026 and ${formatCount(diff.left_out)} smaller ones`)] : [];
+  return element("div", {}, element("h3", {}, diff.series ? "Findings over all windows" : "Findings"), element("div", { class: "findings" }, element("div", {}, ...table.parts, ...left), detail));
 }
 
 /**
@@ -447,18 +416,17 @@ function blockOf(block) {
  * @param {Axis} axis
  * @returns {HTMLElement | string}
  */
-function pairsTable(diff, axis) {
-  if (diff.windows.length < 2) return "";
-  const rows = diff.windows.map((/** @type {any} */ row) => {
-    const both = row.in === "both";
-    const note = !both ? `only in ${row.in}` : row.alike ? "alike" : row.judged ? "" : "not judged";
-    const show = () => axis.show(row.spans[0][0], row.spans[0][1]);
-    return element("tr", {
-      "data-in": row.in, click: show, ...(both ? { "data-d-remaining-bytes": row.d_remaining_bytes, "data-d-peak-bytes": row.d_peak_bytes } : {}),
-    },
-    element("td", {}, element("button", { type: "button" }, row.name)),
-    ...(both ? [row.d_remaining_bytes, row.d_rise_bytes, row.d_peak_bytes, row.d_live_bytes].map((bytes) => figureCell(signedBytes(bytes))) : ["", "", "", ""].map(figureCell)),
-    element("td", {}, note));
-  });
-  return scrolling("Windows", ["Window", ">\u0394remaining", ">\u0394rise", ">\u0394peak", ">\u0394live at the end", ""], rows, "");
+function pairsTable({ windows }, axis) {
+  if (windows.length < 2) return "";
+  /** @param {string} key what windows without a partner have none of */
+  const of = (key) => windows.map((/** @type {any} */ row) => row[key] ?? 0);
+  /** @param {any} row */
+  const note = (row) => (row.in !== "both" ? `only in ${row.in}` : row.alike ? "alike" : row.judged ? "" : "not judged");
+  const figures = [["d_remaining_bytes", "\u0394remaining"], ["d_rise_bytes", "\u0394rise"], ["d_peak_bytes", "\u0394peak"], ["d_live_bytes", "\u0394live at the end"]];
+  const table = grid("pairs-table", "windows", [
+    { key: "name", title: "Window", values: of("name") },
+    ...figures.map(([key, title]) => ({ key, title, values: of(key), write: (/** @type {number} */ bytes, /** @type {number} */ k) => (windows[k].in === "both" ? signedBytes(bytes) : "") })),
+    { key: "note", title: "", values: windows.map(note) },
+  ], { act: (k) => axis.show(windows[k].spans[0][0], windows[k].spans[0][1]) });
+  return element("div", {}, element("h3", {}, "Windows"), ...table.parts);
 }

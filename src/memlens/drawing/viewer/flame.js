@@ -1,16 +1,17 @@
 /** What is live at the peak, by whom it was allocated: boxes as wide as their bytes, callers above or below. */
 
-import { color, drawing } from "./canvas.js";
-import { inkOn } from "./colors.js";
+import { color, drawing, inkOn } from "./canvas.js";
 import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
+import { byOwner, bySize } from "./colors.js";
 
-/** Height of a box, and of a letter's width, in CSS pixels. */
-const BOX = 19, LETTER = 6.2;
+/** Height of a box, and a letter's width, in CSS pixels; frames of a stack that are shown, from the innermost one. */
+const BOX = 19, LETTER = 6.2, FRAMES = 40;
 
 /**
- * @typedef {{ name: string, parent: Box | null, depth: number, bytes: number, blocks: number, start: number, children: Map<string, Box>, leaf: boolean }} Box
- * `start` is where it begins among all bytes.
+ * @typedef {{ name: string, parent: Box | null, depth: number, bytes: number, blocks: number, start: number, width: number, group: number, children: Map<string, Box> }} Box
+ * `start` is where it begins among all bytes, and `width` for how many it is drawn: all that its children are drawn for; `group` is the largest
+ * group of blocks in it, -1 where it has none.
  */
 
 /**
@@ -21,40 +22,41 @@ const BOX = 19, LETTER = 6.2;
  * @returns {Box[]}
  */
 export function boxesOf(flame, owners, inward) {
-  const root = box("all that is live at the peak", null), known = flame.owners.some((/** @type {number} */ owner) => owner >= 0);
+  const root = box("all that is live at the peak", null, -1), known = flame.owners.some((/** @type {number} */ owner) => owner >= 0);
   /**
    * @param {string[]} path
    * @param {number} bytes
    * @param {number} blocks
+   * @param {number} [group]
    */
-  const add = (path, bytes, blocks) => {
+  const add = (path, bytes, blocks, group = -1) => {
     let at = root;
     at.bytes += bytes;
     at.blocks += blocks;
     for (const name of path) {
-      const child = at.children.get(name) ?? box(name, at);
+      const child = at.children.get(name) ?? box(name, at, group);
       at.children.set(name, child);
       child.bytes += bytes;
       child.blocks += blocks;
       at = child;
     }
-    at.leaf = true;
   };
   for (let k = 0; k < flame.owners.length; k += 1) {
     const size = flame.size_bytes[k], blocks = flame.blocks[k], owner = flame.owners[k];
-    const frames = owner >= 0 ? owners[owner].split(" < ") : known ? ["(no owner known)"] : [];
-    add([...(inward ? frames.reverse() : frames), `${formatCount(blocks)} \u00d7 ${formatBytes(size)}${size < 1024 ? "" : ` (${size} B)`}`], size * blocks, blocks);
+    const frames = owner >= 0 ? owners[owner].split(" < ", FRAMES) : known ? ["(no owner known)"] : [];
+    add([...(inward ? frames.reverse() : frames), `${formatCount(blocks)} \u00d7 ${formatBytes(size)}${size < 1024 ? "" : ` (${size} B)`}`], size * blocks, blocks, k);
   }
   if (flame.left.groups) add([`(${formatCount(flame.left.groups)} smaller groups)`], flame.left.bytes, flame.left.blocks);
   if (flame.other_bytes > 0) add(["(it is not known which blocks)"], flame.other_bytes, 0);
   // FREEs without an ALLOC make the level lower than what is live: that is a box that takes away.
   if (flame.other_bytes < 0) add(["(freed and never allocated)"], flame.other_bytes, 0);
+  widen(root);
   const boxes = [root];
   for (const parent of boxes) {
     let start = parent.start;
     for (const child of [...parent.children.values()].sort((a, b) => b.bytes - a.bytes)) {
       child.start = start;
-      start += Math.max(child.bytes, 0);
+      start += child.width;
       boxes.push(child);
     }
   }
@@ -64,21 +66,20 @@ export function boxesOf(flame, owners, inward) {
 /**
  * @param {string} name
  * @param {Box | null} parent
+ * @param {number} group
  * @returns {Box}
  */
-function box(name, parent) {
-  return { name, parent, depth: parent ? parent.depth + 1 : 0, bytes: 0, blocks: 0, start: 0, children: new Map(), leaf: false };
+function box(name, parent, group) {
+  return { name, parent, depth: parent ? parent.depth + 1 : 0, bytes: 0, blocks: 0, start: 0, width: 0, group, children: new Map() };
 }
 
-/**
- * How many bytes a box is drawn for: all that its children are drawn for.
- * @param {Box} at
- * @returns {number}
- */
-export function widthOf(at) {
-  let sum = 0;
-  for (const child of at.children.values()) sum += Math.max(child.bytes, 0);
-  return Math.max(sum, at.bytes, 0);
+/** @param {Box} at */
+function widen(at) {
+  for (const child of at.children.values()) {
+    widen(child);
+    at.width += child.width;
+  }
+  at.width = Math.max(at.width, at.bytes, 0);
 }
 
 /**
@@ -87,6 +88,8 @@ export function widthOf(at) {
  */
 export function flameGraph(app) {
   const { flame, owners } = app.view;
+  // Each box has the colour of the largest group in it, the one that the map has for its blocks.
+  const colouring = flame.owners.some((/** @type {number} */ owner) => owner >= 0) ? byOwner(app, flame.owners) : bySize(flame.size_bytes);
   const stacks = owners.some((owner) => owner.includes(" < "));
   let inward = stacks, boxes = boxesOf(flame, owners, inward), focus = boxes[0], sought = "";
   /** What the pointer or the keyboard is at. @type {Box | null} */
@@ -100,13 +103,13 @@ export function flameGraph(app) {
    * @returns {[number, number] | null}
    */
   const place = (one, width) => {
-    const scale = width / Math.max(widthOf(focus), 1);
-    const left = Math.max((one.start - focus.start) * scale, 0), right = Math.min((one.start + widthOf(one) - focus.start) * scale, width);
+    const scale = width / Math.max(focus.width, 1);
+    const left = Math.max((one.start - focus.start) * scale, 0), right = Math.min((one.start + one.width - focus.start) * scale, width);
     return right <= left ? null : [left, right - left];
   };
 
   const { canvas, redraw } = drawing("Flame graph of what is live at the peak", height(), (context, width) => {
-    const inks = Array.from({ length: 7 }, (_, k) => color(`owner-${k + 1}`)), rest = color("owner-other"), faint = color("gap");
+    const inks = colouring.classes.map(({ ink }) => color(ink)), rest = color("owner-other"), faint = color("gap");
     const text = color("text");
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "middle";
@@ -114,7 +117,7 @@ export function flameGraph(app) {
       const found = place(one, width);
       if (!found || found[1] < 0.4) continue;
       const [x, w] = found, y = one.depth * BOX, hit = !sought || one.name.toLowerCase().includes(sought);
-      context.fillStyle = !hit ? faint : one.name.startsWith("(") || !one.parent ? rest : inks[hashed(one.name) % inks.length];
+      context.fillStyle = !hit ? faint : one.group < 0 ? rest : inks[colouring.classOf[one.group]];
       context.fillRect(x, y, w > 2 ? w - 1 : w, BOX - 1);
       const room = Math.floor((Math.min(w, width) - 6) / LETTER);
       if (room >= 3) {
@@ -198,10 +201,13 @@ export function flameGraph(app) {
     redraw();
   } });
 
+  canvas.setAttribute("aria-label", `Flame graph of what is live at the peak: ${formatBytes(boxes[0].bytes)} in ${formatCount(boxes[0].blocks)} blocks`);
   canvas.dataset.peakBytes = String(boxes[0].bytes);
   const where = flame.line === null ? "" : ` at ${app.lineText(flame.line)}`;
   const less = flame.other_bytes < 0 ? ` The level is ${formatExact(-flame.other_bytes)} lower than what is live: so much is freed that the log never allocated.` : "";
-  const what = element("p", {}, `${formatExact(flame.peak_bytes)} in ${formatCount(boxes[0].blocks)} blocks${where}.${less}`);
+  const blocks = flame.owners.length ? ` in ${formatCount(boxes[0].blocks)} blocks` : ", and it is not known in which blocks";
+  const what = element("p", {}, flame.peak_bytes ? `${formatExact(flame.peak_bytes)}${blocks}${where}.${less}` : "Nothing is allocated, as far as this input says.");
+  if (!flame.owners.length) return section("flame", "Live at the peak", what);
   return section("flame", "Live at the peak", what, element("p", { class: "controls" }, ...(stacks ? [turn] : []), search, found), canvas, told, hint);
 }
 
@@ -221,15 +227,4 @@ export function bytesFound(boxes, text) {
     if (!counted) sum += one.bytes;
   }
   return sum;
-}
-
-/**
- * A number that is the same for the same name.
- * @param {string} name
- * @returns {number}
- */
-function hashed(name) {
-  let hash = 7;
-  for (let k = 0; k < name.length; k += 1) hash = (hash * 31 + name.charCodeAt(k)) >>> 0;
-  return hash;
 }

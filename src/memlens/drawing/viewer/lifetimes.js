@@ -1,7 +1,7 @@
 /** Who is alive from when to when: the largest blocks as bars, stacked up to the curve; all others are one band on top of them. */
 
 import { color, drawing, stroke, write } from "./canvas.js";
-import { colorsByOwner, colorsBySize } from "./colors.js";
+import { byOwner, bySize, shortOwner } from "./colors.js";
 import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 import { FATES, livesOf, NOTHING, REST } from "./lives.js";
@@ -18,7 +18,7 @@ export const FATE_WORDS = ["temporary", "held: not freed in what is shown", "rel
 /**
  * By what becomes of them; the counts are of all blocks, those without bars too.
  * @param {import("./app.js").App} app
- * @returns {import("./colors.js").Coloring}
+ * @returns {import("./colors.js").Colouring}
  */
 function byFate({ view: { lifetimes } }) {
   return {
@@ -28,17 +28,6 @@ function byFate({ view: { lifetimes } }) {
       return { ink: `fate-${fate}`, name: `${FATE_WORDS[k]} (${formatCount(blocks)}, ${formatBytes(bytes)})` };
     }),
   };
-}
-
-/**
- * An owner in short: the operator, or of a call stack its innermost frames.
- * @param {import("./app.js").App} app
- * @param {number} number
- * @returns {string}
- */
-export function shortOwner(app, number) {
-  const frames = app.ownerText(number).split(" < ").map((frame) => (frame.length > 48 ? `${frame.slice(0, 24)}\u2026${frame.slice(-23)}` : frame));
-  return `${frames.slice(0, 2).join(" < ")}${frames.length > 2 ? " \u2026" : ""}`;
 }
 
 /**
@@ -76,9 +65,8 @@ export function lifetimes(app) {
   const { axis, levels } = app, { lifetimes: columns } = app.view, lives = livesOf(app);
   if (!columns.known)
     return section("lifetimes", "Lifetimes", element("p", {}, "The lines of this log have no addresses, so which blocks are live is not known."));
-  const areas = lives.size.map((size, bar) => size * (lives.free[bar] - Math.max(lives.alloc[bar], axis.lo)));
-  /** @type {Record<string, () => import("./colors.js").Coloring>} */
-  const ways = { "size": () => colorsBySize(lives.size), "owner": () => colorsByOwner(columns.owner, areas, app.view.owners), "fate": () => byFate(app) };
+  /** @type {Record<string, () => import("./colors.js").Colouring>} */
+  const ways = { "size": () => bySize(lives.size), "owner": () => byOwner(app, columns.owner), "fate": () => byFate(app) };
   let way = new Set(columns.owner).size > 1 ? "owner" : "size", coloring = ways[way]();
   const highest = Math.max(levels.peak, lives.most) * HEADROOM;
   /** The bar that the pointer is on. */
@@ -178,24 +166,16 @@ export function lifetimes(app) {
  * @param {{ cells: Int32Array, image: HTMLCanvasElement }} drawn
  * @param {number} width
  * @param {number} rows
- * @param {import("./colors.js").Coloring} coloring
+ * @param {import("./colors.js").Colouring} coloring
  * @param {number} over the bar that the pointer is on
  */
 function paint(app, { cells, image }, width, rows, { classOf, classes }, over) {
   const lives = livesOf(app), { selected } = app, chosen = lives.blockOf(app.block);
   const moment = selected?.kind === "moment" ? selected.value : null;
-  // Of the rest, of nothing and of each bar its colour, and that of its edges; pale where it does not live at the selected moment.
-  const inks = new Uint32Array(lives.size.length + 2), edges = new Uint32Array(inks.length);
-  const shades = classes.map(({ ink }) => [pixel(ink), pixel(ink, "back", 0.5), pixel(ink, "back", 0.75), pixel(ink, "back", 0.9)]);
-  inks[REST + 1] = pixel("rest");
-  for (let bar = 0; bar < lives.size.length; bar += 1) {
-    const pale = moment !== null && (lives.alloc[bar] > moment || lives.free[bar] <= moment) ? 2 : 0;
-    inks[bar + 2] = shades[classOf[bar]][pale];
-    edges[bar + 2] = shades[classOf[bar]][pale + 1];
-  }
-  if (over >= 0) inks[over + 2] = pixel(classes[classOf[over]].ink, "text", 0.3);
-  if (chosen >= 0) inks[chosen + 2] = edges[chosen + 2] = pixel("chosen");
-  const striped = classes.findIndex(({ ink }) => ink === "fate-held");
+  // Of each class its colour, that of its edges, and both for blocks that do not live at the selected moment.
+  const inks = Uint32Array.from(classes.flatMap(({ ink }) => [pixel(ink), pixel(ink, "back", 0.5), pixel(ink, "back", 0.75), pixel(ink, "back", 0.9)]));
+  const striped = classes.map(({ ink }) => ink === "fate-held");
+  const rest = pixel("rest"), marked = pixel("chosen"), lit = classes.map(({ ink }) => pixel(ink, "text", 0.3));
   image.width = width;
   image.height = rows;
   const context = /** @type {CanvasRenderingContext2D} */ (image.getContext("2d"));
@@ -203,11 +183,16 @@ function paint(app, { cells, image }, width, rows, { classOf, classes }, over) {
   for (let at = 0; at < cells.length; at += 1) {
     const cell = cells[at];
     if (cell === NOTHING) continue;
+    if (cell === REST) {
+      pixels[at] = rest;
+      continue;
+    }
+    const bar = cell - 1, kind = classOf[bar];
+    const dim = moment !== null && (lives.alloc[bar] > moment || lives.free[bar] <= moment) ? 2 : 0;
     // An edge where enough of the bar lies beside it: thin bars keep their colour.
-    const edge = cell > 0 && ((cells[at - width] !== cell && cells[at + width] === cell && cells[at + 2 * width] === cell)
-      || (cells[at - 1] !== cell && cells[at + 1] === cell && cells[at + 2] === cell)
-      || (striped >= 0 && classOf[cell - 1] === striped && (at % width + Math.floor(at / width)) % 8 < 2));
-    pixels[at] = edge ? edges[cell + 1] : inks[cell + 1];
+    const edge = (cells[at - width] !== cell && cells[at + width] === cell && cells[at + 2 * width] === cell) || (cells[at - 1] !== cell && cells[at + 1] === cell && cells[at + 2] === cell);
+    const stripe = striped[kind] && (at % width + Math.floor(at / width)) % 8 < 2;
+    pixels[at] = bar === chosen ? marked : bar === over && !edge ? lit[kind] : inks[kind * 4 + dim + (edge || stripe ? 1 : 0)];
   }
   context.putImageData(data, 0, 0);
 }

@@ -1,12 +1,14 @@
 /** What lies where in the chunks of the device: at the peak, at failures and at the end. */
 
-import { color, drawing } from "./canvas.js";
+import { color, drawing, inkOn } from "./canvas.js";
 import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
-import { colorsByOwner, colorsBySize, inkOn } from "./colors.js";
+import { byOwner, bySize } from "./colors.js";
 
 /** Heights in CSS pixels: the picture, and the name of a pool in it; rows that it has at most. */
 const MAP_HEIGHT = 320, CAPTION = 16, MAP_ROWS = 16;
+/** Pools and streams that are set apart. */
+const PLACES = 8;
 /** A block at least so wide says its size, in CSS pixels. */
 const LABEL = 64;
 /** What a piece of a chunk is (`memlens.drawing.memory_map.Piece`). */
@@ -54,7 +56,7 @@ export class Chunks {
   }
 
   /**
-   * The chunks of each pool and stream, those with the most bytes first.
+   * The chunks of each pool and stream, those with the most bytes first; of many the smallest ones together.
    * @param {boolean} byAddress chunks by rising address, and not the largest first
    * @returns {{ pool: string | null, stream: number, bytes: number, chunks: number[] }[]}
    */
@@ -68,6 +70,10 @@ export class Chunks {
       found.set(key, place);
     }
     const places = [...found.values()].sort((a, b) => b.bytes - a.bytes);
+    if (places.length > PLACES) {
+      const others = places.splice(PLACES - 1), chunks = others.flatMap((place) => place.chunks).sort((a, b) => a - b);
+      places.push({ pool: `${formatCount(others.length)} others`, stream: -1, bytes: others.reduce((sum, place) => sum + place.bytes, 0), chunks });
+    }
     if (!byAddress) for (const place of places) place.chunks.sort((/** @type {number} */ a, /** @type {number} */ b) => sizes[b] - sizes[a] || a - b);
     return places;
   }
@@ -127,11 +133,12 @@ export function memoryMap(app) {
   if (!maps.moments.length) return section("map", "Memory map", element("p", {}, why[maps.missing]));
   /** @type {(Chunks | null)[]} */
   const chunks = maps.moments.map((/** @type {any} */ moment) => moment.pieces && new Chunks(moment.pieces));
-  let shown = Math.max(maps.moments.findIndex((/** @type {any} */ moment) => moment.at === "oom"), 0), byAddress = false, byOwner = false, only = -1;
+  let shown = Math.max(maps.moments.findIndex((/** @type {any} */ moment) => moment.at === "oom"), 0), byAddress = false, only = -1;
+  let ownersColored = chunks.some((known) => known !== null && new Set(known.pieces.owners).size > 1);
   /** What the pointer or the keyboard is at. @type {Piece | null} */
   let at = null;
-  /** @type {any} */
-  let layout = null;
+  /** Where everything lies, and how often that has changed. @type {any} */
+  let layout = null, version = 0;
 
   function lay() {
     const known = chunks[shown];
@@ -143,7 +150,7 @@ export function memoryMap(app) {
     const captions = places.length > 1 ? places : [];
     // What a failure asked for stands above the map, as long as it is.
     const asked = maps.moments[shown].requested_bytes ? 1 : 0;
-    layout = { ...made, places: captions, order, known, asked, row: (MAP_HEIGHT - (captions.length + asked) * CAPTION) / made.rows, colors: byOwner ? colorsByOwner(known.pieces.owners, known.blockBytes, owners) : colorsBySize(known.blockBytes) };
+    layout = { ...made, places: captions, order, known, asked, row: (MAP_HEIGHT - (captions.length + asked) * CAPTION) / made.rows, colors: ownersColored ? byOwner(app, known.pieces.owners) : bySize(known.blockBytes) };
   }
 
   /** @param {number} row */
@@ -163,8 +170,12 @@ export function memoryMap(app) {
     }
   }
 
-  const { canvas, redraw } = drawing("Memory map", MAP_HEIGHT, (context, width) => {
-    if (!layout) return;
+  /**
+   * The chunks and what lies in them.
+   * @param {CanvasRenderingContext2D} context
+   * @param {number} width
+   */
+  function drawChunks(context, width) {
     const { known } = layout, inks = /** @type {Record<string, string>} */ ({});
     /** @param {string} name */
     const ink = (name) => (inks[name] ??= color(name));
@@ -199,20 +210,40 @@ export function memoryMap(app) {
         if (piece.kind === GAP) continue;
         let share = 1;
         if (piece.kind === BLOCK) context.fillStyle = ink(layout.colors.classes[layout.colors.classOf[piece.number]].ink);
-        else context.fillStyle = ink(piece.kind === KEPT ? "kept" : "owner-other");
+        else context.fillStyle = ink(piece.kind === KEPT ? "kept" : "allocated-light");
         if (piece.kind === SEVERAL) share = 1 - known.pieces.several.gap_bytes[piece.number] / piece.size;
         each(start + piece.offset, piece.size, width, (x, y, w, h) => {
           context.fillRect(x, y + h * (1 - share), w > 3 ? w - 0.5 : w, h * share);
           if (piece.kind === BLOCK && w > LABEL && h > 11) label(formatBytes(piece.size), x + 4, y + h / 2, w - 8);
         });
       }
-      context.strokeStyle = ink("quiet");
+      // Where chunks crowd, their edges would be all that is seen.
+      context.strokeStyle = ink((known.pieces.chunk_bytes[chunk] / layout.length) * width < 8 ? "line" : "quiet");
       context.lineWidth = 1;
       each(start, known.pieces.chunk_bytes[chunk], width, (x, y, w, h) => context.strokeRect(Math.round(x) + 0.5, Math.round(y) + 0.5, Math.max(w - 1, 0.5), h - 1));
     });
+  }
+
+  /** What does not change while the pointer moves, and what it was drawn for. */
+  const still = document.createElement("canvas");
+  let drawnFor = "";
+
+  const { canvas, redraw } = drawing("Memory map", MAP_HEIGHT, (context, width, height) => {
+    if (!layout) return;
+    const now = [width, devicePixelRatio, version, color("back")].join();
+    if (now !== drawnFor) {
+      still.width = canvas.width;
+      still.height = canvas.height;
+      const base = /** @type {CanvasRenderingContext2D} */ (still.getContext("2d"));
+      base.scale(canvas.width / width, canvas.height / height);
+      base.font = context.font;
+      drawChunks(base, width);
+      drawnFor = now;
+    }
+    context.drawImage(still, 0, 0, width, height);
     for (const piece of [selectedPiece(), at]) {
       if (!piece) continue;
-      context.strokeStyle = ink("text");
+      context.strokeStyle = color("chosen");
       context.lineWidth = 2;
       each(layout.starts[layout.order.indexOf(piece.chunk)] + piece.offset, piece.size, width, (x, y, w, h) => context.strokeRect(x, y, Math.max(w, 2), h));
     }
@@ -246,7 +277,7 @@ export function memoryMap(app) {
   }
 
   const told = element("p", { class: "told", role: "status", "aria-live": "polite", id: "map-at" });
-  const hint = element("p", { class: "hint", id: "map-keys" }, `A click selects a block. Keys: \u2190 \u2192 from block to block, Enter select, z only this ${terms.chunk}, Esc all.`);
+  const hint = element("p", { class: "hint", id: "map-keys" }, `A click selects a block. Keys: \u2190 \u2192 from block to block, Enter select, z (or a double click) only this ${terms.chunk}, Esc all.`);
   canvas.setAttribute("aria-describedby", "map-at map-keys");
 
   /** @param {Piece | null} piece */
@@ -310,15 +341,16 @@ export function memoryMap(app) {
   const all = element("button", { type: "button", click: () => alone(-1) }, `All ${terms.chunk}s`);
   const controls = element("p", { class: "controls" },
     choice("Order", ["largest first", "by address"], (k) => { byAddress = k === 1; }),
-    choice("Colour", ["by size", "by owner"], (k) => { byOwner = k === 1; }), all);
+    choice("Colour", ["by size", "by owner"], (k) => { ownersColored = k === 1; }, Number(ownersColored)), all);
 
   /**
    * @param {string} label
    * @param {string[]} names
    * @param {(k: number) => void} change
+   * @param {number} [first]
    */
-  function choice(label, names, change) {
-    const select = element("select", { change: () => { change(select.selectedIndex); update(); } }, ...names.map((name) => element("option", {}, name)));
+  function choice(label, names, change, first = 0) {
+    const select = element("select", { change: () => { change(select.selectedIndex); update(); } }, ...names.map((name, k) => element("option", { selected: k === first }, name)));
     return element("label", {}, `${label} `, select);
   }
 
@@ -332,6 +364,7 @@ export function memoryMap(app) {
   function update() {
     at = null;
     layout = null;
+    version += 1;
     lay();
     const known = chunks[shown], moment = maps.moments[shown];
     buttons.forEach((/** @type {HTMLElement} */ button, /** @type {number} */ k) => button.setAttribute("aria-pressed", String(k === shown)));
@@ -343,7 +376,7 @@ export function memoryMap(app) {
     rest.textContent = known?.pieces.left_chunks ? `${formatCount(known.pieces.left_chunks)} smaller ${terms.chunk}s of ${formatExact(known.pieces.left_bytes)} together are not drawn.` : "";
     const entries = /** @type {string[][]} */ (layout?.colors.classes.filter((/** @type {any} */ _, /** @type {number} */ k) => layout.colors.classOf.includes(k)).map((/** @type {any} */ one) => [one.ink, one.name]) ?? []);
     if (known?.pieces.kinds.includes(KEPT)) entries.push(["kept", "kept beyond the size"]);
-    if (known?.pieces.kinds.includes(SEVERAL)) entries.push(["owner-other", "several smaller ones"]);
+    if (known?.pieces.kinds.includes(SEVERAL)) entries.push(["allocated-light", "several smaller ones"]);
     if (known) entries.push(["gap", "free"]);
     legend.replaceChildren(...entries.map(([name, text]) => element("span", {}, element("i", { class: name }), text)));
     redraw();

@@ -4,7 +4,8 @@ import { firstAtLeast } from "./axis.js";
 import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 import { reveal } from "./life.js";
-import { blockTable, shortOwner } from "./lifetimes.js";
+import { shortOwner } from "./colors.js";
+import { blockTable } from "./lifetimes.js";
 import { livesOf } from "./lives.js";
 
 /** Blocks in the list. */

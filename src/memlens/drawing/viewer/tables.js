@@ -20,9 +20,9 @@ const TABLE_PAGE = 20, GROWTH_HEIGHT = 120;
  * @returns {number[]}
  */
 export function sortedRows(rows, values, down) {
-  const sign = down ? -1 : 1;
+  const sign = down ? -1 : 1, { compare } = new Intl.Collator("en", { numeric: true });
   /** @param {any} a @param {any} b */
-  const compared = (a, b) => (typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
+  const compared = (a, b) => (typeof a === "string" ? compare(a, b) : a === b ? 0 : a - b);
   return [...rows].sort((a, b) => sign * compared(values[a], values[b]) || a - b);
 }
 
@@ -48,7 +48,7 @@ export function filteredRows(texts, count, filter) {
  * @returns {{ parts: HTMLElement[], update: () => void, refresh: () => void, reveal: (row: number) => void }} `update` looks at the rows again,
  * `refresh` at their classes alone
  */
-function grid(id, what, fields, { act, keep = () => true, mark = () => "" } = {}) {
+export function grid(id, what, fields, { act, keep = () => true, mark = () => "" } = {}) {
   const count = fields[0].values.length, texts = /** @type {string[][]} */ (fields.map(({ values }) => values).filter((values) => typeof values[0] === "string"));
   let by = -1, down = true, from = 0, rows = /** @type {number[]} */ ([]);
   const body = element("tbody"), status = element("span", { class: "quiet", role: "status" });
@@ -171,7 +171,8 @@ export function windowsTable(app) {
  */
 export function heldTable(app) {
   const { held, owners, terms } = app.view, total = held.held_bytes + held.opening_bytes, count = held.held_allocs + held.opening_blocks;
-  if (!count) return section("held", "Held at the end", element("p", {}, "Nothing: every block that is allocated here is freed here."));
+  const none = !app.view.lifetimes.known ? "It cannot be told, for no line says which block it is about." : count ? "" : "Nothing: every block that is allocated here is freed here.";
+  if (none) return section("held", "Held at the end", element("p", {}, none));
   const named = Array.from(held.owners, (owner) => (owner < 0 ? "" : owners[owner]));
   const lines = Array.from(held.first_line, (line) => Math.max(line, 0)), frees = Array.from(held.first_free_line, (line) => (line < 0 ? Infinity : line));
   const fields = [

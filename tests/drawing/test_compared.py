@@ -1,0 +1,202 @@
+"""Runs side by side as a page: the tables that the terminal shows, and in each cell the curve of its run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from browser import Browser
+from hostile import TEXTS, hostile_log
+
+import memlens
+from memlens.cli import main
+from memlens.comparing.result import Comparison
+from memlens.drawing.compared import comparison_page
+from memlens.events import Kind
+from memlens.reports.blocks import Table
+from memlens.reports.compare import compare_blocks
+
+LEAKS = ("05_fixed_331.log.gz", "05_leak_graph_331.log.gz", "05_oom_331.log", "nosuch.log")
+
+
+class Tables(HTMLParser):
+    """The tables of a page: their cells as text, and what is drawn in them as points."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tables: list[list[list[str]]] = []
+        self.curves: dict[tuple[int, int, int], dict[str, list[tuple[float, float]]]] = {}
+        self.marks: list[tuple[str, float, float]] = []
+        self._inside: list[str] = []
+        self.feed(html)
+
+    @property
+    def _place(self) -> tuple[int, int, int]:
+        return len(self.tables) - 1, len(self.tables[-1]) - 1, len(self.tables[-1][-1]) - 1
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = dict(attributes)
+        self._inside.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+        elif tag == "polygon":
+            points = [tuple(map(float, point.split(","))) for point in (given["points"] or "").split()]
+            self.curves.setdefault(self._place, {})[given["class"] or ""] = points  # type: ignore[assignment]
+        elif tag == "rect":
+            self.marks.append((given["class"] or "", float(given["x"] or 0), float(given["width"] or 0)))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._inside and self._inside.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if {"td", "th"} & set(self._inside) and "title" not in self._inside:
+            self.tables[-1][-1][-1] += data
+
+
+def tables_of(comparison: Comparison) -> list[list[list[str]]]:
+    """The tables of the screen, cell by cell."""
+    blocks = compare_blocks(comparison, full=True)
+    return [
+        [
+            [column.title for column in table.columns],
+            *([str("" if cell is None else cell).strip() for cell in row] for row in table.rows),
+        ]
+        for table in blocks
+        if isinstance(table, Table)
+    ]
+
+
+def levels_of(path: Path) -> list[int]:
+    """The level after each event, summed one by one."""
+    log = memlens.read(path)
+    found, level = [], 0
+    for kind, size in zip(log.kind.tolist(), log.size.tolist(), strict=True):
+        level += size if kind == Kind.ALLOC else -size if kind == Kind.FREE else 0
+        found.append(level)
+    return found
+
+
+@pytest.fixture
+def leaks(shared: Path) -> list[str]:
+    return [str(shared / "data/paddle" / name) for name in LEAKS]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_each_run_has_its_curve_on_one_scale(leaks: list[str], jobs: int) -> None:
+    comparison = memlens.compare(leaks, buckets=50, jobs=jobs)
+    page = Tables(comparison_page(comparison).html)
+    assert page.tables == tables_of(comparison)
+    assert len(page.curves) == 3  # the missing one has none
+    levels = [levels_of(Path(path)) for path in leaks[:3]]
+    highest = max(max(own) for own in levels)
+    for (table, row, column), drawn in page.curves.items():
+        assert (table, column) == (0, 1)
+        own = levels[row - 1]
+        edges = [k * len(own) // 50 for k in range(51)]
+        buckets = [own[first:stop] for first, stop in pairwise(edges)]
+        buckets[0] = [0, *buckets[0]]  # the run starts from nothing
+        upper, lower = drawn["between"][:100], drawn["between"][100:][::-1]
+        for k, bucket in enumerate(buckets):
+            for side, level in ((upper, max(bucket)), (lower, min(bucket))):
+                (x, y), (to, _) = side[2 * k : 2 * k + 2]
+                assert (x, to) == (k, k + 1)
+                assert y == pytest.approx(40 - 40 * level / highest, abs=0.01)
+    # The run that ended out of memory has its failure marked, after the last event before it.
+    (failed,) = [x for kind, x, _ in page.marks if kind == "failed"]
+    ooms = memlens.read(leaks[2]).trust.ooms
+    line_numbers = memlens.read(leaks[2]).line_numbers(list(range(len(levels[2]))))
+    before = max(k for k, line in enumerate(line_numbers) if line is not None and line < ooms[0].line)
+    assert failed == pytest.approx(before * 50 / len(levels[2]), abs=0.01)
+
+
+def test_a_matrix_has_a_curve_a_cell(shared: Path) -> None:
+    template = str(shared / "data/paddle/331_ast_{ir}_cnn.log")
+    comparison = memlens.compare(template, cols="ir", buckets=200)
+    html = comparison_page(comparison).html
+    page = Tables(html)
+    assert page.tables == tables_of(comparison)
+    assert sorted(page.curves) == [(0, 1, 0), (0, 1, 1)]
+    assert comparison.verdict.split(":")[0] in html
+
+
+def test_windows_of_a_series_are_marked_in_the_curve_of_the_log(shared: Path) -> None:
+    template = str(shared / "data/paddle/331_ast_{ir}_cnn.log")
+    comparison = memlens.compare(template, cols="ir", by=r"^STEP (\d+) START", buckets=100)
+    page = Tables(comparison_page(comparison).html)
+    assert page.tables == tables_of(comparison)
+    assert {kind for kind, _, _ in page.marks} == {"window"}
+    run = comparison.runs[0]
+    log = memlens.read(run.path)
+    window = log.windows(r"^STEP (\d+) START")[1]
+    begin, width = next((x, width) for kind, x, width in page.marks if x > 0)
+    assert begin == pytest.approx(window.lo * 100 / len(log), abs=0.01)
+    assert width == pytest.approx(len(window) * 100 / len(log), abs=0.02)
+
+
+def test_curves_are_kept_only_where_they_are_asked_for(leaks: list[str]) -> None:
+    comparison = memlens.compare(leaks)
+    assert all(run.curve is None for run in comparison.runs)
+    assert not Tables(comparison_page(comparison).html).curves
+    with_curves = memlens.compare(leaks, buckets=200)
+    assert with_curves.to_dict() == comparison.to_dict()
+    assert with_curves.rows() == comparison.rows()
+    assert all(len(run.curve) <= 200 for run in with_curves.runs if run.curve is not None)
+
+
+def test_the_form_of_the_command(leaks: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    to = tmp_path / "page.html"
+    assert main(["compare", *leaks, "--format", "html", "-o", str(to), "-q"]) == 0
+    page = Tables(to.read_text())
+    assert page.tables == tables_of(memlens.compare(leaks))
+    assert len(page.curves) == 3
+    assert main(["compare", *leaks, "--format", "html", "--brief", "-q"]) == 0
+    brief = capsys.readouterr().out
+    assert "<table" not in brief
+    assert memlens.compare(leaks).answer.sentences[-1].split()[0] in brief
+    assert main(["compare", *leaks, "--format", "json", "-q"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(memlens.compare(leaks).to_dict()))
+    assert main(["diff", *leaks[:2], "--format", "html"]) == 2  # a form of compare alone
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_the_page_in_a_browser(chromium: Browser, leaks: list[str], tmp_path: Path, width: int) -> None:
+    to = tmp_path / "page.html"
+    comparison_page(memlens.compare(leaks, buckets=200)).save(to)
+    page = chromium.open(to, wait=False, width=width)
+    page.settle()
+    page.assert_well()
+    assert not page.violations()
+    assert page.overflow() <= 0
+    assert page.run("return document.scripts.length") == 0
+    assert page.run("return document.querySelectorAll('svg.curve').length") == 3
+    # Styles reach what is drawn.
+    fill = "return getComputedStyle(document.querySelector('svg.curve .below')).fill"
+    assert page.run(fill) not in ("", "rgb(0, 0, 0)")
+
+
+def test_hostile_names_stay_text(chromium: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    log = hostile_log(folder)
+    names = [text[:60].replace("/", "").replace("\x00", "") for text in TEXTS[:12]]
+    for name in names:
+        shutil.copy(log, folder / f"{name} run.log")
+    to = tmp_path / "page.html"
+    for words in (["--template", str(folder / "{mode} run.log"), "--base", f"mode={names[0]}"], [str(folder)]):
+        by = ["--by", "^STEP (.*) START"]
+        assert main(["compare", *words, *by, "--format", "html", "-o", str(to), "-f", "-q"]) == 0
+        page = chromium.open(to, wait=False)
+        page.settle()
+        page.assert_well()
+        assert page.run("return window.ran") is None
+        assert page.run("return document.scripts.length") == 0
+        assert page.all("svg.curve")

@@ -1,0 +1,183 @@
+"""The report of two runs: both curves over one axis, the difference, the findings and the windows are those of ``diff`` and of the logs' lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import Keys, Page
+from logs_of_reports import plain_levels
+
+Make = Callable[..., Any]
+
+UPPER = "#diff canvas"
+
+
+@pytest.fixture
+def made(report: Make, inputs: Make) -> Any:
+    return report(*inputs("diff"))
+
+
+def findings_of(page: Page) -> list[dict[str, str]]:
+    return list(page.run("return [...document.querySelectorAll('#diff tr.finding')].map((row) => ({...row.dataset}))"))
+
+
+def shown(page: Page) -> tuple[int, int]:
+    """The first place of the axis that is shown, and the one after the last."""
+    data = page.data("#diff")
+    return int(data["from"]), int(data["to"])
+
+
+def test_the_verdict_is_that_of_diff(made: Any) -> None:
+    page = made.open()
+    sentences = page.run("return [...document.querySelectorAll('#verdict span')].map((span) => span.textContent)")
+    assert " ".join(sentences) == made.diff["verdict"]
+
+
+def test_the_peaks_are_those_of_diff(made: Any, examples: Path) -> None:
+    page = made.open()
+    drawn = page.data("#diff")
+    assert (
+        int(drawn["basePeakBytes"])
+        == made.diff["base"]["peak_bytes"]
+        == max(plain_levels(examples / "case1_pt.log")[0])
+    )
+    assert (
+        int(drawn["headPeakBytes"])
+        == made.diff["head"]["peak_bytes"]
+        == max(plain_levels(examples / "case1_pir.log")[0])
+    )
+    assert page.pixels(UPPER) > 3
+
+
+def test_the_findings_are_those_of_diff(made: Any) -> None:
+    page = made.open()
+    said = made.diff["repeated"]
+    assert said
+    rows = findings_of(page)
+    assert len(rows) == len(said)
+    for row, finding in zip(rows, said, strict=True):
+        assert row["kind"] == finding["finding"]["kind"]
+        assert int(row["sizeBytes"]) == finding["finding"]["size_bytes"]
+        assert int(row["count"]) == finding["count"]
+        assert int(row["totalBytes"]) == finding["total_bytes"]
+        assert int(row["dRemainingBytes"]) == finding["d_remaining_bytes"]
+
+
+def test_the_windows_are_those_of_diff(made: Any) -> None:
+    page = made.open()
+    rows = page.run(
+        "return [...document.querySelectorAll('#diff tr[data-in=both]')].map((row) => [row.cells[0].textContent, {...row.dataset}])"
+    )
+    said = made.diff["windows"]
+    assert [name for name, _ in rows] == [window["name"] for window in said]
+    for (_, row), window in zip(rows, said, strict=True):
+        assert int(row["dRemainingBytes"]) == window["d_remaining_bytes"]
+        assert int(row["dPeakBytes"]) == window["d_peak_bytes"]
+
+
+def test_the_pointer_tells_both_levels_and_what_lies_between_them(made: Any, examples: Path) -> None:
+    page = made.open()
+    level = {}
+    for side, name in (("base", "case1_pt.log"), ("head", "case1_pir.log")):
+        levels, lines = plain_levels(examples / name)
+        level[side] = {0: 0} | dict(zip(lines, levels, strict=True))
+    seen = set()
+    for selector in (UPPER, "#diff .caption + canvas"):
+        for share in (0.02, 0.2, 0.41, 0.6, 0.83, 0.99):
+            page.hover(selector, share)
+            told = page.data("#diff-at")
+            base, head = int(told["baseBytes"]), int(told["headBytes"])
+            assert base == level["base"][int(told["baseLine"])]
+            assert head == level["head"][int(told["headLine"])]
+            assert int(told["differenceBytes"]) == head - base
+            seen.add((base, head))
+    assert len(seen) > 4
+    page.assert_well()
+
+
+def test_a_click_shows_a_finding_in_both_runs(made: Any) -> None:
+    page = made.open()
+    finding = made.diff["repeated"][0]["finding"]
+    whole = shown(page)
+    before = page.run("return document.querySelector(arguments[0]).toDataURL()", UPPER)
+    opened = "#diff tr.detail"
+    if page.all(opened):  # the first one is open already
+        page.click("#diff tr.finding button")
+        assert not page.all(opened)
+    page.click("#diff tr.finding button")
+    said = page.text(opened)
+    for side in ("base", "head"):
+        for line in (finding[side]["alloc_line"], finding[side]["free_line"]):
+            assert f"{line:,}" in said
+    for quoted in finding["context"]:
+        assert " ".join(quoted["text"].split()) in said
+    assert page.one("#diff tr.finding button").get_attribute("aria-expanded") == "true"
+    part = shown(page)
+    assert whole[0] <= part[0] < part[1] <= whole[1]
+    assert page.run("return document.querySelector(arguments[0]).toDataURL()", UPPER) != before
+    page.assert_well()
+
+
+def test_a_click_shows_a_window(made: Any) -> None:
+    page = made.open()
+    whole = shown(page)
+    page.click("#diff tr[data-in=both]:nth-child(3) button")
+    part = shown(page)
+    assert part[1] - part[0] < whole[1] - whole[0]
+    page.run("document.querySelector(arguments[0]).focus()", UPPER)
+    page.press(Keys.HOME)
+    assert shown(page) == whole
+    page.drag(UPPER, 0.25, 0.5)
+    assert shown(page)[0] == pytest.approx(whole[1] / 4, abs=3)
+    assert shown(page)[1] == pytest.approx(whole[1] / 2, abs=3)
+    page.assert_well()
+
+
+def test_runs_that_are_alike_have_no_finding(report: Make, examples: Path) -> None:
+    log = str(examples / "case1_pt.log")
+    made = report(log, "--diff", log)
+    page = made.open()
+    assert findings_of(page) == []
+    assert int(page.data("#diff")["basePeakBytes"]) == int(page.data("#diff")["headPeakBytes"])
+    page.hover(UPPER, 0.5)
+    assert page.data("#diff-at")["differenceBytes"] == "0"
+    page.assert_well()
+
+
+def test_two_snapshots_of_thousands_of_entries(report: Make, shared: Path) -> None:
+    folder = shared / "data/torch/snapshots"
+    made = report(str(folder / "medium_256_training.pickle"), "--diff", str(folder / "medium_512_training.pickle"))
+    page = made.open()
+    assert int(page.data("#diff")["basePeakBytes"]) == made.diff["base"]["peak_bytes"]
+    assert int(page.data("#diff")["headPeakBytes"]) == made.diff["head"]["peak_bytes"]
+    page.press("+")
+    page.assert_well()
+
+
+def test_a_hostile_log_beside_itself_with_less(
+    report: Make, inputs: Make, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    log, *cut = inputs("hostile log")
+    lines = Path(log).read_bytes().splitlines(keepends=True)
+    less = tmp_path_factory.mktemp("less") / Path(log).name
+    less.write_bytes(b"".join(line for line in lines if b"Free 8192 bytes" not in line))
+    page = report(log, "--diff", str(less), *cut).open()
+    assert findings_of(page)
+    page.run("for (const button of document.querySelectorAll('#diff tr.finding button')) button.click()")
+    page.settle()
+    assert page.run("return window.ran") is None
+    page.assert_well()
+    page.resize(400)
+    assert page.overflow() <= 0
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_of_a_diff_fits_the_window(made: Any, width: int, scheme: str) -> None:
+    page = made.open(width=width, scheme=scheme)
+    assert page.overflow() <= 0
+    page.run("for (const fold of document.querySelectorAll('details')) fold.open = true")
+    assert page.overflow() <= 0

@@ -1,0 +1,305 @@
+"""The page of two runs: what it holds is what ``memlens diff`` says, and the browser shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from browser import Keys
+from hostile import hostile_log
+from unpacked import diff_of, unpacked
+
+import memlens
+from memlens.cli import main
+from memlens.drawing import differences
+from memlens.drawing.aligned import aligned
+from memlens.drawing.differences import diff_view
+from memlens.errors import UsageError
+from memlens.events import EventLog, Kind
+from memlens.options import Report
+
+Make = Callable[..., Any]
+
+CASE1 = "examples/logs/case1_pir.log", "examples/logs/case1_pt.log"
+#: Head, base, and further options of real runs.
+PAIRS = {
+    "case 1": (*CASE1,),
+    "case 1, one window": (*CASE1, "--start", "START SOT_CALL_2", "--end", "START SOT_CALL_3"),
+    "case 1, whole": (*CASE1, "--start-regex", "EPOCH START"),
+    "a leak": ("paddle/05_leak_graph_331.log.gz", "paddle/05_fixed_331.log.gz"),
+    "another representation": ("paddle/331_ast_pir_cnn.log", "paddle/331_ast_pt_cnn.log"),
+    "threads": ("traps/threads_head.log.gz", "traps/threads_base.log.gz"),
+    "a window more": ("traps/extra_call_head.log.gz", "paddle/331_sot_pir_cnnbreaks.log"),
+}
+
+
+def words_of(name: str, root: Path, shared: Path) -> list[str]:
+    """The command line of a pair's report."""
+    head, base, *cut = PAIRS[name]
+    paths = [str(root / one if one.startswith("examples") else shared / "data" / one) for one in (head, base)]
+    return [paths[0], "--diff", paths[1], *cut]
+
+
+@pytest.fixture
+def words(shared: Path, examples: Path) -> Callable[[str], list[str]]:
+    return lambda name: words_of(name, examples.parents[1], shared)
+
+
+def said(words: list[str], folder: Path) -> dict[str, Any]:
+    """What ``memlens diff`` says of the same."""
+    head, _, base, *cut = words
+    to = folder / "diff.json"
+    assert main(["diff", base, head, *cut, "--format", "json", "-o", str(to), "-f", "-q"]) == 0
+    return dict(json.loads(to.read_text()))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_page_holds_what_diff_says(name: str, words: Callable[[str], list[str]], tmp_path: Path) -> None:
+    line, page = words(name), tmp_path / "page.html"
+    assert main(["report", *line, "-o", str(page), "-q"]) == 0
+    shown, found = diff_of(page.read_text()), said(line, tmp_path)
+    series = found["by"] is not None
+    listed = found["repeated"] if series else found["windows"][0]["findings"]
+    assert len(shown["findings"]) + shown["left_out"] == len(listed)
+    for row, one in zip(shown["findings"], listed, strict=False):
+        finding = one["finding"] if series else one
+        assert row["finding"] == {key: finding[key] for key in finding if key not in ("context", "members")}
+        lines = [line for block in row["blocks"] for line in block.get("lines", [])]
+        assert [(line["line"], line["text"], line["marked"]) for line in lines] == [
+            (line["line"], line["text"], line["is_event"]) for line in finding["context"]
+        ]
+        if series:
+            for key in ("windows", "count", "total_bytes", "d_remaining_bytes", "largest_d_peak_bytes", "first_window"):
+                assert row[key] == one[key]
+    both = [row for row in shown["windows"] if row["in"] == "both"]
+    assert len(both) == len(found["windows"])
+    for row, window in zip(both, sorted(found["windows"], key=lambda one: one["base"]["start_line"]), strict=True):
+        for key in ("judged", "d_remaining_bytes", "d_peak_bytes", "d_live_bytes", "d_rise_bytes", "pairs"):
+            assert row[key] == window[key]
+    alone = [(row["in"], row["name"]) for row in shown["windows"] if row["in"] != "both"]
+    assert sorted(alone) == sorted((side, one) for side in ("base", "head") for one in found[side]["unpaired"])
+    peaks = [max(window[side]["peak_bytes"] for window in found["windows"]) for side in ("base", "head")]
+    figures = shown["figures"]
+    assert figures["base_peak_bytes"] >= peaks[0]
+    assert figures["head_peak_bytes"] >= peaks[1]
+    if not series:
+        assert [figures["base_peak_bytes"], figures["head_peak_bytes"]] == peaks
+        assert figures["end_bytes"] == found["windows"][0]["d_live_bytes"]
+
+
+@pytest.mark.parametrize("name", ["case 1", "a leak", "another representation"])
+def test_what_is_told_at_a_place_is_in_the_log(name: str, words: Callable[[str], list[str]]) -> None:
+    head, _, base, *_ = words(name)
+    found = memlens.diff(base, head)
+    shown = diff_of(memlens.report(head, diff=base).html)
+    (pairs,) = found.in_order
+    axis = aligned(pairs)
+    curves = shown["curves"]
+    for side, run in (("base", axis.base), ("head", axis.head)):
+        numbers = {number: event for event, number in enumerate(run.log.line_numbers(list(range(len(run.log)))))}
+        for slot in range(0, shown["slots"], 7):
+            line = curves[f"{side}_line"][slot]
+            if not line:
+                assert int(run.slots_of(np.array([run.lo]))[0]) > slot
+                continue
+            # The level right after the event of that line, summed from the start of the log.
+            event = numbers[line]
+            kinds, sizes = run.log.kind[: event + 1], run.log.size[: event + 1]
+            level = int(sizes[kinds == Kind.ALLOC].sum()) - int(sizes[kinds == Kind.FREE].sum())
+            assert curves[f"{side}_bytes"][slot] == level
+
+
+def test_the_places_of_a_finding_are_those_of_its_events(words: Callable[[str], list[str]]) -> None:
+    head, _, base, *_ = words("another representation")
+    found = memlens.diff(base, head)
+    shown = diff_view(found)
+    (pairs,) = found.in_order
+    axis = aligned(pairs)
+    for row, one in zip(unpacked(shown)["findings"], found.repeated, strict=False):
+        for side, run in (("base", axis.base), ("head", axis.head)):
+            places = row[f"{side}_places"]
+            assert len(places) == min(len(one.finding.members), differences.MEMBERS)
+            for place, member in zip(places, one.finding.members, strict=False):
+                own = getattr(member, side)
+                if own is None:
+                    assert place is None
+                    continue
+                for slot, event in zip(place, (own.alloc_event, own.free_event), strict=True):
+                    if event is None:
+                        assert slot is None
+                    else:
+                        assert run.events_at(np.array([slot])).tolist() == [event]
+
+
+def long_pair(chance: Random) -> tuple[EventLog, EventLog]:
+    """Two runs of 3,000 blocks, of which head loses one Free."""
+    rows, live = [], []
+    for address in range(1, 3001):
+        rows.append((Kind.ALLOC, 512 * chance.randint(1, 50), address))
+        live.append(rows[-1])
+        if len(live) > 20:
+            _, size, freed = live.pop(chance.randrange(20))
+            rows.append((Kind.FREE, size, freed))
+    lost = next(k for k in range(3000, len(rows)) if rows[k][0] == Kind.FREE)
+    return EventLog.from_rows(rows), EventLog.from_rows([*rows[:lost], *rows[lost + 1 :]])
+
+
+def test_a_long_axis_has_buckets_and_each_slot_around_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(differences, "EXACT", 1000)
+    monkeypatch.setattr(differences, "BUCKETS", 100)
+    monkeypatch.setattr(differences, "AROUND", 20)
+    base, head = long_pair(Random(3))
+    found = memlens.diff(base, head, whole=True)
+    shown = unpacked(diff_view(found))
+    (pairs,) = found.in_order
+    axis = aligned(pairs)
+    assert len(shown["curves"]["edges"]) == 101
+    assert max(shown["curves"]["high"]) == shown["figures"]["high_bytes"] == found.windows[0].d_live_bytes
+    assert max(shown["curves"]["base_high"]) == shown["figures"]["base_peak_bytes"]
+    (row,) = shown["findings"]
+    assert row["finding"]["kind"] == "missing_free"
+    slots = [slot for place in (*row["base_places"], *row["head_places"]) for slot in place if slot is not None]
+    for slot in slots:
+        assert any(detail["lo"] <= slot < detail["lo"] + len(detail["base_bytes"]) for detail in shown["details"])
+    for detail in shown["details"]:
+        for side, run in (("base", axis.base), ("head", axis.head)):
+            events = run.events_at(np.arange(detail["lo"], detail["lo"] + len(detail["base_bytes"])))
+            assert detail[f"{side}_bytes"] == run.levels[events + 1].tolist()
+
+
+def test_several_devices_need_one_to_be_chosen() -> None:
+    logs = [EventLog.from_rows([(Kind.ALLOC, 512, 1)], device=device) for device in (0, 1)]
+    with pytest.raises(UsageError, match=r"has .*0.*1") as raised:
+        differences.compared(logs[0], logs, Report())
+    assert "--device" in raised.value.hint
+
+
+def test_a_run_against_itself_has_a_page() -> None:
+    log = EventLog.from_rows([(Kind.ALLOC, 512, 1), (Kind.FREE, 512, 1)])
+    shown = diff_of(memlens.report(log, diff=log).html)
+    assert shown["slots"] == 2
+    assert shown["findings"] == []
+    assert memlens.report(log, diff=log).verdict
+
+
+# In the browser.
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_browser_shows_both_runs(report: Make, words: Callable[[str], list[str]], name: str) -> None:
+    made = report(*words(name))
+    page = made.open()
+    sentences = page.run("return [...document.querySelectorAll('#verdict span')].map((span) => span.textContent)")
+    assert " ".join(sentences) == made.diff["verdict"]
+    shown = page.data("#diff")
+    held = diff_of(made.path.read_text())
+    assert int(shown["basePeakBytes"]) == held["figures"]["base_peak_bytes"]
+    assert int(shown["headPeakBytes"]) == held["figures"]["head_peak_bytes"]
+    assert page.pixels("#diff canvas") > 3
+    rows = page.run(
+        """return [...document.querySelectorAll('#findings-table tbody tr')].map((row) =>
+            Object.fromEntries([...row.cells].map((cell) => [cell.dataset.key, cell.dataset.value])))"""
+    )
+    series = made.diff["by"] is not None
+    listed = made.diff["repeated"] if series else made.diff["windows"][0]["findings"]
+    assert len(rows) == len(listed[:20])  # the first page
+    for row, one in zip(rows, listed, strict=False):
+        finding = one["finding"] if series else one
+        assert int(row["size_bytes"]) == finding["size_bytes"]
+        assert int(row["d_peak_bytes"]) == one["largest_d_peak_bytes" if series else "d_peak_bytes"]
+        names = ("count", "total_bytes", "d_remaining_bytes", *(["windows"] if series else []))
+        assert [int(row[name]) for name in names] == [one[name] for name in names]
+
+
+def test_a_click_on_a_finding_shows_where_both_runs_have_it(report: Make, words: Callable[[str], list[str]]) -> None:
+    made = report(*words("a leak"))
+    page = made.open()
+    slots = int(page.data("#diff")["slots"])
+    first, second = (one["finding"] for one in made.diff["repeated"][:2])
+    opened = page.text("#finding")
+    assert f"line {first['head']['alloc_line']:,}" in opened  # the first one is open from the start
+    assert page.data("#diff")["from"] == "0"
+    page.run("document.querySelectorAll('#findings-table tbody tr')[1].focus()")
+    page.press(Keys.ENTER)
+    opened = page.text("#finding")
+    assert f"line {second['head']['alloc_line']:,}" in opened
+    for line in second["context"]:
+        assert str(line["line"]) in opened
+        assert line["text"].split()[-1] in opened
+    shown = page.data("#diff")
+    assert (int(shown["from"]), int(shown["to"])) != (0, slots)
+    row = diff_of(made.path.read_text())["findings"][1]
+    assert int(shown["from"]) <= row["head_places"][0][0] <= int(shown["to"])
+    page.press(Keys.ENTER)  # closes it again
+    assert page.text("#finding") == ""
+    page.assert_well()
+
+
+def test_zoom_hover_and_keys(report: Make, words: Callable[[str], list[str]]) -> None:
+    made = report(*words("case 1"))
+    page = made.open()
+    held = diff_of(made.path.read_text())
+    slots, curves = held["slots"], held["curves"]
+    for share in (0.1, 0.5, 0.9):
+        page.hover("#diff canvas", share)
+        page.settle()
+        told = page.data("#diff-at")
+        slot = int(told["slot"])
+        assert abs(slot - share * slots) <= 2
+        assert int(told["baseBytes"]) == curves["base_bytes"][slot]
+        assert int(told["headBytes"]) == curves["head_bytes"][slot]
+        assert int(told["differenceBytes"]) == curves["head_bytes"][slot] - curves["base_bytes"][slot]
+        assert int(told["baseLine"]) == curves["base_line"][slot]
+        assert int(told["headLine"]) == curves["head_line"][slot]
+        assert f"({told['headBytes']} B)" in page.text("#diff-at")
+    page.drag("#diff canvas", 0.25, 0.75)
+    page.settle()
+    shown = page.data("#diff")
+    assert abs(int(shown["from"]) - slots / 4) <= 1
+    assert abs(int(shown["to"]) - slots * 3 / 4) <= 1
+    page.run("document.querySelector('#diff canvas').focus()")
+    page.press(Keys.HOME)
+    assert page.data("#diff")["to"] == str(slots)
+    page.press("+")
+    assert int(page.data("#diff")["to"]) - int(page.data("#diff")["from"]) <= slots // 2 + 1
+    page.assert_well()
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("name", ["case 1", "a leak", "a window more"])
+def test_the_page_fits_the_window(report: Make, words: Callable[[str], list[str]], name: str, width: int) -> None:
+    page = report(*words(name)).open(width=width)
+    assert page.overflow() <= 0
+    page.run("for (const fold of document.querySelectorAll('details')) fold.open = true")
+    assert page.overflow() <= 0
+
+
+def test_a_row_of_a_window_shows_it(report: Make, words: Callable[[str], list[str]]) -> None:
+    made = report(*words("a window more"))
+    page = made.open()
+    held = diff_of(made.path.read_text())["windows"]
+    ((number, row),) = [(number, row) for number, row in enumerate(held) if row["in"] == "head"]
+    page.run(f"document.querySelector('#pairs-table tr[data-row=\"{number}\"]').focus()")
+    page.press(Keys.ENTER)
+    shown = page.data("#diff")
+    assert [int(shown["from"]), int(shown["to"])] == row["spans"][0]
+
+
+def test_hostile_logs_stay_text(report: Make, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    head = hostile_log(tmp_path)
+    base = tmp_path_factory.mktemp("base") / head.name
+    kept = [line for number, line in enumerate(head.read_bytes().split(b"\n")) if number % 11]
+    base.write_bytes(b"\n".join(kept))
+    made = report(str(head), "--diff", str(base), "--by", "^STEP (.*) START", "--owner", "OWNER (.*)")
+    page = made.open()
+    assert page.run("return window.ran") is None
+    assert page.all("#findings-table tbody tr")
+    page.run("for (const button of document.querySelectorAll('#findings-table tbody tr')) button.click()")
+    page.settle()
+    assert page.run("return window.ran") is None
+    page.assert_well()

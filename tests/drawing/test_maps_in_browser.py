@@ -1,0 +1,198 @@
+"""The memory map, the flame graph and the tables in a browser: they show the figures of the analysis, and answer pointer and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+from unpacked import view_of
+
+import memlens
+
+Make = Callable[..., Any]
+
+
+def whole(made: Any) -> Any:
+    """What ``analyze`` says of all of the only log."""
+    return memlens.analyze(made.words[0], top=None, whole=True).to_dict()["logs"][0]["windows"][0]
+
+
+@pytest.mark.parametrize("name", ["oom", "leak", "snapshot", "snapshot of one moment"])
+def test_the_figures_beside_the_map_are_those_of_the_segments_analyzer(report: Make, inputs: Make, name: str) -> None:
+    made = report(*inputs(name))
+    page = made.open()
+    rows = page.run("""
+        return [...document.querySelectorAll('#map-figures tbody tr')].map((row) => [row.dataset.at,
+          Object.fromEntries([...row.querySelectorAll('td')].map((cell) => [cell.dataset.figure, cell.dataset.value]))])""")
+    expected = [(row["at"], row) for row in whole(made)["segments"]["moments"]]
+    assert sorted(at for at, _ in rows) == sorted(at for at, _ in expected)
+    for at, cells in rows:
+        row = next(
+            row
+            for place, row in expected
+            if place == at and (row["event"] is None or str(row["line"]) == cells["line"])
+        )
+        assert {key: int(value) if value else None for key, value in cells.items()} == {key: row[key] for key in cells}
+    page.assert_well()
+
+
+def test_what_failed_is_shown_first_and_each_moment_by_its_button(report: Make, inputs: Make) -> None:
+    page = report(*inputs("oom")).open()
+    assert page.text('#map-figures [aria-pressed="true"]') == "Out of memory"
+    page.run("document.querySelector('#map-figures [data-at=\"peak\"] button').click()")
+    assert page.text('#map-figures [aria-pressed="true"]') == "The peak"
+    assert "at the peak" in page.run("return document.querySelector('#map canvas').ariaLabel")
+
+
+@pytest.mark.parametrize("name", ["oom", "snapshot"])
+def test_the_keys_go_through_all_blocks_of_the_map_and_select_them(report: Make, inputs: Make, name: str) -> None:
+    made = report(*inputs(name))
+    page = made.open()
+    view = view_of(made.path.read_text())
+    moment = next((one for one in view["maps"]["moments"] if one["at"] == "oom"), view["maps"]["moments"][0])
+    seen = page.run("""
+        const canvas = document.querySelector('#map canvas'), told = document.getElementById('map-at'), seen = [];
+        for (let last = ''; ; last = told.textContent) {
+          canvas.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight' }));
+          if (told.textContent === last) return seen;
+          seen.push([Number(told.dataset.event), Number(told.dataset.bytes), told.textContent]);
+        }""")
+    assert sorted(event for event, _, _ in seen) == sorted(moment["pieces"]["events"])
+    assert sum(size for _, size, _ in seen) == moment["allocated_bytes"]
+    assert all("Block of" in text for _, _, text in seen)
+    page.run("document.querySelector('#map canvas').focus()")
+    page.press(Keys.ENTER)
+    page.assert_well()
+
+
+def test_the_pointer_finds_what_is_drawn_under_it(report: Make, inputs: Make) -> None:
+    page = report(*inputs("oom")).open()
+    found = page.run("""
+        const canvas = document.querySelector('#map canvas'), told = document.getElementById('map-at'), box = canvas.getBoundingClientRect(), seen = {};
+        for (let y = 1; y < box.height; y += 6)
+          for (let x = 0; x < box.width; x += 1) {
+            canvas.dispatchEvent(new PointerEvent('pointermove', { clientX: box.x + x, clientY: box.y + y }));
+            if (told.dataset.event) seen[told.dataset.event] = Number(told.dataset.bytes);
+          }
+        return seen;""")
+    made = report(*inputs("oom"))
+    moment = next(one for one in view_of(made.path.read_text())["maps"]["moments"] if one["at"] == "oom")
+    sizes = [
+        size for size, kind in zip(moment["pieces"]["size_bytes"], moment["pieces"]["kinds"], strict=True) if kind == 0
+    ]
+    blocks = dict(zip(map(str, moment["pieces"]["events"]), sizes, strict=True))
+    assert found.items() <= blocks.items()
+    assert sum(found.values()) > 0.99 * sum(blocks.values())  # all but those narrower than a pixel
+
+
+def test_a_click_on_a_flame_zooms_and_escape_shows_all(report: Make, inputs: Make) -> None:
+    made = report(*inputs("snapshot"))
+    page = made.open()
+    assert int(page.data("#flame canvas")["peakBytes"]) == made.peak_bytes
+    height = page.run("return document.querySelector('#flame canvas').clientHeight")
+    page.click("#flame canvas", 0.1, 1.5 * 19 / height)
+    told = page.data("#flame-at")
+    assert page.data("#flame canvas")["focus"] == told["name"] != "all that is live at the peak"
+    assert 0 < int(told["bytes"]) < made.peak_bytes
+    page.press(Keys.ESCAPE)
+    assert page.data("#flame canvas")["focus"] == "all that is live at the peak"
+    page.press(Keys.ARROW_UP, Keys.ARROW_UP, Keys.ARROW_DOWN, Keys.ENTER)
+    inner = page.data("#flame canvas")["focus"]
+    assert inner == told["name"]  # the largest one, which comes first
+    page.press(Keys.ARROW_DOWN, Keys.ENTER, Keys.BACKSPACE)
+    assert page.data("#flame canvas")["focus"] == inner
+    page.assert_well()
+
+
+def test_the_windows_table_sorts_filters_and_shows_its_rows_in_the_timeline(report: Make, inputs: Make) -> None:
+    made = report(*inputs("leak"))
+    page = made.open()
+    steps = made.log["steps"]["windows"]
+    assert len(page.all("#windows-table tbody tr")) == 20  # a page of them
+    page.run("document.querySelector('#windows-table th[data-key=\"peak_bytes\"] button').click()")
+    values = page.run(
+        "return [...document.querySelectorAll('#windows-table td[data-key=\"peak_bytes\"]')].map((cell) => Number(cell.dataset.value))"
+    )
+    assert values == sorted((step["peak"]["peak_bytes"] for step in steps), reverse=True)[:20]
+    assert (
+        page.run("return document.querySelector('#windows-table th[data-key=\"peak_bytes\"]').ariaSort") == "descending"
+    )
+    page.run("""
+        const filter = document.querySelector('#windows input[type="search"]');
+        filter.value = 'step 17';
+        filter.dispatchEvent(new Event('input'));""")
+    assert page.run(
+        "return [...document.querySelectorAll('#windows-table td[data-key=\"name\"]')].map((cell) => cell.textContent)"
+    ) == ["STEP 17"]
+    page.run("document.querySelector('#windows-table tbody tr').click()")
+    number = [step["name"] for step in steps].index("STEP 17")
+    first = sum(step["events"] for step in steps[:number])
+    shown = page.data("#timeline")
+    assert (int(shown["from"]), int(shown["to"])) == (first, first + steps[number]["events"])
+    assert "chosen" in page.run("return document.querySelector('#windows-table tbody tr').className")
+    page.run("""
+        const filter = document.querySelector('#windows input[type="search"]'), only = document.querySelector('#windows input[type="checkbox"]');
+        filter.value = '';
+        only.click();""")
+    names = page.run(
+        "return [...document.querySelectorAll('#windows-table td[data-key=\"name\"]')].map((cell) => cell.textContent)"
+    )
+    assert names == ["STEP 17"]
+    page.assert_well()
+
+
+def test_growth_names_each_window_and_what_piles_up(report: Make, inputs: Make) -> None:
+    made = report(*inputs("leak"))
+    page = made.open()
+    live, names = made.log["growth"]["live_bytes"], [step["name"] for step in made.log["steps"]["windows"]]
+    page.hover("#growth canvas", (7 + 0.5) / len(live))
+    assert int(page.data("#growth-at")["bytes"]) == live[7]
+    assert page.text("#growth-at").startswith(names[7])
+    assert page.data("#growth p")["verdict"] == made.log["growth"]["verdict"] == "growing"
+    totals = page.run(
+        "return [...document.querySelectorAll('#piling-table td[data-key=\"total_bytes\"]')].map((cell) => Number(cell.dataset.value))"
+    )
+    assert totals == [
+        pile["total_bytes"]
+        for pile in memlens.analyze(made.words[0], top=None).to_dict()["logs"][0]["growth"]["piling"]
+    ]
+
+
+def test_a_row_of_what_is_held_selects_its_first_block(report: Make, inputs: Make) -> None:
+    made = report(*inputs("snapshot"))
+    page = made.open()
+    unmatched = whole(made)["unmatched"]
+    assert int(page.data("#held p")["bytes"]) == unmatched["held_bytes"] + unmatched["opening_bytes"]
+    page.run("document.querySelector('#held-table tbody tr').click()")
+    assert "chosen" in page.run("return document.querySelector('#held-table tbody tr').className")
+    page.assert_well()
+
+
+def test_what_is_in_doubt_is_said(report: Make, inputs: Make) -> None:
+    made = report(*inputs("torn"))
+    page = made.open()
+    codes = page.run("return [...document.querySelectorAll('#trust li')].map((item) => item.dataset.code)")
+    trust = made.log["trust"]
+    assert codes == [finding["code"] for finding in (*trust["doubts"], *trust["notes"])]
+    assert trust["doubts"][0]["message"].lower()[:60] in page.text("#trust").lower()
+
+
+def test_ten_thousand_windows_are_shown_in_pages(report: Make, tmp_path: Path) -> None:
+    line = "I0712 10:54:13.{:06d} 1 auto_growth_best_fit_allocator.cc:131] {} 512 bytes, ptr = 0x7f0000{:04x}00\n"
+    path = tmp_path / "many.log"
+    path.write_text(
+        "".join(f"STEP {k} START\n{line.format(k, 'Alloc', k)}{line.format(k, 'Free', k)}" for k in range(10_000))
+    )
+    page = report(str(path), "--by", r"STEP (\d+) START").open()
+    assert len(page.all("#windows-table tbody tr")) == 20
+    took = page.run("""
+        const start = performance.now();
+        document.querySelector('#windows-table th[data-key="name"] button').click();
+        document.querySelector('#windows-table th[data-key="name"] button').click();
+        return performance.now() - start;""")
+    assert page.text("#windows-table tbody tr td") == "9999 (open)"
+    assert took < 1000
+    page.assert_well()

@@ -1,0 +1,223 @@
+"""The tables of the page: their figures are those of ``analyze``, and they can be sorted, filtered and followed into the pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from browser import Keys, Page
+
+Make = Callable[..., Any]
+
+#: The figures of a window by the analyzer that has them in the machine output.
+FIGURES = {
+    "peak": ("peak_bytes", "rise_bytes", "reserved_peak_bytes"),
+    "remaining": ("remaining_bytes", "live_bytes", "carried_in_bytes"),
+    "stats": ("alloc_bytes", "allocs", "free_bytes", "frees"),
+}
+
+
+def rows_of(page: Page, table: str) -> list[dict[str, str]]:
+    """The rows of a table on all of its pages, each by the names of its figures."""
+    script = """
+    return [...document.querySelectorAll(arguments[0] + " tbody tr")].map((row) => ({row: row.dataset.row, ...Object.fromEntries(
+      [...row.querySelectorAll("td[data-key]")].map((cell) => [cell.dataset.key, cell.dataset.value]))}));"""
+    found: list[dict[str, str]] = []
+    for _ in range(1000):
+        found += page.run(script, table)
+        following = """
+        const next = document.querySelector(arguments[0]).closest("section").querySelector("button[aria-label='Next page']");
+        if (!next || next.disabled || next.hidden) return false;
+        next.click();
+        return true;"""
+        if not page.run(following, table):
+            break
+    return found
+
+
+def shown(page: Page) -> tuple[int, int]:
+    """The first event that is shown above, and the one after the last."""
+    data = page.data("#timeline")
+    return int(data["from"]), int(data["to"])
+
+
+def windows_said(log: dict[str, Any]) -> list[dict[str, Any]]:
+    """The windows that ``analyze`` has, or the steps that it found."""
+    return list(log["windows"] if log["steps"] is None else log["steps"]["windows"])
+
+
+@pytest.mark.parametrize("name", ["leak", "small", "hostile log"])
+def test_the_windows_are_those_of_analyze(report: Make, inputs: Make, name: str) -> None:
+    made = report(*inputs(name))
+    page = made.open()
+    said = windows_said(made.log)
+    rows = rows_of(page, "#windows-table")
+    assert len(rows) == len(said)
+    for row, window in zip(rows, said, strict=True):
+        for part, figures in FIGURES.items():
+            for figure in figures:
+                if part in window and figure in row:
+                    assert int(row[figure]) == window[part][figure], figure
+        assert int(row["start_line"]) == window["start_line"]
+        if name != "hostile log":  # its names are made visible
+            assert row["name"].removesuffix(" (open)") == window["name"]
+
+
+def test_a_heading_sorts_and_a_filter_leaves_what_it_names(report: Make, inputs: Make) -> None:
+    made = report(*inputs("leak"))
+    page = made.open()
+    said = windows_said(made.log)
+    peaks = [window["peak"]["peak_bytes"] for window in said]
+    page.click("#windows-table th[data-key=peak_bytes] button")
+    assert page.one("#windows-table th[data-key=peak_bytes]").get_attribute("aria-sort") == "descending"
+    assert [int(row["peak_bytes"]) for row in rows_of(page, "#windows-table")] == sorted(peaks, reverse=True)
+    page.click("#windows-table th[data-key=peak_bytes] button")
+    assert [int(row["peak_bytes"]) for row in rows_of(page, "#windows-table")] == sorted(peaks)
+    page.click("#windows-table th[data-key=peak_bytes] button")
+    assert [int(row["row"]) for row in rows_of(page, "#windows-table")] == list(range(len(said)))
+    page.click("#windows-table th[data-key=name] button")
+    names = [row["name"] for row in rows_of(page, "#windows-table")]
+    assert names.index("STEP 2") < names.index("STEP 10")  # numbers as numbers
+    page.one("#windows input[type=search]").send_keys("step 1")
+    page.settle()
+    wanted = [window["name"] for window in said if "STEP" in window["name"] and "1" in window["name"]]  # both words
+    assert sorted(row["name"] for row in rows_of(page, "#windows-table")) == sorted(wanted)
+    page.assert_well()
+
+
+def test_a_row_is_followed_into_the_pictures_and_back(report: Make, inputs: Make) -> None:
+    made = report(*inputs("leak"))
+    page = made.open()
+    said = windows_said(made.log)
+    firsts = [sum(window["events"] for window in said[:k]) for k in range(len(said) + 1)]
+    page.click("#windows-table tbody tr[data-row='3']", 0.05)
+    assert shown(page) == (firsts[3], firsts[4])
+    assert "chosen" in str(page.one("#windows-table tr[data-row='3']").get_attribute("class"))
+    page.one("#windows-table tr[data-row='3']").send_keys(Keys.ARROW_DOWN)
+    page.press(Keys.ENTER)
+    assert shown(page) == (firsts[4], firsts[5])
+    only = "#windows .controls input[type=checkbox]"
+    page.click(only)
+    assert [int(row["row"]) for row in rows_of(page, "#windows-table")] == [4]
+    page.click(only)
+    page.click("#timeline canvas", 0.5)  # a moment of window 4
+    chosen = page.run("return [...document.querySelectorAll('#windows-table tr.chosen')].map((row) => row.dataset.row)")
+    assert chosen == ["4"]
+    page.assert_well()
+
+
+@pytest.mark.parametrize("name", ["leak", "oom", "kineto", "snapshot", "hostile snapshot"])
+def test_what_is_held_is_what_analyze_finds(report: Make, inputs: Make, name: str) -> None:
+    made = report(*inputs(name))
+    page = made.open()
+    said = made.log["windows"][0]["unmatched"]
+    held = said["held_bytes"] + said["opening_bytes"]
+    if not held:
+        assert not page.all("#held-table")
+        assert "Nothing" in page.text("#held")
+        return
+    assert int(page.data("#held p[data-bytes]")["bytes"]) == held
+    assert int(page.data("#held p[data-bytes]")["blocks"]) == said["held_allocs"] + said["opening_blocks"]
+    rows = [
+        (int(row["size_bytes"]), int(row["count"]), int(row["total_bytes"])) for row in rows_of(page, "#held-table")
+    ]
+    assert rows == sorted(rows, key=lambda row: -row[2])
+    assert all(size * count == total for size, count, total in rows)
+    assert sum(total for _, _, total in rows) <= held
+    groups = {(group["size_bytes"], group["count"], group["total_bytes"]) for group in said["held"] + said["opening"]}
+    assert groups <= set(rows)
+
+
+def test_growth_is_what_analyze_finds(report: Make, inputs: Make) -> None:
+    made = report(*inputs("leak"))
+    page = made.open()
+    said = made.log["growth"]
+    assert page.data("#growth p[data-verdict]")["verdict"] == said["verdict"]
+    piles = rows_of(page, "#piling-table")
+    ours = [(int(row["size_bytes"]), int(row["count"]), int(row["total_bytes"])) for row in piles]
+    assert ours[: len(said["piling"])] == [(p["size_bytes"], p["count"], p["total_bytes"]) for p in said["piling"]]
+    live = [window["remaining"]["live_bytes"] for window in windows_said(made.log)]
+    for share in (0.02, 0.5, 0.98):
+        page.hover("#growth canvas", share)
+        assert int(page.data("#growth-at")["bytes"]) == live[int(share * len(live))]
+    page.assert_well()
+
+
+@pytest.mark.parametrize("name", ["leak", "oom", "torn", "million", "hostile log", "snapshot"])
+def test_the_trust_report_is_that_of_analyze(report: Make, inputs: Make, name: str) -> None:
+    made = report(*inputs(name))
+    page = made.open()
+    said = (made.analysis["logs"][0])["trust"]
+    codes = page.run("return [...document.querySelectorAll('#trust li')].map((item) => item.dataset.code)")
+    assert codes == [finding["code"] for finding in said["doubts"] + said["notes"]]
+    tone = page.one("#trust p").get_attribute("class")
+    assert tone == ("good" if said["ok"] else "bad")
+
+
+@pytest.mark.parametrize(
+    "name", ["small", "leak", "oom", "snapshot", "snapshot that ran out", "kineto", "hostile snapshot"]
+)
+def test_the_memory_map_has_the_figures_of_analyze(report: Make, inputs: Make, name: str) -> None:
+    made = report(*inputs(name))
+    page = made.open()
+    moments = (made.log["windows"][0]["segments"] or {}).get("moments", [])
+    if not moments:
+        assert not page.all("#map-figures")
+        return
+    script = """
+    return [...document.querySelectorAll("#map-figures tbody tr")].map((row) => [row.dataset.at, Object.fromEntries(
+      [...row.querySelectorAll("td[data-figure]")].map((cell) => [cell.dataset.figure, cell.dataset.value]))]);"""
+    rows = page.run(script)
+    rows.sort(key=lambda row: row[0])
+    moments.sort(key=lambda moment: moment["at"])
+    assert [at for at, _ in rows] == [moment["at"] for moment in moments]
+    for (_, row), moment in zip(rows, moments, strict=True):
+        for figure, value in row.items():
+            assert value == ("" if moment[figure] is None else str(moment[figure])), figure
+    assert page.pixels("#map canvas") > 1 or page.one("#map canvas").get_attribute("hidden") is not None
+
+
+def test_every_byte_of_the_map_is_told_under_the_pointer(report: Make, inputs: Make) -> None:
+    page = report(*inputs("leak")).open()
+    found = set()
+    for x in (0.1, 0.35, 0.62, 0.88):
+        for y in (0.1, 0.4, 0.7):
+            page.hover("#map canvas", x, y)
+            told = page.data("#map-at")
+            if told["bytes"]:
+                found.add(told["bytes"])
+                assert told["bytes"] in page.text("#map-at") or int(told["bytes"]) < 1024
+    assert len(found) > 2
+    page.run("document.querySelector('#map canvas').focus()")
+    page.press(Keys.ARROW_RIGHT, Keys.ENTER)
+    page.assert_well()
+
+
+@pytest.mark.parametrize("name", ["leak", "oom", "snapshot", "kineto", "hostile log", "hostile snapshot"])
+def test_the_flame_graph_is_as_wide_as_the_peak(report: Make, inputs: Make, name: str) -> None:
+    made = report(*inputs(name))
+    page = made.open()
+    assert int(page.data("#flame canvas")["peakBytes"]) == made.peak_bytes
+    page.run("document.querySelector('#flame canvas').focus()")
+    page.press(Keys.ARROW_DOWN)
+    box = page.data("#flame-at")
+    assert 0 < int(box["bytes"]) <= made.peak_bytes
+    page.press(Keys.ENTER)
+    assert page.data("#flame canvas")["focus"] == box["name"]
+    page.press(Keys.ESCAPE)
+    assert page.data("#flame canvas")["focus"] != box["name"]
+    page.assert_well()
+
+
+def test_the_flame_graph_finds_a_name(report: Make, inputs: Make) -> None:
+    made = report(*inputs("snapshot"))
+    page = made.open()
+    live = made.log["windows"][0]["peak"]["live"]
+    name = live[0]["owner"].split(" < ")[0]
+    before = page.run("return document.querySelector('#flame canvas').toDataURL()")
+    page.one("#flame input[type=search]").send_keys(name)
+    page.settle()
+    assert page.run("return document.querySelector('#flame canvas').toDataURL()") != before
+    assert "in what is found" in page.text("#flame .controls")
+    page.assert_well()
