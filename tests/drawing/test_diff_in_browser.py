@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from browser import Keys, Page
+from grids import rows_of
 from logs_of_reports import plain_levels
 
 Make = Callable[..., Any]
@@ -20,8 +21,11 @@ def made(report: Make, inputs: Make) -> Any:
     return report(*inputs("diff"))
 
 
+ROW = "#findings-table tr[data-row='0']"
+
+
 def findings_of(page: Page) -> list[dict[str, str]]:
-    return list(page.run("return [...document.querySelectorAll('#diff tr.finding')].map((row) => ({...row.dataset}))"))
+    return rows_of(page, "#findings-table") if page.all("#findings-table") else []
 
 
 def shown(page: Page) -> tuple[int, int]:
@@ -59,23 +63,23 @@ def test_the_findings_are_those_of_diff(made: Any) -> None:
     rows = findings_of(page)
     assert len(rows) == len(said)
     for row, finding in zip(rows, said, strict=True):
-        assert row["kind"] == finding["finding"]["kind"]
-        assert int(row["sizeBytes"]) == finding["finding"]["size_bytes"]
+        assert int(row["size_bytes"]) == finding["finding"]["size_bytes"]
         assert int(row["count"]) == finding["count"]
-        assert int(row["totalBytes"]) == finding["total_bytes"]
-        assert int(row["dRemainingBytes"]) == finding["d_remaining_bytes"]
+        assert int(row["total_bytes"]) == finding["total_bytes"]
+        assert int(row["d_remaining_bytes"]) == finding["d_remaining_bytes"]
+        assert int(row["d_peak_bytes"]) == finding["largest_d_peak_bytes"]
+        assert int(row["windows"]) == finding["windows"]
+        assert row["first_window"] == finding["first_window"]
 
 
 def test_the_windows_are_those_of_diff(made: Any) -> None:
     page = made.open()
-    rows = page.run(
-        "return [...document.querySelectorAll('#diff tr[data-in=both]')].map((row) => [row.cells[0].textContent, {...row.dataset}])"
-    )
+    rows = rows_of(page, "#pairs-table")
     said = made.diff["windows"]
-    assert [name for name, _ in rows] == [window["name"] for window in said]
-    for (_, row), window in zip(rows, said, strict=True):
-        assert int(row["dRemainingBytes"]) == window["d_remaining_bytes"]
-        assert int(row["dPeakBytes"]) == window["d_peak_bytes"]
+    assert [row["name"] for row in rows] == [window["name"] for window in said]
+    for row, window in zip(rows, said, strict=True):
+        for figure in ("d_remaining_bytes", "d_rise_bytes", "d_peak_bytes", "d_live_bytes"):
+            assert int(row[figure]) == window[figure]
 
 
 def test_the_pointer_tells_both_levels_and_what_lies_between_them(made: Any, examples: Path) -> None:
@@ -103,18 +107,17 @@ def test_a_click_shows_a_finding_in_both_runs(made: Any) -> None:
     finding = made.diff["repeated"][0]["finding"]
     whole = shown(page)
     before = page.run("return document.querySelector(arguments[0]).toDataURL()", UPPER)
-    opened = "#diff tr.detail"
-    if page.all(opened):  # the first one is open already
-        page.click("#diff tr.finding button")
-        assert not page.all(opened)
-    page.click("#diff tr.finding button")
-    said = page.text(opened)
+    assert page.text("#finding")  # the first one is open already
+    page.click(ROW, 0.05)
+    assert not page.text("#finding")
+    page.click(ROW, 0.05)
+    said = page.text("#finding")
     for side in ("base", "head"):
         for line in (finding[side]["alloc_line"], finding[side]["free_line"]):
             assert f"{line:,}" in said
     for quoted in finding["context"]:
         assert " ".join(quoted["text"].split()) in said
-    assert page.one("#diff tr.finding button").get_attribute("aria-expanded") == "true"
+    assert "chosen" in str(page.one(ROW).get_attribute("class"))
     part = shown(page)
     assert whole[0] <= part[0] < part[1] <= whole[1]
     assert page.run("return document.querySelector(arguments[0]).toDataURL()", UPPER) != before
@@ -124,7 +127,7 @@ def test_a_click_shows_a_finding_in_both_runs(made: Any) -> None:
 def test_a_click_shows_a_window(made: Any) -> None:
     page = made.open()
     whole = shown(page)
-    page.click("#diff tr[data-in=both]:nth-child(3) button")
+    page.click("#pairs-table tr[data-row='2']", 0.05)
     part = shown(page)
     assert part[1] - part[0] < whole[1] - whole[0]
     page.run("document.querySelector(arguments[0]).focus()", UPPER)
@@ -166,9 +169,10 @@ def test_a_hostile_log_beside_itself_with_less(
     less.write_bytes(b"".join(line for line in lines if b"Free 8192 bytes" not in line))
     page = report(log, "--diff", str(less), *cut).open()
     assert findings_of(page)
-    page.run("for (const button of document.querySelectorAll('#diff tr.finding button')) button.click()")
+    page.run("for (const row of document.querySelectorAll('#findings-table tbody tr')) row.click()")
     page.settle()
     assert page.run("return window.ran") is None
+    assert page.hidden_characters() == []
     page.assert_well()
     page.resize(400)
     assert page.overflow() <= 0
