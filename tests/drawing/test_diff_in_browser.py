@@ -20,8 +20,15 @@ def made(report: Make, inputs: Make) -> Any:
     return report(*inputs("diff"))
 
 
+def rows_of(page: Page, table: str) -> list[dict[str, str]]:
+    """What the rows of a table hold, exact, by the keys of its columns."""
+    script = """return [...document.querySelectorAll(`${arguments[0]} tbody tr`)].map((row) =>
+        Object.fromEntries([...row.cells].map((cell) => [cell.dataset.key, cell.dataset.value])))"""
+    return list(page.run(script, table))
+
+
 def findings_of(page: Page) -> list[dict[str, str]]:
-    return list(page.run("return [...document.querySelectorAll('#diff tr.finding')].map((row) => ({...row.dataset}))"))
+    return rows_of(page, "#findings-table")
 
 
 def shown(page: Page) -> tuple[int, int]:
@@ -59,23 +66,19 @@ def test_the_findings_are_those_of_diff(made: Any) -> None:
     rows = findings_of(page)
     assert len(rows) == len(said)
     for row, finding in zip(rows, said, strict=True):
-        assert row["kind"] == finding["finding"]["kind"]
-        assert int(row["sizeBytes"]) == finding["finding"]["size_bytes"]
-        assert int(row["count"]) == finding["count"]
-        assert int(row["totalBytes"]) == finding["total_bytes"]
-        assert int(row["dRemainingBytes"]) == finding["d_remaining_bytes"]
+        assert int(row["size_bytes"]) == finding["finding"]["size_bytes"]
+        for name in ("count", "total_bytes", "d_remaining_bytes", "largest_d_peak_bytes", "windows"):
+            assert int(row[name.removeprefix("largest_")]) == finding[name]
 
 
 def test_the_windows_are_those_of_diff(made: Any) -> None:
     page = made.open()
-    rows = page.run(
-        "return [...document.querySelectorAll('#diff tr[data-in=both]')].map((row) => [row.cells[0].textContent, {...row.dataset}])"
-    )
+    rows = rows_of(page, "#pairs-table")
     said = made.diff["windows"]
-    assert [name for name, _ in rows] == [window["name"] for window in said]
-    for (_, row), window in zip(rows, said, strict=True):
-        assert int(row["dRemainingBytes"]) == window["d_remaining_bytes"]
-        assert int(row["dPeakBytes"]) == window["d_peak_bytes"]
+    assert [row["name"] for row in rows] == [window["name"] for window in said]
+    for row, window in zip(rows, said, strict=True):
+        for name in ("d_remaining_bytes", "d_rise_bytes", "d_peak_bytes", "d_live_bytes"):
+            assert int(row[name]) == window[name]
 
 
 def test_the_pointer_tells_both_levels_and_what_lies_between_them(made: Any, examples: Path) -> None:
@@ -103,18 +106,18 @@ def test_a_click_shows_a_finding_in_both_runs(made: Any) -> None:
     finding = made.diff["repeated"][0]["finding"]
     whole = shown(page)
     before = page.run("return document.querySelector(arguments[0]).toDataURL()", UPPER)
-    opened = "#diff tr.detail"
-    if page.all(opened):  # the first one is open already
-        page.click("#diff tr.finding button")
-        assert not page.all(opened)
-    page.click("#diff tr.finding button")
+    opened, first = "#finding", "#findings-table tbody tr"
+    if page.text(opened):  # the first one is open already
+        page.click(first)
+        assert not page.text(opened)
+    page.click(first)
     said = page.text(opened)
     for side in ("base", "head"):
         for line in (finding[side]["alloc_line"], finding[side]["free_line"]):
             assert f"{line:,}" in said
     for quoted in finding["context"]:
         assert " ".join(quoted["text"].split()) in said
-    assert page.one("#diff tr.finding button").get_attribute("aria-expanded") == "true"
+    assert page.one(first).get_attribute("class") == "chosen"
     part = shown(page)
     assert whole[0] <= part[0] < part[1] <= whole[1]
     assert page.run("return document.querySelector(arguments[0]).toDataURL()", UPPER) != before
@@ -124,7 +127,7 @@ def test_a_click_shows_a_finding_in_both_runs(made: Any) -> None:
 def test_a_click_shows_a_window(made: Any) -> None:
     page = made.open()
     whole = shown(page)
-    page.click("#diff tr[data-in=both]:nth-child(3) button")
+    page.click("#pairs-table tbody tr:nth-child(3)")
     part = shown(page)
     assert part[1] - part[0] < whole[1] - whole[0]
     page.run("document.querySelector(arguments[0]).focus()", UPPER)
@@ -166,7 +169,7 @@ def test_a_hostile_log_beside_itself_with_less(
     less.write_bytes(b"".join(line for line in lines if b"Free 8192 bytes" not in line))
     page = report(log, "--diff", str(less), *cut).open()
     assert findings_of(page)
-    page.run("for (const button of document.querySelectorAll('#diff tr.finding button')) button.click()")
+    page.run("for (const button of document.querySelectorAll('#findings-table tbody tr')) button.click()")
     page.settle()
     assert page.run("return window.ran") is None
     page.assert_well()
