@@ -278,6 +278,19 @@ class Page:
             if not node.get("ignored") and "role" in node
         ]
 
+    def hidden_characters(self) -> list[str]:
+        """Where text or an attribute has a character that turns or hides text instead of showing."""
+        script = r"""
+        const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069]/, found = [];
+        const walker = document.createTreeWalker(document.documentElement, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
+        while (walker.nextNode()) {
+          const at = walker.currentNode, texts = at.nodeType === 3 ? [at.data] : [...at.attributes].map((attribute) => attribute.value);
+          if (!(at.parentElement?.closest("script, style"))) for (const text of texts) if (hidden.test(text))
+            found.push(`${at.parentElement.tagName} in ${at.parentElement.closest("[id]")?.id}: ${JSON.stringify(text.slice(0, 60))}`);
+        }
+        return found;"""
+        return [str(one) for one in self.run(script)]
+
     def pixels(self, selector: str) -> int:
         """How many colours a canvas shows: one where nothing is drawn."""
         script = """

@@ -10,6 +10,7 @@ import numpy as np
 from memlens.analyzers.groups import owner_labels, owners_of
 from memlens.columns import distinct
 from memlens.drawing.packing import pack_json
+from memlens.text import visible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,4 +47,4 @@ class Owners:
 
     def to_dict(self) -> dict[str, Any]:
         """What the page gets: the whole texts in the order of their numbers; to be asked for last."""
-        return pack_json(list(self._numbers))
+        return pack_json([visible(text) for text in self._numbers])

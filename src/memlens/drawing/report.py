@@ -26,7 +26,7 @@ from memlens.drawing.tables import growth_view, held_view, trust_view, windows_v
 from memlens.inputs import Reading, device_label, input_name
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, Report, as_list
-from memlens.text import Answer, Answered, terms_of
+from memlens.text import Answer, Answered, terms_of, visible
 from memlens.windows.windows import as_patterns
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def report_with(log: Input, options: Report) -> ReportPage:
     analysis = _analyzed(logs, options)
     found = None if options.diff is None else compared(options.diff, logs, options)
     title = options.title or (input_name(log) if found is None else f"{input_name(log)} against {found.base.path}")
+    title = visible(title)
     views = [_view(of_log, options, said) for of_log, said in zip(logs, analysis.logs, strict=True)]
     # Of several devices the one first of which the verdict speaks: that ran out of memory, or is the fullest.
     rank = [
@@ -144,7 +145,7 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
     series = series_of(log, options)
     drawn, maps = levels(window, owners), memory_maps(log, results["segments"])
     return {
-        "path": said.path,
+        "path": visible(said.path),
         "terms": {"line": terms.line, "lines": terms.lines, "chunk": terms.chunk},
         "verdict": {"sentences": list(said.answer.sentences), "tone": said.answer.tone},
         "lo": window.lo,
