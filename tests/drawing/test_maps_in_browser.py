@@ -20,25 +20,6 @@ def whole(made: Any) -> Any:
     return memlens.analyze(made.words[0], top=None, whole=True).to_dict()["logs"][0]["windows"][0]
 
 
-@pytest.mark.parametrize("name", ["oom", "leak", "snapshot", "snapshot of one moment"])
-def test_the_figures_beside_the_map_are_those_of_the_segments_analyzer(report: Make, inputs: Make, name: str) -> None:
-    made = report(*inputs(name))
-    page = made.open()
-    rows = page.run("""
-        return [...document.querySelectorAll('#map-figures tbody tr')].map((row) => [row.dataset.at,
-          Object.fromEntries([...row.querySelectorAll('td')].map((cell) => [cell.dataset.figure, cell.dataset.value]))])""")
-    expected = [(row["at"], row) for row in whole(made)["segments"]["moments"]]
-    assert sorted(at for at, _ in rows) == sorted(at for at, _ in expected)
-    for at, cells in rows:
-        row = next(
-            row
-            for place, row in expected
-            if place == at and (row["event"] is None or str(row["line"]) == cells["line"])
-        )
-        assert {key: int(value) if value else None for key, value in cells.items()} == {key: row[key] for key in cells}
-    page.assert_well()
-
-
 def test_what_failed_is_shown_first_and_each_moment_by_its_button(report: Make, inputs: Make) -> None:
     page = report(*inputs("oom")).open()
     assert page.text('#map-figures [aria-pressed="true"]') == "Out of memory"
@@ -65,6 +46,8 @@ def test_the_keys_go_through_all_blocks_of_the_map_and_select_them(report: Make,
     assert all("Block of" in text for _, _, text in seen)
     page.run("document.querySelector('#map canvas').focus()")
     page.press(Keys.ENTER)
+    bars = view["lifetimes"]["alloc"]
+    assert page.data("#life")["block"] == (str(bars.index(seen[-1][0])) if seen[-1][0] in bars else "")
     page.assert_well()
 
 
@@ -168,16 +151,11 @@ def test_a_row_of_what_is_held_selects_its_first_block(report: Make, inputs: Mak
     assert int(page.data("#held p")["bytes"]) == unmatched["held_bytes"] + unmatched["opening_bytes"]
     page.run("document.querySelector('#held-table tbody tr').click()")
     assert "chosen" in page.run("return document.querySelector('#held-table tbody tr').className")
+    assert (
+        int(page.data("#life [data-bytes]")["bytes"])
+        == max(unmatched["held"] + unmatched["opening"], key=lambda row: row["total_bytes"])["size_bytes"]
+    )
     page.assert_well()
-
-
-def test_what_is_in_doubt_is_said(report: Make, inputs: Make) -> None:
-    made = report(*inputs("torn"))
-    page = made.open()
-    codes = page.run("return [...document.querySelectorAll('#trust li')].map((item) => item.dataset.code)")
-    trust = made.log["trust"]
-    assert codes == [finding["code"] for finding in (*trust["doubts"], *trust["notes"])]
-    assert trust["doubts"][0]["message"].lower()[:60] in page.text("#trust").lower()
 
 
 def test_ten_thousand_windows_are_shown_in_pages(report: Make, tmp_path: Path) -> None:

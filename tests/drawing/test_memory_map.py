@@ -18,7 +18,7 @@ from memlens.analyzers.segments import layout_before
 from memlens.drawing.memory_map import MemoryMaps, Piece, Pieces, memory_maps, pieces_of
 from memlens.drawing.owners import Owners
 from memlens.events import EventLog, Kind
-from memlens.facts import Facts
+from memlens.facts import Facts, OutOfMemory
 from memlens.inputs import Reading
 
 BLOCK, GAP, KEPT, SEVERAL = Piece
@@ -239,6 +239,26 @@ def test_what_the_page_gets_is_what_was_found() -> None:
     assert pieces["size_bytes"] == [10, 10, 20, 60, 50]
     assert (pieces["events"], pieces["lines"], pieces["owners"]) == ([0, 3], [0, 9], [0, 1])
     assert [pool["stream"] for pool in peak["pools"]] == [0, 3]
+
+
+def test_of_many_failures_the_first_ones_are_shown_in_the_order_of_the_log() -> None:
+    rows: Rows = [(Kind.RESERVE, 1 << 20, 4096)]
+    ooms = []
+    for k in range(6):
+        rows.append((Kind.ALLOC, 512, 4096 + 512 * k))
+        ooms.append(OutOfMemory(len(rows), 100 + k, "GPU 0", (k + 1) << 30, None, "out of memory"))
+    rows += [(Kind.ALLOC, 512, 1 << 19), (Kind.FREE, 512, 1 << 19)]
+    log = EventLog.from_rows(rows, facts=Facts(ooms=tuple(ooms), bytes=1000, lines=200))
+    maps = maps_of(log)[1]
+    assert [(one.moment.at, one.moment.event) for one in maps.maps] == [
+        ("oom", 1),
+        ("oom", 2),
+        ("oom", 3),
+        ("peak", 7),
+        ("end", 8),
+    ]
+    assert maps.left_failures == 3
+    assert [one.pieces.block_bytes.sum() for one in maps.maps if one.pieces] == [512, 1024, 1536, 3584, 3072]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ def test_the_strip_draws_another_part_and_moves_it(leak: Page) -> None:
     assert from_ == pytest.approx(9097 * 0.5, abs=20)
     assert to == pytest.approx(9097 * 0.7, abs=20)
     leak.drag(STRIP, 0.6, 0.3)  # what is shown is taken along, and not drawn anew
-    assert shown(leak) == (pytest.approx(from_ - 9097 * 0.3, abs=25), pytest.approx(to - 9097 * 0.3, abs=25))
+    assert shown(leak)[0] == pytest.approx(from_ - 9097 * 0.3, abs=25)
+    assert shown(leak)[1] == pytest.approx(to - 9097 * 0.3, abs=25)
     leak.drag(STRIP, 0.3, 0.0)  # and stays within the run
     assert shown(leak)[0] == 0
     assert shown(leak)[1] == pytest.approx(to - from_, abs=2)
@@ -88,3 +89,37 @@ def test_a_page_of_one_moment_has_no_curve(report: Make, inputs: Make) -> None:
     assert page.all("#timeline") == []
     assert "no curve" in page.text("#app")
     page.assert_well()
+
+
+#: The highest pixel of the curve in some columns of the picture, counted from the top.
+TOP = """
+const canvas = document.querySelector(arguments[0]), from = Math.max(Math.floor(arguments[1]), 0);
+const inks = ["allocated", "allocated-light"].map((name) => {
+  const probe = document.createElement("canvas").getContext("2d");
+  probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  probe.fillRect(0, 0, 1, 1);
+  return probe.getImageData(0, 0, 1, 1).data;
+});
+const data = canvas.getContext("2d").getImageData(from, 0, arguments[2], canvas.height).data;
+for (let k = 0; k < data.length; k += 4)
+  if (inks.some((ink) => [0, 1, 2].every((c) => Math.abs(ink[c] - data[k + c]) < 4))) return Math.floor(k / 4 / arguments[2]);
+return -1;"""
+
+
+def test_a_peak_of_one_event_among_a_million_is_drawn_at_its_height_at_any_zoom(report: Make, inputs: Make) -> None:
+    made = report(*inputs("million"))
+    page = made.open()
+    event = made.log["windows"][0]["peak"]["event"]
+    width = page.run("return document.querySelector(arguments[0]).width", CANVAS)
+    tops = set()
+    for _ in range(9):
+        page.hover("h1", 0.01)
+        page.settle()
+        from_, to = shown(page)
+        at = (event - from_) / (to - from_) * width
+        tops.add(page.run(TOP, CANVAS, at - 2, 5))
+        assert page.run(TOP, CANVAS, 0, width) in tops  # nothing is higher
+        share = at / width
+        page.drag(CANVAS, max(share - 0.21, 0.002), min(share + 0.17, 0.998))
+    assert shown(page)[1] - shown(page)[0] < 1000
+    assert 0 < min(tops) <= max(tops) <= min(tops) + 1  # the edge of a pixel

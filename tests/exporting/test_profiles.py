@@ -129,6 +129,7 @@ def test_a_frame_is_told_apart_into_function_file_and_line() -> None:
     assert Frame.of("net.py:7 forward") == Frame("forward", "net.py", 7)
     assert Frame.of("torch/nn/linear.py(130): forward") == Frame("forward", "torch/nn/linear.py", 130)
     assert Frame.of("/a b/x.cpp:0 at::f(int, int)") == Frame("at::f(int, int)", "/a b/x.cpp", 0)
+    assert Frame.of("??:0 clone") == Frame.of(":0 clone") == Frame("clone")
     assert Frame.of("pd_op.matmul") == Frame("pd_op.matmul")
 
 

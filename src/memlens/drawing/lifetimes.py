@@ -15,6 +15,7 @@ from memlens.analyzers.places import Lines, elapsed_us, time_of
 from memlens.diffing.findings import context_lines
 from memlens.drawing.packing import pack, pack_json
 from memlens.facts import Kind
+from memlens.text import visible
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -110,7 +111,7 @@ class LargestBlocks:
         owner: The page's number of its owner, int64, -1 for none.
         free_owner: That of its FREE.
         contexts: Of the most important ones ``[index, ALLOC, FREE]``; the latter are ``[number of the first line, its text, …]``, texts from the
-            log; empty where there are none.
+            log, made harmless; empty where there are none.
         fates: Of all blocks of the window how many have each fate and how many bytes they are, those without bars included.
         blocks: How many blocks the window has.
         total_bytes: Their bytes.
@@ -236,7 +237,7 @@ def _contexts(of: WindowBlocks, bars: Ints, shown: list[int]) -> list[list[Any]]
     around = dict(zip(asked, context_lines(of.log, asked, EACH_SIDE), strict=True))
     texts = [[around.get(event, ()) for event in pair] for pair in events]
     return [
-        [k, *([lines[0].line, *(line.text for line in lines)] if lines else [] for lines in pair)]
+        [k, *([lines[0].line, *(visible(line.text) for line in lines)] if lines else [] for lines in pair)]
         for k, pair in zip(shown, texts, strict=True)
         if any(pair)
     ]

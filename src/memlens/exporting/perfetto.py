@@ -13,6 +13,7 @@ size of the JSON that Chrome traces are, and made by NumPy, a batch of events at
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +22,7 @@ import numpy as np
 from memlens.analyzers.peak import peak
 from memlens.exporting.forms import NO_BLOCKS, Counted, Wanted, Written
 from memlens.exporting.lives import Lives, lives_of_windows
-from memlens.exporting.protobuf import Rows, joined, message, number, numbers, rows_message, text
+from memlens.exporting.protobuf import Rows, message, number, numbers, rows_message, text
 from memlens.exporting.tables import line_numbers
 from memlens.exporting.timeline import Axis, axis
 from memlens.facts import Kind
@@ -67,16 +68,16 @@ def write_perfetto(wanted: Wanted, out: Counted) -> Written:
     lo, hi = (windows[0].lo, windows[-1].hi) if wanted.given else (0, len(log))
     times = axis(log, lo, hi)
     lives = lives_of_windows(log, [(lo, hi)], whole=not wanted.given)
-    for packet in _head(log, times):
-        out.write(packet)
     blocks = _Blocks(log, lives, times, lo, hi)
-    for part in blocks.head():
-        out.write(part)
-    for part in _moments(wanted, times, lo, hi):
-        out.write(part)
-    for part in _counters(log, times, lo, hi):
-        out.write(part)
-    for part in blocks.slices():
+    # In any order but that names come before what uses them: a trace is sorted by time when it is opened.
+    parts = (
+        _head(log, times),
+        blocks.head(),
+        _moments(wanted, times, lo, hi),
+        _counters(log, times, lo, hi),
+        blocks.slices(),
+    )
+    for part in chain.from_iterable(parts):
         out.write(part)
     return Written(len(lives), (f"the time axis is {times.words}", *([] if log.facts.addresses else [NO_BLOCKS])))
 
@@ -85,8 +86,8 @@ def _packet(*parts: bytes) -> bytes:
     return message(1, _OURS, *parts)
 
 
-def _track(uuid: int, name: str, rank: int, *more: bytes, parent: int = _ROOT) -> bytes:
-    fields = (number(_UUID, uuid), text(_TRACK_NAME, name), number(_PARENT, parent), number(_RANK, rank), *more)
+def _track(uuid: int, name: str, rank: int, *more: bytes) -> bytes:
+    fields = (number(_UUID, uuid), text(_TRACK_NAME, name), number(_PARENT, _ROOT), number(_RANK, rank), *more)
     return _packet(message(_TRACK, *fields))
 
 
@@ -126,7 +127,7 @@ def _packets(ns: Ints, *event: Rows | bytes, flags: bytes = b"") -> bytes:
     """Packets of one track event each."""
     count = len(ns)
     inner = rows_message(_EVENT, count, *event)
-    return joined(rows_message(1, count, numbers(_TIMESTAMP, ns), _OURS + flags, inner))
+    return rows_message(1, count, numbers(_TIMESTAMP, ns), _OURS + flags, inner).tobytes()
 
 
 class _Blocks:
@@ -169,7 +170,7 @@ class _Blocks:
                 name = text(_TRACK_NAME, f"blocks from {format_bytes(1 << power)}")
                 fields = number(_PARENT, _ROOT) + number(_RANK, 80 - power)
                 track = rows_message(_TRACK, len(own), numbers(_UUID, own), name + fields)
-                yield joined(rows_message(1, len(own), _OURS, track))
+                yield rows_message(1, len(own), _OURS, track).tobytes()
         for field, names in ((_NAMES, self._names), (_ARGUMENT_NAMES, _ARGUMENTS), (_TEXTS, self._texts)):
             for start in range(0, len(names), 1000):
                 listed = enumerate(names[start : start + 1000], start + 1)

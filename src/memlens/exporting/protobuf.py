@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Rows", "joined", "message", "number", "numbers", "packed", "rows_message", "text", "varint"]
+__all__ = ["Rows", "message", "number", "numbers", "packed", "rows_message", "text", "varint"]
 
 _VARINT, _LENGTH = 0, 2
 
@@ -68,6 +68,10 @@ class Rows:
     def __len__(self) -> int:
         return len(self.size)
 
+    def tobytes(self) -> bytes:
+        """All messages, one after the other."""
+        return self.data[np.arange(self.data.shape[1]) < self.size[:, None]].tobytes()
+
     def only(self, wanted: NDArray[np.bool_]) -> Rows:
         """The same in some messages, and nothing in the others."""
         return Rows(self.data, self.size * wanted)
@@ -92,12 +96,6 @@ def rows_message(field: int, count: int, *parts: Rows | bytes) -> Rows:
     )
     head = np.frombuffer(varint(field << 3 | _LENGTH), np.uint8)
     return _joined([_same(head, count), _varints(inner.size), inner])
-
-
-def joined(*parts: Rows) -> bytes:
-    """All messages, first all of the first part, then of the second; a row of each after the other where there are several of one length."""
-    data = [part.data[np.arange(part.data.shape[1]) < part.size[:, None]] for part in parts]
-    return b"".join(part.tobytes() for part in data)
 
 
 def _same(data: NDArray[np.uint8], count: int) -> Rows:

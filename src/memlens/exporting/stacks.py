@@ -13,6 +13,7 @@ from memlens.analyzers.fates import live_events
 from memlens.analyzers.peak import Peak, peak
 from memlens.exporting.forms import NO_BLOCKS
 from memlens.facts import Kind
+from memlens.inputs.torch_snapshot.stacks import PLUMBING
 from memlens.text import visible
 
 if TYPE_CHECKING:
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Frame", "Profile", "Stack", "profile"]
 
+#: Functions of the interpreter, of the allocator and around the program.
+_PASSED_OVER = re.compile(f"{PLUMBING.pattern}|^__libc_").search
 #: What blocks are called of which nothing is known.
 _NOBODY = "(owner not known)"
 #: A frame as snapshots have it, ``model.py:12 forward``, and as Kineto has it, ``model.py(12): forward``.
 _FRAMES = (
-    re.compile(r"(?P<file>[^\n]+?):(?P<line>[0-9]{1,9}) (?P<function>.+)", re.DOTALL),
+    re.compile(r"(?P<file>[^\n]*?):(?P<line>[0-9]{1,9}) (?P<function>.+)", re.DOTALL),
     re.compile(r"(?P<file>[^\n]+?)\((?P<line>[0-9]{1,9})\): (?P<function>.+)", re.DOTALL),
 )
 
@@ -46,7 +49,8 @@ class Frame(NamedTuple):
         shown = visible(text)
         for form in _FRAMES:
             if found := form.fullmatch(shown):
-                return cls(found["function"], found["file"], int(found["line"]))
+                file = found["file"]
+                return cls(found["function"], *(("", 0) if file in ("", "?", "??") else (file, int(found["line"]))))
         return cls(shown)
 
 
@@ -100,10 +104,12 @@ def profile(wanted: Wanted) -> Profile:
     found = []
     for key, at, *figures in zip(keys.tolist(), allocs[first].tolist(), *(one.tolist() for one in sums), strict=True):
         if key >= len(log.owner_names):
-            frames: Sequence[str] = log.source.stack(int(log.offset[at]))
+            frames = tuple(map(Frame.of, log.source.stack(int(log.offset[at]))))
+            # What the interpreter and the allocator call on the way would be most of the picture.
+            frames = tuple(frame for frame in frames if not _PASSED_OVER(frame.function)) or frames
         else:
-            frames = log.owner_names[key].split(" < ") if key >= 0 else ()
-        found.append(Stack(tuple(map(Frame.of, frames)) or (Frame(_NOBODY),), *figures))
+            frames = tuple(map(Frame.of, log.owner_names[key].split(" < "))) if key >= 0 else ()
+        found.append(Stack(frames or (Frame(_NOBODY),), *figures))
     of_window = f" of {visible(window.name)}" if wanted.given else ""
     told = f"live, or in use, is what is live at the peak{of_window}" if log.facts.addresses else NO_BLOCKS
     return Profile(found, highest, (told,))

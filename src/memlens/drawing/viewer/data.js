@@ -21,11 +21,10 @@ async function inflated(text) {
  */
 export function column(bytes, n, planes) {
   const values = new Float64Array(n);
-  let value = 0;
-  for (let i = 0; i < n; i += 1) {
-    let folded = 0;
-    for (let plane = planes - 1; plane >= 0; plane -= 1) folded = folded * 256 + bytes[plane * n + i];
-    value += folded % 2 ? -(folded + 1) / 2 : folded / 2;
+  for (let plane = 0, scale = 1; plane < planes; plane += 1, scale *= 256)
+    for (let i = 0, at = plane * n; i < n; i += 1, at += 1) values[i] += bytes[at] * scale;
+  for (let i = 0, value = 0; i < n; i += 1) {
+    value += bytes[i] & 1 ? -(values[i] + 1) / 2 : values[i] / 2;
     values[i] = value;
   }
   return values;

@@ -297,12 +297,12 @@ function drawDifference(context, axis, curves, width, y) {
 /**
  * Where the windows are.
  * @param {any[]} windows
- * @returns {{ lo: Float64Array, hi: Float64Array, names: string[] }} by where they begin
+ * @returns {{ kind: string, lo: Float64Array, hi: Float64Array, names: string[] }} by where they begin
  */
 function bandsOf(windows) {
   const spans = windows.flatMap((row) => row.spans.map((/** @type {[number, number]} */ [lo, hi]) => ({ lo, hi, name: row.in === "both" ? row.name : `${row.name} (only in ${row.in})` })));
   spans.sort((one, other) => one.lo - other.lo);
-  return { lo: Float64Array.from(spans, (span) => span.lo), hi: Float64Array.from(spans, (span) => span.hi), names: spans.map((span) => span.name) };
+  return { kind: "windows", lo: Float64Array.from(spans, (span) => span.lo), hi: Float64Array.from(spans, (span) => span.hi), names: spans.map((span) => span.name) };
 }
 
 /**

@@ -89,9 +89,10 @@ export function lifetimes(app) {
     context.imageSmoothingEnabled = false;
     context.drawImage(drawn.image, 0, 0, width, height);
     const y = (/** @type {number} */ bytes) => height - (bytes / highest) * height;
-    context.strokeStyle = color("quiet");
+    // Bars and rest end at the curve, but for bars that reach above it.
+    context.strokeStyle = color("text");
     context.beginPath();
-    drawn.columns.bytes.forEach((bytes, x) => context.lineTo(x + 0.5, y(bytes)));
+    if (lives.most > levels.peak) drawn.columns.bytes.forEach((bytes, x) => context.lineTo(x + 0.5, y(bytes)));
     context.stroke();
     for (const tick of bytesTicks(0, highest, 6)) if (tick.at > 0 && y(tick.at) > 6) write(context, tick.text, 4, y(tick.at), { ink: color("quiet") });
     if (app.selected?.kind === "moment") {
@@ -132,9 +133,10 @@ export function lifetimes(app) {
   const click = (x, y) => {
     const cell = cellAt(x, y), column = Math.min(Math.max(Math.floor(x), 0), drawn.columns.events.length - 1);
     if (cell > 0) app.select("block", cell - 1);
-    else app.select("moment", Math.max(drawn.columns.events[column], axis.lo));
+    else app.select("moment", drawn.columns.events[column]);
   };
   brush.over = zoomable(canvas, axis, { redraw, hover, click }).dragged;
+  canvas.addEventListener("dblclick", () => app.select(null)); // its first click was none
 
   const legend = element("div", { class: "legend" });
   /** @param {string} name */
@@ -153,9 +155,12 @@ export function lifetimes(app) {
   axis.onChange(redraw);
   app.onSelect(redraw);
   Object.assign(canvas.dataset, { bars: lives.size.length, leftOutBlocks: columns.left_out.blocks, leftOutBytes: columns.left_out.bytes });
-  canvas.setAttribute("aria-describedby", "lifetimes-at");
+  canvas.setAttribute("aria-describedby", "lifetimes-at lifetimes-hint");
+  const hint = element("p", { class: "hint", id: "lifetimes-hint" },
+    "Click a bar for its whole life, beside them for what is alive there; drag and keys as in the timeline. What lives long lies at the bottom. "
+    + "The largest blocks have bars, and those of the most bytes times events; of blocks alike first those that live at the peak.");
   return section("lifetimes", "Lifetimes", element("p", { class: "controls" }, element("label", {}, "Colour by ", choice)),
-    legend, canvas, told,
+    legend, canvas, told, hint,
     lives.most > levels.peak ? element("p", { class: "hint" }, "This log frees what it never allocates, so the blocks that are live are more than the curve says: the bars reach above it.") : "",
     largestList(app));
 }

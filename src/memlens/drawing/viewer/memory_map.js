@@ -198,7 +198,7 @@ export function memoryMap(app) {
     }
     layout.places.forEach((/** @type {any} */ place, /** @type {number} */ k) => {
       context.fillStyle = ink("text");
-      context.fillText(placeName(place), 0, top(layout.groups[k]) - CAPTION / 2, width);
+      context.fillText(placeName(place, maps.moments[shown].pools, terms.chunk), 0, top(layout.groups[k]) - CAPTION / 2, width);
     });
     layout.order.forEach((/** @type {number} */ chunk, /** @type {number} */ k) => {
       const start = layout.starts[k];
@@ -387,10 +387,16 @@ export function memoryMap(app) {
   return section("map", "Memory map", figuresTable(app, buttons), left, controls, canvas, told, rest, legend, hint);
 }
 
-/** @param {{ pool: string | null, stream: number, bytes: number, chunks: number[] }} place */
-function placeName({ pool, stream, bytes, chunks }) {
+/**
+ * @param {{ pool: string | null, stream: number, bytes: number, chunks: number[] }} place
+ * @param {any[]} pools the figures of pools and streams
+ * @param {string} chunk what a chunk is called
+ * @returns {string}
+ */
+function placeName({ pool, stream, bytes, chunks }, pools, chunk) {
+  const known = pools.find((one) => one.pool === pool && (one.stream ?? -1) === stream), gaps = known?.gaps ? `, ${formatCount(known.gaps)} gaps, the largest of ${formatBytes(known.largest_gap_bytes)}` : "";
   const names = [pool, stream < 0 ? null : `stream ${stream}`].filter((name) => name !== null);
-  return `${names.join(", ") || "no pool known"}: ${formatBytes(bytes)} in ${formatCount(chunks.length)}`;
+  return `${names.join(", ") || "not known"}: ${formatBytes(known?.reserved_bytes ?? bytes)} in ${formatCount(known?.chunks ?? chunks.length)} ${chunk}s${gaps}`;
 }
 
 /** @param {any} moment */

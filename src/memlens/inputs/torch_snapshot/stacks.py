@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeGuard, TypeVar
 
 from memlens.inputs.generated_code import GENERATED, is_compiler, is_generated
 
-__all__ = ["ADDRESSES", "LONGEST_TEXT", "MOST_BYTES", "Tables", "as_text", "is_count"]
+__all__ = ["ADDRESSES", "LONGEST_TEXT", "MOST_BYTES", "PLUMBING", "Tables", "as_text", "is_count"]
 
 #: Larger sizes are no sizes of GPU memory (128 TiB).
 MOST_BYTES = 1 << 47
@@ -46,7 +46,7 @@ _BACKWARD = re.compile(r"\b(?:torch::autograd::)(?:generated::)?(\w+)::apply\(")
 #: Operators that only make the memory for the one that is meant.
 _MAKING = frozenset({"empty", "empty_memory_format", "empty_strided", "empty_like", "new_empty", "resize_", "set_"})
 #: C++ functions between the allocator and whoever called it, and around the program.
-_PLUMBING = re.compile(
+PLUMBING = re.compile(
     r"torch::unwind|CapturedTraceback|gather_with_cpp|CUDACachingAllocator|CachingAllocator|at::detail::empty|^_?_?libc_start|^_?_?clone"
     r"|^pthread|^_start\b|^std::|^c10::impl::wrap_kernel|^Py|^_Py|^cfunction|^method_vectorcall|::create_out\("
 )
@@ -218,7 +218,7 @@ def _labels_of(frame: Frame) -> list[tuple[int, str]]:
     plain = _plain(function)
     labels = [(4, plain)]
     place = "" if file in ("", "?", "??") else f"{base}:{line} "
-    if place + plain and not _PLUMBING.search(plain):
+    if place + plain and not PLUMBING.search(plain):
         labels.append((3, _cut(place + plain)))
     match = _OPERATOR.search(function) or _BACKWARD.search(function)
     if match and match[1] not in _MAKING and match[1] != "Node":
