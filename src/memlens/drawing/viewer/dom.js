@@ -39,3 +39,69 @@ export function section(id, title, ...children) {
 export function checkbox(text, change) {
   return element("label", {}, element("input", { type: "checkbox", change: (/** @type {any} */ event) => change(event.target.checked) }), ` ${text}`);
 }
+
+/**
+ * @param {string} text
+ * @param {() => void} click
+ * @param {Record<string, string | number>} [attributes]
+ * @returns {HTMLButtonElement}
+ */
+export function button(text, click, attributes = {}) {
+  return element("button", { type: "button", ...attributes, click }, text);
+}
+
+/**
+ * A list to choose from.
+ * @param {string} text
+ * @param {string[]} names
+ * @param {(k: number) => void} change
+ * @param {{ first?: number, id?: string }} [how] `first` is chosen before anybody does
+ * @returns {HTMLElement}
+ */
+export function choice(text, names, change, { first = 0, ...attributes } = {}) {
+  const select = element("select", { ...attributes, change: () => change(select.selectedIndex) },
+    ...names.map((name, k) => element("option", { value: name, selected: k === first }, name)));
+  return element("label", {}, `${text} `, select);
+}
+
+/**
+ * What colours mean.
+ * @param {[string, string][]} entries names in the style sheet, and words
+ * @returns {HTMLElement}
+ */
+export function legendOf(entries) {
+  return element("p", { class: "legend" }, ...entries.map(([name, words]) => element("span", {}, element("i", { class: name }), words)));
+}
+
+/**
+ * What a picture tells beside itself: a line about what the pointer or the keyboard is at, read aloud, and what can be done with it.
+ * @param {HTMLElement} picture
+ * @param {string} id
+ * @param {string} hint
+ * @returns {{ line: HTMLElement, hint: HTMLElement, tell: (text: string, data: Record<string, string | number>) => void }}
+ */
+export function explained(picture, id, hint) {
+  const line = element("p", { class: "told", role: "status", "aria-live": "polite", id: `${id}-at` });
+  picture.setAttribute("aria-describedby", `${id}-at ${id}-keys`);
+  return {
+    line, hint: element("p", { class: "hint", id: `${id}-keys` }, hint),
+    tell: (text, data) => {
+      line.textContent = text;
+      Object.assign(line.dataset, data);
+    },
+  };
+}
+
+/**
+ * Do what a table says for keys.
+ * @param {HTMLElement} target
+ * @param {Record<string, () => void>} keys
+ */
+export function onKeys(target, keys) {
+  target.addEventListener("keydown", (event) => {
+    const act = event.ctrlKey || event.altKey || event.metaKey ? undefined : keys[event.key];
+    if (!act) return;
+    act();
+    event.preventDefault();
+  });
+}

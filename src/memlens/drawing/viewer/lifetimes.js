@@ -177,10 +177,18 @@ export function lifetimes(app) {
 function paint(app, { cells, image }, width, rows, { classOf, classes }, over) {
   const lives = livesOf(app), { selected } = app, chosen = lives.blockOf(app.block);
   const moment = selected?.kind === "moment" ? selected.value : null;
-  // Of each class its colour, that of its edges, and both for blocks that do not live at the selected moment.
-  const inks = Uint32Array.from(classes.flatMap(({ ink }) => [pixel(ink), pixel(ink, "back", 0.5), pixel(ink, "back", 0.75), pixel(ink, "back", 0.9)]));
-  const striped = classes.map(({ ink }) => ink === "fate-held");
-  const rest = pixel("rest"), marked = pixel("chosen"), lit = classes.map(({ ink }) => pixel(ink, "text", 0.3));
+  // Of the rest, of nothing and of each bar its colour, and that of its edges; pale where it does not live at the selected moment.
+  const inks = new Uint32Array(lives.size.length + 2), edges = new Uint32Array(inks.length);
+  const shades = classes.map(({ ink }) => [pixel(ink), pixel(ink, "back", 0.5), pixel(ink, "back", 0.75), pixel(ink, "back", 0.9)]);
+  inks[REST + 1] = pixel("rest");
+  for (let bar = 0; bar < lives.size.length; bar += 1) {
+    const pale = moment !== null && (lives.alloc[bar] > moment || lives.free[bar] <= moment) ? 2 : 0;
+    inks[bar + 2] = shades[classOf[bar]][pale];
+    edges[bar + 2] = shades[classOf[bar]][pale + 1];
+  }
+  if (over >= 0) inks[over + 2] = pixel(classes[classOf[over]].ink, "text", 0.3);
+  if (chosen >= 0) inks[chosen + 2] = edges[chosen + 2] = pixel("chosen");
+  const striped = classes.findIndex(({ ink }) => ink === "fate-held");
   image.width = width;
   image.height = rows;
   const context = /** @type {CanvasRenderingContext2D} */ (image.getContext("2d"));
@@ -188,16 +196,11 @@ function paint(app, { cells, image }, width, rows, { classOf, classes }, over) {
   for (let at = 0; at < cells.length; at += 1) {
     const cell = cells[at];
     if (cell === NOTHING) continue;
-    if (cell === REST) {
-      pixels[at] = rest;
-      continue;
-    }
-    const bar = cell - 1, kind = classOf[bar];
-    const dim = moment !== null && (lives.alloc[bar] > moment || lives.free[bar] <= moment) ? 2 : 0;
     // An edge where enough of the bar lies beside it: thin bars keep their colour.
-    const edge = (cells[at - width] !== cell && cells[at + width] === cell && cells[at + 2 * width] === cell) || (cells[at - 1] !== cell && cells[at + 1] === cell && cells[at + 2] === cell);
-    const stripe = striped[kind] && (at % width + Math.floor(at / width)) % 8 < 2;
-    pixels[at] = bar === chosen ? marked : bar === over && !edge ? lit[kind] : inks[kind * 4 + dim + (edge || stripe ? 1 : 0)];
+    const edge = cell > 0 && ((cells[at - width] !== cell && cells[at + width] === cell && cells[at + 2 * width] === cell)
+      || (cells[at - 1] !== cell && cells[at + 1] === cell && cells[at + 2] === cell)
+      || (striped >= 0 && classOf[cell - 1] === striped && (at % width + Math.floor(at / width)) % 8 < 2));
+    pixels[at] = edge ? edges[cell + 1] : inks[cell + 1];
   }
   context.putImageData(data, 0, 0);
 }
