@@ -6,14 +6,8 @@ export class Pyramid {
    * @param {Float64Array} high the highest of each bucket; may be the same column
    */
   constructor(low, high) {
-    /** @type {Float64Array[]} */
-    this.low = [low];
-    /** @type {Float64Array[]} */
-    this.high = [high];
-    while (this.low[this.low.length - 1].length > 1) {
-      this.low.push(halved(this.low[this.low.length - 1], Math.min));
-      this.high.push(halved(this.high[this.high.length - 1], Math.max));
-    }
+    this.low = halves(low, Math.min);
+    this.high = halves(high, Math.max);
   }
 
   /**
@@ -24,34 +18,26 @@ export class Pyramid {
    */
   extremes(from, to) {
     let low = Infinity, high = -Infinity;
-    for (let level = 0; from < to; level += 1) {
-      if (from % 2) {
-        low = Math.min(low, this.low[level][from]);
-        high = Math.max(high, this.high[level][from]);
-        from += 1;
+    for (let level = 0; from < to; level += 1, from = (from + 1) >> 1, to >>= 1)
+      for (const at of from % 2 ? (to % 2 ? [from, to - 1] : [from]) : to % 2 ? [to - 1] : []) {
+        low = Math.min(low, this.low[level][at]);
+        high = Math.max(high, this.high[level][at]);
       }
-      if (to % 2) {
-        to -= 1;
-        low = Math.min(low, this.low[level][to]);
-        high = Math.max(high, this.high[level][to]);
-      }
-      from /= 2;
-      to /= 2;
-    }
     return [low, high];
   }
 }
 
 /**
+ * A column, that of its pairs, and so on.
  * @param {Float64Array} values
  * @param {(a: number, b: number) => number} better
- * @returns {Float64Array}
+ * @returns {Float64Array[]}
  */
-function halved(values, better) {
-  const half = new Float64Array((values.length + 1) >> 1);
-  for (let i = 0; i < half.length; i += 1) {
-    const left = values[2 * i];
-    half[i] = 2 * i + 1 < values.length ? better(left, values[2 * i + 1]) : left;
+function halves(values, better) {
+  const levels = [values];
+  for (; values.length > 1; levels.push(values)) {
+    const { length } = values, all = values;
+    values = Float64Array.from({ length: (length + 1) >> 1 }, (_, k) => better(all[2 * k], all[Math.min(2 * k + 1, length - 1)]));
   }
-  return half;
+  return levels;
 }
