@@ -55,7 +55,7 @@ export function diffSection(diff) {
   /** @type {any} */
   let chosen = null;
   const picture = tracksOf("diff",
-    "Allocations that both runs make stand at one place; what only one makes has room of its own. Drag, or Ctrl and wheel, to zoom; double click for the whole run; click on a window to show it. Keys: \u2190 \u2192 move \u00b7 + \u2212 zoom \u00b7 Home whole run \u00b7 comma and dot step",
+    "What both runs allocate stands at one place. Drag, or Ctrl and wheel, to zoom; double click for the whole run; click on a window to show it. Keys: \u2190 \u2192 move \u00b7 + \u2212 zoom \u00b7 Home whole run \u00b7 comma and dot step",
     axis, curves, [{
       label: `Allocated bytes of base and of head; base peaks at ${formatExact(figures.base_peak_bytes)}, head at ${formatExact(figures.head_peak_bytes)}`,
       height: CURVES_HEIGHT, top: ROW + 2 * LANE + 6, foot: LINES_HEIGHT, rows,
