@@ -122,10 +122,7 @@ export class Lives {
    * @returns {number}
    */
   bytesAfter(event) {
-    let sum = 0;
-    for (let bar = 0; bar < this.size.length; bar += 1)
-      if (this.alloc[bar] <= event && event < this.free[bar]) sum += this.size[bar];
-    return sum;
+    return this.liveAfter(event).reduce((sum, bar) => sum + this.size[bar], 0);
   }
 
   /**
