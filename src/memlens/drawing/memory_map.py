@@ -35,6 +35,8 @@ __all__ = ["MemoryMap", "MemoryMaps", "Piece", "Pieces", "Rows", "bars_in_rows",
 
 #: Failures that are shown, chunks of a moment, pools and streams that are set apart, and pieces of all moments together, at most.
 _FAILURES, _CHUNKS, _PLACES, _PIECES = 3, 2_000, 8, 24_000
+#: What moments are called.
+_NAMES = {"peak": "The peak", "oom": "Out of memory", "end": "The end"}
 #: Rows of a picture; more where each pool and stream needs one of its own.
 _ROWS = 16
 
@@ -146,12 +148,20 @@ class MemoryMaps:
         """What the page gets: the figures of each moment, its pools, and the pieces in columns."""
         shown = [one.pieces.event for one in self.maps if one.pieces is not None]
         lines = _Lines(self.log, np.concatenate([*shown, np.zeros(0, np.int64)]))
+        term = terms_of(self.log.facts.layer).chunk
+        why = {
+            "no_chunks": f"There is no map: this input does not say which {term}s are reserved.",
+            "no_blocks": "There is no map: this input does not say which blocks are allocated.",
+            "no_addresses": f"There is no map, only figures: it is not known at which addresses the {term}s lie, or several lie over each other.",
+        }
         return {
             "missing": self.missing,
+            "why": why["no_addresses" if self.maps else self.missing],
             "left_failures": self.left_failures,
             "moments": [
                 {
                     **one.moment.to_dict(),
+                    "name": _NAMES[one.moment.at],
                     "pieces": None if one.pieces is None else self._columns(one, one.pieces, owners, lines),
                 }
                 for one in self.maps

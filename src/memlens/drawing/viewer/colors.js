@@ -2,8 +2,8 @@
 
 import { formatBytes } from "./format.js";
 
-/** Owners and sizes that have colours of their own. */
-const OWNERS = 7, SIZES = 5;
+/** Sizes that have colours of their own. */
+const SIZES = 5;
 
 /**
  * How blocks are coloured: the class of each, and of each class its colour in the style sheet and what it is called.
@@ -31,12 +31,7 @@ export function bySize(sizes) {
  * @returns {Colouring}
  */
 export function byOwner(app, owners) {
-  const { owner, size_bytes: size, alloc, free } = app.view.lifetimes;
-  /** @type {Map<number, number>} */
-  const areas = new Map();
-  for (let bar = 0; bar < owner.length; bar += 1) areas.set(owner[bar], (areas.get(owner[bar]) ?? 0) + size[bar] * (free[bar] - alloc[bar]));
-  areas.delete(-1);
-  const largest = [...areas].sort((a, b) => b[1] - a[1]).slice(0, OWNERS).map(([number]) => number);
+  const largest = /** @type {number[]} */ (app.view.lifetimes.largest_owners);
   const classes = largest.map((number, k) => ({ ink: `owner-${k + 1}`, name: shortOwner(app, number) }));
   return {
     classOf: Uint8Array.from(owners, (number) => (largest.includes(number) ? largest.indexOf(number) : largest.length)),

@@ -2,7 +2,6 @@
 
 import { button, element, section } from "./dom.js";
 import { formatCount, formatDuration, formatExact } from "./format.js";
-import { FATE_WORDS } from "./lifetimes.js";
 import { livesOf } from "./lives.js";
 
 /**
@@ -67,7 +66,7 @@ function lifeDetails(app, bar) {
   /** @type {[string, Node | string][]} */
   const entries = [
     ["Size", element("span", { "data-bytes": size }, formatExact(size))],
-    ["Fate", FATE_WORDS[of("fate")]],
+    ["Fate", columns.fates[of("fate")].words],
     ["Life", `${formatCount(of("life_events"))} events${gone ? lasted : " to the end of the log"}`],
     ["Allocated", born ? at(born, alloc) : "before the input begins"], ["by", ownerNode(app, of("owner"))],
     ["Freed", gone ? at(gone, freed ? free : null) : "never"], [terms.line === "line" ? "after" : "by", ownerNode(app, of("free_owner"))],

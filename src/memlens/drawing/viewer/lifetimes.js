@@ -5,7 +5,7 @@ import { byOwner, bySize, shortOwner } from "./colors.js";
 import { button, choice, element, explained, legendOf, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 import { grid } from "./grid.js";
-import { FATES, livesOf, NOTHING, REST } from "./lives.js";
+import { livesOf, NOTHING, REST } from "./lives.js";
 import { bytesTicks } from "./ticks.js";
 import { zoomable } from "./zoom.js";
 
@@ -13,23 +13,6 @@ import { zoomable } from "./zoom.js";
 const BARS_HEIGHT = 320, LISTED = 30;
 /** The picture is a little higher than what is in it. */
 const HEADROOM = 1.04;
-/** What becomes of blocks, in words. */
-export const FATE_WORDS = ["temporary", "held: not freed in what is shown", "released: carried in, freed here", "carried in, not freed here"];
-
-/**
- * By what becomes of them; the counts are of all blocks, those without bars too.
- * @param {import("./app.js").App} app
- * @returns {import("./colors.js").Colouring}
- */
-function byFate({ view: { lifetimes } }) {
-  return {
-    classOf: Uint8Array.from(lifetimes.fate),
-    classes: FATES.map((fate, k) => {
-      const { blocks, bytes } = lifetimes.fates[fate];
-      return { ink: `fate-${fate}`, name: `${FATE_WORDS[k]} (${formatCount(blocks)}, ${formatBytes(bytes)})` };
-    }),
-  };
-}
 
 /**
  * One block in a sentence.
@@ -37,11 +20,11 @@ function byFate({ view: { lifetimes } }) {
  * @param {number} bar
  * @returns {string}
  */
-export function blockText(app, bar) {
-  const { size_bytes: size, owner, fate, alloc_line: alloc, free_line: free } = app.view.lifetimes;
+function blockText(app, bar) {
+  const { size_bytes: size, owner, fate, fates, alloc_line: alloc, free_line: free } = app.view.lifetimes;
   const parts = [formatExact(size[bar]), shortOwner(app, owner[bar])];
   parts.push(alloc[bar] ? `allocated at ${app.lineText(alloc[bar])}` : "live before the input begins");
-  parts.push(free[bar] ? `freed at ${app.lineText(free[bar])}` : "never freed", FATE_WORDS[fate[bar]]);
+  parts.push(free[bar] ? `freed at ${app.lineText(free[bar])}` : "never freed", fates[fate[bar]].words);
   return parts.filter(Boolean).join(" \u00b7 ");
 }
 
@@ -66,7 +49,7 @@ export function lifetimes(app) {
   const { axis, levels } = app, { lifetimes: columns } = app.view, lives = livesOf(app);
   if (!columns.known)
     return section("lifetimes", "Lifetimes", element("p", {}, "The lines of this log have no addresses, so which blocks are live is not known."));
-  const colorings = [bySize(lives.size), byOwner(app, columns.owner), byFate(app)];
+  const colorings = /** @type {import("./colors.js").Colouring[]} */ ([bySize(lives.size), byOwner(app, columns.owner), { classOf: Uint8Array.from(columns.fate), classes: columns.fates }]);
   let way = new Set(columns.owner).size > 1 ? 1 : 0;
   const above = lives.most > levels.peak, highest = Math.max(levels.peak, lives.most) * HEADROOM;
   /** The bar that the pointer is on. */
@@ -157,29 +140,24 @@ export function lifetimes(app) {
  * @param {number} over the bar that the pointer is on
  */
 function paint(app, { cells, image }, width, rows, { classOf, classes }, over) {
-  const lives = livesOf(app), { selected } = app, chosen = lives.blockOf(app.block);
-  const moment = selected?.kind === "moment" ? selected.value : null;
-  // Of each class its colour, that of its edges, and both for blocks that do not live at the selected moment.
-  const inks = Uint32Array.from(classes.flatMap(({ ink }) => [pixel(ink), pixel(ink, "back", 0.5), pixel(ink, "back", 0.75), pixel(ink, "back", 0.9)]));
-  const striped = classes.map(({ ink }) => ink === "fate-held");
-  const rest = pixel("rest"), marked = pixel("chosen"), lit = classes.map(({ ink }) => pixel(ink, "text", 0.3));
-  image.width = width;
-  image.height = rows;
+  const chosen = livesOf(app).blockOf(app.block), { alloc, free } = livesOf(app), moment = app.selected?.kind === "moment" ? app.selected.value : null;
+  // Of each class its colour and that of its edges, both for blocks that do not live at the selected moment, and for the bar that the pointer is on.
+  const inks = classes.map(({ ink }) => [pixel(ink), pixel(ink, "back", 0.5), pixel(ink, "back", 0.75), pixel(ink, "back", 0.9), pixel(ink, "text", 0.3)]);
+  const rest = pixel("rest"), marked = pixel("chosen"), striped = classes.findIndex(({ ink }) => ink === "fate-held");
+  [image.width, image.height] = [width, rows];
   const context = /** @type {CanvasRenderingContext2D} */ (image.getContext("2d"));
   const data = context.createImageData(width, rows), pixels = new Uint32Array(data.data.buffer);
+  /** Whether a bar begins, with enough of it beside that: thin bars keep their colour. @param {number} at @param {number} step */
+  const begins = (at, step) => cells[at - step] !== cells[at] && cells[at + step] === cells[at] && cells[at + 2 * step] === cells[at];
   for (let at = 0; at < cells.length; at += 1) {
-    const cell = cells[at];
-    if (cell === NOTHING) continue;
-    if (cell === REST) {
-      pixels[at] = rest;
-      continue;
+    const bar = cells[at] - 1, kind = classOf[bar];
+    if (bar < 0) pixels[at] = cells[at] === REST ? rest : 0;
+    else if (bar === chosen) pixels[at] = marked;
+    else {
+      const dim = moment !== null && (alloc[bar] > moment || free[bar] <= moment) ? 2 : 0, edge = begins(at, width) || begins(at, 1);
+      const stripe = kind === striped && ((at % width) + Math.floor(at / width)) % 8 < 2;
+      pixels[at] = inks[kind][bar === over && !edge ? 4 : edge || stripe ? dim + 1 : dim];
     }
-    const bar = cell - 1, kind = classOf[bar];
-    const dim = moment !== null && (lives.alloc[bar] > moment || lives.free[bar] <= moment) ? 2 : 0;
-    // An edge where enough of the bar lies beside it: thin bars keep their colour.
-    const edge = (cells[at - width] !== cell && cells[at + width] === cell && cells[at + 2 * width] === cell) || (cells[at - 1] !== cell && cells[at + 1] === cell && cells[at + 2] === cell);
-    const stripe = striped[kind] && (at % width + Math.floor(at / width)) % 8 < 2;
-    pixels[at] = bar === chosen ? marked : bar === over && !edge ? lit[kind] : inks[kind * 4 + dim + (edge || stripe ? 1 : 0)];
   }
   context.putImageData(data, 0, 0);
 }
@@ -200,7 +178,7 @@ export function blockTable(app, id, bars) {
   return grid(id, "blocks", [
     field("size_bytes", "Block", (size, row) => button(formatBytes(size), () => app.select("block", bars[row]))),
     field("alloc_line", `Allocated at ${line}`, place("before")), field("free_line", `Freed at ${line}`, place("never")),
-    { key: "fate", title: "Fate", values: bars.map((bar) => FATE_WORDS[columns.fate[bar]].split(/[:,]/, 1)[0]) },
+    { key: "fate", title: "Fate", values: bars.map((bar) => columns.fates[columns.fate[bar]].words.split(/[:,]/, 1)[0]) },
     { key: "owner", title: "Owner", values: bars.map((bar) => shortOwner(app, columns.owner[bar])) },
   ], { plain: true, data: (row) => ({ "data-block": bars[row], "data-bytes": columns.size_bytes[bars[row]] }) }).parts[0];
 }

@@ -10,7 +10,6 @@ import { grid } from "./grid.js";
 const MAP_HEIGHT = 320, CAPTION = 16;
 /** What a piece of a chunk is (`memlens.drawing.memory_map.Piece`). */
 export const BLOCK = 0, GAP = 1, KEPT = 2, SEVERAL = 3;
-const AT = /** @type {Record<string, string>} */ ({ peak: "the peak", oom: "out of memory", end: "the end" });
 
 /**
  * A piece of a chunk; `number` is that of the block among the blocks, or of what stands for several among these.
@@ -43,13 +42,8 @@ const capital = (text) => text[0].toUpperCase() + text.slice(1);
  * @returns {HTMLElement}
  */
 export function memoryMap(app) {
-  const { maps: { moments, missing, left_failures: later }, terms } = app.view;
-  const why = /** @type {Record<string, string>} */ ({
-    no_chunks: `There is no map: this input does not say which ${terms.chunk}s are reserved.`,
-    no_blocks: "There is no map: this input does not say which blocks are allocated.",
-    no_addresses: `There is no map, only figures: it is not known at which addresses the ${terms.chunk}s lie, or several lie over each other.`,
-  });
-  if (!moments.length) return section("map", "Memory map", element("p", {}, why[missing]));
+  const { maps: { moments, why, left_failures: later }, terms } = app.view;
+  if (!moments.length) return section("map", "Memory map", element("p", {}, why));
   let shown = moments.findIndex((/** @type {any} */ moment) => moment.at === "oom"), byAddress = 0, only = -1;
   let owned = Number(moments.some((/** @type {any} */ moment) => new Set(moment.pieces?.owners).size > 1));
   /** The columns of the moment that is shown. @type {any} */
@@ -130,7 +124,7 @@ export function memoryMap(app) {
     update();
   }
 
-  const buttons = moments.map((/** @type {any} */ moment, /** @type {number} */ k) => button(capital(AT[moment.at]), () => show(k)));
+  const buttons = moments.map((/** @type {any} */ moment, /** @type {number} */ k) => button(moment.name, () => show(k)));
   const legend = element("div"), rest = element("p", { class: "quiet" }), all = button(`All ${terms.chunk}s`, () => alone(-1));
   const controls = element("p", { class: "controls" },
     choice("Order", ["largest first", "by address"], (k) => { byAddress = k; update(); }),
@@ -144,9 +138,9 @@ export function memoryMap(app) {
     buttons.forEach((/** @type {HTMLElement} */ one, /** @type {number} */ k) => one.setAttribute("aria-pressed", String(k === shown)));
     canvas.hidden = controls.hidden = picture.hint.hidden = !columns;
     all.hidden = only < 0;
-    canvas.setAttribute("aria-label", `Memory map at ${AT[moment.at]}: ${formatCount(moment.chunks ?? 0)} ${terms.chunk}s of ${formatBytes(moment.reserved_bytes)} with ${formatCount(moment.gaps ?? 0)} gaps`);
+    canvas.setAttribute("aria-label", `Memory map at ${moment.name.toLowerCase()}: ${formatCount(moment.chunks ?? 0)} ${terms.chunk}s of ${formatBytes(moment.reserved_bytes)} with ${formatCount(moment.gaps ?? 0)} gaps`);
     canvas.dataset.moment = String(shown);
-    rest.textContent = !columns ? why.no_addresses : columns.left_chunks ? `${formatCount(columns.left_chunks)} smaller ${terms.chunk}s of ${formatExact(columns.left_bytes)} together are not drawn.` : "";
+    rest.textContent = !columns ? why : columns.left_chunks ? `${formatCount(columns.left_chunks)} smaller ${terms.chunk}s of ${formatExact(columns.left_bytes)} together are not drawn.` : "";
     const kinds = new Set(pieces.map(({ kind }) => kind)), used = new Set(coloring.classOf);
     const others = [{ kind: KEPT, ink: "kept", name: "kept beyond the size" }, { kind: SEVERAL, ink: "allocated-light", name: "several smaller ones" }, { kind: GAP, ink: "gap", name: "free" }];
     legend.replaceChildren(legendOf([...coloring.classes.filter((_, k) => used.has(k)), ...others.filter(({ kind }) => kinds.has(kind))]));
