@@ -12,9 +12,9 @@ const columns = {
 
 test("pieces lie side by side in their chunk, and know which block they are", () => {
   assert.deepEqual(piecesOf(columns), [
-    { chunk: 0, kind: BLOCK, offset: 0, size: 10, number: 0 }, { chunk: 0, kind: KEPT, offset: 10, size: 6, number: 0 }, { chunk: 0, kind: GAP, offset: 16, size: 84, number: 0 },
-    { chunk: 1, kind: SEVERAL, offset: 0, size: 40, number: 0 }, { chunk: 1, kind: BLOCK, offset: 40, size: 30, number: 1 },
-    { chunk: 2, kind: BLOCK, offset: 0, size: 20, number: 2 },
+    [{ chunk: 0, kind: BLOCK, offset: 0, size: 10, number: 0 }, { chunk: 0, kind: KEPT, offset: 10, size: 6, number: 0 }, { chunk: 0, kind: GAP, offset: 16, size: 84, number: 0 }],
+    [{ chunk: 1, kind: SEVERAL, offset: 0, size: 40, number: 0 }, { chunk: 1, kind: BLOCK, offset: 40, size: 30, number: 1 }],
+    [{ chunk: 2, kind: BLOCK, offset: 0, size: 20, number: 2 }],
   ]);
 });
 

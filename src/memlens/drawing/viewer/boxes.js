@@ -31,11 +31,11 @@ const LETTER = 6.2;
  * @param {() => Box[]} how.lay
  * @param {(thing: any) => [string, Record<string, string | number>]} how.tell a thing in words, and its exact figures
  * @param {(thing: any) => void} how.act what a click and Enter do
- * @param {(at: any) => any[]} how.stops what the keys to the left and the right go through
+ * @param {(things: any[]) => any[]} [how.stops] through which of the things, in the order of their boxes, the keys to the left and the right go
  * @param {() => any} [how.chosen] what is selected in the page
  * @param {Record<string, () => void>} [how.keys] other keys
  */
-export function boxes({ id, label, hint: words, height, lay, tell, act, stops, chosen = () => null, keys = {} }) {
+export function boxes({ id, label, hint: words, height, lay, tell, act, stops = (things) => things, chosen = () => null, keys = {} }) {
   /** What the pointer or the keyboard is at. @type {any} */
   let at = null;
   let made = /** @type {Box[]} */ ([]), drawnFor = "", version = 0;
@@ -74,7 +74,7 @@ export function boxes({ id, label, hint: words, height, lay, tell, act, stops, c
   };
   /** @param {number} way */
   const step = (way) => {
-    const all = stops(at);
+    const all = stops([...new Set(made.map(({ of }) => of).filter((thing) => thing !== undefined))]);
     point(all[Math.min(Math.max(all.indexOf(at) + way, 0), all.length - 1)] ?? null);
   };
   const doIt = () => at !== null && act(at);

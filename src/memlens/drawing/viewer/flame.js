@@ -88,7 +88,7 @@ export function flameGraph(app) {
       const share = flame.peak_bytes > 0 ? `, ${((100 * one.bytes) / flame.peak_bytes).toFixed(1)}% of the peak` : "";
       return [`${one.name}: ${formatExact(one.bytes)} in ${formatCount(one.blocks)} ${one.blocks === 1 ? "block" : "blocks"}${share}.`, { bytes: one.bytes, blocks: one.blocks, name: one.name }];
     },
-    act: zoom, stops: () => frames.filter(({ parent }) => parent === at().parent),
+    act: zoom, stops: (all) => all.filter(({ parent }) => parent === at().parent),
     keys: {
       ArrowUp: () => picture.point(at().parent ?? at()),
       ArrowDown: () => picture.point(frames.find(({ parent }) => parent === at()) ?? at()),
@@ -111,10 +111,7 @@ export function flameGraph(app) {
   } });
   picture.canvas.dataset.peakBytes = String(focus.bytes);
   picture.show();
-  const where = flame.line === null ? "" : ` at ${app.lineText(flame.line)}`;
-  const less = flame.other_bytes < 0 ? ` The level is ${formatExact(-flame.other_bytes)} lower than what is live: so much is freed that the log never allocated.` : "";
-  const blocks = flame.owners.length ? ` in ${formatCount(focus.blocks)} blocks` : ", and it is not known in which blocks";
-  const what = element("p", {}, flame.peak_bytes ? `${formatExact(flame.peak_bytes)}${blocks}${where}.${less}` : "Nothing is allocated, as far as this input says.");
+  const what = element("p", {}, flame.words);
   if (!flame.owners.length) return section("flame", "Live at the peak", what);
   return section("flame", "Live at the peak", what, element("p", { class: "controls" }, ...(stacks ? [turn] : []), search, found), picture.canvas, picture.line, picture.hint);
 }

@@ -17,21 +17,21 @@ export const BLOCK = 0, GAP = 1, KEPT = 2, SEVERAL = 3;
  */
 
 /**
- * The pieces of all chunks, by rising address.
+ * The pieces of each chunk, by rising address.
  * @param {any} columns (`memlens.drawing.memory_map`)
- * @returns {Piece[]}
+ * @returns {Piece[][]}
  */
 export function piecesOf({ counts, kinds, size_bytes: sizes }) {
-  const found = /** @type {Piece[]} */ ([]), seen = [0, 0, 0, 0];
-  for (let chunk = 0; chunk < counts.length; chunk += 1) {
-    for (let offset = 0, end = found.length + counts[chunk]; found.length < end; ) {
-      const kind = kinds[found.length], size = sizes[found.length];
-      found.push({ chunk, kind, offset, size, number: seen[kind] });
-      seen[kind] += 1;
-      offset += size;
-    }
-  }
-  return found;
+  const seen = [0, 0, 0, 0];
+  let at = 0;
+  return Array.from(counts, (count, chunk) => {
+    let offset = 0;
+    return Array.from({ length: count }, () => {
+      const kind = kinds[at], piece = { chunk, kind, offset, size: sizes[at], number: seen[kind] };
+      [at, offset, seen[kind]] = [at + 1, offset + piece.size, seen[kind] + 1];
+      return piece;
+    });
+  });
 }
 
 /** @param {string} text */
@@ -48,10 +48,10 @@ export function memoryMap(app) {
   let owned = Number(moments.some((/** @type {any} */ moment) => new Set(moment.pieces?.owners).size > 1));
   /** The columns of the moment that is shown. @type {any} */
   let columns = null;
-  let pieces = /** @type {Piece[]} */ ([]), blocks = pieces, coloring = bySize(new Float64Array());
+  let pieces = /** @type {Piece[][]} */ ([]), blocks = /** @type {Piece[]} */ ([]), coloring = bySize(new Float64Array());
 
   const picture = boxes({
-    id: "map", label: "Memory map", height: MAP_HEIGHT, lay, tell, stops: () => blocks.filter(({ chunk }) => only < 0 || chunk === only),
+    id: "map", label: "Memory map", height: MAP_HEIGHT, lay, tell, stops: (things) => things.filter(({ kind }) => kind === BLOCK),
     hint: `A click selects a block. Keys: \u2190 \u2192 from block to block, Enter select, z (or a double click) only this ${terms.chunk}, Esc all.`,
     act: ({ kind, number }) => kind === BLOCK && app.select("block-event", columns.events[number]),
     chosen: () => blocks.find(({ number }) => columns.events[number] === app.block) ?? null,
@@ -77,18 +77,17 @@ export function memoryMap(app) {
     // What a failure asked for stands above the map, as long as it is.
     if (asked) found.push({ left: 0, right: Math.min(asked / length, 1), top: 0, height: CAPTION - 3, edge: "bad" }, { left: 0, right: 1, top: 0, height: CAPTION - 3, text: `asked for: ${formatBytes(asked)}` });
     for (const [row, text] of captions) found.push({ left: 0, right: 1, top: top(row) - CAPTION, height: CAPTION, text });
-    const places = new Map([...chunks].map((chunk, k) => [chunk, starts[k]]));
-    for (const [chunk, start] of places) add(start, sizes[chunk], { fill: "gap" });
-    for (const piece of pieces) {
-      const { kind, size, number } = piece, start = places.get(piece.chunk) + piece.offset;
-      if (!places.has(piece.chunk)) continue;
-      if (kind === GAP) add(start, size, { of: piece });
-      else if (kind === KEPT) add(start, size, { of: piece, fill: "kept" });
-      else if (kind === SEVERAL) add(start, size, { of: piece, fill: "allocated-light", part: [0, 1 - columns.several.gap_bytes[number] / size] });
-      else add(start, size, { of: piece, fill: coloring.classes[coloring.classOf[number]].ink, text: formatBytes(size) });
-    }
-    // Where chunks crowd, their edges would be all that is seen.
-    for (const [chunk, start] of places) add(start, sizes[chunk], { edge: sizes[chunk] < length / 100 ? "line" : "quiet" });
+    [...chunks].forEach((chunk, k) => {
+      add(starts[k], sizes[chunk], { fill: "gap" });
+      for (const of of pieces[chunk]) {
+        const { kind, offset, size, number } = of;
+        if (kind === BLOCK) add(starts[k] + offset, size, { of, fill: coloring.classes[coloring.classOf[number]].ink, text: formatBytes(size) });
+        else if (kind === SEVERAL) add(starts[k] + offset, size, { of, fill: "allocated-light", part: [0, 1 - columns.several.gap_bytes[number] / size] });
+        else add(starts[k] + offset, size, { of, fill: kind === KEPT ? "kept" : undefined });
+      }
+      // Where chunks crowd, their edges would be all that is seen.
+      add(starts[k], sizes[chunk], { edge: sizes[chunk] < length / 100 ? "line" : "quiet" });
+    });
     return found;
   }
 
@@ -100,8 +99,7 @@ export function memoryMap(app) {
   function tell({ chunk, kind, offset, size, number }) {
     const address = (BigInt(`0x${columns.addresses[chunk]}`) + BigInt(offset)).toString(16), event = columns.events[number], several = columns.several;
     const where = `at 0x${address}, in a ${terms.chunk} of ${formatExact(columns.chunk_bytes[chunk])}`;
-    if (kind === GAP) return [`Free: ${formatExact(size)} ${where}.`, { bytes: size }];
-    if (kind === KEPT) return [`Kept by blocks beyond their size, or after their FREE: ${formatExact(size)} ${where}.`, { bytes: size }];
+    if (kind !== BLOCK && kind !== SEVERAL) return [`${kind === GAP ? "Free" : "Kept by blocks beyond their size, or after their FREE"}: ${formatExact(size)} ${where}.`, { bytes: size }];
     if (kind === SEVERAL) {
       const held = `${formatCount(several.blocks[number])} smaller blocks of ${formatExact(several.block_bytes[number])} together`;
       return [`${formatExact(size)} ${where}: ${held}, ${formatCount(several.gaps[number])} gaps of ${formatExact(several.gap_bytes[number])}.`, { bytes: size }];
@@ -121,6 +119,7 @@ export function memoryMap(app) {
   function show(k) {
     [shown, only, columns] = [k, -1, moments[k].pieces];
     pieces = columns ? piecesOf(columns) : [];
+    blocks = pieces.flat().filter(({ kind }) => kind === BLOCK);
     update();
   }
 
@@ -131,17 +130,15 @@ export function memoryMap(app) {
     choice("Colour", ["by size", "by owner"], (k) => { owned = k; update(); }, { first: owned }), all);
 
   function update() {
-    const moment = moments[shown], order = new Map([...columns?.rows[byAddress].chunks ?? []].map((chunk, k) => [chunk, k]));
-    blocks = pieces.filter(({ kind }) => kind === BLOCK);
+    const moment = moments[shown];
     coloring = owned && columns ? byOwner(app, columns.owners) : bySize(Float64Array.from(blocks, ({ size }) => size));
-    blocks.sort((a, b) => (order.get(a.chunk) ?? 0) - (order.get(b.chunk) ?? 0) || a.offset - b.offset);
     buttons.forEach((/** @type {HTMLElement} */ one, /** @type {number} */ k) => one.setAttribute("aria-pressed", String(k === shown)));
     canvas.hidden = controls.hidden = picture.hint.hidden = !columns;
     all.hidden = only < 0;
     canvas.setAttribute("aria-label", `Memory map at ${moment.name.toLowerCase()}: ${formatCount(moment.chunks ?? 0)} ${terms.chunk}s of ${formatBytes(moment.reserved_bytes)} with ${formatCount(moment.gaps ?? 0)} gaps`);
     canvas.dataset.moment = String(shown);
     rest.textContent = !columns ? why : columns.left_chunks ? `${formatCount(columns.left_chunks)} smaller ${terms.chunk}s of ${formatExact(columns.left_bytes)} together are not drawn.` : "";
-    const kinds = new Set(pieces.map(({ kind }) => kind)), used = new Set(coloring.classOf);
+    const kinds = new Set(columns?.kinds), used = new Set(coloring.classOf);
     const others = [{ kind: KEPT, ink: "kept", name: "kept beyond the size" }, { kind: SEVERAL, ink: "allocated-light", name: "several smaller ones" }, { kind: GAP, ink: "gap", name: "free" }];
     legend.replaceChildren(legendOf([...coloring.classes.filter((_, k) => used.has(k)), ...others.filter(({ kind }) => kinds.has(kind))]));
     picture.point(null);

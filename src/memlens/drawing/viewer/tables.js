@@ -55,15 +55,13 @@ export function windowsTable(app) {
  * @returns {HTMLElement}
  */
 export function heldTable(app) {
-  const { held, terms } = app.view, total = held.held_bytes + held.opening_bytes, count = held.held_allocs + held.opening_blocks;
-  const none = !app.view.lifetimes.known ? "It cannot be told, for no line says which block it is about." : count ? "" : "Nothing: every block that is allocated here is freed here.";
-  if (none) return section("held", "Held at the end", element("p", {}, none));
-  const lines = Array.from(held.first_line, (line) => Math.max(line, 0)), frees = Array.from(held.first_free_line, (line) => (line < 0 ? Infinity : line));
+  const { held, terms } = app.view, what = element("p", { "data-bytes": held.bytes, "data-blocks": held.blocks }, held.words);
+  if (!held.size_bytes.length) return section("held", "Held at the end", what);
   const fields = [
     { key: "size_bytes", title: "Size", values: held.size_bytes, write: formatExact }, { key: "count", title: "Blocks", values: held.count, write: formatCount },
     { key: "total_bytes", title: "Together", values: held.total_bytes, write: formatBytes },
-    { key: "first_line", title: `First ${terms.line}`, values: lines, write: (/** @type {number} */ line) => (line ? formatCount(line) : "before the input") },
-    { key: "first_free_line", title: "Freed", values: frees, write: (/** @type {number} */ line, /** @type {number} */ row) => (held.first_free_event[row] < 0 ? "never" : `later, ${app.lineText(line)}`) },
+    { key: "first_line", title: `First ${terms.line}`, values: held.first_line, write: (/** @type {number} */ line) => (line > 0 ? formatCount(line) : "before the input") },
+    { key: "first_free_line", title: "Freed", values: held.first_free_line, write: (/** @type {number} */ line, /** @type {number} */ row) => (held.first_free_event[row] < 0 ? "never" : `later, ${app.lineText(line)}`) },
     { key: "owner", title: "Owner", values: Array.from(held.owners, (owner) => app.ownerText(owner)) },
   ];
   const table = grid("held-table", "groups", fields, {
@@ -71,8 +69,7 @@ export function heldTable(app) {
     mark: (row) => (held.first_event[row] === app.block ? "chosen" : ""),
   });
   app.onSelect(table.refresh);
-  const opening = held.opening_bytes ? `, ${formatExact(held.opening_bytes)} of it from before the input` : "";
-  const what = element("p", { "data-bytes": total, "data-blocks": count }, `${formatExact(total)} in ${formatCount(count)} ${count === 1 ? "block" : "blocks"}${opening}. A click selects the first block of a row.`);
+  what.append(" A click selects the first block of a row.");
   const left = held.left_groups ? element("p", { class: "quiet" }, `${formatCount(held.left_groups)} smaller groups of ${formatExact(held.left_bytes)} together are not listed.`) : "";
   return section("held", "Held at the end", what, ...table.parts, left);
 }
@@ -95,7 +92,7 @@ export function growthPart(app) {
       part: [share(Math.min(bytes, 0)), share(Math.max(bytes, 0))],
     })),
     tell: (k) => [`${names[k]}: ${formatExact(live[k])} live at its end.`, { bytes: live[k] }],
-    act: (k) => app.select("window", k), stops: () => [...live.keys()],
+    act: (k) => app.select("window", k),
   });
   picture.show();
   const piles = growth.piling.map((/** @type {any} */ pile) => ({ ...pile, owner: app.ownerText(pile.owner) })), parts = [];
