@@ -62,7 +62,7 @@ def test_verbs_and_options_are_offered(ask: Ask) -> None:
         (("analyze", "-A"), (*names(), "growth")),
         (("analyze", "--analyzer", "peak", "--analyzer"), (*names(), "growth")),
         (("analyze", "--sort"), sort_names()),
-        (("diff", "--input-format"), ("paddle", "torch-snapshot", "kineto", "rmm")),
+        (("diff", "--input-format"), ("paddle", "torch-snapshot", "kineto", "rmm", "parquet")),
         (("compare", "-m"), tuple(metric.name for metric in METRICS)),
         (("compare", "a.log", "--metric"), tuple(metric.name for metric in METRICS)),
     ],
@@ -88,7 +88,7 @@ def test_formats_of_users_are_offered_and_a_file_that_is_not_sound_offers_nothin
         "regex = 'pool: (?P<kind>take|give) (?P<size>[0-9]+) at (?P<addr>0x[0-9a-f]+)'\n"
         'alloc = ["take"]\nfree = ["give"]\nsamples = ["pool: take 4096 at 0x7f01"]\n'
     )
-    assert ask("analyze", "--input-format", "") == plain("paddle", "torch-snapshot", "kineto", "rmm", "mine")
+    assert ask("analyze", "--input-format", "") == plain("paddle", "torch-snapshot", "kineto", "rmm", "parquet", "mine")
     own.write_text("[[tool.memlens.format]]\nname = 7\n")
     assert ask("analyze", "--input-format", "") == []
 

@@ -18,6 +18,7 @@ import memlens
 from memlens.drawing.page import MODULES, page, script_of
 from memlens.drawing.report import ReportPage
 from memlens.errors import AnchorError, OutputError, UsageError
+from memlens.text import visible
 
 
 class Parts(HTMLParser):
@@ -149,7 +150,7 @@ def test_no_text_of_a_log_is_markup(name: str, tmp_path: Path) -> None:
     assert parts.texts["title"] == [TEXTS[0]]
     data = parts.texts["script"][0]
     assert not set("<>&\u2028\u2029") & set(data)
-    assert FILE_NAME in json.loads(data)["logs"][0]["path"]
+    assert visible(FILE_NAME) in json.loads(data)["logs"][0]["path"]
 
 
 def test_a_page_can_be_had_without_pictures() -> None:

@@ -18,10 +18,10 @@ __all__ = ["command"]
     *(Export, Output),
     examples="""\
   memlens export run.log --to parquet -o events.parquet
-  memlens export run.log --to csv --table lifetimes --by "SOT_CALL_\\d+" -o lifetimes.csv
-  memlens export run.log --to perfetto -o run.pftrace        # open it in ui.perfetto.dev
+  memlens export run.log --to csv --table lifetimes -o lifetimes.csv
+  memlens export run.log --to perfetto -o run.pftrace    # for ui.perfetto.dev
   memlens export snapshot.pickle --to speedscope -o run.speedscope.json
-  memlens export snapshot.pickle --to pprof -o run.pb.gz     # go tool pprof -http : run.pb.gz
+  memlens export snapshot.pickle --to pprof -o run.pb.gz
   memlens export run.log --to jsonl | jq 'select(.size_bytes > 1e9)'""",
 )
 def command(log: str, options: Export, to: Output) -> None:

@@ -13,7 +13,7 @@ from memlens.diffing.run import diff_with
 from memlens.drawing.aligned import AlignedAxis, AlignedCurves, AlignedRun, aligned, aligned_curves
 from memlens.drawing.packing import pack, pack_json
 from memlens.errors import UsageError
-from memlens.inputs import device_label
+from memlens.inputs import device_label, without_cpu
 from memlens.options import Cut, ReadAs
 from memlens.options import Diff as Options
 from memlens.options.parts import Owners
@@ -51,18 +51,19 @@ def compared(base: Input, logs: Sequence[EventLog], options: Report) -> Diff:
 
     Args:
         base: The run to compare with.
-        logs: The log, of each device.
+        logs: The log, of each device: that of the only GPU is compared, where there is one beside the CPU.
         options: How to read, and where to cut.
 
     Raises:
-        UsageError: The log has several devices.
+        UsageError: The log has several GPUs.
         MemlensError: See :func:`memlens.diffing.run.diff_with`.
     """
-    if len(logs) > 1:
+    (log, *others), _ = without_cpu(logs)
+    if others:
         listed = ", ".join(map(device_label, logs))
-        raise UsageError(f"{logs[0].source.name} has {listed}", "Compare one of them: --device N.")
+        raise UsageError(f"{log.source.name} has {listed}", "Compare one of them: --device N.")
     same = {spec.name: getattr(options, spec.name) for part in (ReadAs, Owners, Cut) for spec in fields(part)}
-    return diff_with(base, logs[0], Options(**same))
+    return diff_with(base, log, Options(**same))
 
 
 def diff_view(diff: Diff) -> dict[str, Any]:
@@ -127,7 +128,8 @@ def _finding_row(
         **more,
         "what": words_of(finding).short,
         "window": visible(window.label),
-        "finding": finding.to_dict(members=False),
+        "owner": visible(finding.owner or ""),
+        "finding": {name: value for name, value in finding.to_dict(members=False).items() if name != "context"},
         "blocks": [_block(block) for block in (heading, *blocks)],
         "base_places": places["base"],
         "head_places": places["head"],

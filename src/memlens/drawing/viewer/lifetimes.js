@@ -140,24 +140,29 @@ export function lifetimes(app) {
  * @param {number} over the bar that the pointer is on
  */
 function paint(app, { cells, image }, width, rows, { classOf, classes }, over) {
-  const chosen = livesOf(app).blockOf(app.block), { alloc, free } = livesOf(app), moment = app.selected?.kind === "moment" ? app.selected.value : null;
-  // Of each class its colour and that of its edges, both for blocks that do not live at the selected moment, and for the bar that the pointer is on.
-  const inks = classes.map(({ ink }) => [pixel(ink), pixel(ink, "back", 0.5), pixel(ink, "back", 0.75), pixel(ink, "back", 0.9), pixel(ink, "text", 0.3)]);
-  const rest = pixel("rest"), marked = pixel("chosen"), striped = classes.findIndex(({ ink }) => ink === "fate-held");
+  const lives = livesOf(app), chosen = lives.blockOf(app.block), moment = app.selected?.kind === "moment" ? app.selected.value : null;
+  // Of the rest, of nothing and of each bar its colour, and that of its edges; pale where it does not live at the selected moment.
+  const inks = new Uint32Array(lives.size.length + 2), edges = new Uint32Array(inks.length);
+  const shades = classes.map(({ ink }) => [0, 0.5, 0.75, 0.9].map((share) => pixel(ink, "back", share)));
+  for (let bar = 0; bar < lives.size.length; bar += 1) {
+    const pale = moment !== null && (lives.alloc[bar] > moment || lives.free[bar] <= moment) ? 2 : 0;
+    [inks[bar + 2], edges[bar + 2]] = shades[classOf[bar]].slice(pale);
+  }
+  inks[REST + 1] = pixel("rest");
+  if (over >= 0) inks[over + 2] = pixel(classes[classOf[over]].ink, "text", 0.3);
+  if (chosen >= 0) inks[chosen + 2] = edges[chosen + 2] = pixel("chosen");
+  const striped = classes.findIndex(({ ink }) => ink === "fate-held");
   [image.width, image.height] = [width, rows];
   const context = /** @type {CanvasRenderingContext2D} */ (image.getContext("2d"));
   const data = context.createImageData(width, rows), pixels = new Uint32Array(data.data.buffer);
-  /** Whether a bar begins, with enough of it beside that: thin bars keep their colour. @param {number} at @param {number} step */
-  const begins = (at, step) => cells[at - step] !== cells[at] && cells[at + step] === cells[at] && cells[at + 2 * step] === cells[at];
   for (let at = 0; at < cells.length; at += 1) {
-    const bar = cells[at] - 1, kind = classOf[bar];
-    if (bar < 0) pixels[at] = cells[at] === REST ? rest : 0;
-    else if (bar === chosen) pixels[at] = marked;
-    else {
-      const dim = moment !== null && (alloc[bar] > moment || free[bar] <= moment) ? 2 : 0, edge = begins(at, width) || begins(at, 1);
-      const stripe = kind === striped && ((at % width) + Math.floor(at / width)) % 8 < 2;
-      pixels[at] = inks[kind][bar === over && !edge ? 4 : edge || stripe ? dim + 1 : dim];
-    }
+    const cell = cells[at];
+    if (cell === NOTHING) continue;
+    // An edge where enough of the bar lies beside it: thin bars keep their colour.
+    const edge = cell > 0 && ((cells[at - width] !== cell && cells[at + width] === cell && cells[at + 2 * width] === cell)
+      || (cells[at - 1] !== cell && cells[at + 1] === cell && cells[at + 2] === cell)
+      || (striped >= 0 && classOf[cell - 1] === striped && ((at % width) + Math.floor(at / width)) % 8 < 2));
+    pixels[at] = edge ? edges[cell + 1] : inks[cell + 1];
   }
   context.putImageData(data, 0, 0);
 }

@@ -79,12 +79,12 @@ async function main() {
   try {
     if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old for them, it has no DecompressionStream");
     const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");
+    if (data.diff) place.before(diffSection(await unpacked(data.diff)), element("h2", { id: "head-alone" }, `Head alone: ${data.diff.head}`));
     if (data.logs.length > 1) {
       const choice = element("select", { id: "log", change: () => show(place, data.logs[choice.selectedIndex]) },
         ...data.logs.map((/** @type {any} */ log, /** @type {number} */ k) => element("option", { selected: k === data.shown }, log.path)));
       place.before(element("p", {}, element("label", {}, "Show ", choice)));
     }
-    if (data.diff) place.before(diffSection(await unpacked(data.diff)), element("h2", { id: "head-alone" }, `Head alone: ${data.logs[0].path}`));
     await show(place, data.logs[data.shown]);
     await painted();
     performance.mark("memlens-drawn");

@@ -58,7 +58,7 @@ export function timeline(app) {
 
   const told = element("p", { class: "told", role: "status", "aria-live": "polite", id: "timeline-at" });
   const hint = element("p", { class: "hint", id: "timeline-keys" },
-    "Drag, or Ctrl and wheel, to zoom; double click for the whole run; click for what is alive there. Keys: \u2190 \u2192 move \u00b7 + \u2212 zoom \u00b7 Home whole run \u00b7 P peak \u00b7 comma and dot step \u00b7 Enter select");
+    "Drag, or Ctrl and wheel, to zoom; double click for the whole run; click for what is alive there, or on a step to show it. Keys: \u2190 \u2192 move \u00b7 + \u2212 zoom \u00b7 Home whole run \u00b7 P peak \u00b7 comma and dot step \u00b7 Enter select");
   canvas.setAttribute("aria-describedby", "timeline-at timeline-keys");
 
   /** @param {import("./levels.js").Highest | null} found */
@@ -66,7 +66,7 @@ export function timeline(app) {
     if (found?.event === at?.event && found?.bytes === at?.bytes) return;
     at = found;
     Object.assign(told.dataset, at ? { bytes: at.bytes, event: at.event, line: at.line, reserved: at.reserved } : { bytes: "", event: "", line: "", reserved: "" });
-    told.textContent = at ? sentence(app, at) : "";
+    told.textContent = at ? sentence(app, at, rows) : "";
     redraw();
   };
   /** @param {number | null} x */
@@ -75,7 +75,13 @@ export function timeline(app) {
     point(x === null ? null : levels.highest(axis.toEvent(x - NEAR, width), axis.toEvent(x + NEAR + 1, width)));
   };
   const select = () => at && app.select("moment", Math.max(at.event, axis.lo));
-  const zoom = zoomable(canvas, axis, { redraw, hover, click: select });
+  /** @param {number} x @param {number} y a band is shown alone, and what is below becomes the moment */
+  const click = (x, y) => {
+    const row = rows[Math.floor(y / ROW)], band = row ? bandAt(row, axis.toEvent(x, canvas.clientWidth)) : -1;
+    if (band >= 0) axis.show(row.lo[band], row.hi[band]);
+    else select();
+  };
+  const zoom = zoomable(canvas, axis, { redraw, hover, click });
   canvas.addEventListener("dblclick", () => app.select(null)); // its first click was none
   const toPeak = () => {
     const [peak] = marks;
@@ -188,6 +194,16 @@ function rowsOf(bands) {
 }
 
 /**
+ * @param {Row} row
+ * @param {number} event
+ * @returns {number} the band that holds it, -1 for none
+ */
+function bandAt(row, event) {
+  const band = firstAtLeast(row.lo, Math.floor(event) + 1) - 1;
+  return band >= 0 && event < row.hi[band] ? band : -1;
+}
+
+/**
  * @param {CanvasRenderingContext2D} context
  * @param {import("./app.js").App} app
  * @param {Row} row
@@ -283,18 +299,19 @@ function drawMarks(context, { axis, levels, view }, width, y, head, bottom) {
  * What there is at a moment, in words.
  * @param {import("./app.js").App} app
  * @param {import("./levels.js").Highest} at
+ * @param {Row[]} rows
  * @returns {string}
  */
-function sentence(app, at) {
+function sentence(app, at, rows) {
   const { axis, levels } = app;
   const parts = [`${formatExact(at.bytes)} allocated`];
   if (levels.reservedPeak > 0) parts.push(`${at.size === 1 ? "" : "up to "}${formatExact(at.reserved)} reserved`);
   parts.push(at.event < axis.lo ? "before the first event" : `event ${formatCount(at.event)}`);
   if (at.line) parts.push(app.lineText(at.line));
   if (axis.times !== null && at.event >= axis.lo) parts.push(`${formatDuration(app.timeOf(at.event))} after the start`);
+  for (const row of rows) parts.push(row.names[bandAt(row, at.event)] ?? "");
   const owner = app.ownerText(at.owner);
-  if (owner) parts.push(owner);
-  return parts.join(" \u00b7 ");
+  return [...parts, owner].filter(Boolean).join(" \u00b7 ");
 }
 
 /**

@@ -37,6 +37,7 @@ export function zoomable(canvas, axis, { redraw, hover, click, scale = axis, par
     const x = event.offsetX, [from, to] = part?.() ?? [Infinity, -Infinity];
     drag = { from: x, to: x, moves: from <= x && x <= to && (from > 0 || to < canvas.clientWidth) };
     canvas.setPointerCapture(event.pointerId);
+    hover?.(x, event.offsetY); // a finger hovers over nothing before
   });
   canvas.addEventListener("pointermove", (event) => {
     if (drag?.moves) {
@@ -55,8 +56,8 @@ export function zoomable(canvas, axis, { redraw, hover, click, scale = axis, par
     stop();
   });
   canvas.addEventListener("pointercancel", stop);
-  canvas.addEventListener("pointerleave", () => {
-    hover?.(null, 0);
+  canvas.addEventListener("pointerleave", (event) => {
+    if (event.pointerType !== "touch") hover?.(null, 0);
     redraw();
   });
   canvas.addEventListener("dblclick", () => axis.reset());
