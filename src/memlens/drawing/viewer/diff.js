@@ -4,8 +4,8 @@ import { Axis } from "./axis.js";
 import { color, stroke, write } from "./canvas.js";
 import { element, legendOf, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js";
+import { grid } from "./grid.js";
 import { Buckets, partOf } from "./levels.js";
-import { grid } from "./tables.js";
 import { area, line, pixelsOf, ROW, tracksOf } from "./track.js";
 
 /** Heights in CSS pixels: the levels, the difference, a lane of lives, the lines below. */
@@ -89,7 +89,7 @@ export function diffSection(diff) {
       },
     });
   const [upper, lower] = picture.canvases;
-  const place = section("diff", "Base and head side by side", legendOf(SIDES.map((side) => [side, `${side}: ${diff[side]}`])), picture.controls(),
+  const place = section("diff", "Base and head side by side", legendOf(SIDES.map((side) => ({ ink: side, name: `${side}: ${diff[side]}` }))), picture.controls(),
     upper, element("p", { class: "caption" }, "Head less base"), lower, picture.told.line, picture.told.hint,
     findingsPart(diff, (row, zooms) => {
       chosen = row;

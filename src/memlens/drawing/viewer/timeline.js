@@ -18,7 +18,7 @@ const AROUND = 256;
  * @returns {HTMLElement}
  */
 export function timeline(app) {
-  const { axis, levels } = app, { marks, bands: rows } = app.view, head = rows.length * ROW, knows = levels.reservedPeak > 0;
+  const { axis, levels } = app, { marks, bands: rows } = app.view, head = rows.length * ROW;
   const toPeak = () => {
     const [peak] = marks;
     if (!peak) return;
@@ -57,7 +57,7 @@ export function timeline(app) {
   });
   const controls = picture.controls(peak);
   if (axis.times !== null) controls.append(checkbox("Over time", (on) => axis.drawOverTime(on)));
-  const legend = legendOf([["allocated", "allocated"], ["allocated-light", "up to the highest where a pixel has several levels"], ...knows ? [/** @type {[string, string]} */ (["reserved", "reserved"])] : []]);
+  const legend = legendOf([{ ink: "allocated", name: "allocated" }, { ink: "allocated-light", name: "up to the highest where a pixel has several levels" }, ...levels.reservedPeak > 0 ? [{ ink: "reserved", name: "reserved" }] : []]);
   const place = section("timeline", "Timeline", controls, legend, canvas, picture.told.line, strip(app), picture.told.hint);
   const shown = () => Object.assign(place.dataset, {
     peakBytes: levels.peak, reservedPeakBytes: levels.reservedPeak, from: Math.floor(axis.from), to: Math.ceil(axis.to), over: axis.overTime ? "time" : "events",

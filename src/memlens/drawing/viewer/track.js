@@ -92,7 +92,7 @@ export function tracksOf(id, hint, axis, buckets, tracks, { find, place, tell, a
   /** @param {any} found */
   function point(found) {
     at = found;
-    const [text, data] = at ? tell(at) : ["", Object.fromEntries(Object.keys(told.line.dataset).map((key) => [key, ""]))];
+    const [text, data] = at ? tell(at) : ["", {}];
     if (text !== told.line.textContent) told.tell(text, data);
     redraw();
   }
