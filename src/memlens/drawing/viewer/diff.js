@@ -2,7 +2,7 @@
 
 import { Axis } from "./axis.js";
 import { color, stroke, write } from "./canvas.js";
-import { element, legendOf, section } from "./dom.js";
+import { element, legendOf } from "./dom.js";
 import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js";
 import { grid } from "./grid.js";
 import { Buckets, partOf } from "./levels.js";
@@ -54,7 +54,7 @@ export function diffSection(diff) {
   const axis = new Axis(0, diff.slots), curves = new Curves(diff), { figures, bands: rows } = diff;
   /** @type {any} */
   let chosen = null;
-  const picture = tracksOf("diff",
+  const picture = tracksOf("diff", "Base and head side by side",
     "What both runs allocate stands at one place. Drag, or Ctrl and wheel, to zoom; double click for the whole run; click on a window to show it. Keys: \u2190 \u2192 move \u00b7 + \u2212 zoom \u00b7 Home whole run \u00b7 comma and dot step",
     axis, curves, [{
       label: `Allocated bytes of base and of head; base peaks at ${formatExact(figures.base_peak_bytes)}, head at ${formatExact(figures.head_peak_bytes)}`,
@@ -80,7 +80,7 @@ export function diffSection(diff) {
       dots: ({ base, head }) => [head - base],
     }], {
       find: (from, to) => curves.farthest(from, to),
-      place: ({ slot }) => slot + 0.5,
+      eventOf: ({ slot }) => slot + 0.5,
       tell: ({ slot, base, head, baseLine, headLine }) => {
         /** @param {number} number */
         const where = (number) => (number ? ` at ${diff.line} ${formatCount(number)}` : " before its first event");
@@ -89,19 +89,14 @@ export function diffSection(diff) {
       },
     });
   const [upper, lower] = picture.canvases;
-  const place = section("diff", "Base and head side by side", legendOf(SIDES.map((side) => ({ ink: side, name: `${side}: ${diff[side]}` }))), picture.controls(),
-    upper, element("p", { class: "caption" }, "Head less base"), lower, picture.told.line, picture.told.hint,
-    findingsPart(diff, (row, zooms) => {
+  picture.place.append(legendOf(SIDES.map((side) => ({ ink: side, name: `${side}: ${diff[side]}` }))), picture.controls, upper, element("p", { class: "caption" }, "Head less base"), lower,
+    picture.line, picture.hint, findingsPart(diff, (row, zooms) => {
       chosen = row;
       if (row && zooms) axis.show(row.shown[0], row.shown[1]);
       picture.redraw();
-    }),
-    pairsTable(diff, axis));
-  const shown = () => Object.assign(place.dataset, { from: Math.floor(axis.from), to: Math.ceil(axis.to) });
-  Object.assign(place.dataset, { slots: diff.slots, basePeakBytes: figures.base_peak_bytes, headPeakBytes: figures.head_peak_bytes });
-  axis.onChange(shown);
-  shown();
-  return place;
+    }), pairsTable(diff, axis));
+  Object.assign(picture.place.dataset, { slots: diff.slots, basePeakBytes: figures.base_peak_bytes, headPeakBytes: figures.head_peak_bytes });
+  return picture.place;
 }
 
 /**
@@ -155,23 +150,15 @@ function drawLines({ context, axis, width, bottom, x }, curves) {
  * @returns {HTMLElement}
  */
 function findingsPart(diff, choose) {
-  /** @type {any[]} */
-  const findings = diff.findings;
+  /** Of a series the figures of all windows. @type {any[]} */
+  const findings = diff.findings.map((/** @type {any} */ row) => ({ ...row.finding, ...row, d_peak_bytes: row.largest_d_peak_bytes ?? row.finding.d_peak_bytes }));
   if (!findings.length) return element("p", {}, "Nothing is found that the runs do differently.");
   let chosen = -1;
   const detail = element("div", { class: "detail", id: "finding", role: "region", "aria-label": "The chosen finding" });
-  /** Of a series the figures of all windows. @param {string} key @param {string} [own] */
-  const of = (key, own = key) => findings.map((row) => row[key] ?? row.finding[own]);
-  const table = grid("findings-table", "findings", [
-    { key: "what", title: "What", values: of("what") },
-    { key: "size_bytes", title: "Size", values: of("size_bytes"), write: formatBytes },
-    { key: "count", title: "Count", values: of("count"), write: formatCount },
-    { key: "total_bytes", title: "Total", values: of("total_bytes"), write: formatBytes },
-    { key: "d_remaining_bytes", title: "\u0394remaining", values: of("d_remaining_bytes"), write: signedBytes },
-    { key: "d_peak_bytes", title: diff.series ? "Largest \u0394peak" : "\u0394peak", values: of("largest_d_peak_bytes", "d_peak_bytes"), write: signedBytes },
-    ...(diff.series ? [{ key: "windows", title: "Windows", values: of("windows"), write: formatCount }, { key: "first_window", title: "First in", values: of("first_window") }] : []),
-    ...(findings.some((row) => row.owner) ? [{ key: "owner", title: "Owner", values: of("owner") }] : []),
-  ], { act: (row) => open(row === chosen ? -1 : row, true), mark: (row) => (row === chosen ? "chosen" : "") });
+  const table = grid("findings-table", "findings", fieldsOf(findings, [
+    ["what", "What"], ["size_bytes", "Size", formatBytes], ["count", "Count", formatCount], ["total_bytes", "Total", formatBytes], ["d_remaining_bytes", "\u0394remaining", signedBytes],
+    ["d_peak_bytes", diff.series ? "Largest \u0394peak" : "\u0394peak", signedBytes], ["windows", "Windows", formatCount], ["first_window", "First in"], ["owner", "Owner"],
+  ]), { act: (row) => open(row === chosen ? -1 : row, true), mark: (row) => (row === chosen ? "chosen" : "") });
   /** @param {number} row @param {boolean} zooms */
   function open(row, zooms) {
     chosen = row;
@@ -206,13 +193,19 @@ function blockOf(block) {
  */
 function pairsTable({ windows }, axis) {
   if (windows.length < 2) return "";
-  /** @param {string} key what windows without a partner have none of */
-  const of = (key) => windows.map((/** @type {any} */ row) => row[key] ?? 0);
-  const figures = [["d_remaining_bytes", "\u0394remaining"], ["d_rise_bytes", "\u0394rise"], ["d_peak_bytes", "\u0394peak"], ["d_live_bytes", "\u0394live at the end"]];
-  const table = grid("pairs-table", "windows", [
-    { key: "name", title: "Window", values: of("name") },
-    ...figures.map(([key, title]) => ({ key, title, values: of(key), write: (/** @type {number} */ bytes, /** @type {number} */ k) => (windows[k].in === "both" ? signedBytes(bytes) : "") })),
-    { key: "note", title: "", values: of("note") },
-  ], { act: (k) => axis.show(windows[k].spans[0][0], windows[k].spans[0][1]) });
+  const table = grid("pairs-table", "windows", fieldsOf(windows, [
+    ["name", "Window"], ["d_remaining_bytes", "\u0394remaining", signedBytes], ["d_rise_bytes", "\u0394rise", signedBytes], ["d_peak_bytes", "\u0394peak", signedBytes],
+    ["d_live_bytes", "\u0394live at the end", signedBytes], ["note", ""],
+  ]), { act: (k) => axis.show(windows[k].spans[0][0], windows[k].spans[0][1]) });
   return element("div", {}, element("h3", {}, "Windows"), ...table.parts);
+}
+
+/**
+ * Columns of rows: of each its key, its title and how its values are written.
+ * @param {any[]} rows
+ * @param {[string, string, ((value: any) => string)?][]} named
+ * @returns {import("./grid.js").Field[]}
+ */
+function fieldsOf(rows, named) {
+  return named.map(([key, title, write]) => ({ key, title, write, values: rows.map((row) => row[key] ?? null) }));
 }

@@ -2,7 +2,7 @@
 
 import { Axis, interpolated } from "./axis.js";
 import { color, drawing, stroke, write } from "./canvas.js";
-import { button, checkbox, legendOf, section } from "./dom.js";
+import { button, checkbox, legendOf } from "./dom.js";
 import { formatBytes, formatCount, formatDuration, formatExact } from "./format.js";
 import { eventTicks, timeTicks } from "./ticks.js";
 import { area, bandAt, frameOf, line, pixelsOf, ROW, tracksOf } from "./track.js";
@@ -25,7 +25,7 @@ export function timeline(app) {
     if (axis.to - axis.from > AROUND || peak.event < axis.from || peak.event >= axis.to) axis.show(peak.event - AROUND / 2, peak.event + AROUND / 2);
     picture.point(levels.highest(peak.event, peak.event + 1));
   };
-  const picture = tracksOf("timeline",
+  const picture = tracksOf("timeline", "Timeline",
     "Drag, or Ctrl and wheel, to zoom; double click for the whole run; click for what is alive there, or on a step to show it. Keys: \u2190 \u2192 move \u00b7 + \u2212 zoom \u00b7 Home whole run \u00b7 P peak \u00b7 comma and dot step \u00b7 Enter select",
     axis, levels, [{
       label: `Allocated and reserved bytes over the run; the peak is ${formatExact(levels.peak)}`,
@@ -42,7 +42,7 @@ export function timeline(app) {
       dots: (at) => [at.bytes],
     }], {
       find: (from, to) => levels.highest(from, to),
-      place: (at) => Math.max(at.event, axis.lo),
+      eventOf: (at) => Math.max(at.event, axis.lo),
       tell: (at) => [sentence(app, at), { bytes: at.bytes, event: at.event, line: at.line, reserved: at.reserved }],
       act: (at) => app.select("moment", Math.max(at.event, axis.lo)),
       keys: { p: toPeak, P: toPeak },
@@ -51,20 +51,15 @@ export function timeline(app) {
   canvas.addEventListener("dblclick", () => app.select(null)); // its first click was none
   app.onSelect(picture.redraw);
 
-  const peak = button("Peak", () => {
+  picture.controls.firstChild?.after(button("Peak", () => {
     toPeak();
     canvas.focus();
-  });
-  const controls = picture.controls(peak);
-  if (axis.times !== null) controls.append(checkbox("Over time", (on) => axis.drawOverTime(on)));
+  }));
+  if (axis.times !== null) picture.controls.append(checkbox("Over time", (on) => axis.drawOverTime(on)));
   const legend = legendOf([{ ink: "allocated", name: "allocated" }, { ink: "allocated-light", name: "up to the highest where a pixel has several levels" }, ...levels.reservedPeak > 0 ? [{ ink: "reserved", name: "reserved" }] : []]);
-  const place = section("timeline", "Timeline", controls, legend, canvas, picture.told.line, strip(app), picture.told.hint);
-  const shown = () => Object.assign(place.dataset, {
-    peakBytes: levels.peak, reservedPeakBytes: levels.reservedPeak, from: Math.floor(axis.from), to: Math.ceil(axis.to), over: axis.overTime ? "time" : "events",
-  });
-  axis.onChange(shown);
-  shown();
-  return place;
+  picture.place.append(picture.controls, legend, canvas, picture.line, strip(app), picture.hint);
+  Object.assign(picture.place.dataset, { peakBytes: levels.peak, reservedPeakBytes: levels.reservedPeak });
+  return picture.place;
 }
 
 /**

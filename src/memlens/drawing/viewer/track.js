@@ -2,7 +2,7 @@
 
 import { firstAtLeast } from "./axis.js";
 import { color, drawing, stroke, write } from "./canvas.js";
-import { checkbox, element, explained, onKeys } from "./dom.js";
+import { checkbox, element, explained, onKeys, section } from "./dom.js";
 import { formatCount } from "./format.js";
 import { bytesTicks } from "./ticks.js";
 import { zoomable, zoomButtons } from "./zoom.js";
@@ -28,16 +28,17 @@ const NEAR = 2;
  */
 
 /**
- * Pictures that share an axis, a line about what the pointer or the keyboard is at (`find` finds it in a stretch, `place` says where it stands, `tell` what it is),
+ * Pictures that share an axis, a line about what the pointer or the keyboard is at (`find` finds it in a stretch, `eventOf` says where it stands, `tell` what it is),
  * keys and switches.
  * @param {string} id
+ * @param {string} title
  * @param {string} hint
  * @param {import("./axis.js").Axis} axis
  * @param {import("./levels.js").Buckets} buckets
  * @param {Track[]} tracks
- * @param {{ find: (from: number, to: number) => any, place: (at: any) => number, tell: (at: any) => [string, Record<string, number>], act?: (at: any) => void, keys?: Record<string, () => void> }} how
+ * @param {{ find: (from: number, to: number) => any, eventOf: (at: any) => number, tell: (at: any) => [string, Record<string, number>], act?: (at: any) => void, keys?: Record<string, () => void> }} how
  */
-export function tracksOf(id, hint, axis, buckets, tracks, { find, place, tell, act = () => {}, keys = {} }) {
+export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf, tell, act = () => {}, keys = {} }) {
   /** @type {any} */
   let at = null;
   let fitted = false;
@@ -61,7 +62,7 @@ export function tracksOf(id, hint, axis, buckets, tracks, { find, place, tell, a
         context.fillRect(over[0], 0, over[1] - over[0], frame.bottom);
       }
       if (!at) return;
-      const x = frame.x(place(at));
+      const x = frame.x(eventOf(at));
       stroke(context, color("quiet"), [x, track.top], [x, frame.bottom], [2, 2]);
       context.fillStyle = color("text");
       for (const bytes of track.dots(at)) {
@@ -83,8 +84,12 @@ export function tracksOf(id, hint, axis, buckets, tracks, { find, place, tell, a
     onKeys(canvas, { ...keys, ",": () => move(-1), ".": () => move(1), Enter: () => at && act(at) });
     return picture;
   });
-  const canvases = pictures.map(({ canvas }) => canvas), told = explained(canvases[0], id, hint);
+  const canvases = pictures.map(({ canvas }) => canvas), told = explained(canvases[0], id, hint), place = section(id, title);
   for (const canvas of canvases) canvas.setAttribute("aria-describedby", `${id}-at ${id}-keys`);
+  const controls = element("div", { class: "controls" }, zoomButtons(axis), checkbox("Fit the height", (on) => {
+    fitted = on;
+    redraw();
+  }));
 
   function redraw() {
     for (const picture of pictures) picture.redraw();
@@ -98,18 +103,18 @@ export function tracksOf(id, hint, axis, buckets, tracks, { find, place, tell, a
   }
   /** @param {number} way 1 to what comes next, by a few pixels or at least one bucket, -1 back */
   function move(way) {
-    const few = Math.max(((axis.to - axis.from) / canvases[0].clientWidth) * 2 * NEAR, 1), event = at ? place(at) : (axis.from + axis.to) / 2;
+    const few = Math.max(((axis.to - axis.from) / canvases[0].clientWidth) * 2 * NEAR, 1), event = at ? eventOf(at) : (axis.from + axis.to) / 2;
     const next = Math.min(Math.max(Math.floor(event) + way * Math.ceil(Math.max(few, at?.size ?? 1)), axis.lo), axis.hi - 1);
     if (next < axis.from || next >= axis.to) axis.pan(way / 4);
     point(way > 0 ? find(next, next + few) : find(next - few + 1, next + 1));
   }
-  axis.onChange(redraw);
-  /** @param {...(Node | string)} more */
-  const controls = (...more) => element("div", { class: "controls" }, zoomButtons(axis), ...more, checkbox("Fit the height", (on) => {
-    fitted = on;
+  const shown = () => {
+    Object.assign(place.dataset, { from: Math.floor(axis.from), to: Math.ceil(axis.to), over: axis.overTime ? "time" : "events" });
     redraw();
-  }));
-  return { canvases, told, controls, point, redraw };
+  };
+  axis.onChange(shown);
+  shown();
+  return { place, controls, canvases, point, redraw, line: told.line, hint: told.hint };
 }
 
 /**
