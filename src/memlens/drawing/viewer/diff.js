@@ -61,8 +61,9 @@ export function diffSection(diff) {
       height: CURVES_HEIGHT, top: ROW + 2 * LANE + 6, foot: LINES_HEIGHT, rows,
       whole: [Math.min(figures.base_low_bytes, figures.head_low_bytes), Math.max(figures.base_peak_bytes, figures.head_peak_bytes)], fits: SIDES,
       curves: (frame) => {
-        area(frame, pixelsOf(frame, curves, "base").map(([, high]) => high), "base-light");
-        for (const side of SIDES) line(frame, pixelsOf(frame, curves, side), side);
+        const both = pixelsOf(frame, curves, ...SIDES);
+        area(frame, both[0].map(([, high]) => high), "base-light");
+        SIDES.forEach((side, k) => line(frame, both[k], side));
       },
       over: (frame) => {
         if (chosen) drawLives(frame, chosen);
@@ -72,7 +73,7 @@ export function diffSection(diff) {
     }, {
       label: "The difference: head less base", height: DIFFERENCE_HEIGHT, top: 10, foot: 10, rows: [], whole: [figures.low_bytes, figures.high_bytes], fits: ["apart"], signed: true,
       curves: (frame) => {
-        const apart = pixelsOf(frame, curves, "apart");
+        const [apart] = pixelsOf(frame, curves, "apart");
         area(frame, apart.map(([, high]) => Math.max(high, 0)), "head");
         area(frame, apart.map(([low]) => Math.min(low, 0)), "base");
       },

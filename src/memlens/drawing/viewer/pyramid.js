@@ -18,11 +18,11 @@ export class Pyramid {
    */
   extremes(from, to) {
     let low = Infinity, high = -Infinity;
-    for (let level = 0; from < to; level += 1, from = (from + 1) >> 1, to >>= 1)
-      for (const at of from % 2 ? (to % 2 ? [from, to - 1] : [from]) : to % 2 ? [to - 1] : []) {
-        low = Math.min(low, this.low[level][at]);
-        high = Math.max(high, this.high[level][at]);
-      }
+    for (let level = 0; from < to; level += 1, from = (from + 1) >> 1, to >>= 1) { // what is not in a pair is at an end
+      const lows = this.low[level], highs = this.high[level];
+      low = Math.min(low, lows[from], lows[to - 1]);
+      high = Math.max(high, highs[from], highs[to - 1]);
+    }
     return [low, high];
   }
 }

@@ -76,10 +76,10 @@ function wholeOf({ lowest, peak, reservedPeak }) {
  * @param {import("./levels.js").Levels} levels
  */
 function drawLevels(frame, levels) {
-  const allocated = pixelsOf(frame, levels, "allocated");
+  const [allocated, reserved] = pixelsOf(frame, levels, "allocated", "reserved");
   area(frame, allocated.map(([, high]) => high), "allocated-light");
   area(frame, allocated.map(([low]) => low), "allocated");
-  if (levels.reservedPeak > 0) line(frame, pixelsOf(frame, levels, "reserved"), "reserved");
+  if (levels.reservedPeak > 0) line(frame, reserved, "reserved");
 }
 
 /** @param {import("./track.js").Frame} frame */

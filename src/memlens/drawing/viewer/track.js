@@ -132,14 +132,20 @@ export function frameOf(context, axis, width, height, levels, { top, foot }) {
 }
 
 /**
- * The lowest and the highest of a curve at each pixel.
+ * The lowest and the highest of curves at each pixel.
  * @param {Frame} frame
  * @param {import("./levels.js").Buckets} buckets
- * @param {string} curve
- * @returns {[number, number][]}
+ * @param {...string} curves
+ * @returns {[number, number][][]}
  */
-export function pixelsOf({ axis, width }, buckets, curve) {
-  return Array.from({ length: Math.ceil(width) }, (_, x) => buckets.extremes(curve, axis.toEvent(x, width), axis.toEvent(x + 1, width)));
+export function pixelsOf({ axis, width }, buckets, ...curves) {
+  const found = curves.map(() => /** @type {[number, number][]} */ ([]));
+  for (let x = 0, from = axis.toEvent(0, width), to = from; x < width; x += 1, from = to) {
+    to = axis.toEvent(x + 1, width);
+    const [part, first, last] = buckets.buckets(from, to);
+    for (let k = 0; k < curves.length; k += 1) found[k].push(part.curves[curves[k]].extremes(first, last));
+  }
+  return found;
 }
 
 /**
