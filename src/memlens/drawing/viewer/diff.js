@@ -62,7 +62,7 @@ export function diffSection(diff) {
       whole: [Math.min(figures.base_low_bytes, figures.head_low_bytes), Math.max(figures.base_peak_bytes, figures.head_peak_bytes)], fits: SIDES,
       curves: (frame) => {
         const both = pixelsOf(frame, curves, ...SIDES);
-        area(frame, both[0].map(([, high]) => high), "base-light");
+        area(frame, both[0].high, "base-light");
         SIDES.forEach((side, k) => line(frame, both[k], side));
       },
       over: (frame) => {
@@ -74,8 +74,8 @@ export function diffSection(diff) {
       label: "The difference: head less base", height: DIFFERENCE_HEIGHT, top: 10, foot: 10, rows: [], whole: [figures.low_bytes, figures.high_bytes], fits: ["apart"], signed: true,
       curves: (frame) => {
         const [apart] = pixelsOf(frame, curves, "apart");
-        area(frame, apart.map(([, high]) => Math.max(high, 0)), "head");
-        area(frame, apart.map(([low]) => Math.min(low, 0)), "base");
+        area(frame, apart.high.map((bytes) => Math.max(bytes, 0)), "head");
+        area(frame, apart.low.map((bytes) => Math.min(bytes, 0)), "base");
       },
       over: ({ context, width, y }) => stroke(context, color("quiet"), [0, y(0)], [width, y(0)]),
       dots: ({ base, head }) => [head - base],

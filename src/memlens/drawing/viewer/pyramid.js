@@ -35,9 +35,10 @@ export class Pyramid {
  */
 function halves(values, better) {
   const levels = [values];
-  for (; values.length > 1; levels.push(values)) {
-    const { length } = values, all = values;
-    values = Float64Array.from({ length: (length + 1) >> 1 }, (_, k) => better(all[2 * k], all[Math.min(2 * k + 1, length - 1)]));
+  for (let all = values; all.length > 1; all = levels[levels.length - 1]) {
+    const half = new Float64Array((all.length + 1) >> 1);
+    for (let k = 0; k < half.length; k += 1) half[k] = better(all[2 * k], all[Math.min(2 * k + 1, all.length - 1)]);
+    levels.push(half);
   }
   return levels;
 }

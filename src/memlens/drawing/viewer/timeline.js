@@ -77,8 +77,8 @@ function wholeOf({ lowest, peak, reservedPeak }) {
  */
 function drawLevels(frame, levels) {
   const [allocated, reserved] = pixelsOf(frame, levels, "allocated", "reserved");
-  area(frame, allocated.map(([, high]) => high), "allocated-light");
-  area(frame, allocated.map(([low]) => low), "allocated");
+  area(frame, allocated.high, "allocated-light");
+  area(frame, allocated.low, "allocated");
   if (levels.reservedPeak > 0) line(frame, reserved, "reserved");
 }
 

@@ -133,17 +133,18 @@ export function frameOf(context, axis, width, height, levels, { top, foot }) {
 
 /**
  * The lowest and the highest of curves at each pixel.
+ * @typedef {{ low: Float64Array, high: Float64Array }} Pixels
  * @param {Frame} frame
  * @param {import("./levels.js").Buckets} buckets
  * @param {...string} curves
- * @returns {[number, number][][]}
+ * @returns {Pixels[]}
  */
 export function pixelsOf({ axis, width }, buckets, ...curves) {
-  const found = curves.map(() => /** @type {[number, number][]} */ ([]));
+  const found = curves.map(() => ({ low: new Float64Array(width), high: new Float64Array(width) }));
   for (let x = 0, from = axis.toEvent(0, width), to = from; x < width; x += 1, from = to) {
     to = axis.toEvent(x + 1, width);
     const [part, first, last] = buckets.buckets(from, to);
-    for (let k = 0; k < curves.length; k += 1) found[k].push(part.curves[curves[k]].extremes(first, last));
+    found.forEach(({ low, high }, k) => ([low[x], high[x]] = part.curves[curves[k]].extremes(first, last)));
   }
   return found;
 }
@@ -151,7 +152,7 @@ export function pixelsOf({ axis, width }, buckets, ...curves) {
 /**
  * From nothing to a level of each pixel.
  * @param {Frame} frame
- * @param {number[]} levels
+ * @param {Float64Array} levels
  * @param {string} ink
  */
 export function area({ context, y, bottom }, levels, ink) {
@@ -167,18 +168,18 @@ export function area({ context, y, bottom }, levels, ink) {
 /**
  * A line through all levels of each pixel, from what is nearer to the level before, so that a step is a step.
  * @param {Frame} frame
- * @param {[number, number][]} levels
+ * @param {Pixels} pixels
  * @param {string} ink
  */
-export function line({ context, y }, levels, ink) {
+export function line({ context, y }, { low, high }, ink) {
   const path = new Path2D();
-  let before = NaN;
-  levels.forEach(([low, high], x) => {
-    const ends = Math.abs(before - low) <= Math.abs(before - high) ? [low, high] : [high, low];
-    for (const bytes of ends) path.lineTo(x + 0.5, y(bytes));
-    before = ends[1];
-  });
-  context.lineJoin = "round";
+  for (let x = 0, before = low[0]; x < low.length; x += 1) {
+    const up = Math.abs(before - low[x]) <= Math.abs(before - high[x]);
+    before = up ? high[x] : low[x];
+    path.lineTo(x, y(up ? low[x] : high[x]));
+    path.lineTo(x + 1, y(before));
+  }
+  context.lineJoin = "bevel";
   context.lineWidth = 1.5;
   context.strokeStyle = color(ink);
   context.stroke(path);
