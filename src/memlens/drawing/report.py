@@ -160,7 +160,7 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
         "flame": flame(results["peak"]).to_dict(owners, terms.line),
         "windows": windows_view(series, said),
         "held": held_view(results["unmatched"], owners, known=log.facts.addresses),
-        "trust": trust_view(said.trust),
+        "trust": trust_view(said.trust, terms.line),
         "growth": growth_view(said.growth, owners),
         # The last key, when all others have asked for their numbers.
         "owners": owners.to_dict(),
