@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,6 +147,7 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
     drawn, maps = levels(window, owners), memory_maps(log, results["segments"])
     return {
         "path": visible(said.path),
+        "command": f"memlens block {quote(visible(said.path))}",
         "terms": {"line": terms.line, "lines": terms.lines, "chunk": terms.chunk},
         "verdict": {"sentences": list(said.answer.sentences), "tone": said.answer.tone},
         "lo": window.lo,

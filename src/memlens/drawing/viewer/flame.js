@@ -121,10 +121,9 @@ export function bytesFound(frames, text) {
   const within = new Set();
   let sum = 0;
   for (const one of frames) {
-    const counted = within.has(one.parent);
-    if (!counted && !one.name.toLowerCase().includes(text)) continue;
-    within.add(one);
-    if (!counted) sum += one.bytes;
+    const counted = within.has(one.parent), found = one.name.toLowerCase().includes(text);
+    if (counted || found) within.add(one);
+    if (found && !counted) sum += one.bytes;
   }
   return sum;
 }
