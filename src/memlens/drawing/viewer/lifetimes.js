@@ -177,6 +177,6 @@ export function blockTable(app, id, bars) {
     field("size_bytes", "Block", (size, row) => button(formatBytes(size), () => app.select("block", bars[row]))),
     field("alloc_line", `Allocated at ${line}`, place("before")), field("free_line", `Freed at ${line}`, place("never")),
     { key: "fate", title: "Fate", values: bars.map((bar) => columns.fates[columns.fate[bar]].words.split(/[:,]/, 1)[0]) },
-    { key: "owner", title: "Owner", values: bars.map((bar) => shortOwner(app, columns.owner[bar])) },
+    { key: "owner", title: "Owner", values: bars.map((bar) => app.ownerText(columns.owner[bar])), write: (_, row) => shortOwner(app, columns.owner[bars[row]]) },
   ], { plain: true, data: (row) => ({ "data-block": bars[row], "data-bytes": columns.size_bytes[bars[row]] }) }).parts[0];
 }
