@@ -1,6 +1,5 @@
 /** Curves in buckets of events, or of places of another axis; where they are told closely each one is a bucket. */
 
-import { firstAtLeast } from "./axis.js";
 import { Pyramid } from "./pyramid.js";
 
 /**
@@ -31,9 +30,7 @@ export class Buckets {
     const { lo, hi } = this.whole, first = Math.max(Math.floor(from), lo), last = Math.min(Math.max(Math.ceil(to), first + 1), hi);
     if (first >= last) return [this.whole, 0, 0];
     const part = this.parts.find((one) => one.lo <= first && last <= one.hi) ?? this.whole;
-    /** @param {number} event */
-    const bucket = (event) => (part.edges ? firstAtLeast(part.edges, event + 1) - 1 : event - part.lo);
-    return [part, bucket(first), bucket(last - 1) + 1];
+    return [part, bucketOf(part, first), bucketOf(part, last - 1) + 1];
   }
 
   /**
@@ -61,6 +58,20 @@ export class Buckets {
     for (let bucket = first + 1; bucket < last; bucket += 1) if (measure(part.columns, bucket) > measure(part.columns, best)) best = bucket;
     return first < last ? [part, best] : null;
   }
+}
+
+/**
+ * The bucket of an event: they are nearly alike in size, so the first guess is hardly ever off by more than one.
+ * @param {Part} part
+ * @param {number} event one of its own
+ * @returns {number}
+ */
+function bucketOf({ lo, hi, edges }, event) {
+  if (!edges) return event - lo;
+  let bucket = Math.floor(((event - lo) / (hi - lo)) * (edges.length - 1));
+  while (edges[bucket] > event) bucket -= 1;
+  while (edges[bucket + 1] <= event) bucket += 1;
+  return bucket;
 }
 
 /**

@@ -144,7 +144,11 @@ export function pixelsOf({ axis, width }, buckets, ...curves) {
   for (let x = 0, from = axis.toEvent(0, width), to = from; x < width; x += 1, from = to) {
     to = axis.toEvent(x + 1, width);
     const [part, first, last] = buckets.buckets(from, to);
-    found.forEach(({ low, high }, k) => ([low[x], high[x]] = part.curves[curves[k]].extremes(first, last)));
+    for (let k = 0; k < curves.length; k += 1) {
+      const ends = part.curves[curves[k]].extremes(first, last);
+      found[k].low[x] = ends[0];
+      found[k].high[x] = ends[1];
+    }
   }
   return found;
 }
