@@ -180,8 +180,8 @@ export function line({ context, y }, { low, high }, ink) {
   for (let x = 0, before = low[0]; x < low.length; x += 1) {
     const up = Math.abs(before - low[x]) <= Math.abs(before - high[x]);
     before = up ? high[x] : low[x];
-    path.lineTo(x, y(up ? low[x] : high[x]));
-    path.lineTo(x + 1, y(before));
+    path.lineTo(x + 0.5, y(up ? low[x] : high[x]));
+    path.lineTo(x + 0.5, y(before));
   }
   context.lineJoin = "bevel";
   context.lineWidth = 1.5;
