@@ -95,7 +95,7 @@ def made(**columns: Any) -> EventLog:
 def test_a_log_without_times_has_event_numbers_for_its_axis_and_says_so(tmp_path: Path) -> None:
     found = memlens.export(made(), to="perfetto", output=tmp_path / "run.pftrace")
     assert found.rows == 4
-    assert found.remarks == ("the time axis is event numbers, 1 µs an event, for the log has no times",)
+    assert found.remarks == ("the time axis is event numbers, 1 µs an event, for no event in it has a time",)
     slices, levels, tracks = query(
         tmp_path / "run.pftrace",
         "select s.ts, s.dur, s.name from slice s join track t on s.track_id = t.id where t.name glob 'blocks*' order by 1",
@@ -118,7 +118,7 @@ def test_a_log_without_times_has_event_numbers_for_its_axis_and_says_so(tmp_path
         (6000, 2560),
         (7000, 2483),
     ]
-    assert tracks == [("memlens: made.log (time axis: event numbers, 1 µs an event, for the log has no times)",)]
+    assert tracks == [("memlens: made.log (time axis: event numbers, 1 µs an event, for no event in it has a time)",)]
 
 
 def test_arguments_name_the_owner_and_what_else_is_known_and_hostile_names_stay_names(tmp_path: Path) -> None:
