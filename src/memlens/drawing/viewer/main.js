@@ -76,6 +76,11 @@ function figures({ view: { figures, hi, lo } }) {
 async function main() {
   const root = document.documentElement, place = document.getElementById("app");
   if (!place) return;
+  // In the frame of a notebook a link to a place means one of the notebook, which would be loaded into the frame.
+  document.querySelector("nav")?.addEventListener("click", (event) => {
+    const part = document.querySelector(/** @type {HTMLAnchorElement} */ (event.target).hash || "#none");
+    if (part && location.href === "about:srcdoc") event.preventDefault(), part.scrollIntoView();
+  });
   try {
     if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old for them, it has no DecompressionStream");
     const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");
