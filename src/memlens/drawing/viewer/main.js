@@ -36,6 +36,9 @@ const FIRST = ["path", "terms", "verdict", "lo", "hi", "figures", "levels", "mar
 /** When what was changed is on the screen. */
 const painted = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
 
+/** How often a log was chosen: what is still being made of one that was chosen before is not shown any more. */
+let choices = 0;
+
 /**
  * The parts of one log.
  * @param {HTMLElement} place
@@ -44,12 +47,14 @@ const painted = () => new Promise((done) => requestAnimationFrame(() => requestA
 async function show(place, packed) {
   /** @param {string[]} keys */
   const part = (keys) => unpacked(Object.fromEntries(keys.map((key) => [key, packed[key]])));
-  const app = new App(await part(FIRST));
+  const own = (choices += 1), app = new App(await part(FIRST));
+  if (own !== choices) return;
   const still = app.view.lo === app.view.hi;
   place.replaceChildren(figures(app), still ? element("p", {}, "Nothing is allocated or freed in what is shown, so there is no curve.") : timeline(app));
   await painted();
   performance.mark("memlens-first-picture");
   Object.assign(app.view, await part(Object.keys(packed).filter((key) => !FIRST.includes(key))));
+  if (own !== choices) return;
   for (const [key, make] of PARTS) if (packed[key] && !(still && OVER_EVENTS.includes(make))) place.append(make(app) ?? "");
   const sections = [...document.querySelectorAll("section[id]")];
   document.getElementById("parts")?.replaceChildren(
