@@ -116,6 +116,14 @@ def test_stamps_that_step_back_or_are_missing_do_not_move_an_event_before_the_la
     assert seconds_of(log.whole).tolist() == [0, 0, 0, 0, 3, 3]
 
 
+def test_a_run_over_new_year_goes_on() -> None:
+    """Stamps of glog have no year; all of its years have 366 days.  The third one is of a thread that is late."""
+    year, second = 366 * 86_400 * 1_000_000, 1_000_000
+    times = np.array([year - 2 * second, second, year - second, 4 * second], np.int64)
+    log = EventLog.from_rows([(Kind.ALLOC, 1, at) for at in range(4)], time_us=times)
+    assert seconds_of(log.whole).tolist() == [0, 3, 3, 6]
+
+
 def test_several_logs_are_laid_over_each_other_and_named_with_their_peaks(examples: Path) -> None:
     logs = [examples / "oom.log.gz", examples / "cnn_5steps.log.gz"]
     figure = memlens.plot(logs)

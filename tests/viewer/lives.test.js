@@ -86,14 +86,6 @@ test("the peak of all is in its column however many events a column has", () => 
   for (const width of [1, 7, 100, 2999]) assert.equal(Math.max(...lives.columns(axis, width).bytes), peak);
 });
 
-test("the most bytes of bars that are live together", () => {
-  for (const seed of [1, 2, 3]) {
-    const { shown, lives } = made(seed, 200, 60, 45, 1);
-    const sums = Array.from({ length: 200 }, (_, event) => sum(shown.filter((b) => b.alloc <= event && event < b.free)));
-    assert.equal(lives.most, Math.max(...sums));
-  }
-});
-
 test("what is live, the largest first, and the block of an event", () => {
   const { shown, lives } = made(5, 60, 40, 40, 1);
   for (const event of [0, 17, 59]) {

@@ -6,10 +6,14 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from memlens.events import EventLog
 
-__all__ = ["Lines", "elapsed_us", "time_of"]
+__all__ = ["YEAR_US", "Lines", "elapsed_us", "rising_us", "time_of"]
 
 #: A year of stamps without a year, which has a 29th of February (see :mod:`memlens.inputs.paddle.times`).
 YEAR_US = 366 * 24 * 3600 * 10**6
@@ -61,3 +65,22 @@ def elapsed_us(first: int | None, last: int | None) -> int | None:
         return None
     passed = last - first
     return max(passed + YEAR_US if passed < -YEAR_US // 2 else passed, 0)
+
+
+def rising_us(stamps: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Stamps in the order of the log as an axis of time that does not fall, int64; ``None`` where none is known.
+
+    One that steps back is where those before it are, and so is one that is not known; before the first known one all are there.  Stamps without
+    a year step back by one at New Year (see :func:`elapsed_us`), and forward again where a thread is late.
+
+    Args:
+        stamps: Microseconds, int64, -1 where unknown.
+    """
+    known = stamps >= 0
+    if not known.any():
+        return None
+    last = np.maximum.accumulate(np.where(known, np.arange(len(stamps)), int(known.argmax())))
+    times = stamps[last]
+    step = np.diff(times, prepend=times[0])
+    years = np.cumsum((step < -YEAR_US // 2).astype(np.int64) - (step > YEAR_US // 2))
+    return np.maximum.accumulate(times + years * YEAR_US)

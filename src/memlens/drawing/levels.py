@@ -13,7 +13,7 @@ import numpy as np
 
 from memlens.analyzers.curve import curve
 from memlens.analyzers.levels import levels_before
-from memlens.analyzers.places import YEAR_US
+from memlens.analyzers.places import rising_us
 from memlens.drawing.packing import pack
 from memlens.events import running_sums
 
@@ -138,18 +138,11 @@ def _places(log: EventLog, events: Ints, owners: Owners) -> tuple[Ints, Ints]:
 
 
 def _times(log: EventLog, edges: Ints) -> Ints | None:
-    """The time at each edge: stamps step back a little, which counts as 0, and where they have no year by a year at New Year."""
+    """The time at each edge, not falling; ``None`` where there is none, or one alone."""
     if log.time_us is None or len(edges) < 2:
         return None
-    stamps = log.time_us[np.minimum(edges, edges[-1] - 1)]
-    known = np.flatnonzero(stamps >= 0)
-    if not len(known) or stamps[known].min() == stamps[known].max():
-        return None
-    times = stamps[known]
-    times[1:] += np.cumsum(np.diff(times) < -YEAR_US // 2) * YEAR_US
-    nearest = np.maximum(np.searchsorted(known, np.arange(len(edges)), "right") - 1, 0)
-    risen: Ints = np.maximum.accumulate(times)[nearest]
-    return risen
+    times = rising_us(log.time_us[np.minimum(edges, edges[-1] - 1)])
+    return None if times is None or times[0] == times[-1] else times
 
 
 def _stretches(made: Curve) -> list[tuple[int, int]]:

@@ -92,9 +92,10 @@ def export_with(log: Input, options: Export) -> Exported:
     )
     read = reading.read(log)
     windows = options.windows(read)
+    written = Written(0)  # all there is to say where the reader of a pipe leaves before the end
     with open_output(output, options.force) as out:
         counted = Counted(out)
-        written: Written = writer(Wanted(read, windows, options.table, options.given, options.series), counted)
+        written = writer(Wanted(read, windows, options.table, options.given, options.series), counted)
     return Exported(options.to, written.rows, counted.tell(), written.remarks)
 
 

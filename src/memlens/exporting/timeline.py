@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.analyzers.places import YEAR_US
+from memlens.analyzers.places import rising_us
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,13 +37,8 @@ def axis(log: EventLog, lo: int, hi: int) -> Axis:
     after that.  An event without a time stands where the one before it does.
     """
     count = np.arange(hi - lo, dtype=np.int64)
-    time = None if log.time_us is None else log.time_us[lo:hi]
-    known = np.zeros(0, np.int64) if time is None else np.flatnonzero(time >= 0)
-    if time is None or not len(known):
+    time = None if log.time_us is None else rising_us(log.time_us[lo:hi])
+    if time is None:
         return Axis(count * 1000, "event numbers, 1 µs an event, for the log has no times")
-    time = time[known[np.maximum(np.searchsorted(known, count, "right") - 1, 0)]]
-    # Stamps without a year step back by one at New Year, and forward where a thread is late.
-    step = np.diff(time, prepend=time[0])
-    time = time + np.cumsum((step < -YEAR_US // 2).astype(np.int64) - (step > YEAR_US // 2)) * YEAR_US
     ns = np.maximum.accumulate((time - time[0]) * 1000 - count) + count
     return Axis(ns, "the log's times, from the first event on")

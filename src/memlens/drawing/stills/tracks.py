@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.analyzers.curve import curve
+from memlens.analyzers.places import rising_us
 from memlens.errors import InputError, NoEventsError
 from memlens.text import LINES, Terms, terms_of
 from memlens.trust.report import failures_of
@@ -160,19 +161,16 @@ def track(
 def seconds_of(window: Window) -> Floats:
     """The seconds from the first event of a window to each of them, float64, not falling.
 
-    Order is that of the file, and stamps step back: an event is no earlier than those before it.  One without a stamp takes that of the one
-    before it.
+    Order is that of the file, and stamps step back: see :func:`memlens.analyzers.places.rising_us`.
 
     Raises:
         InputError: Nothing in the window has a time.
     """
     log = window.log
-    times = None if log.time_us is None else log.time_us[window.lo : window.hi]
-    if times is None or not (times >= 0).any():
+    rising = None if log.time_us is None else rising_us(log.time_us[window.lo : window.hi])
+    if rising is None:
         raise InputError(f"{log.source.name}: its events have no time", "Draw it over events: --x events.")
-    rising = np.maximum.accumulate(times)
-    first = rising[int((times >= 0).argmax())]
-    seconds: Floats = (np.maximum(rising, first) - first) / 1e6
+    seconds: Floats = (rising - rising[0]) / 1e6
     return seconds
 
 

@@ -5,7 +5,7 @@ import { color, drawing, stroke, write } from "./canvas.js";
 import { checkbox, element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js";
 import { Pyramid } from "./pyramid.js";
-import { grid } from "./tables.js";
+import { grid } from "./grid.js";
 import { bytesTicks } from "./ticks.js";
 import { drawBands } from "./timeline.js";
 import { zoomable, zoomButtons } from "./zoom.js";
