@@ -14,7 +14,6 @@ import { Levels } from "./levels.js";
  * @typedef {Object} LogView
  * @property {string} path
  * @property {{ line: string, lines: string, chunk: string }} terms
- * @property {{ sentences: string[], tone: string }} verdict
  * @property {number} lo the first event
  * @property {number} hi the event after the last one
  * @property {Record<string, any>} figures the figures on top, exact

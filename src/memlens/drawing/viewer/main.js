@@ -31,7 +31,7 @@ const PARTS = [
 const OVER_EVENTS = [lifetimes, momentOf];
 
 /** What the first picture needs; all else is unpacked when that is drawn. */
-const FIRST = ["path", "terms", "verdict", "lo", "hi", "figures", "levels", "marks", "bands"];
+const FIRST = ["path", "terms", "lo", "hi", "figures", "levels", "marks", "bands"];
 
 /** When what was changed is on the screen. */
 const painted = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
