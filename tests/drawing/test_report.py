@@ -7,11 +7,13 @@ import gzip
 import hashlib
 import json
 import re
+import shlex
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from hostile import FILE_NAME, TEXTS, hostile_log, hostile_snapshot
+from logs_of_reports import small_log
 from unpacked import view_of
 
 import memlens
@@ -217,3 +219,9 @@ def test_figures_that_a_browser_rounds_are_refused_in_words(tmp_path: Path) -> N
 
 def test_the_same_log_gives_the_same_page(leak: ReportPage, examples: Path) -> None:
     assert memlens.report(memlens.read(examples / "leak.log.gz", columns=["time_us", "thread"])).html == leak.html
+
+
+def test_a_path_stands_in_a_command_as_a_shell_takes_it(tmp_path: Path) -> None:
+    path = small_log(tmp_path).rename(tmp_path / "it's; rm -rf $HOME.log")
+    view = view_of(memlens.report(path).html)
+    assert shlex.split(view["command"]) == ["memlens", "block", str(path)]

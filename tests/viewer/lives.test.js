@@ -5,7 +5,6 @@ import test from "node:test";
 
 import { Axis } from "../../src/memlens/drawing/viewer/axis.js";
 import { Levels } from "../../src/memlens/drawing/viewer/levels.js";
-import { quoted } from "../../src/memlens/drawing/viewer/life.js";
 import { Lives, NOTHING, REST } from "../../src/memlens/drawing/viewer/lives.js";
 import { nearest, rowsAt } from "../../src/memlens/drawing/viewer/moment.js";
 
@@ -115,9 +114,4 @@ test("the nearest moment, and its rows add up to the level", () => {
     { group: 1, count: 1, bytes: 300 }, { group: 0, count: 2, bytes: 200 }, { group: -1, count: 3, bytes: 30 }, { group: -2, count: 0, bytes: -7 },
   ]);
   assert.deepEqual(rowsAt(moments, 2), [{ group: 0, count: 1, bytes: 100 }]);
-});
-
-test("a path stands in a command as a shell takes it", () => {
-  assert.equal(quoted("logs/run-1.log.gz"), "logs/run-1.log.gz");
-  assert.equal(quoted("it's; rm -rf $HOME"), "'it'\\''s; rm -rf $HOME'");
 });

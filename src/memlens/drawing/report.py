@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,6 +147,7 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
     drawn, maps = levels(window, owners), memory_maps(log, results["segments"])
     return {
         "path": visible(said.path),
+        "command": f"memlens block {quote(visible(said.path))}",
         "terms": {"line": terms.line, "lines": terms.lines, "chunk": terms.chunk},
         "lo": window.lo,
         "hi": window.hi,
@@ -159,7 +161,7 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
         "flame": flame(results["peak"]).to_dict(owners, terms.line),
         "windows": windows_view(series, said),
         "held": held_view(results["unmatched"], owners, known=log.facts.addresses),
-        "trust": trust_view(said.trust),
+        "trust": trust_view(said.trust, terms.line),
         "growth": growth_view(said.growth, owners),
         # The last key, when all others have asked for their numbers.
         "owners": owners.to_dict(),

@@ -13,6 +13,7 @@ import { Levels } from "./levels.js";
  * What the page gets of one log (`memlens.drawing.report`), unpacked.
  * @typedef {Object} LogView
  * @property {string} path
+ * @property {string} command what tells all of the block of a line, which comes next
  * @property {{ line: string, lines: string, chunk: string }} terms
  * @property {number} lo the first event
  * @property {number} hi the event after the last one

@@ -43,18 +43,13 @@ export function framesOf(flame, owners, inward) {
   if (flame.left.groups) add([`(${formatCount(flame.left.groups)} smaller groups)`], flame.left.bytes, flame.left.blocks);
   // FREEs without an ALLOC make the level lower than what is live: that is a box that takes away.
   if (flame.other_bytes) add([flame.other_bytes > 0 ? "(it is not known which blocks)" : "(freed and never allocated)"], flame.other_bytes, 0);
-  const frames = [root];
-  for (const parent of frames) frames.push(...[...parent.children.values()].sort((a, b) => b.bytes - a.bytes));
+  const frames = [root], largestFirst = (/** @type {Frame} */ one) => [...one.children.values()].sort((a, b) => b.bytes - a.bytes);
+  for (const parent of frames) frames.push(...largestFirst(parent));
   for (const one of [...frames].reverse()) {
     one.width = Math.max(one.width, one.bytes);
     if (one.parent) one.parent.width += one.width;
   }
-  /** Where the next child of each begins. @type {Map<Frame | null, number>} */
-  const ends = new Map();
-  for (const one of frames) {
-    one.start = ends.get(one.parent) ?? one.parent?.start ?? 0;
-    ends.set(one.parent, one.start + one.width);
-  }
+  for (const parent of frames) largestFirst(parent).reduce((start, child) => (child.start = start) + child.width, parent.start);
   return frames;
 }
 
@@ -126,10 +121,9 @@ export function bytesFound(frames, text) {
   const within = new Set();
   let sum = 0;
   for (const one of frames) {
-    const counted = within.has(one.parent);
-    if (!counted && !one.name.toLowerCase().includes(text)) continue;
-    within.add(one);
-    if (!counted) sum += one.bytes;
+    const counted = within.has(one.parent), found = one.name.toLowerCase().includes(text);
+    if (counted || found) within.add(one);
+    if (found && !counted) sum += one.bytes;
   }
   return sum;
 }

@@ -49,7 +49,7 @@ export function lifeOf(app) {
  * @returns {Node | string}
  */
 function commandOf(app, line) {
-  return line ? element("span", {}, "More of it: ", element("code", {}, `memlens block ${quoted(app.view.path)} ${line}`)) : "";
+  return line ? element("span", {}, "More of it: ", element("code", {}, `${app.view.command} ${line}`)) : "";
 }
 
 /**
@@ -108,13 +108,4 @@ function linesAround(title, [first, ...lines], own) {
     const line = first + k;
     return element(line === own ? "mark" : "span", { "data-line": line }, `${line === own ? "\u25b6" : " "} ${line}  ${text}\n`);
   }))];
-}
-
-/**
- * A path as a shell takes it.
- * @param {string} path
- * @returns {string}
- */
-export function quoted(path) {
-  return /^[\w./:@%+,=-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

@@ -22,10 +22,8 @@ const HEADROOM = 1.04;
  */
 function blockText(app, bar) {
   const { size_bytes: size, owner, fate, fates, alloc_line: alloc, free_line: free } = app.view.lifetimes;
-  const parts = [formatExact(size[bar]), shortOwner(app, owner[bar])];
-  parts.push(alloc[bar] ? `allocated at ${app.lineText(alloc[bar])}` : "live before the input begins");
-  parts.push(free[bar] ? `freed at ${app.lineText(free[bar])}` : "never freed", fates[fate[bar]].words);
-  return parts.filter(Boolean).join(" \u00b7 ");
+  const born = alloc[bar] ? `allocated at ${app.lineText(alloc[bar])}` : "live before the input begins", gone = free[bar] ? `freed at ${app.lineText(free[bar])}` : "never freed";
+  return [formatExact(size[bar]), shortOwner(app, owner[bar]), born, gone, fates[fate[bar]].words].filter(Boolean).join(" \u00b7 ");
 }
 
 /**
@@ -51,7 +49,7 @@ export function lifetimes(app) {
     return section("lifetimes", "Lifetimes", element("p", {}, "The lines of this log have no addresses, so which blocks are live is not known."));
   const colorings = /** @type {import("./colors.js").Colouring[]} */ ([bySize(lives.size), byOwner(app, columns.owner), { classOf: Uint8Array.from(columns.fate), classes: columns.fates }]);
   let way = new Set(columns.owner).size > 1 ? 1 : 0;
-  const above = lives.most > levels.peak, highest = Math.max(levels.peak, lives.most) * HEADROOM;
+  const highest = Math.max(levels.peak, lives.most) * HEADROOM;
   /** The bar that the pointer is on. */
   let over = -1;
   /** What was drawn last, and what it was drawn of. */
@@ -70,11 +68,6 @@ export function lifetimes(app) {
     context.imageSmoothingEnabled = false;
     context.drawImage(drawn.image, 0, 0, width, height);
     const y = (/** @type {number} */ bytes) => height - (bytes / highest) * height;
-    // Bars and rest end at the curve, but for bars that reach above it.
-    context.strokeStyle = color("text");
-    context.beginPath();
-    if (above) drawn.columns.bytes.forEach((bytes, x) => context.lineTo(x + 0.5, y(bytes)));
-    context.stroke();
     for (const tick of bytesTicks(0, highest, 6)) if (tick.at > 0 && y(tick.at) > 6) write(context, tick.text, 4, y(tick.at), { ink: color("quiet") });
     // The selected moment; and of the selected bar, which may be too thin to be seen, where it begins and ends.
     const bar = lives.blockOf(app.block), moment = app.selected?.kind === "moment";
@@ -126,7 +119,7 @@ export function lifetimes(app) {
   const bars = Array.from(lives.size.keys()).sort((a, b) => lives.size[b] - lives.size[a] || a - b).slice(0, LISTED);
   return section("lifetimes", "Lifetimes", element("p", { class: "controls" }, choice("Colour by", ["size", "owner", "fate"], colour, { first: way, id: "lifetimes-by" })),
     legend, canvas, line, hint,
-    above ? element("p", { class: "hint" }, "This log frees what it never allocates, so the blocks that are live are more than the curve says: the bars reach above it.") : "",
+    lives.most > levels.peak ? element("p", { class: "hint" }, "This log frees what it never allocates, so the blocks that are live are more than the curve says: the bars reach above it.") : "",
     element("details", { id: "largest" }, element("summary", {}, `The ${formatCount(bars.length)} largest blocks as a list`), blockTable(app, "largest-blocks", bars)));
 }
 
@@ -184,6 +177,6 @@ export function blockTable(app, id, bars) {
     field("size_bytes", "Block", (size, row) => button(formatBytes(size), () => app.select("block", bars[row]))),
     field("alloc_line", `Allocated at ${line}`, place("before")), field("free_line", `Freed at ${line}`, place("never")),
     { key: "fate", title: "Fate", values: bars.map((bar) => columns.fates[columns.fate[bar]].words.split(/[:,]/, 1)[0]) },
-    { key: "owner", title: "Owner", values: bars.map((bar) => shortOwner(app, columns.owner[bar])) },
+    { key: "owner", title: "Owner", values: bars.map((bar) => app.ownerText(columns.owner[bar])), write: (_, row) => shortOwner(app, columns.owner[bars[row]]) },
   ], { plain: true, data: (row) => ({ "data-block": bars[row], "data-bytes": columns.size_bytes[bars[row]] }) }).parts[0];
 }

@@ -64,7 +64,7 @@ function aliveAt(app, asked, at) {
     { key: "total_bytes", title: "Together", values: rows.map(({ bytes }) => bytes), write: formatBytes },
     { key: "count", title: "Blocks", values: rows.map(({ group, count }) => (known && group > -2 ? count : null)), write: formatCount },
     { key: "size_bytes", title: "Size", values: rows.map(({ group }) => moments.size_bytes[group] ?? null), write: formatBytes },
-    { key: "owner", title: "Owner", values: rows.map(({ group }) => (group < 0 ? names[-1 - group] : shortOwner(app, moments.owner[group]))) },
+    { key: "owner", title: "Owner", values: rows.map(({ group }) => (group < 0 ? names[-1 - group] : app.ownerText(moments.owner[group]))), write: (text, k) => shortOwner(app, moments.owner[rows[k].group]) || text },
   ], { plain: true, data: (k) => ({ "data-bytes": rows[k].bytes, "data-count": rows[k].count }) });
   const bars = known ? livesOf(app).liveAfter(event) : [];
   const listed = `${formatCount(bars.length)} of these blocks have bars${bars.length > ALIVE ? `; the ${ALIVE} largest` : ""}:`;

@@ -110,19 +110,13 @@ export function growthPart(app) {
  * @returns {HTMLElement}
  */
 export function trustPart(app) {
-  const { trust } = app.view;
+  const { trust } = app.view, parts = [];
   /** @param {any} finding */
   const item = ({ code, message, hint, line }) => element("li", { "data-code": code, "data-line": line ?? "" }, asSentence(message), hint ? ` ${hint}` : "");
-  const first = trust.first_disagreement, parts = [];
-  if (trust.doubts.length) parts.push(element("h3", {}, "What to doubt"), element("ul", { class: "bad" }, ...trust.doubts.map(item)));
-  if (trust.notes.length) parts.push(element("h3", {}, "What to know"), element("ul", {}, ...trust.notes.map(item)));
-  if (trust.figures_checked && !(trust.ok && trust.figures_agreeing === trust.figures_checked)) {
-    const explained = trust.figures_explained ? `, ${formatCount(trust.figures_explained)} differ for a reason that is explained above` : "";
-    parts.push(element("p", { "data-checked": trust.figures_checked, "data-agreeing": trust.figures_agreeing },
-      `${formatCount(trust.figures_agreeing)} of ${formatCount(trust.figures_checked)} figures that the framework printed agree${explained}.`));
-  }
-  if (first) parts.push(element("p", { class: "bad" }, `The first that does not is ${first.metric.replace("_", " ")}${first.line === null ? "" : ` at ${app.lineText(first.line)}`}: ${formatExact(first.low_bytes)} there, ${formatExact(first.ours_bytes)} by the events.`));
-  return section("trust", "Trust", element("p", { class: trust.ok ? "good" : "bad" }, asSentence(trust.summary)), ...parts);
+  for (const [title, tone, findings] of [["What to doubt", "bad", trust.doubts], ["What to know", "", trust.notes]])
+    if (findings.length) parts.push(element("h3", {}, title), element("ul", { class: tone }, ...findings.map(item)));
+  return section("trust", "Trust", element("p", { class: trust.ok ? "good" : "bad" }, asSentence(trust.summary)), ...parts,
+    ...trust.words.map((/** @type {string} */ words) => element("p", { class: trust.ok ? "" : "bad" }, words)));
 }
 
 /**
