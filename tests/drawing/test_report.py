@@ -154,6 +154,11 @@ def test_no_text_of_a_log_is_markup(name: str, tmp_path: Path) -> None:
     assert visible(FILE_NAME) in json.loads(data)["logs"][0]["path"]
 
 
+def test_a_verdict_cannot_turn_or_hide_text() -> None:
+    html = page("run.log", sentences=["Peak: 1 MiB by \u202enosrep\u2028\x1b[31m."], tone="plain", words="")
+    assert "Peak: 1 MiB by \\u202enosrep\\u2028\\x1b[31m." in html
+
+
 def test_a_page_can_be_had_without_pictures() -> None:
     html = page(
         "<title>", sentences=["a < b"], tone="plain", words='<table><td style="text-align:right">1</td></table>'

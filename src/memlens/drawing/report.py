@@ -149,7 +149,6 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
         "path": visible(said.path),
         "command": f"memlens block {quote(visible(said.path))}",
         "terms": {"line": terms.line, "lines": terms.lines, "chunk": terms.chunk},
-        "verdict": {"sentences": list(said.answer.sentences), "tone": said.answer.tone},
         "lo": window.lo,
         "hi": window.hi,
         "figures": _figures(window),
@@ -189,8 +188,4 @@ def _figures(window: Window) -> dict[str, Any]:
     columns = profile([window]).columns
     names = ("peak_bytes", "reserved_peak_bytes", "live_bytes", "allocs", "frees")
     figures: dict[str, Any] = {name: int(columns[name][0]) for name in names}
-    return figures | {
-        "knows_reserved": window.log.tells_of_chunks,
-        "start_line": window.start_line,
-        "end_line": window.end_line,
-    }
+    return figures | {"knows_reserved": window.log.tells_of_chunks}

@@ -15,7 +15,6 @@ import { Levels } from "./levels.js";
  * @property {string} path
  * @property {string} command what tells all of the block of a line, which comes next
  * @property {{ line: string, lines: string, chunk: string }} terms
- * @property {{ sentences: string[], tone: string }} verdict
  * @property {number} lo the first event
  * @property {number} hi the event after the last one
  * @property {Record<string, any>} figures the figures on top, exact

@@ -23,10 +23,13 @@ const PARTS = [
 ];
 
 /** What the first picture needs; all else is unpacked when that is drawn. */
-const FIRST = ["path", "terms", "verdict", "lo", "hi", "figures", "levels", "marks", "bands"];
+const FIRST = ["path", "terms", "lo", "hi", "figures", "levels", "marks", "bands"];
 
 /** When what was changed is on the screen. */
 const painted = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+
+/** How often a log was chosen: what is still being made of one that was chosen before is not shown any more. */
+let choices = 0;
 
 /**
  * The parts of one log.
@@ -36,12 +39,14 @@ const painted = () => new Promise((done) => requestAnimationFrame(() => requestA
 async function show(place, packed) {
   /** @param {string[]} keys */
   const part = (keys) => unpacked(Object.fromEntries(keys.map((key) => [key, packed[key]])));
-  const app = new App(await part(FIRST));
+  const own = (choices += 1), app = new App(await part(FIRST));
+  if (own !== choices) return;
   const still = app.view.lo === app.view.hi;
   place.replaceChildren(figures(app), still ? element("p", {}, "Nothing is allocated or freed in what is shown, so there is no curve.") : timeline(app));
   await painted();
   performance.mark("memlens-first-picture");
   Object.assign(app.view, await part(Object.keys(packed).filter((key) => !FIRST.includes(key))));
+  if (own !== choices) return;
   for (const [key, make] of PARTS) if (packed[key] && !(still && (make === lifetimes || make === momentOf))) place.append(make(app) ?? "");
   const sections = [...document.querySelectorAll("section[id]")];
   document.getElementById("parts")?.replaceChildren(
@@ -68,6 +73,11 @@ function figures({ view: { figures, hi, lo } }) {
 async function main() {
   const root = document.documentElement, place = document.getElementById("app");
   if (!place) return;
+  // In the frame of a notebook a link to a place means one of the notebook, which would be loaded into the frame.
+  document.querySelector("nav")?.addEventListener("click", (event) => {
+    const part = document.querySelector(/** @type {HTMLAnchorElement} */ (event.target).hash || "#none");
+    if (part && location.href === "about:srcdoc") event.preventDefault(), part.scrollIntoView();
+  });
   try {
     if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old for them, it has no DecompressionStream");
     const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");
