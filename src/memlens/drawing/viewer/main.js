@@ -76,7 +76,9 @@ async function main() {
   // In the frame of a notebook a link to a place means one of the notebook, which would be loaded into the frame.
   document.querySelector("nav")?.addEventListener("click", (event) => {
     const part = document.querySelector(/** @type {HTMLAnchorElement} */ (event.target).hash || "#none");
-    if (part && location.href === "about:srcdoc") event.preventDefault(), part.scrollIntoView();
+    if (!part || location.href !== "about:srcdoc") return;
+    event.preventDefault();
+    part.scrollIntoView();
   });
   try {
     if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old for them, it has no DecompressionStream");
