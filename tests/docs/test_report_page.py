@@ -55,7 +55,7 @@ def test_a_picture_is_what_the_page_shows(
     assert main(["report", *arguments.split(), "-o", str(to)]) == 0
     now = taken(shown.open(to, width=1200, height=900), part)
     if os.environ.get("MEMLENS_APPROVE"):
-        now.quantize(64).save(DOCS / name, optimize=True)
+        now.quantize(256, Image.Quantize.FASTOCTREE).save(DOCS / name, optimize=True)
     kept = Image.open(DOCS / name).convert("RGB")
     assert kept.size == now.size == (1200, 900)
     assert np.abs(small(now) - small(kept)).mean() < 6, "the page looks otherwise than its picture"

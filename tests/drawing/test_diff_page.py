@@ -179,6 +179,16 @@ def test_several_devices_need_one_to_be_chosen() -> None:
     assert "--device" in raised.value.hint
 
 
+def test_the_only_gpu_of_one_run_is_compared_with_the_only_one_of_the_other(shared: Path) -> None:
+    base, head = (
+        shared / "data/torch/kineto" / name for name in ("gpu_2021_resnet50.json.gz", "gpu_2022_rank1.json.gz")
+    )
+    one, two = (memlens.analyze(path, whole=True).logs[1] for path in (base, head))  # after that of the CPU
+    shown = diff_of(memlens.report(head, diff=base).html)
+    assert shown["figures"]["base_peak_bytes"] == one.windows[0].results["peak"].peak_bytes
+    assert shown["figures"]["head_peak_bytes"] == two.windows[0].results["peak"].peak_bytes
+
+
 def test_a_run_against_itself_has_a_page() -> None:
     log = EventLog.from_rows([(Kind.ALLOC, 512, 1), (Kind.FREE, 512, 1)])
     shown = diff_of(memlens.report(log, diff=log).html)

@@ -53,6 +53,9 @@ def test_the_blocks_and_the_bars_of_any_window(window: Window, most: int) -> Non
     assert bars.fates == [
         (sum(row[4] == fate for row in expected), sum(row[1] for row in expected if row[4] == fate)) for fate in Fate
     ]
+    drawn = [row for row in expected if row[0] in shown]
+    sums = [sum(size for alloc, size, _, end, _ in drawn if alloc <= event < end) for event in range(-1, hi)]
+    assert bars.most_bytes == max(sums, default=0)
     plain = bars.to_dict()
     assert plain["left_out"] == {
         "blocks": len(expected) - len(bars),
@@ -88,6 +91,15 @@ def test_of_blocks_alike_those_at_the_peak_come_first_and_the_rest_are_spread_ev
     assert bars_of(log.whole, most=5).alloc.tolist() == [firsts[0], firsts[1], firsts[3], firsts[4], never]
     # What is asked for by name is there in any case.
     assert firsts[6] in bars_of(log.whole, most=1, also=[firsts[6]]).alloc.tolist()
+
+
+def test_the_owners_of_the_most_bytes_times_events_have_colours() -> None:
+    rows = [(Kind.ALLOC, 10 * (k + 1), k + 1) for k in range(10)]
+    log = EventLog.from_rows(rows, owner=np.array([*range(9), -1], np.int32), owner_names=tuple("abcdefghi"))
+    bars = bars_of(log.whole)
+    # Block k of 10 (k + 1) bytes lives for 10 - k events: 100, 180, 240, 280, 300, 300, 280, 240, 180; the last one has no owner.
+    largest = [bars.owner[k] for k in (4, 5, 3, 6, 2, 7, 1)]
+    assert bars.largest_owners == largest
 
 
 REAL = (

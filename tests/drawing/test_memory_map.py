@@ -15,11 +15,12 @@ from unpacked import unpacked
 
 from memlens.analyzers import Segments, get
 from memlens.analyzers.segments import layout_before
-from memlens.drawing.memory_map import MemoryMaps, Piece, Pieces, memory_maps, pieces_of
+from memlens.drawing.memory_map import MemoryMaps, Piece, Pieces, bars_in_rows, memory_maps, pieces_of, rows_of
 from memlens.drawing.owners import Owners
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts, OutOfMemory
 from memlens.inputs import Reading
+from memlens.units import format_bytes
 
 BLOCK, GAP, KEPT, SEVERAL = Piece
 Rows = list[tuple[Kind, int, int]]
@@ -234,11 +235,15 @@ def test_what_the_page_gets_is_what_was_found() -> None:
     assert peak["pieces"] == end["pieces"]
     pieces = peak["pieces"]
     assert pieces["addresses"] == ["3e8", "7d0"]
-    assert (pieces["streams"], pieces["pools"], pieces["chunk_bytes"]) == ([0, 3], [None, None], [100, 50])
+    assert pieces["chunk_bytes"] == [100, 50]
+    assert [rows["chunks"] for rows in pieces["rows"]] == [[0, 1], [0, 1]]
+    first, second = pieces["rows"][0]["captions"]
+    assert first[1].startswith("stream 0: 100 B in 1 chunk")
+    assert second[1].startswith("stream 3: 50 B in 1 chunk")
+    assert [rows["starts"] for rows in pieces["rows"]] == [[0, second[0] * pieces["rows"][0]["row_bytes"]]] * 2
     assert (pieces["counts"], pieces["kinds"]) == ([4, 1], [BLOCK, GAP, BLOCK, GAP, GAP])
     assert pieces["size_bytes"] == [10, 10, 20, 60, 50]
     assert (pieces["events"], pieces["lines"], pieces["owners"]) == ([0, 3], [0, 9], [0, 1])
-    assert [pool["stream"] for pool in peak["pools"]] == [0, 3]
 
 
 def test_of_many_failures_the_first_ones_are_shown_in_the_order_of_the_log() -> None:
@@ -274,3 +279,58 @@ def test_where_there_is_no_map_the_page_is_told_why(rows: Rows, missing: str) ->
     shown = maps_of(log)[1].to_dict(Owners(log))
     assert shown["missing"] == missing
     assert all(moment["pieces"] is None for moment in shown["moments"])
+
+
+def test_bars_go_into_rows_and_one_that_does_not_fit_begins_the_next_row() -> None:
+    # 30 in all and 3 rows: 10 a row. 6 and 4 fill one, 7 takes the next, 5 does not fit behind it, and 8 needs a row of its own: rows are made longer.
+    length, rows, _, starts = bars_in_rows([[6, 4, 7, 5, 8]], 3)
+    assert length >= 12
+    assert rows <= 3
+    assert starts[0] == 0
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(st.lists(st.integers(1, 10).flatmap(lambda k: st.integers(1, 4**k)), min_size=1), min_size=1, max_size=5),
+    st.integers(1, 20),
+)
+def test_rows_of_a_length_that_fits_hold_everything_in_order(groups: list[list[int]], most: int) -> None:
+    length, rows, firsts, starts = bars_in_rows(groups, most)
+    assert rows <= max(most, len(groups) + 1)
+    bar, end = 0, 0
+    for group, first in zip(groups, firsts, strict=True):
+        assert starts[bar] == first * length  # each group begins a row
+        for size in group:
+            assert end <= starts[bar] < end + 2 * length  # no bar lies over the one before, and no row is left empty
+            room = length - starts[bar] % length
+            assert size <= room or (
+                size > length and room == length
+            )  # only a bar longer than a row is broken, and it begins one
+            end = starts[bar] + size
+            bar += 1
+    assert end <= rows * length
+
+
+def test_chunks_go_by_pool_and_stream_those_that_reserve_most_first() -> None:
+    sizes = [20, 70, 100, 60]
+    rows: Rows = [(Kind.RESERVE, size, 1000 * (k + 1)) for k, size in enumerate(sizes)]
+    rows.append((Kind.ALLOC, 10, 1000))
+    log = EventLog.from_rows(rows, stream=np.array([0, 1, 0, 1, 0]))
+    layout = layout_before(log, 5)
+    assert layout is not None
+    pieces = pieces_of(layout, 99)
+    assert rows_of(log, (), pieces, by_address=False).chunks == (1, 3, 2, 0)  # 130 bytes in stream 1, 120 in stream 0
+    assert rows_of(log, (), pieces, by_address=True).chunks == (1, 3, 0, 2)
+    captions = rows_of(log, (), pieces, by_address=True).captions
+    assert [text for _, text in captions] == ["stream 1: 130 B in 2 chunks", "stream 0: 120 B in 2 chunks"]
+
+
+def test_of_many_pools_and_streams_the_smallest_are_one() -> None:
+    rows: Rows = [(Kind.RESERVE, 100 + k, 1000 * (k + 1)) for k in range(20)]
+    log = EventLog.from_rows([*rows, (Kind.ALLOC, 10, 1000)], stream=np.array([*range(20), 0]))
+    layout = layout_before(log, 21)
+    assert layout is not None
+    laid = rows_of(log, (), pieces_of(layout, 99), by_address=True)
+    assert len(laid.captions) == 8
+    assert laid.captions[7][1] == f"13 others: {format_bytes(sum(range(100, 113)))} in 13 chunks"
+    assert laid.chunks == (19, 18, 17, 16, 15, 14, 13, *range(13))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import Browser
+
+import memlens
 
 Make = Callable[..., Any]
 
@@ -72,3 +76,20 @@ def test_no_figure_is_missing_its_number(report: Make, inputs: Make, name: str) 
     said = page.text()
     for word in ("NaN", "Infinity", "undefined", "[object", "null"):
         assert word not in said
+
+
+def test_the_links_lead_to_the_parts_in_the_frame_of_a_notebook_too(
+    chromium: Browser, examples: Path, tmp_path: Path
+) -> None:
+    notebook = tmp_path / "notebook.html"
+    frame = memlens.report(examples / "leak.log.gz")._repr_html_()
+    notebook.write_text(f"<!doctype html><meta charset=utf-8><title>notebook</title>{frame}")
+    page = chromium.open(notebook, wait=False)
+    page.driver.switch_to.frame(0)
+    page.wait_for(lambda: page.run("return document.documentElement.dataset.ready"), "report in the frame")
+    page.one("nav a[href='#flame']").click()
+    top = "return Math.abs(document.getElementById('flame').getBoundingClientRect().top)"
+    page.wait_for(lambda: page.run(top) < 100, "flame graph at the top of the frame", 3)
+    assert page.run("return [document.title, location.href]") == [str(examples / "leak.log.gz"), "about:srcdoc"]
+    page.driver.switch_to.default_content()
+    page.assert_well()

@@ -7,17 +7,20 @@ import gzip
 import hashlib
 import json
 import re
+import shlex
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from hostile import FILE_NAME, TEXTS, hostile_log, hostile_snapshot
+from logs_of_reports import small_log
 from unpacked import view_of
 
 import memlens
 from memlens.drawing.page import MODULES, page, script_of
 from memlens.drawing.report import ReportPage
-from memlens.errors import AnchorError, OutputError, UsageError
+from memlens.errors import AnchorError, MemlensError, OutputError, UsageError
+from memlens.text import visible
 
 
 class Parts(HTMLParser):
@@ -107,11 +110,10 @@ def test_one_window_is_drawn_alone_and_a_series_over_the_whole_log(examples: Pat
     view = view_of(memlens.report(path, start="STEP 2 START", end="STEP 3 START").html)
     assert (view["lo"], view["hi"]) == (window.lo, window.hi)
     assert view["levels"]["edges"] == list(range(window.lo, window.hi + 1))
-    assert set(view["bands"]["level"]) == {0, 1}
+    assert [row["kind"] for row in view["bands"]] == ["windows", "phases"]
     view = view_of(memlens.report(path, by=r"STEP (\d+) START").html)
     assert (view["lo"], view["hi"]) == (0, len(log))
-    steps = [name for name, level in zip(view["bands"]["name"], view["bands"]["level"], strict=True) if level == 0]
-    assert [view["bands"]["names"][name] for name in steps] == ["(before)", *"01234"]
+    assert view["bands"][0]["names"] == ["(before)", *"01234"]
 
 
 def test_an_anchor_that_no_line_has_is_an_error(examples: Path) -> None:
@@ -149,7 +151,12 @@ def test_no_text_of_a_log_is_markup(name: str, tmp_path: Path) -> None:
     assert parts.texts["title"] == [TEXTS[0]]
     data = parts.texts["script"][0]
     assert not set("<>&\u2028\u2029") & set(data)
-    assert FILE_NAME in json.loads(data)["logs"][0]["path"]
+    assert visible(FILE_NAME) in json.loads(data)["logs"][0]["path"]
+
+
+def test_a_verdict_cannot_turn_or_hide_text() -> None:
+    html = page("run.log", sentences=["Peak: 1 MiB by \u202enosrep\u2028\x1b[31m."], tone="plain", words="")
+    assert "Peak: 1 MiB by \\u202enosrep\\u2028\\x1b[31m." in html
 
 
 def test_a_page_can_be_had_without_pictures() -> None:
@@ -195,5 +202,25 @@ def test_a_log_without_an_event_in_the_window_has_a_page(examples: Path, tmp_pat
     assert view["marks"] == []
 
 
+def test_figures_that_a_browser_rounds_are_refused_in_words(tmp_path: Path) -> None:
+    tebibyte, line = (
+        1 << 40,
+        "I1120 10:51:10.918641 24247 auto_growth_best_fit_allocator.cc:270] Alloc {} bytes, ptr = {:#x}\n",
+    )
+    log = tmp_path / "damaged.log"
+    # A page counts up to 2**52 bytes, which are 4,096 blocks of 1 TiB.
+    log.write_text("".join(line.format(tebibyte, at << 40) for at in range(1, 4096)))
+    assert view_of(memlens.report(log).html)["figures"]["peak_bytes"] == 4095 * tebibyte
+    log.write_text("".join(line.format(tebibyte, at << 40) for at in range(1, 4097)))
+    with pytest.raises(MemlensError, match="memlens analyze shows them"):
+        memlens.report(log)
+
+
 def test_the_same_log_gives_the_same_page(leak: ReportPage, examples: Path) -> None:
     assert memlens.report(memlens.read(examples / "leak.log.gz", columns=["time_us", "thread"])).html == leak.html
+
+
+def test_a_path_stands_in_a_command_as_a_shell_takes_it(tmp_path: Path) -> None:
+    path = small_log(tmp_path).rename(tmp_path / "it's; rm -rf $HOME.log")
+    view = view_of(memlens.report(path).html)
+    assert shlex.split(view["command"]) == ["memlens", "block", str(path)]

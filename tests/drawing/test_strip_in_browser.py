@@ -84,6 +84,24 @@ def test_a_device_can_be_chosen(report: Make, shared: Path) -> None:
     page.assert_well()
 
 
+def test_of_devices_chosen_one_right_after_the_other_the_last_is_shown(report: Make, shared: Path) -> None:
+    path = shared / "data/torch/kineto/gpu_2022_rank1.json.gz"
+    page = report(str(path)).open()
+    peak = page.data("#figures [data-peak-bytes]")["peakBytes"]
+    parts = "return [...document.querySelectorAll('main section')].map((part) => part.id)"
+    before = page.run(parts)
+    page.run("""
+    const choice = document.getElementById("log"), own = choice.selectedIndex;
+    for (const at of [1 - own, own, 1 - own, own]) { choice.selectedIndex = at; choice.dispatchEvent(new Event("change")); }
+    document.querySelector("#trust").remove();""")
+    page.wait_for(lambda: page.run("return document.querySelector('#trust') !== null"), "last part")
+    for _ in range(20):
+        page.settle()
+    assert page.run(parts) == before
+    assert page.data("#figures [data-peak-bytes]")["peakBytes"] == peak
+    page.assert_well()
+
+
 def test_a_page_of_one_moment_has_no_curve(report: Make, inputs: Make) -> None:
     page = report(*inputs("snapshot of one moment")).open()
     assert page.all("#timeline") == []

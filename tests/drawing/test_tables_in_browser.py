@@ -150,7 +150,7 @@ def test_the_memory_map_has_the_figures_of_analyze(report: Make, inputs: Make, n
         return
     script = """
     return [...document.querySelectorAll("#map-figures tbody tr")].map((row) => [row.dataset.at, Object.fromEntries(
-      [...row.querySelectorAll("td[data-figure]")].map((cell) => [cell.dataset.figure, cell.dataset.value]))]);"""
+      [...row.querySelectorAll("td[data-key]")].map((cell) => [cell.dataset.key, cell.dataset.value]))]);"""
     rows = page.run(script)
     rows.sort(key=lambda row: row[0])
     moments.sort(key=lambda moment: moment["at"])

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { boxesOf, bytesFound } from "../../src/memlens/drawing/viewer/flame.js";
+import { framesOf, bytesFound } from "../../src/memlens/drawing/viewer/flame.js";
 
 const owners = ["relu < forward < main", "conv < forward < main", "load < main"];
 const flame = {
@@ -13,7 +13,7 @@ const flame = {
 const bytesOf = (boxes, name) => boxes.filter((one) => one.name === name).map(({ bytes }) => bytes);
 
 test("callers hold what they call, and the root all of it", () => {
-  const boxes = boxesOf(flame, owners, true);
+  const boxes = framesOf(flame, owners, true);
   assert.equal(boxes[0].bytes, 2 * 1000 + 700 + 4 * 10 + 300 + 2 * 5 + 40);
   assert.equal(boxes[0].blocks, 2 + 1 + 4 + 1 + 2 + 9);
   assert.deepEqual(bytesOf(boxes, "main"), [3040]);
@@ -25,7 +25,7 @@ test("callers hold what they call, and the root all of it", () => {
 });
 
 test("the other way round each one that allocates is a box, with its callers below", () => {
-  const boxes = boxesOf(flame, owners, false);
+  const boxes = framesOf(flame, owners, false);
   assert.deepEqual(boxes.filter(({ depth }) => depth === 1).map(({ name, bytes }) => [name, bytes]),
     [["relu", 2040], ["conv", 700], ["load", 300], ["(3 smaller groups)", 40], ["(no owner known)", 10]]);
   assert.deepEqual(bytesOf(boxes, "main").sort((a, b) => a - b), [300, 700, 2040]);
@@ -33,7 +33,7 @@ test("the other way round each one that allocates is a box, with its callers bel
 
 for (const inward of [true, false])
   test(`children lie side by side within their parent, the largest first (${inward})`, () => {
-    const boxes = boxesOf(flame, owners, inward);
+    const boxes = framesOf(flame, owners, inward);
     for (const parent of boxes) {
       const children = boxes.filter((one) => one.parent === parent);
       if (!children.length) continue;
@@ -47,7 +47,7 @@ for (const inward of [true, false])
   });
 
 test("what is freed and was never allocated takes away from the peak, and is drawn as nothing", () => {
-  const boxes = boxesOf({ ...flame, other_bytes: -90 }, owners, true);
+  const boxes = framesOf({ ...flame, other_bytes: -90 }, owners, true);
   assert.equal(boxes[0].bytes, 3000);
   assert.equal(boxes[0].width, 3090);
   assert.deepEqual(bytesOf(boxes, "(freed and never allocated)"), [-90]);
@@ -55,16 +55,16 @@ test("what is freed and was never allocated takes away from the peak, and is dra
 
 test("of a level of which no block is known there is one box", () => {
   const none = { owners: [], size_bytes: [], blocks: [], left: { groups: 0, blocks: 0, bytes: 0 }, other_bytes: 500 };
-  assert.deepEqual(boxesOf(none, [], true).map(({ bytes }) => bytes), [500, 500]);
+  assert.deepEqual(framesOf(none, [], true).map(({ bytes }) => bytes), [500, 500]);
 });
 
 test("without any owner the boxes are sizes", () => {
-  const boxes = boxesOf({ ...flame, owners: Float64Array.of(-1, -1, -1, -1, -1), left: { groups: 0 } }, [], true);
+  const boxes = framesOf({ ...flame, owners: Float64Array.of(-1, -1, -1, -1, -1), left: { groups: 0 } }, [], true);
   assert.deepEqual(boxes.map(({ depth }) => depth), [0, 1, 1, 1, 1, 1]);
 });
 
 test("what a search finds within another box that it finds is counted once", () => {
-  const boxes = boxesOf(flame, owners, true);
+  const boxes = framesOf(flame, owners, true);
   assert.equal(bytesFound(boxes, "main"), 3040);
   assert.equal(bytesFound(boxes, "o"), 3040 + 10 + 40); // forward and conv lie within main's … "(no owner known)" and the groups beside it
   assert.equal(bytesFound(boxes, "relu"), 2040);
@@ -73,6 +73,6 @@ test("what a search finds within another box that it finds is counted once", () 
 
 test("of a stack without end the innermost frames are shown", () => {
   const endless = { ...flame, owners: Float64Array.of(0), size_bytes: Float64Array.of(8), blocks: Float64Array.of(1), left: { groups: 0 } };
-  const boxes = boxesOf(endless, ["a < ".repeat(100000) + "z"], true);
+  const boxes = framesOf(endless, ["a < ".repeat(100000) + "z"], true);
   assert.equal(Math.max(...boxes.map(({ depth }) => depth)), 41);
 });

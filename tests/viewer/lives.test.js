@@ -5,7 +5,6 @@ import test from "node:test";
 
 import { Axis } from "../../src/memlens/drawing/viewer/axis.js";
 import { Levels } from "../../src/memlens/drawing/viewer/levels.js";
-import { quoted } from "../../src/memlens/drawing/viewer/life.js";
 import { Lives, NOTHING, REST } from "../../src/memlens/drawing/viewer/lives.js";
 import { nearest, rowsAt } from "../../src/memlens/drawing/viewer/moment.js";
 
@@ -86,14 +85,6 @@ test("the peak of all is in its column however many events a column has", () => 
   for (const width of [1, 7, 100, 2999]) assert.equal(Math.max(...lives.columns(axis, width).bytes), peak);
 });
 
-test("the most bytes of bars that are live together", () => {
-  for (const seed of [1, 2, 3]) {
-    const { shown, lives } = made(seed, 200, 60, 45, 1);
-    const sums = Array.from({ length: 200 }, (_, event) => sum(shown.filter((b) => b.alloc <= event && event < b.free)));
-    assert.equal(lives.most, Math.max(...sums));
-  }
-});
-
 test("what is live, the largest first, and the block of an event", () => {
   const { shown, lives } = made(5, 60, 40, 40, 1);
   for (const event of [0, 17, 59]) {
@@ -123,9 +114,4 @@ test("the nearest moment, and its rows add up to the level", () => {
     { group: 1, count: 1, bytes: 300 }, { group: 0, count: 2, bytes: 200 }, { group: -1, count: 3, bytes: 30 }, { group: -2, count: 0, bytes: -7 },
   ]);
   assert.deepEqual(rowsAt(moments, 2), [{ group: 0, count: 1, bytes: 100 }]);
-});
-
-test("a path stands in a command as a shell takes it", () => {
-  assert.equal(quoted("logs/run-1.log.gz"), "logs/run-1.log.gz");
-  assert.equal(quoted("it's; rm -rf $HOME"), "'it'\\''s; rm -rf $HOME'");
 });

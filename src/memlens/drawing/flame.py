@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memlens.drawing.packing import pack
+from memlens.text import format_count, format_exact
 
 if TYPE_CHECKING:
     from memlens.analyzers.peak import LiveGroup, Peak
@@ -42,12 +43,30 @@ class Flame:
     left_bytes: int
     other_bytes: int
 
-    def to_dict(self, owners: Owners) -> dict[str, Any]:
+    @property
+    def blocks(self) -> int:
+        """How many blocks are live."""
+        return sum(group.count for group in self.groups) + self.left_blocks
+
+    def words(self, line: str) -> str:
+        """The same in a sentence or two.
+
+        Args:
+            line: What a line is called.
+        """
+        if not self.peak_bytes:
+            return "Nothing is allocated, as far as this input says."
+        blocks = f" in {format_count(self.blocks)} blocks" if self.groups else ", and it is not known in which blocks"
+        where = "" if self.line is None else f" at {line} {format_count(self.line)}"
+        lower = f" The level is {format_exact(-self.other_bytes)} lower than what is live: so much is freed that the log never allocated."
+        return f"{format_exact(self.peak_bytes)}{blocks}{where}.{lower if self.other_bytes < 0 else ''}"
+
+    def to_dict(self, owners: Owners, line: str = "line") -> dict[str, Any]:
         """What the page gets: a column a figure, one entry a group."""
         return {
+            "words": self.words(line),
             "peak_bytes": self.peak_bytes,
             "event": self.event,
-            "line": self.line,
             "size_bytes": pack([group.size_bytes for group in self.groups]),
             "blocks": pack([group.count for group in self.groups]),
             "owners": pack(owners.code_texts(group.owner for group in self.groups)),

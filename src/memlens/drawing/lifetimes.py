@@ -16,6 +16,7 @@ from memlens.diffing.findings import context_lines
 from memlens.drawing.packing import pack, pack_json
 from memlens.facts import Kind
 from memlens.text import visible
+from memlens.units import format_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -31,6 +32,8 @@ __all__ = ["CONTEXTS", "MOST", "Fate", "LargestBlocks", "WindowBlocks", "largest
 MOST = 4000
 #: Blocks that the page has log lines of, and the lines before and after each of their events.
 CONTEXTS, EACH_SIDE = 300, 2
+#: Owners that have colours of their own.
+_COLORED = 7
 
 
 class Fate(IntEnum):
@@ -44,6 +47,19 @@ class Fate(IntEnum):
     """Carried into the window and freed in it."""
     KEPT = 3
     """Carried into the window and not freed in it."""
+
+    @property
+    def words(self) -> str:
+        """What the page calls it."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Fate.TEMPORARY: "temporary",
+    Fate.HELD: "held: not freed in what is shown",
+    Fate.RELEASED: "released: carried in, freed here",
+    Fate.KEPT: "carried in, not freed here",
+}
 
 
 class WindowBlocks:
@@ -137,6 +153,20 @@ class LargestBlocks:
     def __len__(self) -> int:
         return len(self.alloc)
 
+    @property
+    def most_bytes(self) -> int:
+        """The most bytes of these blocks that are live together: more than the peak where a log frees what it never allocated."""
+        order = np.argsort(np.concatenate([self.alloc, self.end]), kind="stable")
+        return int(np.concatenate([self.size_bytes, -self.size_bytes])[order].cumsum().max(initial=0))
+
+    @property
+    def largest_owners(self) -> list[int]:
+        """The owners whose blocks are largest in bytes times events, by their numbers: those that have colours of their own."""
+        owners, place = np.unique(self.owner, return_inverse=True)
+        area = np.bincount(place, self.size_bytes * (self.end - self.alloc).astype(np.float64), len(owners))
+        largest: list[int] = owners[np.argsort(-area, kind="stable")].tolist()
+        return [owner for owner in largest if owner >= 0][:_COLORED]
+
     def to_dict(self) -> dict[str, Any]:
         """What the page gets."""
         columns: dict[str, ArrayLike] = {
@@ -154,9 +184,16 @@ class LargestBlocks:
         return {
             **{name: pack(column) for name, column in columns.items()},
             "contexts": pack_json(self.contexts),
-            "fates": {
-                fate.name.lower(): {"blocks": n, "bytes": b} for fate, (n, b) in zip(Fate, self.fates, strict=True)
-            },
+            "fates": [
+                {
+                    "ink": f"fate-{fate.name.lower()}",
+                    "words": fate.words,
+                    "name": f"{fate.words} ({n:,}, {format_bytes(b)})",
+                }
+                for fate, (n, b) in zip(Fate, self.fates, strict=True)
+            ],
+            "most_bytes": self.most_bytes,
+            "largest_owners": self.largest_owners,
             "left_out": {"blocks": self.blocks - len(self), "bytes": self.total_bytes - int(self.size_bytes.sum())},
             "known": self.known,
         }

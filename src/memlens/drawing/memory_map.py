@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import islice
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from memlens.analyzers.chunks import inside
 from memlens.analyzers.segments import layout_before
 from memlens.columns import distinct
 from memlens.drawing.packing import pack, pack_json
+from memlens.text import terms_of
+from memlens.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,10 +31,14 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["MemoryMap", "MemoryMaps", "Piece", "Pieces", "memory_maps", "pieces_of"]
+__all__ = ["MemoryMap", "MemoryMaps", "Piece", "Pieces", "Rows", "bars_in_rows", "memory_maps", "pieces_of", "rows_of"]
 
-#: Failures that are shown, chunks of a moment, pools of a moment, and pieces of all moments together, at most.
-_FAILURES, _CHUNKS, _POOLS, _PIECES = 3, 2_000, 50, 24_000
+#: Failures that are shown, chunks of a moment, pools and streams that are set apart, and pieces of all moments together, at most.
+_FAILURES, _CHUNKS, _PLACES, _PIECES = 3, 2_000, 8, 24_000
+#: What moments are called.
+_NAMES = {"peak": "The peak", "oom": "Out of memory", "end": "The end"}
+#: Rows of a picture; more where each pool and stream needs one of its own.
+_ROWS = 16
 
 
 class Piece(IntEnum):
@@ -79,6 +85,29 @@ class Pieces:
     left_bytes: int
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Chunks side by side in rows of one length; those of each pool and stream begin a row.
+
+    Attributes:
+        row_bytes: The length.
+        rows: How many rows there are.
+        captions: Of each pool and stream its first row and what is said of it; none where there is only one.
+        chunks: The chunks in the order in which they lie.
+        starts: Where each of them begins, in bytes, if rows lie one after the other.
+    """
+
+    row_bytes: int
+    rows: int
+    captions: tuple[tuple[int, str], ...]
+    chunks: tuple[int, ...]
+    starts: tuple[int, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the page gets."""
+        return {**vars(self), "chunks": pack(self.chunks), "starts": pack(self.starts)}
+
+
 @dataclass(frozen=True, eq=False)
 class MemoryMap:
     """One moment.
@@ -119,26 +148,34 @@ class MemoryMaps:
         """What the page gets: the figures of each moment, its pools, and the pieces in columns."""
         shown = [one.pieces.event for one in self.maps if one.pieces is not None]
         lines = _Lines(self.log, np.concatenate([*shown, np.zeros(0, np.int64)]))
+        term = terms_of(self.log.facts.layer).chunk
+        why = {
+            "no_chunks": f"There is no map: this input does not say which {term}s are reserved.",
+            "no_blocks": "There is no map: this input does not say which blocks are allocated.",
+            "no_addresses": f"There is no map, only figures: it is not known at which addresses the {term}s lie, or several lie over each other.",
+        }
         return {
             "missing": self.missing,
+            "why": why["no_addresses" if self.maps else self.missing],
             "left_failures": self.left_failures,
             "moments": [
                 {
                     **one.moment.to_dict(),
-                    "pools": [pool.to_dict() for pool in one.pools],
-                    "pieces": None if one.pieces is None else self._columns(one.pieces, owners, lines),
+                    "name": _NAMES[one.moment.at],
+                    "pieces": None if one.pieces is None else self._columns(one, one.pieces, owners, lines),
                 }
                 for one in self.maps
             ],
         }
 
-    def _columns(self, pieces: Pieces, owners: Owners, lines: _Lines) -> dict[str, Any]:
+    def _columns(self, one: MemoryMap, pieces: Pieces, owners: Owners, lines: _Lines) -> dict[str, Any]:
         blocks, several = pieces.event[pieces.kind == Piece.BLOCK], pieces.kind == Piece.SEVERAL
-        names = [self.log.pool_names[pool] if pool >= 0 else None for pool in pieces.place[:, 0].tolist()]
         return {
+            # The largest chunks first, and by address.
+            "rows": [
+                rows_of(self.log, one.pools, pieces, by_address=by_address).to_dict() for by_address in (False, True)
+            ],
             "addresses": pack_json([f"{addr:x}" for addr in pieces.addr.tolist()]),
-            "pools": pack_json(names),
-            "streams": pack(pieces.place[:, 1]),
             "chunk_bytes": pack(pieces.chunk_size),
             "counts": pack(pieces.counts),
             "kinds": pack(pieces.kind),
@@ -173,7 +210,7 @@ def memory_maps(log: EventLog, found: Segments) -> MemoryMaps:
         moment = found.moments[number]
         layout = None if moment.chunks is None else layout_before(log, _stop(log, moment))
         pieces = None if layout is None else pieces_of(layout, _PIECES // len(shown))
-        pools = tuple(islice((pool for pool in found.pools if pool.moment == number), _POOLS))
+        pools = tuple(pool for pool in found.pools if pool.moment == number)
         maps.append(MemoryMap(moment, pools, pieces))
     return MemoryMaps(log, tuple(maps), len(failed[_FAILURES:]))
 
@@ -248,6 +285,77 @@ def _stretches(layout: Layout) -> tuple[Ints, Ints, Ints, Ints]:
     event[of_block >= 0] = layout.block_event[order][of_block[of_block >= 0]]
     held = of_chunk >= 0
     return of_chunk[held], kind[held], size[held], event[held]
+
+
+def rows_of(log: EventLog, pools: Sequence[Pool], pieces: Pieces, *, by_address: bool) -> Rows:
+    """Chunks in rows, those of the pool and stream with the most bytes first; of many the smallest ones together.
+
+    Args:
+        log: The log, for the names of pools.
+        pools: The figures of its pools and streams.
+        pieces: Its chunks.
+        by_address: The chunks of a pool by rising address, and not the largest first.
+    """
+    sizes = pieces.chunk_size.tolist()
+    places: dict[tuple[int, int], list[int]] = {}
+    for chunk, (pool, stream) in enumerate(pieces.place.tolist()):
+        places.setdefault((pool, stream), []).append(chunk)
+    groups = sorted(places.values(), key=lambda chunks: -sum(sizes[chunk] for chunk in chunks))
+    others = groups[_PLACES - 1 :] if len(groups) > _PLACES else []
+    if others:
+        groups[_PLACES - 1 :] = [sorted(chunk for chunks in others for chunk in chunks)]
+    if not by_address:
+        groups = [sorted(chunks, key=lambda chunk: -sizes[chunk]) for chunks in groups]
+    length, rows, firsts, starts = bars_in_rows([[sizes[chunk] for chunk in chunks] for chunks in groups], _ROWS)
+    captions = []
+    for row, chunks in zip(firsts, groups if len(groups) > 1 else (), strict=False):
+        pool, stream = pieces.place[chunks[0]].tolist()
+        name = log.pool_names[pool] if pool >= 0 else None
+        known = next(
+            (one for one in pools if one.pool == name and one.stream == (stream if stream >= 0 else None)), None
+        )
+        if others and chunks is groups[-1]:
+            name, stream, known = f"{len(others):,} others", -1, None
+        parts = [*([] if name is None else [name]), *([] if stream < 0 else [f"stream {stream}"])]
+        reserved, count = (
+            (known.reserved_bytes, known.chunks) if known else (sum(sizes[one] for one in chunks), len(chunks))
+        )
+        text = f"{', '.join(parts) or 'not known'}: {format_bytes(reserved)} in {count:,} {terms_of(log.facts.layer).chunk}s"
+        if known and known.gaps:
+            text += f", {known.gaps:,} gaps, the largest of {format_bytes(known.largest_gap_bytes)}"
+        captions.append((row, text))
+    return Rows(length, rows, tuple(captions), tuple(chain.from_iterable(groups)), tuple(starts))
+
+
+def bars_in_rows(groups: Sequence[Sequence[int]], most: int) -> tuple[int, int, list[int], list[int]]:
+    """Bars in rows of one length, in order: one that does not fit into the rest of its row begins the next one, and one longer than a row goes on there.
+
+    Args:
+        groups: The lengths of the bars; each group begins a row.
+        most: How many rows there are at most, or one more than groups if that is more.
+
+    Returns:
+        The length of a row, how many there are, the first row of each group, and where each bar begins if rows lie one after the other.
+    """
+    rows = max(most, len(groups) + 1)
+    fair = max(-(-sum(map(sum, groups)) // rows), 1)
+    largest = max(map(max, filter(None, groups)), default=0)
+    # A bar is better not broken, unless that would make all others narrow.
+    length = max(fair, largest) if largest <= 3 * fair else fair
+    while True:
+        at, firsts, starts = 0, [], []
+        for group in groups:
+            at = -(-at // length) * length
+            firsts.append(at // length)
+            for size in group:
+                left = length - at % length
+                if left < size and left < length:
+                    at += left
+                starts.append(at)
+                at += size
+        if -(-at // length) <= rows:
+            return length, max(-(-at // length), 1), firsts, starts
+        length += length // 25 + 1
 
 
 class _Lines:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from memlens.errors import MemlensError
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 __all__ = ["pack", "pack_json"]
 
-#: Beyond this a number of JavaScript is not exact.
-_EXACT = 1 << 53
+#: Numbers of JavaScript are exact up to twice this, which differences of two of them may be.
+_EXACT = 1 << 52
 
 
 def pack(values: ArrayLike) -> dict[str, Any]:
@@ -32,11 +34,14 @@ def pack(values: ArrayLike) -> dict[str, Any]:
         second lowest of each, … deflated, in base64.  A difference ``d`` is written ``2d`` or ``-2d - 1``, so that small ones are small.
 
     Raises:
-        ValueError: A value is too large.
+        MemlensError: A value is too large: no page could show it to the byte.
     """
     column = np.asarray(values, np.int64)
-    if len(column) and int(np.abs(column).max()) * 2 >= _EXACT:
-        raise ValueError("a number of the page is not exact in JavaScript")
+    if len(column) and max(int(column.max()), -int(column.min())) >= _EXACT:
+        raise MemlensError(
+            f"a page cannot show figures of {_EXACT:,} and more: they are not exact in a browser",
+            "memlens analyze shows them.",
+        )
     differences = np.diff(column, prepend=0)
     folded = ((differences << 1) ^ (differences >> 63)).astype("<u8")
     planes = max((int(folded.max(initial=0)).bit_length() + 7) // 8, 1)

@@ -17,11 +17,13 @@ from typing import Any
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from memlens.text import visible
+
 __all__ = ["MODULES", "page", "script_of"]
 
 #: The modules of the report's script, each after those that it imports from.
 MODULES = (
-    *("format", "data", "pyramid", "levels", "ticks", "axis", "dom", "canvas", "zoom", "app"),
+    *("format", "data", "pyramid", "axis", "levels", "ticks", "dom", "canvas", "boxes", "grid", "zoom", "track", "app"),
     *("timeline", "colors", "lives", "lifetimes", "life", "moment", "memory_map", "flame", "tables", "diff", "main"),
 )
 
@@ -46,7 +48,8 @@ def page(title: str, *, sentences: Sequence[str], tone: str, words: str, data: d
     script = script_of(MODULES) if data is not None else ""
     text: str = _template("page.html.j2").render(
         title=title,
-        sentences=sentences,
+        # A name in a verdict may turn or hide what follows it.
+        sentences=[visible(sentence) for sentence in sentences],
         tone=tone,
         # Styles on elements are refused by the policy, which knows those of the style sheet alone.
         words=re.sub(r' style="text-align:(right|left|center)"', r' class="\1"', words),

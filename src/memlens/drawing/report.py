@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,21 +147,21 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
     drawn, maps = levels(window, owners), memory_maps(log, results["segments"])
     return {
         "path": visible(said.path),
+        "command": f"memlens block {quote(visible(said.path))}",
         "terms": {"line": terms.line, "lines": terms.lines, "chunk": terms.chunk},
-        "verdict": {"sentences": list(said.answer.sentences), "tone": said.answer.tone},
         "lo": window.lo,
         "hi": window.hi,
         "figures": _figures(window),
         "levels": drawn.to_dict(),
         "marks": [mark.to_dict() for mark in marks(window, drawn.curve)],
-        "bands": bands(window, series).to_dict(),
+        "bands": bands(window, series).to_rows(),
         "lifetimes": largest_blocks(blocks, owners, also=_named(results["unmatched"], maps)).to_dict(),
         "moments": moments(window, blocks, owners).to_dict(),
         "maps": maps.to_dict(owners),
-        "flame": flame(results["peak"]).to_dict(owners),
+        "flame": flame(results["peak"]).to_dict(owners, terms.line),
         "windows": windows_view(series, said),
-        "held": held_view(results["unmatched"], owners),
-        "trust": trust_view(said.trust),
+        "held": held_view(results["unmatched"], owners, known=log.facts.addresses),
+        "trust": trust_view(said.trust, terms.line),
         "growth": growth_view(said.growth, owners),
         # The last key, when all others have asked for their numbers.
         "owners": owners.to_dict(),
@@ -187,8 +188,4 @@ def _figures(window: Window) -> dict[str, Any]:
     columns = profile([window]).columns
     names = ("peak_bytes", "reserved_peak_bytes", "live_bytes", "allocs", "frees")
     figures: dict[str, Any] = {name: int(columns[name][0]) for name in names}
-    return figures | {
-        "knows_reserved": window.log.tells_of_chunks,
-        "start_line": window.start_line,
-        "end_line": window.end_line,
-    }
+    return figures | {"knows_reserved": window.log.tells_of_chunks}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlens.drawing.packing import pack, pack_json
 from memlens.reports.lists import growth_line
-from memlens.text import visible
+from memlens.text import format_count, format_exact, plural, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,16 +66,34 @@ def windows_view(windows: Sequence[Window], said: LogAnalysis) -> dict[str, Any]
     }
 
 
-def held_view(found: Unmatched, owners: Owners) -> dict[str, Any]:
+def held_view(found: Unmatched, owners: Owners, *, known: bool) -> dict[str, Any]:
     """What the page says of the blocks that are live at the end and were born in the window, or before the input begins.
+
+    Args:
+        found: What is said of them.
+        owners: Gives the numbers of their owners.
+        known: Whether the log tells which blocks are live.
 
     Returns:
         Totals, and a column a figure with one entry a group, the largest total first; -1 stands for an event or a line that there is not.
     """
-    groups = sorted((*found.held, *found.opening), key=lambda group: (-group.total_bytes, group.first_event))
+    groups = sorted(
+        (*found.held, *found.opening) if known else (), key=lambda group: (-group.total_bytes, group.first_event)
+    )
     shown, left = groups[:_GROUPS], groups[_GROUPS:]
     columns = {name: [getattr(group, name) for group in shown] for name in _OF_GROUP}
+    count, total = found.held_allocs + found.opening_blocks, found.held_bytes + found.opening_bytes
+    words = f"{format_exact(total)} in {plural(count, 'block')}"
+    if found.opening_bytes:
+        words += f", {format_exact(found.opening_bytes)} of it from before the input"
+    if not count or not known:
+        words = "Nothing: every block that is allocated here is freed here"
+    if not known:
+        words = "It cannot be told, for no line says which block it is about"
     return {
+        "words": f"{words}.",
+        "blocks": count,
+        "bytes": total,
         **{name: getattr(found, name) for name in _HELD},
         **{name: pack([-1 if value is None else value for value in column]) for name, column in columns.items()},
         "owners": pack(owners.code_texts(group.owner for group in shown)),
@@ -84,8 +102,13 @@ def held_view(found: Unmatched, owners: Owners) -> dict[str, Any]:
     }
 
 
-def trust_view(trust: Trust) -> dict[str, Any]:
-    """What the page says of a log: its summary, what to doubt, what to know, and how the framework's own figures compare."""
+def trust_view(trust: Trust, line: str = "line") -> dict[str, Any]:
+    """What the page says of a log: its summary, what to doubt, what to know, and how the framework's own figures compare.
+
+    Args:
+        trust: The trust report.
+        line: What a line is called.
+    """
     findings = {
         name: [
             {"code": finding.code, "message": finding.message, "hint": finding.hint, "line": finding.line}
@@ -93,8 +116,20 @@ def trust_view(trust: Trust) -> dict[str, Any]:
         ]
         for name in ("doubts", "notes")
     }
-    first = trust.first_disagreement
+    first, words = trust.first_disagreement, []
+    if trust.figures_checked and not (trust.ok and trust.figures_agreeing == trust.figures_checked):
+        agreeing, checked = format_count(trust.figures_agreeing), format_count(trust.figures_checked)
+        explained = f", {format_count(trust.figures_explained)} differ for a reason that is explained above"
+        words.append(
+            f"{agreeing} of {checked} figures that the framework printed agree{explained if trust.figures_explained else ''}."
+        )
+    if first is not None:
+        where = "" if first.line is None else f" at {line} {format_count(first.line)}"
+        words.append(
+            f"The first that does not is {first.metric.replace('_', ' ')}{where}: {format_exact(first.low_bytes)} there, {format_exact(first.ours_bytes)} by the events."
+        )
     return {
+        "words": words,
         "ok": trust.ok,
         "summary": trust.summary(),
         **findings,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from memlens.analyzers.series.trend import MINIMUM
 from memlens.analyzing.result import plain
 from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Table, Value, apart, cells, take
-from memlens.text import format_count, format_duration, format_share, plural
+from memlens.text import format_count, format_duration, format_share, plural, short_name
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def growth_line(growth: Any) -> Line:
             ("the peaks grow", growth.peak_since, growth.peak_gained_bytes),
             ("reserved grows", growth.reserved_since, growth.reserved_gained_bytes),
         ):
-            words += "" if since is None else f"; {what} from {since} on, {format_signed(gained)}"
+            words += "" if since is None else f"; {what} from {short_name(since)} on, {format_signed(gained)}"
     grows = growth.verdict == "growing" or growth.peak_since or growth.reserved_since
     return Line(words, "bad" if grows else "plain", label="Growth")
 
@@ -216,12 +216,12 @@ def _owned(columns: Sequence[Column], groups: Sequence[Any]) -> tuple[Sequence[C
 def _growth_words(growth: Any) -> str:
     judged = f"over {plural(growth.judged, 'window')} judged"
     if growth.open_end is not None:
-        judged += f"; left out: {growth.open_end}, which runs to the end of the log"
+        judged += f"; left out: {short_name(growth.open_end)}, which runs to the end of the log"
     if growth.judged < MINIMUM:
         return f"not judged: {plural(growth.judged, 'window')}, {MINIMUM} are the fewest that tell anything"
     if growth.verdict == "growing":
         gained = f"{format_signed(round(growth.gained_bytes_per_window))} a window, {format_bytes(growth.gained_bytes)} in all"
-        return f"growing from {growth.since} on: {gained}, {judged}"
+        return f"growing from {short_name(growth.since)} on: {gained}, {judged}"
     if growth.verdict == "swinging":
         return f"swinging within ±{format_bytes(growth.swing_bytes)} {judged}"
     if growth.verdict == "shrinking":

@@ -28,15 +28,15 @@ export function drawing(label, height, draw) {
   let asked = 0;
   const now = () => {
     asked = 0;
-    const width = canvas.clientWidth, ratio = window.devicePixelRatio || 1;
+    const width = canvas.clientWidth, high = canvas.clientHeight, ratio = window.devicePixelRatio || 1;
     if (!width) return;
     const start = performance.now();
     canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
+    canvas.height = Math.round(high * ratio);
     const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     context.scale(ratio, ratio);
     context.font = "11px system-ui, sans-serif";
-    draw(context, width, height);
+    draw(context, width, high);
     if ((measured += 1) % MEASURED === 0) performance.clearMeasures("memlens-redraw");
     performance.measure("memlens-redraw", { start, detail: label });
   };

@@ -2,16 +2,16 @@
 
 import { formatBytes } from "./format.js";
 
-/** Owners and sizes that have colours of their own. */
-const OWNERS = 7, SIZES = 5;
+/** Sizes that have colours of their own. */
+const SIZES = 5;
 
 /**
- * How bars are coloured: the class of each, and of each class its colour in the style sheet and what it is called.
- * @typedef {{ classOf: Uint8Array, classes: { ink: string, name: string, title?: string }[] }} Colouring
+ * How blocks are coloured: the class of each, and of each class its colour in the style sheet and what it is called.
+ * @typedef {{ classOf: Uint8Array, classes: { ink: string, name: string }[] }} Colouring
  */
 
 /**
- * The classes that blocks fall in, by size: each one reaches down to a quarter of the one before.
+ * By size: each class reaches down to a quarter of the one before.
  * @param {Float64Array} sizes
  * @returns {Colouring}
  */
@@ -20,10 +20,7 @@ export function bySize(sizes) {
   const least = Array.from({ length: SIZES }, (_, k) => (k === SIZES - 1 ? 0 : top / 4 ** (k + 1)));
   return {
     classOf: Uint8Array.from(sizes, (size) => least.findIndex((bytes) => size >= bytes)),
-    classes: least.map((bytes, k) => ({
-      ink: `size-${k + 1}`,
-      name: k === SIZES - 1 ? `below ${formatBytes(least[k - 1])}` : `${formatBytes(bytes)} and more`,
-    })),
+    classes: least.map((bytes, k) => ({ ink: `size-${k + 1}`, name: bytes ? `${formatBytes(bytes)} and more` : `below ${formatBytes(least[k - 1])}` })),
   };
 }
 
@@ -34,13 +31,8 @@ export function bySize(sizes) {
  * @returns {Colouring}
  */
 export function byOwner(app, owners) {
-  const { owner, size_bytes: size, alloc, free } = app.view.lifetimes;
-  /** @type {Map<number, number>} */
-  const areas = new Map();
-  for (let bar = 0; bar < owner.length; bar += 1) areas.set(owner[bar], (areas.get(owner[bar]) ?? 0) + size[bar] * (free[bar] - alloc[bar]));
-  areas.delete(-1);
-  const largest = [...areas.keys()].sort((a, b) => (areas.get(b) ?? 0) - (areas.get(a) ?? 0)).slice(0, OWNERS);
-  const classes = largest.map((number, k) => ({ ink: `owner-${k + 1}`, name: shortOwner(app, number), title: app.ownerText(number) }));
+  const largest = /** @type {number[]} */ (app.view.lifetimes.largest_owners);
+  const classes = largest.map((number, k) => ({ ink: `owner-${k + 1}`, name: shortOwner(app, number) }));
   return {
     classOf: Uint8Array.from(owners, (number) => (largest.includes(number) ? largest.indexOf(number) : largest.length)),
     classes: [...classes, { ink: "owner-other", name: largest.length ? "other owners" : "owner unknown" }],

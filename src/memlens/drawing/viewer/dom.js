@@ -66,11 +66,11 @@ export function choice(text, names, change, { first = 0, ...attributes } = {}) {
 
 /**
  * What colours mean.
- * @param {[string, string][]} entries names in the style sheet, and words
+ * @param {{ ink: string, name: string }[]} entries colours of the style sheet, and what they are of
  * @returns {HTMLElement}
  */
 export function legendOf(entries) {
-  return element("p", { class: "legend" }, ...entries.map(([name, words]) => element("span", {}, element("i", { class: name }), words)));
+  return element("p", { class: "legend" }, ...entries.map(({ ink, name }) => element("span", {}, element("i", { class: ink }), name)));
 }
 
 /**
@@ -78,7 +78,8 @@ export function legendOf(entries) {
  * @param {HTMLElement} picture
  * @param {string} id
  * @param {string} hint
- * @returns {{ line: HTMLElement, hint: HTMLElement, tell: (text: string, data: Record<string, string | number>) => void }}
+ * @returns {{ line: HTMLElement, hint: HTMLElement, tell: (text: string, data: Record<string, string | number>) => void }} `data` are the exact figures
+ * of the line; what it had of others becomes empty
  */
 export function explained(picture, id, hint) {
   const line = element("p", { class: "told", role: "status", "aria-live": "polite", id: `${id}-at` });
@@ -87,6 +88,7 @@ export function explained(picture, id, hint) {
     line, hint: element("p", { class: "hint", id: `${id}-keys` }, hint),
     tell: (text, data) => {
       line.textContent = text;
+      for (const key of Object.keys(line.dataset)) line.dataset[key] = "";
       Object.assign(line.dataset, data);
     },
   };

@@ -1,108 +1,87 @@
 /** The whole life of the selected block. */
 
-import { element, section } from "./dom.js";
+import { button, element, section } from "./dom.js";
 import { formatCount, formatDuration, formatExact } from "./format.js";
-import { FATE_WORDS } from "./lifetimes.js";
 import { livesOf } from "./lives.js";
+
+/**
+ * A part of the page about what is selected; what is selected is kept in sight, at the edge of the window where its place lies beyond that.
+ * @param {import("./app.js").App} app
+ * @param {string} id
+ * @param {string} title
+ * @param {string} words what is to be done where nothing is shown
+ * @param {(place: HTMLElement) => Node[] | null} show
+ * @returns {HTMLElement}
+ */
+export function panel(app, id, title, words, show) {
+  const body = element("div", { role: "status", "aria-live": "polite" }), hint = element("p", { class: "hint" }, words), place = section(id, title, hint, body);
+  app.onSelect(() => {
+    const shown = show(place);
+    body.replaceChildren(...shown ?? []);
+    hint.hidden = shown !== null;
+    place.classList.toggle("panel", shown !== null);
+    place.scrollTop = 0;
+  });
+  return place;
+}
 
 /**
  * @param {import("./app.js").App} app
  * @returns {HTMLElement | null} nothing where blocks are not known
  */
 export function lifeOf(app) {
-  if (!app.view.lifetimes.known) return null;
-  const body = element("div", { role: "status", "aria-live": "polite" });
-  const hint = element("p", { class: "hint" }, "Click on a bar, or choose a block in a list, to see its whole life.");
-  const place = section("life", "One block", hint, body);
-  /** @type {Map<number, any[]>} */
-  const contexts = new Map(app.view.lifetimes.contexts.map((/** @type {any[]} */ row) => [row[0], row]));
-  app.onSelect(() => {
+  const { lifetimes: columns, maps } = app.view;
+  if (!columns.known) return null;
+  return panel(app, "life", "One block", "Click on a bar, or choose a block in a list, to see its whole life.", (place) => {
     const known = app.block >= 0, bar = livesOf(app).blockOf(app.block);
-    hint.hidden = known;
-    body.replaceChildren(...(bar >= 0 ? lifeDetails(app, bar, contexts.get(bar)) : known ? [unknown(app)] : []));
     place.dataset.block = known ? String(bar) : "";
-    reveal(place, known);
+    if (!known || bar >= 0) return known ? lifeDetails(app, bar) : null;
+    // A block without a bar is a small one of a memory map.
+    const pieces = maps.moments.map((/** @type {any} */ moment) => moment.pieces).find((/** @type {any} */ one) => one?.events.includes(app.block));
+    return [element("p", {}, "This page has the whole life of the largest blocks alone. ", commandOf(app, pieces?.lines[pieces.events.indexOf(app.block)]))];
   });
-  return place;
-}
-
-/**
- * A block that has no bar: a small one of a memory map.
- * @param {import("./app.js").App} app
- * @returns {Node}
- */
-function unknown(app) {
-  const maps = app.view.maps.moments.map((/** @type {any} */ moment) => moment.pieces).filter(Boolean);
-  const line = maps.map((/** @type {any} */ pieces) => pieces.lines[pieces.events.indexOf(app.block)]).find(Boolean);
-  return element("p", {}, "This page has the whole life of the largest blocks alone. ", line ? commandOf(app, line) : "");
 }
 
 /**
  * What tells all of a block.
  * @param {import("./app.js").App} app
- * @param {number} line
- * @returns {Node}
+ * @param {number | undefined} line 0 where there is none
+ * @returns {Node | string}
  */
 function commandOf(app, line) {
-  return element("span", {}, "More of it: ", element("code", {}, `memlens block ${quoted(app.view.path)} ${line}`));
-}
-
-/**
- * Keep what is selected in sight: at the edge of the window where its place lies beyond that.
- * @param {HTMLElement} place
- * @param {boolean} open
- */
-export function reveal(place, open) {
-  place.classList.toggle("panel", open);
-  place.scrollTop = 0;
+  return line ? element("span", {}, "More of it: ", element("code", {}, `${app.view.command} ${line}`)) : "";
 }
 
 /**
  * @param {import("./app.js").App} app
  * @param {number} bar
- * @param {any[] | undefined} context the log lines around its ALLOC and its FREE
  * @returns {Node[]}
  */
-function lifeDetails(app, bar, context) {
-  const { axis, view: { lifetimes: columns } } = app;
-  const [size, alloc, free, fate] = [columns.size_bytes[bar], columns.alloc[bar], columns.free[bar], columns.fate[bar]];
-  const [born, gone] = [columns.alloc_line[bar], columns.free_line[bar]];
-  const lasted = columns.life_us[bar] >= 0 ? `, ${formatDuration(columns.life_us[bar])}` : "";
+function lifeDetails(app, bar) {
+  const { axis, view: { lifetimes: columns, terms } } = app, of = (/** @type {string} */ key) => columns[key][bar];
+  const size = of("size_bytes"), alloc = of("alloc"), free = of("free"), born = of("alloc_line"), gone = of("free_line"), freed = [0, 2].includes(of("fate"));
+  const lasted = of("life_us") >= 0 ? `, ${formatDuration(of("life_us"))}` : "";
+  /** @param {number} line @param {number | null} event */
+  const at = (line, event) => `${app.lineText(line)}${event === null ? ", beyond what is shown" : ` (event ${formatCount(event)})`}`;
   /** @type {[string, Node | string][]} */
   const entries = [
     ["Size", element("span", { "data-bytes": size }, formatExact(size))],
-    ["Fate", FATE_WORDS[fate]],
-    ["Life", `${formatCount(columns.life_events[bar])} events${gone ? lasted : " to the end of the log"}`],
-    ["Allocated", placeText(app, born, alloc, "before the input begins")],
-    ["Freed", placeText(app, gone, fate === 0 || fate === 2 ? free : null, "never")],
+    ["Fate", columns.fates[of("fate")].words],
+    ["Life", `${formatCount(of("life_events"))} events${gone ? lasted : " to the end of the log"}`],
+    ["Allocated", born ? at(born, alloc) : "before the input begins"], ["by", ownerNode(app, of("owner"))],
+    ["Freed", gone ? at(gone, freed ? free : null) : "never"], [terms.line === "line" ? "after" : "by", ownerNode(app, of("free_owner"))],
   ];
-  if (columns.owner[bar] >= 0) entries.splice(4, 0, ["by", ownerNode(app, columns.owner[bar])]);
-  if (columns.free_owner[bar] >= 0) entries.push([app.view.terms.line === "line" ? "after" : "by", ownerNode(app, columns.free_owner[bar])]);
-  const list = element("dl", { class: "facts" }, ...entries.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+  const list = element("dl", { class: "facts" }, ...entries.filter(([, value]) => value).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
   const showLife = () => {
     const margin = Math.max((free - alloc) * 0.1, 4);
     axis.show(alloc - margin, free + margin);
     document.getElementById("lifetimes")?.scrollIntoView();
   };
-  const controls = element("p", { class: "controls" },
-    element("button", { type: "button", click: showLife }, "Show its life"),
-    element("button", { type: "button", click: () => app.select("moment", Math.max(alloc, axis.lo)) }, "What else is alive when it is allocated"),
-    element("button", { type: "button", click: () => app.select(null) }, "Close"));
-  const lines = context ? [linesAround("Around its ALLOC", context[1], born), linesAround("Around its FREE", context[2], gone)].flat() : [];
-  if (!lines.length && born) lines.push(element("p", {}, commandOf(app, born)));
-  return [controls, element("div", { class: "beside" }, list, element("div", {}, ...lines))];
-}
-
-/**
- * @param {import("./app.js").App} app
- * @param {number} line 0 where there is none
- * @param {number | null} event
- * @param {string} none
- * @returns {string}
- */
-function placeText(app, line, event, none) {
-  if (!line) return none;
-  return event === null ? `${app.lineText(line)}, beyond what is shown` : `${app.lineText(line)} (event ${formatCount(event)})`;
+  const controls = element("p", { class: "controls" }, button("Show its life", showLife),
+    button("What else is alive when it is allocated", () => app.select("moment", Math.max(alloc, axis.lo))), button("Close", () => app.select(null)));
+  const [, before, after] = columns.contexts.find((/** @type {any[]} */ [number]) => number === bar) ?? [];
+  const lines = before ? [...linesAround("Around its ALLOC", before, born), ...linesAround("Around its FREE", after, gone)] : [];
+  return [controls, element("div", { class: "beside" }, list, element("div", {}, ...(lines.length ? lines : [commandOf(app, born)])))];
 }
 
 /**
@@ -120,21 +99,13 @@ function ownerNode(app, number) {
  * The log lines around an event, its own one marked.
  * @param {string} title
  * @param {[number, ...string[]] | []} context the number of the first line, and the lines
- * @param {number} line the one of the event
+ * @param {number} own the line of the event
  * @returns {Node[]}
  */
-function linesAround(title, context, line) {
-  const [first, ...lines] = context;
+function linesAround(title, [first, ...lines], own) {
   if (first === undefined) return [];
-  return [element("h4", {}, title), element("pre", {}, ...lines.map((text, k) =>
-    element(first + k === line ? "mark" : "span", { "data-line": first + k }, `${first + k === line ? "\u25b6" : " "} ${first + k}  ${text}\n`)))];
-}
-
-/**
- * A path as a shell takes it.
- * @param {string} path
- * @returns {string}
- */
-export function quoted(path) {
-  return /^[\w./:@%+,=-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+  return [element("h4", {}, title), element("pre", {}, ...lines.map((text, k) => {
+    const line = first + k;
+    return element(line === own ? "mark" : "span", { "data-line": line }, `${line === own ? "\u25b6" : " "} ${line}  ${text}\n`);
+  }))];
 }

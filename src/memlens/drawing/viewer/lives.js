@@ -5,9 +5,6 @@ import { firstAtLeast } from "./axis.js";
 /** The cell of a picture where nothing is, and the one of what has no bar of its own. */
 export const NOTHING = 0, REST = -1;
 
-/** What becomes of a block, by the numbers of the page. */
-export const FATES = ["temporary", "held", "released", "kept"];
-
 export class Lives {
   /**
    * @param {any} lifetimes columns of blocks (`memlens.drawing.lifetimes`)
@@ -23,13 +20,8 @@ export class Lives {
     this.levels = levels;
     /** The blocks in the order of their ends; their numbers are the order of their beginnings. */
     this.byFree = Int32Array.from(this.alloc.keys()).sort((a, b) => this.free[a] - this.free[b] || a - b);
-    /** The most bytes of bars that are live together; above the peak where a log frees what it never allocated. */
-    this.most = 0;
-    for (let bar = 0, gone = 0, sum = 0; bar < this.size.length; bar += 1) {
-      for (; this.free[this.byFree[gone]] <= this.alloc[bar]; gone += 1) sum -= this.size[this.byFree[gone]];
-      sum += this.size[bar];
-      this.most = Math.max(this.most, sum);
-    }
+    /** The most bytes of bars that are live together; above the peak where a log frees what it never allocated. @type {number} */
+    this.most = lifetimes.most_bytes;
     /** The blocks from the bottom of the stack to its top: what lives long moves nothing that lies above it. */
     this.order = Int32Array.from(this.alloc.keys()).sort((a, b) => this.free[b] - this.alloc[b] - this.free[a] + this.alloc[a] || a - b);
   }
@@ -122,10 +114,7 @@ export class Lives {
    * @returns {number}
    */
   bytesAfter(event) {
-    let sum = 0;
-    for (let bar = 0; bar < this.size.length; bar += 1)
-      if (this.alloc[bar] <= event && event < this.free[bar]) sum += this.size[bar];
-    return sum;
+    return this.liveAfter(event).reduce((sum, bar) => sum + this.size[bar], 0);
   }
 
   /**

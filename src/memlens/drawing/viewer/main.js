@@ -3,7 +3,7 @@
 import { App } from "./app.js";
 import { unpacked } from "./data.js";
 import { diffSection } from "./diff.js";
-import { element } from "./dom.js";
+import { choice, element } from "./dom.js";
 import { flameGraph } from "./flame.js";
 import { formatBytes, formatCount } from "./format.js";
 import { lifeOf } from "./life.js";
@@ -18,23 +18,18 @@ import { timeline } from "./timeline.js";
  * @type {[string, (app: App) => Node | null][]}
  */
 const PARTS = [
-  ["lifetimes", lifetimes],
-  ["lifetimes", lifeOf],
-  ["moments", momentOf],
-  ["maps", memoryMap], ["flame", flameGraph], ["windows", windowsTable], ["growth", growthPart], ["held", heldTable], ["trust", trustPart],
+  ["lifetimes", lifetimes], ["lifetimes", lifeOf], ["moments", momentOf], ["maps", memoryMap], ["flame", flameGraph],
+  ["windows", windowsTable], ["growth", growthPart], ["held", heldTable], ["trust", trustPart],
 ];
 
-/**
- * Those that are drawn over events, and have nothing to show where there are none.
- * @type {((app: App) => Node | null)[]}
- */
-const OVER_EVENTS = [lifetimes, momentOf];
-
 /** What the first picture needs; all else is unpacked when that is drawn. */
-const FIRST = ["path", "terms", "verdict", "lo", "hi", "figures", "levels", "marks", "bands"];
+const FIRST = ["path", "terms", "lo", "hi", "figures", "levels", "marks", "bands"];
 
 /** When what was changed is on the screen. */
 const painted = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+
+/** How often a log was chosen: what is still being made of one that was chosen before is not shown any more. */
+let choices = 0;
 
 /**
  * The parts of one log.
@@ -44,13 +39,15 @@ const painted = () => new Promise((done) => requestAnimationFrame(() => requestA
 async function show(place, packed) {
   /** @param {string[]} keys */
   const part = (keys) => unpacked(Object.fromEntries(keys.map((key) => [key, packed[key]])));
-  const app = new App(await part(FIRST));
+  const own = (choices += 1), app = new App(await part(FIRST));
+  if (own !== choices) return;
   const still = app.view.lo === app.view.hi;
   place.replaceChildren(figures(app), still ? element("p", {}, "Nothing is allocated or freed in what is shown, so there is no curve.") : timeline(app));
   await painted();
   performance.mark("memlens-first-picture");
   Object.assign(app.view, await part(Object.keys(packed).filter((key) => !FIRST.includes(key))));
-  for (const [key, make] of PARTS) if (packed[key] && !(still && OVER_EVENTS.includes(make))) place.append(make(app) ?? "");
+  if (own !== choices) return;
+  for (const [key, make] of PARTS) if (packed[key] && !(still && (make === lifetimes || make === momentOf))) place.append(make(app) ?? "");
   const sections = [...document.querySelectorAll("section[id]")];
   document.getElementById("parts")?.replaceChildren(
     ...sections.map((one) => element("a", { href: `#${one.id}` }, one.querySelector("h2")?.textContent ?? one.id)));
@@ -76,15 +73,17 @@ function figures({ view: { figures, hi, lo } }) {
 async function main() {
   const root = document.documentElement, place = document.getElementById("app");
   if (!place) return;
+  // In the frame of a notebook a link to a place means one of the notebook, which would be loaded into the frame.
+  document.querySelector("nav")?.addEventListener("click", (event) => {
+    const part = document.querySelector(/** @type {HTMLAnchorElement} */ (event.target).hash || "#none");
+    if (part && location.href === "about:srcdoc") event.preventDefault(), part.scrollIntoView();
+  });
   try {
     if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old for them, it has no DecompressionStream");
     const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");
-    if (data.logs.length > 1) {
-      const choice = element("select", { id: "log", change: () => show(place, data.logs[choice.selectedIndex]) },
-        ...data.logs.map((/** @type {any} */ log, /** @type {number} */ k) => element("option", { selected: k === data.shown }, log.path)));
-      place.before(element("p", {}, element("label", {}, "Show ", choice)));
-    }
-    if (data.diff) place.before(diffSection(await unpacked(data.diff)), element("h2", { id: "head-alone" }, `Head alone: ${data.logs[0].path}`));
+    if (data.diff) place.before(diffSection(await unpacked(data.diff)), element("h2", { id: "head-alone" }, `Head alone: ${data.diff.head}`));
+    const paths = data.logs.map((/** @type {any} */ log) => log.path);
+    if (paths.length > 1) place.before(element("p", {}, choice("Show", paths, (k) => show(place, data.logs[k]), { first: data.shown, id: "log" })));
     await show(place, data.logs[data.shown]);
     await painted();
     performance.mark("memlens-drawn");

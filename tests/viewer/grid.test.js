@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { filteredRows, sortedRows } from "../../src/memlens/drawing/viewer/tables.js";
+import { filteredRows, sortedRows } from "../../src/memlens/drawing/viewer/grid.js";
 
 test("figures are sorted by their value, and equal ones stay in the order of the log", () => {
   const values = Float64Array.of(5, 100, 5, -7, 20);
