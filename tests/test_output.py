@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import sys
 from pathlib import Path
@@ -119,6 +120,16 @@ def test_a_device_is_written_and_never_replaced() -> None:
     with open_output("/dev/null") as out:
         out.write(b"gone")
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs names of open files")
+def test_a_pipe_that_the_shell_names_is_written() -> None:
+    """As ``-o /dev/stdout`` before a pipe and ``-o >(gzip)`` are."""
+    read, write = os.pipe()
+    with open(read, "rb") as reader:
+        with open(write, "wb"), open_output(f"/dev/fd/{write}") as out:
+            out.write(b"text")
+        assert reader.read() == b"text"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

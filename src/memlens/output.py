@@ -108,8 +108,8 @@ def open_output(path: str | Path | None, force: bool = False) -> Iterator[Binary
     if (target := _file(path)) is None:
         way = _stdout()
     else:
-        target = Path(os.path.realpath(target))  # a symbolic link stays one: what it points at is written
-        way = _beside(target, force) if _replaceable(target) else _direct(target)
+        # A symbolic link stays one: what it points at is written.  One of the system to a pipe, as /dev/stdout may be, leads to no path.
+        way = _beside(Path(os.path.realpath(target)), force) if _replaceable(target) else _direct(target)
     with way as out:
         yield out
 
