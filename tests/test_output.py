@@ -103,6 +103,11 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real").read_text() == "new"
 
 
+def test_a_name_that_no_file_can_have_is_an_error_and_no_traceback(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"^cannot write .*: File name too long"):
+        refuse_overwrite(tmp_path / ("y" * 300))
+
+
 def test_a_directory_and_a_place_that_is_not_there_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="is a directory"), open_output(tmp_path, force=True):
         pass

@@ -73,16 +73,20 @@ def refuse_overwrite(path: str | Path | None, force: bool = False) -> None:
     """Say early, before any work, that an output cannot be written.
 
     Raises:
-        OutputError: The file exists and ``force`` is off, it is a directory, or its directory does not exist.
+        OutputError: The file exists and ``force`` is off, it is a directory, its directory does not exist, or nothing can be there: its
+            name is too long, or its directory may not be entered.
     """
     if (target := _file(path)) is None:
         return
-    if target.is_dir():
-        raise OutputError(f"cannot write {_shown(target)}: it is a directory", "Name a file.")
-    if not target.parent.is_dir():
-        raise OutputError(f"cannot write {_shown(target)}: there is no directory {_shown(target.parent)}")
-    if target.is_file() and not force:
-        raise OutputError(f"{_shown(target)} exists", "Name another file, or write over it with -f (--force).")
+    try:
+        if target.is_dir():
+            raise OutputError(f"cannot write {_shown(target)}: it is a directory", "Name a file.")
+        if not target.parent.is_dir():
+            raise OutputError(f"cannot write {_shown(target)}: there is no directory {_shown(target.parent)}")
+        if target.is_file() and not force:
+            raise OutputError(f"{_shown(target)} exists", "Name another file, or write over it with -f (--force).")
+    except OSError as error:
+        raise _failed(target, error) from error
 
 
 @contextmanager

@@ -99,5 +99,5 @@ def test_bands_of_a_cut_log_are_its_windows_and_end_where_the_picture_ends(examp
 def test_names_of_bands_show_what_would_act() -> None:
     log = EventLog.from_rows([(Kind.ALLOC, 512, 1)], facts=Facts(bytes=1, lines=1))
     window = memlens.windows.windows.Window(log, "STEP \x1b[31m\u202e1", 0, 1, 0, 1, 1, 1)
-    packed = bands(window, [window]).to_dict()["names"]["json"]
+    packed = bands(window, [window]).to_rows()[0]["names"]["json"]
     assert json.loads(zlib.decompress(base64.b64decode(packed))) == ["STEP \\x1b[31m\\u202e1"]

@@ -23,6 +23,7 @@ from memlens.cli import main
 from memlens.drawing.stills.figures import Still, draw, render
 from memlens.drawing.stills.frame import STYLES, THEMES, binary_ticks, looks
 from memlens.drawing.stills.tracks import Band, Peak, Track, seconds_of, track
+from memlens.errors import MemlensError
 from memlens.events import EventLog, Kind
 from memlens.options import Plot
 
@@ -431,6 +432,12 @@ def test_one_of_several_logs_that_cannot_be_read_does_not_lose_the_others(
     assert run(examples / "oom.log.gz", tmp_path / "gone.log", "-o", tmp_path / "figure.svg") == 1
     assert "gone.log" in capsys.readouterr().err
     assert any("oom.log.gz" in text for text in texts((tmp_path / "figure.svg").read_bytes()))
+
+
+def test_where_none_of_several_logs_can_be_read_all_are_named(tmp_path: Path) -> None:
+    with pytest.raises(MemlensError) as error:
+        memlens.plot([tmp_path / "one", tmp_path / "two"])
+    assert all(f"{tmp_path / name}: no such file" in error.value.message for name in ("one", "two"))
 
 
 def test_help_names_the_forms() -> None:

@@ -110,11 +110,10 @@ def test_one_window_is_drawn_alone_and_a_series_over_the_whole_log(examples: Pat
     view = view_of(memlens.report(path, start="STEP 2 START", end="STEP 3 START").html)
     assert (view["lo"], view["hi"]) == (window.lo, window.hi)
     assert view["levels"]["edges"] == list(range(window.lo, window.hi + 1))
-    assert set(view["bands"]["level"]) == {0, 1}
+    assert [row["kind"] for row in view["bands"]] == ["windows", "phases"]
     view = view_of(memlens.report(path, by=r"STEP (\d+) START").html)
     assert (view["lo"], view["hi"]) == (0, len(log))
-    steps = [name for name, level in zip(view["bands"]["name"], view["bands"]["level"], strict=True) if level == 0]
-    assert [view["bands"]["names"][name] for name in steps] == ["(before)", *"01234"]
+    assert view["bands"][0]["names"] == ["(before)", *"01234"]
 
 
 def test_an_anchor_that_no_line_has_is_an_error(examples: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def made(**columns: Any) -> EventLog:
 def test_a_log_without_times_has_event_numbers_for_its_axis_and_says_so(tmp_path: Path) -> None:
     found = memlens.export(made(), to="perfetto", output=tmp_path / "run.pftrace")
     assert found.rows == 4
-    assert found.remarks == ("the time axis is event numbers, 1 µs an event, for the log has no times",)
+    assert found.remarks == ("the time axis is event numbers, 1 µs an event, for no event in it has a time",)
     slices, levels, tracks = query(
         tmp_path / "run.pftrace",
         "select s.ts, s.dur, s.name from slice s join track t on s.track_id = t.id where t.name glob 'blocks*' order by 1",
@@ -117,7 +118,7 @@ def test_a_log_without_times_has_event_numbers_for_its_axis_and_says_so(tmp_path
         (6000, 2560),
         (7000, 2483),
     ]
-    assert tracks == [("memlens: made.log (time axis: event numbers, 1 µs an event, for the log has no times)",)]
+    assert tracks == [("memlens: made.log (time axis: event numbers, 1 µs an event, for no event in it has a time)",)]
 
 
 def test_arguments_name_the_owner_and_what_else_is_known_and_hostile_names_stay_names(tmp_path: Path) -> None:
@@ -163,6 +164,22 @@ def test_the_peak_failures_and_steps_are_there(shared: Path, tmp_path: Path) -> 
     assert [name for (name,) in windows] == ([] if steps is None else [window.name for window in steps.windows])
 
 
+def test_a_failure_stands_where_the_levels_are_those_that_it_met(examples: Path, tmp_path: Path) -> None:
+    """It is in the windows that its line is in, and in no others."""
+    log = examples / "oom.log.gz"
+    lines = text(log).splitlines()
+    failed = next(number for number, line in enumerate(lines) if "the error code is : 2" in line)
+    blocks = [re.search(r"\] (Alloc|Free) (\d+) bytes, ptr", line) for line in lines[:failed]]
+    live = sum(int(one[2]) * (1 if one[1] == "Alloc" else -1) for one in blocks if one)
+    at = "(select max(s.ts) from slice s join track t on s.track_id = t.id where s.name glob 'out of memory*')"
+    level = "select value from counter c join track t on c.track_id = t.id where t.name = 'allocated' and ts <= {} order by ts desc limit 1"
+    assert query(exported(log, tmp_path), level.format(at)) == [[(live,)]]
+
+    following = next(line for line in lines[failed:] if "] Free " in line)
+    (after,) = query(exported(log, tmp_path, start_regex=f"^{re.escape(following)}"), f"select {at}")
+    assert after == [(None,)]
+
+
 def test_a_window_begins_with_what_was_carried_into_it(tmp_path: Path) -> None:
     text = "".join(
         f"STEP {step}\nI0712 10:00:0{step}.00000{k} 7 auto_growth_best_fit_allocator.cc:1] {line}\n"
@@ -201,7 +218,7 @@ def test_a_run_over_new_year_goes_on() -> None:
 def test_every_packet_is_what_the_published_messages_say(tmp_path: Path) -> None:
     messages = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
     oom = OutOfMemory(6, 7, "GPU 0", 1 << 20, None, "Out of memory")
-    log = made(facts=Facts(ooms=(oom,)), stream=np.arange(8), time_us=np.arange(8) * 10**15)
+    log = made(facts=Facts(bytes=100, ooms=(oom,)), stream=np.arange(8), time_us=np.arange(8) * 10**15)
     trace = messages.Trace.FromString(exported(log, tmp_path).read_bytes())
     assert {packet.trusted_packet_sequence_id for packet in trace.packet} == {1}
     # Nothing that the definitions do not know, and no byte more than the library writes.

@@ -409,6 +409,7 @@ BOMB = base64.b64encode(zlib.compress(bytes(1 << 27))).decode()
         assign("marks", "texts", value=base64.b64encode(zlib.compress(b"[1]")).decode()),
         assign("marks", "offsets", value=BOMB),
         assign("device", value="0"),
+        assign("device", value=1 << 31),
         assign("places", value=[[1, 2]]),
         assign("window", value="a part"),
     ],

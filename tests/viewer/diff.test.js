@@ -55,8 +55,8 @@ for (const count of [1, 2, 9, 40])
         const [stretch, first, last] = curves.buckets(from, to);
         const own = [...Array(to - from).keys()].map((n) => n + from);
         const apart = own.map((slot) => slots.head_bytes[slot] - slots.base_bytes[slot]);
-        assert.deepEqual(stretch.apart.extremes(first, last), [Math.min(...apart), Math.max(...apart)]);
-        assert.deepEqual(stretch.base.extremes(first, last), [Math.min(...own.map((slot) => slots.base_bytes[slot])), Math.max(...own.map((slot) => slots.base_bytes[slot]))]);
+        assert.deepEqual(stretch.curves.apart.extremes(first, last), [Math.min(...apart), Math.max(...apart)]);
+        assert.deepEqual(stretch.curves.base.extremes(first, last), [Math.min(...own.map((slot) => slots.base_bytes[slot])), Math.max(...own.map((slot) => slots.base_bytes[slot]))]);
         const place = curves.farthest(from, to);
         assert.equal(Math.abs(place.head - place.base), Math.max(...apart.map(Math.abs)));
         assert.equal(place.base, slots.base_bytes[place.slot]);
@@ -72,7 +72,7 @@ test("buckets of a long axis hold what their slots hold, and a stretch that is t
   for (let round = 0; round < 500; round += 1) {
     const from = chance(length), to = from + 1 + chance(length - from);
     const [stretch, first, last] = curves.buckets(from, to);
-    const [low, high] = stretch.apart.extremes(first, last);
+    const [low, high] = stretch.curves.apart.extremes(first, last);
     for (let slot = from; slot < to; slot += 1) {
       const apart = slots.head_bytes[slot] - slots.base_bytes[slot];
       assert.ok(low <= apart && apart <= high); // buckets at the ends may reach farther

@@ -66,7 +66,7 @@ for (const [lo, events, buckets] of [[0, 40, 40], [0, 100, 9], [17, 203, 40], [3
     for (let round = 0; round < 3000; round += 1) {
       const from = lo + chance(events * 4) / 4, to = Math.min(from + chance(round % 2 ? 80 : events * 4) / 4, lo + events);
       const inside = made.bytes.slice(Math.floor(from) - lo, Math.max(Math.ceil(to), Math.floor(from) + 1) - lo);
-      const [low, high, reserved] = levels.extremes(from, to), found = levels.highest(from, to);
+      const [low, high] = levels.extremes("allocated", from, to), [, reserved] = levels.extremes("reserved", from, to), found = levels.highest(from, to);
       // No peak is ever lost, whatever the buckets are.
       assert.ok(high >= Math.max(...inside) && low <= Math.min(...inside));
       assert.ok(reserved >= Math.max(...made.chunks.slice(Math.floor(from) - lo, Math.max(Math.ceil(to), Math.floor(from) + 1) - lo)));
@@ -90,7 +90,7 @@ test("a stretch outside of the run is its nearest event, and a run without event
   assert.equal(levels.highest(-5, 11).event <= 10, true);
   const empty = new Float64Array(0);
   const none = new Levels({ edges: Float64Array.of(7), low_bytes: empty, high_bytes: empty, reserved_bytes: empty, high_event: empty, line: empty, owner: empty, details: [] });
-  assert.deepEqual(none.extremes(7, 8), [0, 0, 0]);
+  assert.deepEqual(none.extremes("allocated", 7, 8), [0, 0]);
   assert.equal(none.highest(7, 8), null);
   assert.deepEqual([none.lowest, none.peak, none.reservedPeak], [0, 0, 0]);
 });

@@ -11,6 +11,7 @@ import numpy as np
 
 from memlens.diffing.run import diff_with
 from memlens.drawing.aligned import AlignedAxis, AlignedCurves, AlignedRun, aligned, aligned_curves
+from memlens.drawing.marks import band_row
 from memlens.drawing.packing import pack, pack_json
 from memlens.errors import UsageError
 from memlens.inputs import device_label, without_cpu
@@ -71,7 +72,7 @@ def diff_view(diff: Diff) -> dict[str, Any]:
 
     Returns:
         ``base`` and ``head``, the names of the two; ``slots``, how long the axis is; ``curves``, columns with one entry a bucket, ``exact``
-        where each bucket is one slot; ``details``, the slots around findings one by one, where that is not so; ``windows``; ``findings``, ``left_out``
+        where each bucket is one slot; ``details``, the slots around findings one by one, where that is not so; ``windows`` and their ``bands``; ``findings``, ``left_out``
         of them, and what all of them are ``of``: the window pair, or all window pairs of a series, alike findings as one.
     """
     (pairs,) = diff.in_order
@@ -81,6 +82,7 @@ def diff_view(diff: Diff) -> dict[str, Any]:
     rows = [_finding_row(axis, diff, window, finding, more) for window, finding, more in shown]
     exact = len(axis) <= EXACT
     curves = aligned_curves(axis, EXACT if exact else BUCKETS)
+    windows = sorted(_window_rows(axis, diff), key=lambda row: row["spans"][0])
     return {
         "base": visible(diff.base.path),
         "head": visible(diff.head.path),
@@ -90,7 +92,8 @@ def diff_view(diff: Diff) -> dict[str, Any]:
         "figures": _figures(axis, curves),
         "curves": _columns(axis, curves, exact),
         "details": [] if exact else [_detail(axis, lo, hi) for lo, hi in _stretches(axis, rows)],
-        "windows": pack_json(sorted(_window_rows(axis, diff), key=lambda row: row["spans"][0])),
+        "windows": pack_json(windows),
+        "bands": _bands(windows),
         "findings": pack_json(rows),
         "left_out": len(findings) - len(shown),
     }
@@ -186,14 +189,24 @@ def _window_rows(axis: AlignedAxis, diff: Diff) -> Iterator[dict[str, Any]]:
         yield {
             "name": visible(found.label),
             "in": "both",
-            "alike": found.alike,
+            "note": "alike" if found.alike else "" if row["judged"] else "not judged",
             "spans": _spans(axis, base, head),
             **{name: row[name] for name in figures},
         }
     for side, alone in (("base", pairs.windows.only_base), ("head", pairs.windows.only_head)):
         run: AlignedRun = getattr(axis, side)
         for window in alone:
-            yield {"name": visible(window.name), "in": side, "spans": [_span(run, window)]}
+            yield {"name": visible(window.name), "in": side, "note": f"only in {side}", "spans": [_span(run, window)]}
+
+
+def _bands(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The windows over the curves; none where there is only one."""
+    if len(rows) < 2:
+        return []
+    alone = {row["in"]: f" ({row['note']})" for row in rows if row["in"] != "both"}
+    spans = sorted((lo, hi, row["name"] + alone.get(row["in"], "")) for row in rows for lo, hi in row["spans"])
+    lo, hi, names = zip(*spans, strict=True)
+    return [band_row("windows", np.array(lo, np.int64), np.array(hi, np.int64), names)]
 
 
 def _spans(axis: AlignedAxis, base: Window, head: Window) -> list[tuple[int, int]]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Bands", "Mark", "bands", "marks", "series_of"]
+__all__ = ["Bands", "Mark", "band_row", "bands", "marks", "series_of"]
 
 #: Failures that are marked, and phases of all steps together; of more only the steps are shown.
 MOST_FAILURES, MOST_PHASES = 100, 50_000
@@ -75,10 +75,21 @@ class Bands:
     name: Ints
     names: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """What the page gets."""
-        columns = {name: pack(getattr(self, name)) for name in ("lo", "hi", "level", "name")}
-        return {**columns, "names": pack_json([visible(name) for name in self.names])}
+    def to_rows(self) -> list[dict[str, Any]]:
+        """What the page gets: the windows or steps, and the phases, as far as there are any, each by where they begin."""
+        order = np.argsort(self.lo, kind="stable")
+        chosen = [(kind, order[self.level[order] == level]) for level, kind in enumerate(("windows", "phases"))]
+        names = [visible(name) for name in self.names]
+        return [
+            band_row(kind, self.lo[at], self.hi[at], [names[k] for k in self.name[at]])
+            for kind, at in chosen
+            if len(at)
+        ]
+
+
+def band_row(kind: str, lo: Ints, hi: Ints, names: Sequence[str]) -> dict[str, Any]:
+    """A row of bands as the page gets it: what they are, in the plural, their first events, rising, the ones after their last, and names to be shown."""
+    return {"kind": kind, "lo": pack(lo), "hi": pack(hi), "names": pack_json(list(names))}
 
 
 def marks(window: Window, curve: Curve) -> list[Mark]:

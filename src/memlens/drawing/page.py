@@ -23,7 +23,7 @@ __all__ = ["MODULES", "page", "script_of"]
 
 #: The modules of the report's script, each after those that it imports from.
 MODULES = (
-    *("format", "data", "pyramid", "levels", "ticks", "axis", "dom", "canvas", "boxes", "grid", "zoom", "app"),
+    *("format", "data", "pyramid", "axis", "levels", "ticks", "dom", "canvas", "boxes", "grid", "zoom", "track", "app"),
     *("timeline", "colors", "lives", "lifetimes", "life", "moment", "memory_map", "flame", "tables", "diff", "main"),
 )
 

@@ -228,7 +228,7 @@ def _read(inputs: Sequence[Input], options: Plot) -> tuple[list[tuple[EventLog, 
                 raise
             failures.append(Failure(input_name(given), error.message, error.hint))
     if not found:
-        raise MemlensError(f"{failures[0].message}", failures[0].hint)
+        raise MemlensError("; ".join(failure.message for failure in failures), failures[0].hint)
     return found, failures
 
 

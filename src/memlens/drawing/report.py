@@ -154,7 +154,7 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
         "figures": _figures(window),
         "levels": drawn.to_dict(),
         "marks": [mark.to_dict() for mark in marks(window, drawn.curve)],
-        "bands": bands(window, series).to_dict(),
+        "bands": bands(window, series).to_rows(),
         "lifetimes": largest_blocks(blocks, owners, also=_named(results["unmatched"], maps)).to_dict(),
         "moments": moments(window, blocks, owners).to_dict(),
         "maps": maps.to_dict(owners),

@@ -240,7 +240,7 @@ def _moments(wanted: Wanted, times: Axis, lo: int, hi: int) -> Iterator[bytes]:
     if not len(times.ns):
         return
     end = int(times.ns[-1]) + 1000
-    for moment in (*_of_windows(wanted), *_of_log(wanted, lo, hi)):
+    for moment in (*_of_windows(wanted), *_of_log(wanted, lo)):
         ns = int(times.ns[moment.at - lo]) if moment.at < hi else end
         fields = [number(_TYPE, moment.kind), number(_TRACK_UUID, moment.track)]
         if moment.name:
@@ -265,7 +265,7 @@ def _of_windows(wanted: Wanted) -> Iterator[_Moment]:
         yield _Moment(_WINDOWS, _END, window.hi)
 
 
-def _of_log(wanted: Wanted, lo: int, hi: int) -> Iterator[_Moment]:
+def _of_log(wanted: Wanted, lo: int) -> Iterator[_Moment]:
     log = wanted.log
     window, highest = max(zip(wanted.windows, peak(wanted.windows), strict=True), key=lambda one: one[1].peak_bytes)
     if log.tells_of_blocks:
@@ -273,8 +273,9 @@ def _of_log(wanted: Wanted, lo: int, hi: int) -> Iterator[_Moment]:
         arguments = ("peak_bytes", highest.peak_bytes), ("line", highest.line)
         yield _Moment(_MOMENTS, _INSTANT, window.lo if highest.event is None else highest.event, name, arguments)
     for failure in failures_of(log):
-        event = int(np.searchsorted(log.offset, failure.offset))
-        if lo <= event <= hi:
+        if wanted.windows[0].start_offset <= failure.offset < wanted.windows[-1].end_offset:
+            # At the last event before it, as in all pictures: the levels there are those that it met.
+            event = max(int(np.searchsorted(log.offset, failure.offset)) - 1, lo)
             asked = failure.asked_bytes
             name = "out of memory" if asked is None else f"out of memory: {format_bytes(asked)} asked for"
             said = ("requested_bytes", asked), ("line", failure.line), ("text", failure.text)

@@ -39,6 +39,6 @@ def axis(log: EventLog, lo: int, hi: int) -> Axis:
     count = np.arange(hi - lo, dtype=np.int64)
     time = None if log.time_us is None else rising_us(log.time_us[lo:hi])
     if time is None:
-        return Axis(count * 1000, "event numbers, 1 µs an event, for the log has no times")
+        return Axis(count * 1000, "event numbers, 1 µs an event, for no event in it has a time")
     ns = np.maximum.accumulate((time - time[0]) * 1000 - count) + count
     return Axis(ns, "the log's times, from the first event on")

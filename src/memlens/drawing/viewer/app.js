@@ -1,6 +1,6 @@
 /** What the parts of the page share: the log that is shown, the part of it, and what is selected. */
 
-import { Axis, interpolated } from "./axis.js";
+import { Axis } from "./axis.js";
 import { formatCount } from "./format.js";
 import { Levels } from "./levels.js";
 
@@ -20,7 +20,7 @@ import { Levels } from "./levels.js";
  * @property {Record<string, any>} figures the figures on top, exact
  * @property {any} levels
  * @property {Mark[]} marks the peak, and failures
- * @property {any} bands windows or steps, and their phases
+ * @property {import("./track.js").Row[]} bands windows or steps, and their phases
  * @property {any} lifetimes columns of blocks
  * @property {any} moments what is alive at moments
  * @property {any} maps
@@ -81,14 +81,5 @@ export class App {
    */
   ownerText(owner) {
     return this.view.owners?.[owner] ?? "";
-  }
-
-  /**
-   * @param {number} event
-   * @returns {number} microseconds from the start of what is shown to the event, as near as is known; 0 where no times are known
-   */
-  timeOf(event) {
-    const { edges, times } = this.axis;
-    return times === null ? 0 : interpolated(edges, times, event) - times[0];
   }
 }

@@ -8,12 +8,10 @@ export class Axis {
    * @param {Float64Array | null} times the time at each of them, in microseconds, not falling
    */
   constructor(lo, hi, edges = null, times = null) {
-    this.lo = lo;
-    this.hi = Math.max(hi, lo + 1);
+    this.lo = this.from = lo;
+    this.hi = this.to = Math.max(hi, lo + 1);
     this.edges = edges;
     this.times = times;
-    this.from = this.lo;
-    this.to = this.hi;
     this.overTime = false;
     /** @type {(() => void)[]} */
     this.listeners = [];
@@ -34,10 +32,8 @@ export class Axis {
    * @param {number} to
    */
   show(from, to) {
-    const least = Math.min(4, this.hi - this.lo);
-    const width = Math.min(Math.max(to - from, least), this.hi - this.lo);
-    const middle = (from + to) / 2;
-    this.from = Math.min(Math.max(middle - width / 2, this.lo), this.hi - width);
+    const all = this.hi - this.lo, width = Math.min(Math.max(to - from, 4), all);
+    this.from = Math.min(Math.max((from + to - width) / 2, this.lo), this.hi - width);
     this.to = this.from + width;
     this.changed();
   }
@@ -58,8 +54,8 @@ export class Axis {
    * @param {number} at the place, as a share of the picture's width
    */
   zoom(factor, at = 0.5) {
-    const [begin, width] = this.span(), place = begin + width * at;
-    this.showPositions(place - width * at * factor, width * factor);
+    const [begin, width] = this.span();
+    this.showPositions(begin + width * at * (1 - factor), width * factor);
   }
 
   /** @param {number} share of the picture's width, to the right */
@@ -68,18 +64,12 @@ export class Axis {
     this.showPositions(begin + width * share, width);
   }
 
-  /**
-   * @param {number} begin
-   * @param {number} width
-   */
+  /** @param {number} begin @param {number} width */
   showPositions(begin, width) {
-    const first = this.position(this.lo), last = this.position(this.hi);
+    const first = this.position(this.lo), last = this.position(this.hi), from = Math.min(Math.max(begin, first), last - width);
     if (width >= last - first) this.reset();
-    else {
-      const from = Math.min(Math.max(begin, first), last - width);
-      // Of events at one moment those that come last belong to it as well.
-      this.show(this.event(from), from + width >= last ? this.hi : this.event(from + width));
-    }
+    // Of events at one moment those that come last belong to it as well.
+    else this.show(this.event(from), from + width >= last ? this.hi : this.event(from + width));
   }
 
   /** @returns {[number, number]} the first position that is shown, and how far the last one is from it */
@@ -107,16 +97,14 @@ export class Axis {
   }
 
   /**
-   * Where an event stands in a picture.
+   * Where an event stands in a picture; events that all happen at one moment are drawn side by side.
    * @param {number} event
    * @param {number} width of the picture in pixels
    * @returns {number}
    */
   toPixel(event, width) {
     const [begin, shown] = this.span();
-    // Events that all happen at one moment are drawn side by side.
-    if (shown <= 0) return ((event - this.from) / (this.to - this.from)) * width;
-    return ((this.position(event) - begin) / shown) * width;
+    return (shown > 0 ? (this.position(event) - begin) / shown : (event - this.from) / (this.to - this.from)) * width;
   }
 
   /**
@@ -129,8 +117,7 @@ export class Axis {
     if (pixel <= 0 || width <= 0) return this.from;
     if (pixel >= width) return this.to;
     const [begin, shown] = this.span(), share = pixel / width;
-    if (shown <= 0) return this.from + share * (this.to - this.from);
-    return Math.min(Math.max(this.event(begin + share * shown), this.from), this.to);
+    return shown > 0 ? Math.min(Math.max(this.event(begin + share * shown), this.from), this.to) : this.from + share * (this.to - this.from);
   }
 }
 
@@ -144,8 +131,7 @@ export class Axis {
 export function interpolated(xs, ys, x) {
   if (xs === null || ys === null) return x;
   const k = firstAtLeast(xs, x);
-  if (k === 0) return ys[0];
-  if (k === xs.length) return ys[k - 1];
+  if (k === 0 || k === xs.length) return ys[Math.max(k - 1, 0)];
   return ys[k - 1] + ((x - xs[k - 1]) / (xs[k] - xs[k - 1])) * (ys[k] - ys[k - 1]);
 }
 

@@ -1,6 +1,6 @@
 /** Figures for people, written as the rest of memlens writes them. */
 
-const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+export const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 /**
  * Bytes: `512 B`, `3.38 MiB`, as `memlens.units.format_bytes` writes them to the last digit.

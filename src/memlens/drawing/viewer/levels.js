@@ -1,136 +1,106 @@
-/** The levels of a run as the page has them (`memlens.drawing.levels`): buckets of events, and stretches in which each event is there. */
+/** Curves in buckets of events, or of places of another axis; where they are told closely each one is a bucket. */
 
+import { firstAtLeast } from "./axis.js";
 import { Pyramid } from "./pyramid.js";
 
 /**
- * Levels of neighbouring buckets; of a stretch that is there event by event each bucket is one event.
- * @typedef {Object} Part
- * @property {number} lo the first event
- * @property {number} hi the event after the last one
- * @property {(event: number) => number} bucket the bucket of an event
- * @property {(bucket: number) => number} size how many events a bucket has
- * @property {Pyramid} allocated
- * @property {Pyramid} reserved
- * @property {Float64Array} high the highest allocated level of each bucket
- * @property {Float64Array} chunks the highest reserved one
- * @property {(bucket: number) => number} event the event that reaches the highest level
- * @property {Float64Array} line its line, 0 where unknown
- * @property {Float64Array} owner its owner's number, -1 for none
+ * Neighbouring buckets of events `lo … hi - 1`, with edges where they hold several: what is known of each, and the extremes of the curves.
+ * @typedef {{ lo: number, hi: number, edges: Float64Array | null, columns: any, curves: Record<string, Pyramid> }} Part
  */
 
 /**
- * The highest level of a stretch.
- * @typedef {Object} Highest
- * @property {number} event the event that reaches it; the one before the first where the run starts from it
- * @property {number} bytes
- * @property {number} reserved the highest reserved level of its bucket
- * @property {number} size how many events the bucket has
- * @property {number} line 0 where unknown
- * @property {number} owner -1 for none
+ * The highest level of a stretch: the event that reaches it (the one before the first where the run starts from it), and of its bucket the highest reserved
+ * level and how many events it has; a line of 0 and an owner of -1 are unknown.
+ * @typedef {{ event: number, bytes: number, reserved: number, size: number, line: number, owner: number }} Highest
  */
 
-export class Levels {
-  /** @param {any} columns */
-  constructor(columns) {
-    const { edges, low_bytes: low, high_bytes: high, reserved_bytes: chunks } = columns;
-    const buckets = high.length, lo = buckets ? edges[0] : 0, hi = buckets ? edges[buckets] : 0;
-    /** @type {Part} */
-    this.whole = {
-      lo, hi,
-      bucket: (event) => bucketOf(edges, event),
-      size: (bucket) => edges[bucket + 1] - edges[bucket],
-      allocated: new Pyramid(low, high),
-      reserved: new Pyramid(chunks, chunks),
-      high, chunks,
-      event: (bucket) => columns.high_event[bucket],
-      line: columns.line,
-      owner: columns.owner,
-    };
-    /** @type {Part[]} */
-    this.details = columns.details.map(detailOf);
-    const [lowest, peak, reservedPeak] = this.extremes(lo, hi);
-    this.lowest = lowest;
-    this.peak = peak;
-    this.reservedPeak = reservedPeak;
+export class Buckets {
+  /** @param {Part[]} parts the whole last */
+  constructor(parts) {
+    this.parts = parts;
+    this.whole = parts[parts.length - 1];
   }
 
   /**
-   * The buckets that hold events `from … to - 1`, of the closest part that has all of them.
+   * The buckets of events `from … to - 1`, of the closest part that has all of them: the first, and the one after the last; none where there is no event.
    * @param {number} from with a fraction: what an event reaches lasts until the next one
    * @param {number} to
-   * @returns {[Part, number, number]} the part, the first bucket, and the one after the last; none where the log is empty
+   * @returns {[Part, number, number]}
    */
   buckets(from, to) {
-    const first = Math.max(Math.floor(from), this.whole.lo), last = Math.min(Math.max(Math.ceil(to), first + 1), this.whole.hi);
+    const { lo, hi } = this.whole, first = Math.max(Math.floor(from), lo), last = Math.min(Math.max(Math.ceil(to), first + 1), hi);
     if (first >= last) return [this.whole, 0, 0];
-    const part = this.details.find((detail) => detail.lo <= first && last <= detail.hi) ?? this.whole;
-    return [part, part.bucket(first), part.bucket(last - 1) + 1];
+    const part = this.parts.find((one) => one.lo <= first && last <= one.hi) ?? this.whole;
+    /** @param {number} event */
+    const bucket = (event) => (part.edges ? firstAtLeast(part.edges, event + 1) - 1 : event - part.lo);
+    return [part, bucket(first), bucket(last - 1) + 1];
   }
 
   /**
-   * The lowest and the highest allocated and the highest reserved level of a stretch of events.
+   * The lowest and the highest of a curve; 0 where there is no event.
+   * @param {string} curve
    * @param {number} from
    * @param {number} to
-   * @returns {[number, number, number]}
+   * @returns {[number, number]}
    */
-  extremes(from, to) {
+  extremes(curve, from, to) {
     const [part, first, last] = this.buckets(from, to);
-    if (first === last) return [0, 0, 0];
-    return [...part.allocated.extremes(first, last), part.reserved.extremes(first, last)[1]];
+    return first < last ? part.curves[curve].extremes(first, last) : [0, 0];
   }
 
   /**
-   * The event that first reaches the highest level of a stretch; `null` where there is none.
+   * The first bucket in which something is highest.
    * @param {number} from
    * @param {number} to
-   * @returns {Highest | null}
+   * @param {(columns: any, bucket: number) => number} measure
+   * @returns {[Part, number] | null}
    */
-  highest(from, to) {
+  best(from, to, measure) {
     const [part, first, last] = this.buckets(from, to);
-    if (first === last) return null;
     let best = first;
-    for (let bucket = first + 1; bucket < last; bucket += 1) if (part.high[bucket] > part.high[best]) best = bucket;
-    return {
-      event: part.event(best),
-      bytes: part.high[best],
-      reserved: part.chunks[best],
-      size: part.size(best),
-      line: part.line[best],
-      owner: part.owner[best],
-    };
+    for (let bucket = first + 1; bucket < last; bucket += 1) if (measure(part.columns, bucket) > measure(part.columns, best)) best = bucket;
+    return first < last ? [part, best] : null;
   }
 }
 
 /**
  * @param {any} columns
+ * @param {number} lo
+ * @param {Float64Array | null} edges
+ * @param {Record<string, Float64Array[]>} curves the lowest and the highest of each bucket
  * @returns {Part}
  */
-function detailOf(columns) {
-  const { lo, bytes: high, reserved_bytes: chunks, line, owner } = columns;
-  return {
-    lo,
-    hi: lo + high.length,
-    bucket: (event) => event - lo,
-    size: () => 1,
-    allocated: new Pyramid(high, high),
-    reserved: new Pyramid(chunks, chunks),
-    high, chunks,
-    event: (bucket) => lo + bucket,
-    line, owner,
-  };
+export function partOf(columns, lo, edges, curves) {
+  const pyramids = Object.entries(curves).map(([name, [low, high]]) => [name, new Pyramid(low, high)]);
+  return { lo, hi: edges ? edges[edges.length - 1] : lo + Object.values(curves)[0][0].length, edges, columns, curves: Object.fromEntries(pyramids) };
 }
 
-/**
- * The bucket of an event: they are nearly alike in size, so the first guess is hardly ever off by more than one.
- * @param {Float64Array} edges
- * @param {number} event one of theirs
- * @returns {number}
- */
-function bucketOf(edges, event) {
-  const buckets = edges.length - 1;
-  let bucket = Math.floor(((event - edges[0]) / (edges[buckets] - edges[0])) * buckets);
-  bucket = Math.min(Math.max(bucket, 0), buckets - 1);
-  while (edges[bucket] > event) bucket -= 1;
-  while (edges[bucket + 1] <= event) bucket += 1;
-  return bucket;
+/** Allocated and reserved bytes of a run, as the page has them (`memlens.drawing.levels`). */
+export class Levels extends Buckets {
+  /** @param {any} columns */
+  constructor({ details, ...whole }) {
+    super([...details.map((/** @type {any} */ detail) => ({ ...detail, low_bytes: detail.bytes, high_bytes: detail.bytes })), whole].map((columns) =>
+      partOf(columns, columns.lo ?? whole.edges[0], columns.edges ?? null, {
+        allocated: [columns.low_bytes, columns.high_bytes], reserved: [columns.reserved_bytes, columns.reserved_bytes],
+      })));
+    const { lo, hi } = this.whole, [lowest, peak] = this.extremes("allocated", lo, hi);
+    this.lowest = lowest;
+    this.peak = peak;
+    this.reservedPeak = this.extremes("reserved", lo, hi)[1];
+  }
+
+  /**
+   * @param {number} from
+   * @param {number} to
+   * @returns {Highest | null}
+   */
+  highest(from, to) {
+    const found = this.best(from, to, (columns, bucket) => columns.high_bytes[bucket]);
+    if (!found) return null;
+    const [{ lo, edges, columns }, best] = found;
+    return {
+      event: edges ? columns.high_event[best] : lo + best, size: edges ? edges[best + 1] - edges[best] : 1,
+      bytes: columns.high_bytes[best], reserved: columns.reserved_bytes[best], line: columns.line[best], owner: columns.owner[best],
+    };
+  }
 }

@@ -3,7 +3,7 @@
 import { App } from "./app.js";
 import { unpacked } from "./data.js";
 import { diffSection } from "./diff.js";
-import { element } from "./dom.js";
+import { choice, element } from "./dom.js";
 import { flameGraph } from "./flame.js";
 import { formatBytes, formatCount } from "./format.js";
 import { lifeOf } from "./life.js";
@@ -18,17 +18,9 @@ import { timeline } from "./timeline.js";
  * @type {[string, (app: App) => Node | null][]}
  */
 const PARTS = [
-  ["lifetimes", lifetimes],
-  ["lifetimes", lifeOf],
-  ["moments", momentOf],
-  ["maps", memoryMap], ["flame", flameGraph], ["windows", windowsTable], ["growth", growthPart], ["held", heldTable], ["trust", trustPart],
+  ["lifetimes", lifetimes], ["lifetimes", lifeOf], ["moments", momentOf], ["maps", memoryMap], ["flame", flameGraph],
+  ["windows", windowsTable], ["growth", growthPart], ["held", heldTable], ["trust", trustPart],
 ];
-
-/**
- * Those that are drawn over events, and have nothing to show where there are none.
- * @type {((app: App) => Node | null)[]}
- */
-const OVER_EVENTS = [lifetimes, momentOf];
 
 /** What the first picture needs; all else is unpacked when that is drawn. */
 const FIRST = ["path", "terms", "lo", "hi", "figures", "levels", "marks", "bands"];
@@ -55,7 +47,7 @@ async function show(place, packed) {
   performance.mark("memlens-first-picture");
   Object.assign(app.view, await part(Object.keys(packed).filter((key) => !FIRST.includes(key))));
   if (own !== choices) return;
-  for (const [key, make] of PARTS) if (packed[key] && !(still && OVER_EVENTS.includes(make))) place.append(make(app) ?? "");
+  for (const [key, make] of PARTS) if (packed[key] && !(still && (make === lifetimes || make === momentOf))) place.append(make(app) ?? "");
   const sections = [...document.querySelectorAll("section[id]")];
   document.getElementById("parts")?.replaceChildren(
     ...sections.map((one) => element("a", { href: `#${one.id}` }, one.querySelector("h2")?.textContent ?? one.id)));
@@ -90,11 +82,8 @@ async function main() {
     if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old for them, it has no DecompressionStream");
     const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");
     if (data.diff) place.before(diffSection(await unpacked(data.diff)), element("h2", { id: "head-alone" }, `Head alone: ${data.diff.head}`));
-    if (data.logs.length > 1) {
-      const choice = element("select", { id: "log", change: () => show(place, data.logs[choice.selectedIndex]) },
-        ...data.logs.map((/** @type {any} */ log, /** @type {number} */ k) => element("option", { selected: k === data.shown }, log.path)));
-      place.before(element("p", {}, element("label", {}, "Show ", choice)));
-    }
+    const paths = data.logs.map((/** @type {any} */ log) => log.path);
+    if (paths.length > 1) place.before(element("p", {}, choice("Show", paths, (k) => show(place, data.logs[k]), { first: data.shown, id: "log" })));
     await show(place, data.logs[data.shown]);
     await painted();
     performance.mark("memlens-drawn");

@@ -6,14 +6,8 @@ export class Pyramid {
    * @param {Float64Array} high the highest of each bucket; may be the same column
    */
   constructor(low, high) {
-    /** @type {Float64Array[]} */
-    this.low = [low];
-    /** @type {Float64Array[]} */
-    this.high = [high];
-    while (this.low[this.low.length - 1].length > 1) {
-      this.low.push(halved(this.low[this.low.length - 1], Math.min));
-      this.high.push(halved(this.high[this.high.length - 1], Math.max));
-    }
+    this.low = halves(low, Math.min);
+    this.high = halves(high, Math.max);
   }
 
   /**
@@ -24,34 +18,27 @@ export class Pyramid {
    */
   extremes(from, to) {
     let low = Infinity, high = -Infinity;
-    for (let level = 0; from < to; level += 1) {
-      if (from % 2) {
-        low = Math.min(low, this.low[level][from]);
-        high = Math.max(high, this.high[level][from]);
-        from += 1;
-      }
-      if (to % 2) {
-        to -= 1;
-        low = Math.min(low, this.low[level][to]);
-        high = Math.max(high, this.high[level][to]);
-      }
-      from /= 2;
-      to /= 2;
+    for (let level = 0; from < to; level += 1, from = (from + 1) >> 1, to >>= 1) { // what is not in a pair is at an end
+      const lows = this.low[level], highs = this.high[level];
+      low = Math.min(low, lows[from], lows[to - 1]);
+      high = Math.max(high, highs[from], highs[to - 1]);
     }
     return [low, high];
   }
 }
 
 /**
+ * A column, that of its pairs, and so on.
  * @param {Float64Array} values
  * @param {(a: number, b: number) => number} better
- * @returns {Float64Array}
+ * @returns {Float64Array[]}
  */
-function halved(values, better) {
-  const half = new Float64Array((values.length + 1) >> 1);
-  for (let i = 0; i < half.length; i += 1) {
-    const left = values[2 * i];
-    half[i] = 2 * i + 1 < values.length ? better(left, values[2 * i + 1]) : left;
+function halves(values, better) {
+  const levels = [values];
+  for (let all = values; all.length > 1; all = levels[levels.length - 1]) {
+    const half = new Float64Array((all.length + 1) >> 1);
+    for (let k = 0; k < half.length; k += 1) half[k] = better(all[2 * k], all[Math.min(2 * k + 1, all.length - 1)]);
+    levels.push(half);
   }
-  return half;
+  return levels;
 }

@@ -19,7 +19,7 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import msgspec
 import numpy as np
@@ -59,6 +59,8 @@ _LARGEST = 1 << 30
 #: Running totals of the framework are left out where there are more: they would be most of the file.
 _MOST_STAT_LINES = 1 << 24
 _MOST_DIGITS = 19
+#: A device's number, which has 32 bits in the column of devices, too.
+_Device = Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)]
 
 
 class DamagedError(ValueError):
@@ -189,7 +191,7 @@ class _Reading:
         facts = self._facts(found["facts"], events)
         return Carried(
             facts,
-            msgspec.convert(found.get("device"), int | None),
+            msgspec.convert(found.get("device"), _Device | None),
             None if marks is None else tuple(map(Mark, *self._placed(marks))),
             None if landmarks is None else self._landmarks(landmarks),
             msgspec.convert(found.get("places", ()), tuple[tuple[int, int | None, str | None], ...]),

@@ -1,0 +1,241 @@
+/** Pictures of curves over an axis, one below the other, and what the pointer or the keyboard is at in them. */
+
+import { firstAtLeast } from "./axis.js";
+import { color, drawing, stroke, write } from "./canvas.js";
+import { checkbox, element, explained, onKeys, section } from "./dom.js";
+import { formatCount } from "./format.js";
+import { bytesTicks } from "./ticks.js";
+import { zoomable, zoomButtons } from "./zoom.js";
+
+/** The height of a row of bands, and how near to the pointer is what it is at, in CSS pixels. */
+export const ROW = 17;
+const NEAR = 2;
+
+/**
+ * A picture while it is drawn: curves from `top` to `bottom`.
+ * @typedef {{ context: CanvasRenderingContext2D, axis: import("./axis.js").Axis, width: number, low: number, top: number, bottom: number, x: (event: number) => number, y: (bytes: number) => number }} Frame
+ */
+
+/**
+ * Neighbouring stretches with names, each behind the one before: windows or steps, or phases.
+ * @typedef {{ kind: string, lo: Float64Array, hi: Float64Array, names: string[] }} Row
+ */
+
+/**
+ * One of the pictures: its heights, the lowest and highest of its scale, the curves that this can be fitted to, and what is drawn below and above the lines
+ * of the scale. In a signed one 0 always stays in sight.
+ * @typedef {{ label: string, height: number, top: number, foot: number, whole: [number, number], fits: string[], signed?: boolean, rows: Row[], curves: (frame: Frame) => void, over: (frame: Frame) => void, dots: (at: any) => number[] }} Track
+ */
+
+/**
+ * Pictures that share an axis, a line about what the pointer or the keyboard is at (`find` finds it in a stretch, `eventOf` says where it stands, `tell` what it is),
+ * keys and switches.
+ * @param {string} id
+ * @param {string} title
+ * @param {string} hint
+ * @param {import("./axis.js").Axis} axis
+ * @param {import("./levels.js").Buckets} buckets
+ * @param {Track[]} tracks
+ * @param {{ find: (from: number, to: number) => any, eventOf: (at: any) => number, tell: (at: any) => [string, Record<string, number>], act?: (at: any) => void, keys?: Record<string, () => void> }} how
+ */
+export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf, tell, act = () => {}, keys = {} }) {
+  /** @type {any} */
+  let at = null;
+  let fitted = false;
+  const pictures = tracks.map((track) => {
+    const picture = drawing(track.label, track.height, (context, width, height) => {
+      const ends = fitted ? track.fits.flatMap((curve) => buckets.extremes(curve, axis.from, axis.to)) : track.whole;
+      const frame = frameOf(context, axis, width, height, fitted && !track.signed ? ends : [0, ...ends], track);
+      const ticks = bytesTicks(frame.low, frame.high, 6);
+      context.save();
+      context.rect(0, 0, width, frame.bottom);
+      context.clip();
+      track.curves(frame);
+      context.restore();
+      for (const tick of ticks) stroke(context, color("grid"), [0, frame.y(tick.at)], [width, frame.y(tick.at)]);
+      track.rows.forEach((row, k) => drawBands(frame, row, k * ROW, k === 0));
+      for (const tick of ticks) if (tick.at > frame.low) write(context, `${track.signed && tick.at > 0 ? "+" : ""}${tick.text}`, 4, frame.y(tick.at), { ink: color("quiet") });
+      track.over(frame);
+      const over = zoom.dragged();
+      if (over) {
+        context.fillStyle = color("brush");
+        context.fillRect(over[0], 0, over[1] - over[0], frame.bottom);
+      }
+      if (!at) return;
+      const x = frame.x(eventOf(at));
+      stroke(context, color("quiet"), [x, track.top], [x, frame.bottom], [2, 2]);
+      context.fillStyle = color("text");
+      for (const bytes of track.dots(at)) {
+        context.beginPath();
+        context.arc(x, frame.y(bytes), 3, 0, 7);
+        context.fill();
+      }
+    });
+    const { canvas } = picture;
+    const zoom = zoomable(canvas, axis, {
+      redraw,
+      hover: (x) => point(x === null ? null : find(axis.toEvent(x - NEAR, canvas.clientWidth), axis.toEvent(x + NEAR + 1, canvas.clientWidth))),
+      click: (x, y) => { // a band is shown alone
+        const row = track.rows[Math.floor(y / ROW)], band = row ? bandAt(row, axis.toEvent(x, canvas.clientWidth)) : -1;
+        if (band >= 0) axis.show(row.lo[band], row.hi[band]);
+        else if (at) act(at);
+      },
+    });
+    onKeys(canvas, { ...keys, ",": () => move(-1), ".": () => move(1), Enter: () => at && act(at) });
+    return picture;
+  });
+  const canvases = pictures.map(({ canvas }) => canvas), told = explained(canvases[0], id, hint), place = section(id, title);
+  for (const canvas of canvases) canvas.setAttribute("aria-describedby", `${id}-at ${id}-keys`);
+  const controls = element("div", { class: "controls" }, zoomButtons(axis), checkbox("Fit the height", (on) => {
+    fitted = on;
+    redraw();
+  }));
+
+  function redraw() {
+    for (const picture of pictures) picture.redraw();
+  }
+  /** @param {any} found */
+  function point(found) {
+    at = found;
+    const [text, data] = at ? tell(at) : ["", {}];
+    if (text !== told.line.textContent) told.tell(text, data);
+    redraw();
+  }
+  /** @param {number} way 1 to what comes next, by a few pixels or at least one bucket, -1 back */
+  function move(way) {
+    const few = Math.max(((axis.to - axis.from) / canvases[0].clientWidth) * 2 * NEAR, 1), event = at ? eventOf(at) : (axis.from + axis.to) / 2;
+    const next = Math.min(Math.max(Math.floor(event) + way * Math.ceil(Math.max(few, at?.size ?? 1)), axis.lo), axis.hi - 1);
+    if (next < axis.from || next >= axis.to) axis.pan(way / 4);
+    point(way > 0 ? find(next, next + few) : find(next - few + 1, next + 1));
+  }
+  const shown = () => {
+    Object.assign(place.dataset, { from: Math.floor(axis.from), to: Math.ceil(axis.to), over: axis.overTime ? "time" : "events" });
+    redraw();
+  };
+  axis.onChange(shown);
+  shown();
+  return { place, controls, canvases, point, redraw, line: told.line, hint: told.hint };
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {import("./axis.js").Axis} axis
+ * @param {number} width
+ * @param {number} height
+ * @param {number[]} levels that are to be in the picture
+ * @param {{ top: number, foot: number }} edges what is above and below the curves
+ * @returns {Frame & { high: number }}
+ */
+export function frameOf(context, axis, width, height, levels, { top, foot }) {
+  const bottom = height - foot, low = Math.min(...levels), most = Math.max(...levels), high = most > low ? low + (most - low) * 1.04 : low + 1;
+  return { context, axis, width, low, high, top, bottom, x: (event) => axis.toPixel(event, width), y: (bytes) => bottom - ((bytes - low) / (high - low)) * (bottom - top) };
+}
+
+/**
+ * The lowest and the highest of curves at each pixel.
+ * @typedef {{ low: Float64Array, high: Float64Array }} Pixels
+ * @param {Frame} frame
+ * @param {import("./levels.js").Buckets} buckets
+ * @param {...string} curves
+ * @returns {Pixels[]}
+ */
+export function pixelsOf({ axis, width }, buckets, ...curves) {
+  const found = curves.map(() => ({ low: new Float64Array(width), high: new Float64Array(width) }));
+  for (let x = 0, from = axis.toEvent(0, width), to = from; x < width; x += 1, from = to) {
+    to = axis.toEvent(x + 1, width);
+    const [part, first, last] = buckets.buckets(from, to);
+    found.forEach(({ low, high }, k) => ([low[x], high[x]] = part.curves[curves[k]].extremes(first, last)));
+  }
+  return found;
+}
+
+/**
+ * From nothing to a level of each pixel.
+ * @param {Frame} frame
+ * @param {Float64Array} levels
+ * @param {string} ink
+ */
+export function area({ context, y, bottom }, levels, ink) {
+  const path = new Path2D(), zero = Math.min(Math.max(y(0), 0), bottom);
+  levels.forEach((bytes, x) => {
+    const tall = Math.max(Math.abs(zero - y(bytes)), 1);
+    if (bytes) path.rect(x, bytes > 0 ? zero - tall : zero, 1, tall);
+  });
+  context.fillStyle = color(ink);
+  context.fill(path);
+}
+
+/**
+ * A line through all levels of each pixel, from what is nearer to the level before, so that a step is a step.
+ * @param {Frame} frame
+ * @param {Pixels} pixels
+ * @param {string} ink
+ */
+export function line({ context, y }, { low, high }, ink) {
+  const path = new Path2D();
+  for (let x = 0, before = low[0]; x < low.length; x += 1) {
+    const up = Math.abs(before - low[x]) <= Math.abs(before - high[x]);
+    before = up ? high[x] : low[x];
+    path.lineTo(x, y(up ? low[x] : high[x]));
+    path.lineTo(x + 1, y(before));
+  }
+  context.lineJoin = "bevel";
+  context.lineWidth = 1.5;
+  context.strokeStyle = color(ink);
+  context.stroke(path);
+}
+
+/**
+ * The band that holds an event, -1 for none.
+ * @param {Row} row
+ * @param {number} event
+ * @returns {number}
+ */
+export function bandAt(row, event) {
+  const band = firstAtLeast(row.lo, Math.floor(event) + 1) - 1;
+  return band >= 0 && event < row.hi[band] ? band : -1;
+}
+
+/**
+ * @param {Frame} frame
+ * @param {Row} row
+ * @param {number} top
+ * @param {boolean} down whether lines between bands reach down to the axis
+ */
+function drawBands({ context, axis, width, bottom, x }, row, top, down) {
+  const first = Math.max(firstAtLeast(row.lo, axis.from + 1e-9) - 1, 0), last = firstAtLeast(row.lo, axis.to), many = last - first > width / 3;
+  /** @param {number} begin @param {number} end @param {string} ink @param {string} text */
+  const band = (begin, end, ink, text) => {
+    context.fillStyle = color(ink);
+    context.fillRect(begin, top, Math.max(end - begin - 1, 1), ROW - 2);
+    context.fillStyle = color("text");
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.fillText(fitting(context, text, end - begin - 6), (begin + end) / 2, top + ROW / 2);
+  };
+  if (many) band(0, width, "band", `${formatCount(last - first)} ${row.kind}: zoom in`);
+  for (let k = first; k < last && !many; k += 1) {
+    const begin = Math.max(x(row.lo[k]), 0), end = Math.min(x(row.hi[k]), width);
+    if (row.hi[k] <= axis.from) continue;
+    band(begin, end, k % 2 ? "band" : "band-other", row.names[k]);
+    if (down && last - first < width / 12 && begin > 0) stroke(context, color("line"), [begin, top + ROW], [begin, bottom], [1, 3]);
+  }
+}
+
+/**
+ * As much of a name as there is room for: where there is little the number at its end.
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} name
+ * @param {number} room in pixels
+ * @returns {string}
+ */
+function fitting(context, name, room) {
+  /** @param {string} text */
+  const fits = (text) => context.measureText(text).width <= room;
+  if (room < 6 || name.length < 200 && fits(name)) return room < 6 ? "" : name;
+  const number = /\d+$/.exec(name)?.[0];
+  if (number && room < 40 && fits(number)) return number;
+  let end = 200;
+  while (end > 1 && !fits(`${name.slice(0, end)}\u2026`)) end -= 1;
+  return end > 1 ? `${name.slice(0, end)}\u2026` : "";
+}
