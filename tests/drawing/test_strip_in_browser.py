@@ -102,6 +102,24 @@ def test_of_devices_chosen_one_right_after_the_other_the_last_is_shown(report: M
     page.assert_well()
 
 
+def test_in_a_low_window_what_is_told_of_a_moment_does_not_cover_the_timeline(report: Make, inputs: Make) -> None:
+    page = report(*inputs("leak")).open(width=1366, height=650)
+    page.run("document.querySelector('#timeline canvas').focus()")
+    page.press("+", "+")
+    assert page.data("#timeline")["from"] != "0"
+    page.double_click("#timeline canvas", 0.6, 0.7)
+    assert (page.data("#timeline")["from"], page.data("#timeline")["to"]) == ("0", "9097")
+    assert page.data("#moment")["event"] == ""
+    page.run("scrollTo(0, 0)")
+    page.click("#timeline canvas", 0.6, 0.7)
+    page.wait_for(lambda: page.run("return document.querySelector('#moment').classList.contains('panel')"), "panel")
+    ends = "return ['#timeline canvas', '#moment'].map((one) => document.querySelector(one).getBoundingClientRect())"
+    canvas, panel = page.run(ends)
+    assert canvas["bottom"] <= panel["top"] + 1
+    assert canvas["top"] > 0
+    page.assert_well()
+
+
 def test_a_page_of_one_moment_has_no_curve(report: Make, inputs: Make) -> None:
     page = report(*inputs("snapshot of one moment")).open()
     assert page.all("#timeline") == []

@@ -4,6 +4,9 @@ import { button, element, section } from "./dom.js";
 import { formatCount, formatDuration, formatExact } from "./format.js";
 import { livesOf } from "./lives.js";
 
+/** Milliseconds until a click was no double click, for whose second click nothing may have moved; the height of the links on top in CSS pixels. */
+const DOUBLE_CLICK = 400, NAV = 40;
+
 /**
  * A part of the page about what is selected; what is selected is kept in sight, at the edge of the window where its place lies beyond that.
  * @param {import("./app.js").App} app
@@ -15,12 +18,22 @@ import { livesOf } from "./lives.js";
  */
 export function panel(app, id, title, words, show) {
   const body = element("div", { role: "status", "aria-live": "polite" }), hint = element("p", { class: "hint" }, words), place = section(id, title, hint, body);
+  let opening = 0;
+  const open = () => {
+    place.classList.add("panel");
+    place.scrollTop = 0;
+    // What was clicked on stays in sight above it, but for a little.
+    const clicked = document.activeElement, { top = 0, bottom = 0 } = clicked instanceof HTMLCanvasElement ? clicked.getBoundingClientRect() : {};
+    const covered = bottom - place.getBoundingClientRect().top;
+    if (clicked?.compareDocumentPosition(place) === Node.DOCUMENT_POSITION_FOLLOWING && covered > (bottom - top) / 4) scrollBy(0, Math.min(covered, top - NAV));
+  };
   app.onSelect(() => {
     const shown = show(place);
     body.replaceChildren(...shown ?? []);
     hint.hidden = shown !== null;
-    place.classList.toggle("panel", shown !== null);
-    place.scrollTop = 0;
+    clearTimeout(opening);
+    if (!shown) place.classList.remove("panel");
+    else opening = setTimeout(open, DOUBLE_CLICK);
   });
   return place;
 }
