@@ -80,6 +80,7 @@ def test_the_page_has_one_script_and_one_style_and_lets_nothing_else_run(leak: R
 
 def test_the_script_is_its_modules_without_what_joins_them() -> None:
     script = script_of(MODULES)
+    assert script.isascii()
     assert not re.search(r"^\s*(import|export)\b", script, re.MULTILINE)
     names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", script, re.MULTILINE)
     assert len(names) == len(set(names))

@@ -62,8 +62,12 @@ def page(title: str, *, sentences: Sequence[str], tone: str, words: str, data: d
 
 
 def script_of(names: Sequence[str]) -> str:
-    """Modules as one script: their texts in order, without the imports and exports between them."""
-    return "".join(_EXPORT.sub("", _IMPORT.sub("", _text(f"{name}.js"))) for name in names)
+    """Modules as one script: their texts in order, without the imports and exports between them.
+
+    It is ASCII, so that its hash stays what it is where the page is served in another encoding.
+    """
+    script = "".join(_EXPORT.sub("", _IMPORT.sub("", _text(f"{name}.js"))) for name in names)
+    return script.encode("ascii", "backslashreplace").decode()
 
 
 def _embedded(data: dict[str, Any]) -> str:

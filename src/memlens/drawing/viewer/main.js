@@ -67,7 +67,7 @@ function figures({ view: { figures, hi, lo } }) {
   const entry = (name, text, data = {}) => element("div", {}, element("dt", {}, name), element("dd", data, text));
   return element("dl", { id: "figures" },
     ...shown.map(([name, key, bytes]) => entry(name, formatBytes(bytes), { [`data-${key}`]: bytes, title: `${bytes} bytes` })),
-    entry("Events", formatCount(hi - lo), { "data-events": hi - lo }));
+    entry("Events shown", formatCount(hi - lo), { "data-events": hi - lo }));
 }
 
 async function main() {

@@ -101,6 +101,7 @@ export function growthPart(app) {
     ["bytes_per_window", "A window", (bytes) => formatBytes(Math.round(bytes))], ["windows", "In windows", formatCount], ["phase", "Phase"], ["owner", "Owner"]];
   const fields = titles.map(([key, title, write]) => ({ key, title, write, values: piles.map((/** @type {any} */ pile) => pile[key] ?? null) }));
   if (piles.length) parts.push(element("h3", {}, "What piles up"), ...grid("piling-table", "groups", fields).parts);
+  if (growth.piling_left) parts.push(element("p", { class: "quiet" }, `${formatCount(growth.piling_left)} smaller groups are not listed.`));
   const words = element("p", { class: growth.bad ? "bad" : "", "data-verdict": growth.verdict }, asSentence(growth.words));
   return section("growth", "Growth", words, element("p", { class: "quiet" }, "Live at the end of each window:"), picture.canvas, picture.line, picture.hint, ...parts);
 }

@@ -127,7 +127,7 @@ function drawMarks({ context, axis, width, bottom, x: pixel, y }, { levels, view
 function sentence(app, at) {
   const { axis, levels } = app, { edges, times } = axis;
   return [
-    `${formatExact(at.bytes)} allocated`,
+    `${formatExact(at.bytes)} allocated${at.size > 1 ? `, the highest of ${formatCount(at.size)} events together` : ""}`,
     levels.reservedPeak > 0 && `${at.size === 1 ? "" : "up to "}${formatExact(at.reserved)} reserved`,
     at.event < axis.lo ? "before the first event" : `event ${formatCount(at.event)}`,
     at.line && app.lineText(at.line),
