@@ -94,6 +94,8 @@ def test_csv_is_sorted_like_the_tables(make: Any) -> None:
         ("@SUM(A1)", "'@SUM(A1)"),
         ("-----STEP", "'-----STEP"),
         (" +1", "' +1"),
+        ("\uff1d1+2", "'\uff1d1+2"),  # full width, which some spreadsheets take for the same
+        ("\uff20SUM", "'\uff20SUM"),
         ("\t=1", "\\t=1"),
         ("\x1b[31m", "\\x1b[31m"),
     ],

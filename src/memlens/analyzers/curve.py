@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.analyzers.levels import profile
-from memlens.trust.report import failures_of
+from memlens.trust.report import failures_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,7 +83,7 @@ def curve(window: Window, steps: Sequence[Window] = (), buckets: int = BUCKETS, 
     allocated, chunks = figures.levels[:, 0].tolist()
     low[:1], high[:1] = np.minimum(low[:1], allocated), np.maximum(high[:1], allocated)
     reserved[:1] = np.maximum(reserved[:1], chunks)
-    failed = [oom.offset for oom in failures_of(log) if window.start_offset <= oom.offset < window.end_offset]
+    failed = [oom.offset for oom in failures_in(window)]
     before = np.searchsorted(log.offset, np.array(failed, np.int64)) - 1
     return Curve(
         edges,

@@ -20,7 +20,7 @@ from memlens.analyzers.levels import levels_before, profile
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Each, Later, Lazy, Result, Row
 from memlens.analyzers.stats import power_of_two
-from memlens.trust.report import failures_of
+from memlens.trust.report import failures_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -161,10 +161,9 @@ def _moments(window: Window, peak: int) -> Iterator[tuple[str, int, int | None, 
     """For each moment its name, the event before which it is, and of a failure its line and what was asked for."""
     yield "peak", peak, None, None
     yield "end", window.hi, None, None
-    for oom in failures_of(window.log):
-        if window.start_offset <= oom.offset < window.end_offset:
-            stop = int(np.searchsorted(window.log.offset, oom.offset))
-            yield "oom", stop, oom.line, oom.asked_bytes
+    for oom in failures_in(window):
+        stop = int(np.searchsorted(window.log.offset, oom.offset))
+        yield "oom", stop, oom.line, oom.asked_bytes
 
 
 @dataclass(frozen=True, eq=False)

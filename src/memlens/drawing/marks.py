@@ -12,7 +12,7 @@ from memlens.analyzers.series.phases import cut_phases
 from memlens.analyzing.steps import find_steps
 from memlens.drawing.packing import pack, pack_json
 from memlens.text import visible
-from memlens.trust.report import failures_of
+from memlens.trust.report import failures_in
 from memlens.units import format_bytes
 from memlens.windows.landmarks import landmarks_of
 
@@ -101,10 +101,9 @@ def marks(window: Window, curve: Curve) -> list[Mark]:
         (line,) = [None] if event is None else log.line_numbers([event])
         label = "peak" if event is not None else "peak: what was live before"
         found.append(Mark("peak", window.lo if event is None else event, line or 0, int(curve.high_bytes.max()), label))
-    inside = [oom for oom in failures_of(log) if window.start_offset <= oom.offset < window.end_offset]
     events = curve.failures[:MOST_FAILURES]
     levels = levels_before(log, np.array(events, np.int64) + 1) if events else []
-    for event, oom, (allocated, _) in zip(events, inside, levels, strict=False):
+    for event, oom, (allocated, _) in zip(events, failures_in(window), levels, strict=False):
         asked = "" if oom.asked_bytes is None else f": {format_bytes(oom.asked_bytes)} asked for"
         found.append(Mark("oom", event, oom.line, allocated, f"out of memory{asked}"))
     return found

@@ -13,7 +13,7 @@ from memlens.analyzers.places import Lines
 from memlens.columns import distinct
 from memlens.drawing.packing import pack
 from memlens.lifetimes import odd_frees
-from memlens.trust.report import failures_of
+from memlens.trust.report import failures_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,7 +111,7 @@ def moments(window: Window, of: WindowBlocks, owners: Owners) -> Moments:
 def _grid(window: Window, peak: int) -> Ints:
     """The window's edges, its peak and its failures, and of each of many stretches the event with the highest level."""
     log, (lo, hi) = window.log, (window.lo, window.hi)
-    failed = [oom.offset for oom in failures_of(log) if window.start_offset <= oom.offset < window.end_offset]
+    failed = [oom.offset for oom in failures_in(window)]
     before = np.searchsorted(log.offset, np.array(failed[:FAILURES], np.int64)) - 1
     fixed = np.clip(np.array([lo - 1, hi - 1, peak, *before.tolist()], np.int64), lo - 1, max(hi - 1, lo - 1))
     stretches = min(GRID - len(fixed), hi - lo)

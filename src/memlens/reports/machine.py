@@ -19,7 +19,8 @@ from memlens.text import visible
 
 __all__ = ["Result", "cell", "render_csv", "render_json"]
 
-_FORMULA = ("=", "+", "-", "@")
+#: What a spreadsheet takes for the beginning of a formula, in full width too.
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 class Result(Protocol):

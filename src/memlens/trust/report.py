@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
+    from memlens.windows.windows import Window
 
-__all__ = ["PEAK_MAY_BE_EARLIER", "Trust", "failures_of", "judge"]
+__all__ = ["PEAK_MAY_BE_EARLIER", "Trust", "failures_in", "failures_of", "judge"]
 
 #: What to say beside a peak where :attr:`Trust.peak_may_be_earlier`.
 PEAK_MAY_BE_EARLIER = "The peak may lie before the first recorded event: what came before is not in the input."
@@ -240,3 +241,9 @@ def failures_of(log: EventLog) -> tuple[OutOfMemory, ...]:
         else:
             found.append(oom)
     return tuple(found)
+
+
+def failures_in(window: Window) -> tuple[OutOfMemory, ...]:
+    """Those of them whose message is on a line of a window."""
+    found = failures_of(window.log)
+    return tuple(oom for oom in found if window.start_offset <= oom.offset < window.end_offset)

@@ -11,7 +11,7 @@ from memlens.analyzers.curve import curve
 from memlens.analyzers.places import rising_us
 from memlens.errors import InputError, NoEventsError
 from memlens.text import LINES, Terms, terms_of
-from memlens.trust.report import failures_of
+from memlens.trust.report import failures_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +140,7 @@ def track(
         event = made.peak_event
         line = None if event is None else log.line_numbers([event])[0]
         peak = Peak(float(places([window.lo if event is None else event])[0]), top, line)
-    lines = [oom.line for oom in failures_of(log) if window.start_offset <= oom.offset < window.end_offset]
+    lines = [oom.line for oom in failures_in(window)]
     shown = [step for step in steps if len(step)]
     starts, ends = (places([getattr(step, edge) for step in shown]).tolist() for edge in ("lo", "hi"))
     return Track(
