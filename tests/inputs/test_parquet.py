@@ -104,6 +104,20 @@ def without_text(value: Any) -> Any:
     return [without_text(one) for one in value] if isinstance(value, list) else value
 
 
+def test_a_line_that_was_not_kept_whole_is_an_error_where_anchors_are_looked_for(tmp_path: Path) -> None:
+    """Its name would be another one than in the log, and a pattern may match what was left out."""
+    text = "".join(
+        f"START {step} {'n' * 500}\n"
+        f"I0712 10:54:13.000001 1 auto_growth_best_fit_allocator.cc:1] Alloc 256 bytes, ptr = 0x7f{step:02x}00\n"
+        for step in range(3)
+    )
+    (tmp_path / "run.log").write_text(text)
+    path = exported(tmp_path / "run.log", tmp_path)
+    assert figures(path)["windows"][0]["stats"]["allocs"] == 3
+    with pytest.raises(AnchorError, match="400 bytes of each"):
+        memlens.analyze(path, by="START (.*)")
+
+
 def test_a_pattern_that_no_kept_line_matches_is_an_error_that_says_why(shared: Path, tmp_path: Path) -> None:
     path = exported(shared / "data" / "paddle" / "30_sot_cnn_breaks_pir.log", tmp_path)
     with pytest.raises(AnchorError, match=r"of the text of the log the file has 67 lines only"):

@@ -20,6 +20,7 @@ from memlens.errors import AnchorError, InputError, NoEventsError
 from memlens.facts import Facts, Kind
 from memlens.inputs.builder import Builder
 from memlens.inputs.parquet.carried import KEY, Carried, DamagedError, StoredSource, read_carried
+from memlens.windows.landmarks import LONGEST_LINE
 from memlens.windows.patterns import Anchor, Match
 
 if TYPE_CHECKING:
@@ -274,16 +275,17 @@ def _anchor(log: EventLog, landmarks: Landmarks | None, pattern: Pattern) -> Anc
     """The lines that match a pattern, among those that were kept.
 
     Raises:
-        AnchorError: None does, or not all lines that may be anchors were kept.
+        AnchorError: None does, or not all lines that may be anchors were kept, or not whole.
     """
     kept = ((), (), ()) if landmarks is None else landmarks[:3]
     rows = zip(kept[0], kept[1], map(pattern.name_in, kept[2]), strict=True)
     matches = [Match(offset, line, name) for offset, line, name in rows if name is not None]
-    if not matches or (landmarks is not None and not landmarks.complete):
+    partly = landmarks is not None and not (landmarks.complete and all(len(text) <= LONGEST_LINE for text in kept[2]))
+    if not matches or partly:
         count = f"{len(kept[0]):,} line{'' if len(kept[0]) == 1 else 's'}"
         raise AnchorError(
             f"{log.source.name}: whether a line matches {pattern} cannot be told: of the text of the log the file has {count}"
-            " only, which begin like START, STEP and the like",
+            f" only, which begin like START, STEP and the like, and {LONGEST_LINE} bytes of each",
             "Cut the log itself, or export the window: memlens export LOG --start …",
         )
     return Anchor.of(pattern, matches)
