@@ -68,7 +68,7 @@ export function lifetimes(app) {
     context.imageSmoothingEnabled = false;
     context.drawImage(drawn.image, 0, 0, width, height);
     const y = (/** @type {number} */ bytes) => height - (bytes / highest) * height;
-    for (const tick of bytesTicks(0, highest, 6)) if (tick.at > 0 && y(tick.at) > 6) write(context, tick.text, 4, y(tick.at), { ink: color("quiet") });
+    for (const tick of bytesTicks(0, highest, 6)) if (tick.at > 0 && y(tick.at) > 6) write(context, tick.text, 4, y(tick.at));
     // The selected moment; and of the selected bar, which may be too thin to be seen, where it begins and ends.
     const bar = lives.blockOf(app.block), moment = app.selected?.kind === "moment";
     for (const event of moment ? [Math.max(app.selected?.value ?? 0, axis.lo)] : bar >= 0 ? [lives.alloc[bar], lives.free[bar]] : []) {

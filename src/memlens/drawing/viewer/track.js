@@ -54,7 +54,7 @@ export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf
       context.restore();
       for (const tick of ticks) stroke(context, color("grid"), [0, frame.y(tick.at)], [width, frame.y(tick.at)]);
       track.rows.forEach((row, k) => drawBands(frame, row, k * ROW, k === 0));
-      for (const tick of ticks) if (tick.at > frame.low) write(context, `${track.signed && tick.at > 0 ? "+" : ""}${tick.text}`, 4, frame.y(tick.at), { ink: color("quiet") });
+      for (const tick of ticks) if (tick.at > frame.low) write(context, `${track.signed && tick.at > 0 ? "+" : ""}${tick.text}`, 4, frame.y(tick.at));
       track.over(frame);
       const over = zoom.dragged();
       if (over) {
