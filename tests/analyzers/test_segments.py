@@ -51,6 +51,18 @@ def test_gaps_lie_between_blocks_and_end_with_their_chunk() -> None:
     assert (end.outside_bytes, end.requested_bytes) == (0, None)
 
 
+def test_a_chunk_beyond_the_address_space_ends_with_it() -> None:
+    """As a torn line may say: 4096 bytes from 256 before the end of all addresses on, with a RELEASE that names its size alone."""
+    begin = (1 << 64) - 256
+    peak, end = segments_of(made([(R, 4096, begin), (A, 200, begin), (F, 200, begin), (X, 4096, 0)])).moments
+    assert (peak.reserved_bytes, peak.allocated_bytes, peak.gap_bytes) == (
+        4096,
+        200,
+        55,
+    )  # the last address is no begin
+    assert (end.reserved_bytes, end.chunks, end.gaps) == (0, 0, 0)
+
+
 def test_gaps_of_neighbouring_chunks_are_two_unless_chunks_join() -> None:
     rows: Rows = [*TWO_CHUNKS, (F, 500, 2000)]
     end = segments_of(made(rows)).moments[1]

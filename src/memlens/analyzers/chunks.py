@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Addresses = NDArray[np.uint64]
 
-__all__ = ["Chunks", "chunks_of", "gaps_between", "inside", "occupied_before", "what_is_left"]
+__all__ = ["Chunks", "chunks_of", "ends_of", "gaps_between", "inside", "occupied_before", "what_is_left"]
 
 _LAST_ADDRESS = np.uint64((1 << 64) - 1)
 
@@ -48,14 +48,18 @@ def what_is_left(chunks: tuple[Addresses, Ints], unmapped: tuple[Addresses, Ints
 _NOTHING = np.zeros(0, np.uint64), np.zeros(0, np.int64)
 
 
+def ends_of(addr: Addresses, size: Ints) -> Addresses:
+    """The addresses after the last bytes of stretches, uint64; what a torn line made larger than the address space ends with it."""
+    return addr + np.minimum(size.astype(np.uint64), _LAST_ADDRESS - addr)
+
+
 def _free_stretches(
     chunks: tuple[Addresses, Ints], unmapped: tuple[Addresses, Ints], blocks: tuple[Addresses, Ints], *, join: bool
 ) -> tuple[Addresses, Ints]:
     stretches = [chunks, unmapped, blocks]
     begins = np.concatenate([begin for begin, _ in stretches])
-    # What a torn line made larger than the address space ends with it.
-    sizes = np.minimum(np.concatenate([size for _, size in stretches]).astype(np.uint64), _LAST_ADDRESS - begins)
-    edges, place = np.unique(np.concatenate((begins, begins + sizes)), return_inverse=True)
+    ends = ends_of(begins, np.concatenate([size for _, size in stretches]))
+    edges, place = np.unique(np.concatenate((begins, ends)), return_inverse=True)
     if len(edges) < 2:
         return _NOTHING
     reserved, covered = (
@@ -195,9 +199,9 @@ def _last_use(log: EventLog, born: Ints) -> Ints:
 
     An address belongs to the chunk that was reserved over it last.
     """
-    addr, size = log.addr[born], log.size[born].astype(np.uint64)
-    edges = np.unique(np.concatenate((addr, addr + size)))
-    first, last = np.searchsorted(edges, addr), np.searchsorted(edges, addr + size)
+    addr, end = log.addr[born], ends_of(log.addr[born], log.size[born])
+    edges = np.unique(np.concatenate((addr, end)))
+    first, last = np.searchsorted(edges, addr), np.searchsorted(edges, end)
     # A row for each chunk and stretch between two edges that it covers, by stretch and then by event.
     chunk = np.repeat(np.arange(len(born)), last - first)
     starts = np.cumsum(last - first) - (last - first)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before
+from memlens.analyzers.chunks import chunks_of, ends_of, gaps_between, inside, occupied_before
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.levels import profile
 from memlens.analyzers.lifetimes import Life, lives_of
@@ -263,7 +263,7 @@ def _beside(log: EventLog, alloc: int) -> tuple[tuple[int, int] | None, tuple[Ne
     start, size = int(chunks.addr[there[number]]), int(chunks.size[there[number]])
     live = live_events(log, alloc + 1)
     live = live[np.argsort(log.addr[live], kind="stable")]
-    live = live[(log.addr[live] >= start) & (log.addr[live] < start + size)]
+    live = live[log.addr[live] - np.uint64(start) < np.uint64(size)]  # what is below wraps round to the largest
     at = int(np.flatnonzero(live == alloc)[0])
     below = int(live[at - 1]) if at else None
     above = int(live[at + 1]) if at + 1 < len(live) else None
@@ -272,7 +272,7 @@ def _beside(log: EventLog, alloc: int) -> tuple[tuple[int, int] | None, tuple[Ne
     places = [
         start if below is None else int(log.addr[below]),
         int(log.addr[alloc]),
-        start + size if above is None else int(log.addr[above]),
+        int(ends_of(*own)[0]) if above is None else int(log.addr[above]),
     ]
     free = [int(gap_size[(gap_addr >= begin) & (gap_addr < end)].sum()) for begin, end in pairwise(places)]
     return (start, size), (_neighbour(log, "below", below, free[0]), _neighbour(log, "above", above, free[1]))

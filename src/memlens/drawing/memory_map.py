@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.analyzers.chunks import inside
+from memlens.analyzers.chunks import ends_of, inside
 from memlens.analyzers.segments import layout_before
 from memlens.columns import distinct
 from memlens.drawing.packing import pack, pack_json
@@ -270,7 +270,7 @@ def _stretches(layout: Layout) -> tuple[Ints, Ints, Ints, Ints]:
         (layout.block_addr[order], layout.block_size[order]),
         (layout.gap_addr, layout.gap_size),
     )
-    ends = [addr + np.minimum(size.astype(np.uint64), ~addr) for addr, size in parts]
+    ends = [ends_of(addr, size) for addr, size in parts]
     edges = distinct(np.concatenate([*(addr for addr, _ in parts), *ends]))
     begin, size = edges[:-1], np.diff(edges).astype(np.int64)
     of_chunk, of_block, of_gap = (inside(begin, *part) for part in parts)
