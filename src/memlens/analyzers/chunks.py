@@ -50,7 +50,8 @@ _NOTHING = np.zeros(0, np.uint64), np.zeros(0, np.int64)
 
 def ends_of(addr: Addresses, size: Ints) -> Addresses:
     """The addresses after the last bytes of stretches, uint64; what a torn line made larger than the address space ends with it."""
-    return addr + np.minimum(size.astype(np.uint64), _LAST_ADDRESS - addr)
+    ends: Addresses = addr + np.minimum(size.astype(np.uint64), _LAST_ADDRESS - addr)
+    return ends
 
 
 def _free_stretches(
