@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
 
-__all__ = ["YEAR_US", "Lines", "elapsed_us", "rising_us", "time_of"]
+__all__ = ["Lines", "all_elapsed_us", "elapsed_us", "rising_us", "time_of"]
 
 #: A year of stamps without a year, which has a 29th of February (see :mod:`memlens.inputs.paddle.times`).
 YEAR_US = 366 * 24 * 3600 * 10**6
@@ -65,6 +65,13 @@ def elapsed_us(first: int | None, last: int | None) -> int | None:
         return None
     passed = last - first
     return max(passed + YEAR_US if passed < -YEAR_US // 2 else passed, 0)
+
+
+def all_elapsed_us(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+    """:func:`elapsed_us` of many pairs of stamps at once, int64; -1 stands for a stamp that is unknown, and for what is then."""
+    passed = last - first
+    passed = np.maximum(np.where(passed < -YEAR_US // 2, passed + YEAR_US, passed), 0)
+    return np.where((first >= 0) & (last >= 0), passed, -1)
 
 
 def rising_us(stamps: NDArray[np.int64]) -> NDArray[np.int64] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memlens.analyzers.result import Each, Later
 from memlens.analyzing.result import Analysis, Failure, LogAnalysis, Steps, WindowAnalysis
 from memlens.errors import AnchorError, MemlensError, UsageError
-from memlens.inputs import Reading, device_label, expanded, input_name
+from memlens.inputs import Reading, expanded, input_name, named_devices
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, as_list
 
@@ -62,9 +62,7 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
         name = input_name(given)
         try:
             found = reading.read_all(given)
-            for log in found:
-                device = device_label(log) if len(found) > 1 else ""
-                name = f"{input_name(given)} {device}".rstrip()
+            for log, name, device in named_devices(input_name(given), found):
                 alone = len(inputs) == len(found) == 1
                 try:
                     done.append(_analyze_one(log, name, device, options, chosen, forget=not alone))
@@ -134,7 +132,7 @@ def _analyze_one(
         curve=levels,
         ooms=ooms,
         figures=columns,
-        device=device.strip("[]"),
+        device=device,
     )
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from memlens.analyzers.failures import run_ended_in
 from memlens.comparing.result import Oom, Run, RunWindow, Status
 from memlens.errors import AnchorError, MemlensError, UsageError
-from memlens.inputs import Input, Reading, device_label, input_name, without_cpu
+from memlens.inputs import Input, Reading, input_name, named_devices, without_cpu
 from memlens.inputs.blocks import processors
 from memlens.inputs.remote import is_url
 from memlens.options import Compare, ReadAs
@@ -89,8 +89,7 @@ def record(order: Order, progress: Callable[[int], None] | None = None) -> Run:
     except MemoryError:
         message = "not enough memory for this log"
         return Run(order.path, order.fields, "unreadable", message=message, hint="Try --jobs 1.")
-    names = [f"{order.path} {device_label(log)}" if len(logs) > 1 else order.path for log in logs]
-    run, *further = (_recorded(name, log, order, left_out) for name, log in zip(names, logs, strict=True))
+    run, *further = (_recorded(name, log, order, left_out) for log, name, _ in named_devices(order.path, logs))
     return replace(run, further=tuple(further))
 
 

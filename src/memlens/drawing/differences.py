@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,14 @@ import numpy as np
 
 from memlens.diffing.run import diff_with
 from memlens.drawing.aligned import AlignedAxis, AlignedCurves, AlignedRun, aligned, aligned_curves
+from memlens.drawing.levels import merged
 from memlens.drawing.marks import band_row
 from memlens.drawing.packing import pack, pack_json
 from memlens.errors import UsageError
 from memlens.inputs import device_label, without_cpu
 from memlens.options import Cut, ReadAs
 from memlens.options import Diff as Options
-from memlens.options.parts import Owners
+from memlens.options.parts import Owners, values_of
 from memlens.reports.blocks import Excerpt, Line
 from memlens.reports.diff.findings import finding_blocks, words_of
 from memlens.text import plural, terms_of, visible
@@ -63,8 +64,7 @@ def compared(base: Input, logs: Sequence[EventLog], options: Report) -> Diff:
     if others:
         listed = ", ".join(map(device_label, logs))
         raise UsageError(f"{log.source.name} has {listed}", "Compare one of them: --device N.")
-    same = {spec.name: getattr(options, spec.name) for part in (ReadAs, Owners, Cut) for spec in fields(part)}
-    return diff_with(base, log, Options(**same))
+    return diff_with(base, log, Options(**values_of(options, ReadAs, Owners, Cut)))
 
 
 def diff_view(diff: Diff) -> dict[str, Any]:
@@ -270,14 +270,7 @@ def _stretches(axis: AlignedAxis, rows: list[dict[str, Any]]) -> list[tuple[int,
         places[0] for row in rows[:AROUND_FINDINGS] for places in (row["base_places"], row["head_places"]) if places
     ]
     slots = sorted({slot for place in firsts if place for slot in place if slot is not None and slot >= 0})
-    found: list[tuple[int, int]] = []
-    for slot in slots:
-        lo, hi = max(slot - AROUND, 0), min(slot + AROUND, len(axis))
-        if found and lo <= found[-1][1]:
-            found[-1] = found[-1][0], hi
-        else:
-            found.append((lo, hi))
-    return found
+    return merged((max(slot - AROUND, 0), min(slot + AROUND, len(axis))) for slot in slots)
 
 
 def _detail(axis: AlignedAxis, lo: int, hi: int) -> dict[str, Any]:

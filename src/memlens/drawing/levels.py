@@ -18,6 +18,8 @@ from memlens.drawing.packing import pack
 from memlens.events import running_sums
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from memlens.analyzers.curve import Curve
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["EXACT", "Detail", "Levels", "levels"]
+__all__ = ["EXACT", "Detail", "Levels", "levels", "merged"]
 
 #: A window of so many events is drawn event by event; of a longer one there are as many buckets.
 EXACT = 1 << 17
@@ -149,9 +151,13 @@ def _stretches(made: Curve) -> list[tuple[int, int]]:
     """What is to be kept event by event, in order, those that touch as one: the first event, and the one after the last."""
     lo, hi = int(made.edges[0]), int(made.edges[-1])
     wanted = [(made.peak_event, AROUND_PEAK), *((event, AROUND_FAILURE) for event in made.failures[:MOST_FAILURES])]
-    spans = sorted((max(event - around, lo), min(event + around, hi)) for event, around in wanted if event is not None)
+    return merged((max(event - around, lo), min(event + around, hi)) for event, around in wanted if event is not None)
+
+
+def merged(stretches: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Stretches in order, each its first place and the one after its last; those that touch are one."""
     found: list[tuple[int, int]] = []
-    for begin, end in spans:
+    for begin, end in sorted(stretches):
         if found and begin <= found[-1][1]:
             found[-1] = found[-1][0], max(end, found[-1][1])
         else:

@@ -11,7 +11,7 @@ import numpy as np
 
 from memlens.analyzers.fates import joined, live_events
 from memlens.analyzers.levels import profile
-from memlens.analyzers.places import Lines, elapsed_us, time_of
+from memlens.analyzers.places import Lines, all_elapsed_us
 from memlens.diffing.findings import context_lines
 from memlens.drawing.packing import pack, pack_json
 from memlens.facts import Kind
@@ -121,7 +121,7 @@ class LargestBlocks:
         size_bytes: Int64.
         fate: Int8.
         life_events: Events from its ALLOC to its FREE wherever in the log, or to the end of the log, int64.
-        life_us: Microseconds between the two, -1 where a time is unknown or it is never freed.
+        life_us: Microseconds between the two, int64, -1 where a time is unknown or it is never freed.
         alloc_line: The line of its ALLOC, 1-based; 0 where it has none.
         free_line: The line of its FREE wherever in the log; 0 where it has none.
         owner: The page's number of its owner, int64, -1 for none.
@@ -139,7 +139,7 @@ class LargestBlocks:
     size_bytes: Ints
     fate: NDArray[np.int8]
     life_events: Ints
-    life_us: list[int]
+    life_us: Ints
     alloc_line: list[int]
     free_line: list[int]
     owner: Ints
@@ -230,7 +230,8 @@ def largest_blocks(
     lines = Lines(log, [*born, *gone])
     free_owner = np.full(len(bars), -1, np.int64)
     free_owner[freed >= 0] = owners.code(freed[freed >= 0])
-    times = (elapsed_us(time_of(log, a), time_of(log, b)) for a, b in zip(born, gone, strict=True))
+    time = np.full(len(log), -1) if log.time_us is None else log.time_us
+    stamps = np.where(alloc >= log.facts.opening, time[alloc], -1), np.where(freed >= 0, time[freed], -1)
     fate = of.fate
     shown = (
         _highest(size, of.at_peak[bars], contexts - contexts // 2),
@@ -242,7 +243,7 @@ def largest_blocks(
         size_bytes=size,
         fate=fate[bars],
         life_events=np.where(freed >= 0, freed, len(log)) - alloc,
-        life_us=[-1 if time is None else time for time in times],
+        life_us=all_elapsed_us(*stamps),
         alloc_line=[lines.of(event) or 0 for event in born],
         free_line=[lines.of(event) or 0 for event in gone],
         owner=owners.code(alloc),

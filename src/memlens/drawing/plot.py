@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,10 @@ from memlens.analyzing.steps import find_steps
 from memlens.diffing.run import diff_with
 from memlens.drawing.stills.tracks import track
 from memlens.errors import Failure, MemlensError, OutputError, UsageError
-from memlens.inputs import Reading, device_label, expanded, input_name
+from memlens.inputs import Reading, expanded, input_name, named_devices
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, Cut, Diff, Plot, ReadAs
+from memlens.options.parts import values_of
 from memlens.text import Answer, file_names
 
 if TYPE_CHECKING:
@@ -184,8 +185,7 @@ def _compared(base: Input, logs: Sequence[Input], options: Plot) -> PlotFigure:
         raise UsageError(
             "the axis of a diff is not time", "Runs are side by side where they do the same: leave out --x."
         )
-    asked = {spec.name: getattr(options, spec.name) for part in (ReadAs, Cut) for spec in fields(part)}
-    diff = diff_with(base, logs[0], Diff(**asked))
+    diff = diff_with(base, logs[0], Diff(**values_of(options, ReadAs, Cut)))
     paths = diff.base.path, diff.head.path
     called = file_names(list(dict.fromkeys(paths)))
     names = called[paths[0]], called[paths[1]]
@@ -210,17 +210,16 @@ def _figure(
 def _read(inputs: Sequence[Input], options: Plot) -> tuple[list[tuple[EventLog, LogAnalysis]], list[Failure]]:
     """Each log with what is said of it, and the inputs that cannot be drawn."""
     reading = Reading(options.patterns, how=options, times=options.x == "time", landmarks=True)
-    cut = {spec.name: getattr(options, spec.name) for spec in fields(Cut)}
-    asked = Analyze(analyzers=_FOR_WORDS if options.given and not options.series else (*_FOR_WORDS, "growth"), **cut)
+    asked = Analyze(
+        analyzers=_FOR_WORDS if options.given and not options.series else (*_FOR_WORDS, "growth"),
+        **values_of(options, Cut),
+    )
     found, failures = [], []
     for given in inputs:
         try:
-            logs = reading.read_all(given)
-            for log in logs:
-                said = analyze_with(log, asked).logs[0]
-                device = device_label(log) if len(logs) > 1 else ""
-                path = f"{input_name(given)} {device}".rstrip()
-                found.append((log, replace(said, path=path, device=device.strip("[]"))))
+            for log, path, device in named_devices(input_name(given), reading.read_all(given)):
+                (said,) = analyze_with(log, asked).logs
+                found.append((log, replace(said, path=path, device=device)))
         except UsageError:
             raise
         except MemlensError as error:

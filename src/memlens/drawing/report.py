@@ -24,9 +24,10 @@ from memlens.drawing.moments import moments
 from memlens.drawing.owners import Owners
 from memlens.drawing.page import page
 from memlens.drawing.tables import growth_view, held_view, trust_view, windows_view
-from memlens.inputs import Reading, device_label, input_name
+from memlens.inputs import Reading, input_name, named_devices
 from memlens.keywords import with_keywords
-from memlens.options import Analyze, Report, as_list
+from memlens.options import Analyze, Cut, Report, as_list
+from memlens.options.parts import values_of
 from memlens.text import Answer, Answered, terms_of, visible
 from memlens.windows.windows import as_patterns
 
@@ -123,17 +124,13 @@ report = with_keywords("report", report_with, Report)
 #: Groups of what is held at the end whose first blocks have bars, however small they are, and blocks of each memory map.
 _NAMED_GROUPS, _NAMED_BLOCKS = 100, 500
 
-#: What the report is cut by, as the analysis is.
-_CUT = ("start", "end", "start_regex", "end_regex", "nth", "by")
-
 
 def _analyzed(logs: Sequence[EventLog], options: Report) -> Analysis:
     """What is said of the logs of one input, which are cut alike."""
-    how, said = Analyze(**{name: getattr(options, name) for name in _CUT}), []
-    for log in logs:
-        device = device_label(log) if len(logs) > 1 else ""
+    how, said = Analyze(**values_of(options, Cut)), []
+    for log, path, device in named_devices(logs[0].source.name, logs):
         (one,) = analyze_with(log, how).logs
-        said.append(replace(one, path=f"{one.path} {device}", device=device.strip("[]")) if device else one)
+        said.append(replace(one, path=path, device=device))
     return Analysis(tuple(said))
 
 

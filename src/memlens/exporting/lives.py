@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from memlens.analyzers.fates import released_events
-from memlens.analyzers.places import YEAR_US
+from memlens.analyzers.places import all_elapsed_us
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -54,10 +54,7 @@ class Lives:
         Args:
             time: The time of every event of the log, int64, -1 where unknown.
         """
-        first, last = time[self.alloc], time[self.free]
-        passed = last - first
-        passed = np.maximum(np.where(passed < -YEAR_US // 2, passed + YEAR_US, passed), 0)
-        return np.where((self.free >= 0) & (first >= 0) & (last >= 0), passed, -1)
+        return all_elapsed_us(time[self.alloc], np.where(self.free >= 0, time[self.free], -1))
 
 
 def lives_of_windows(log: EventLog, windows: Sequence[tuple[int, int]], *, whole: bool) -> Lives:

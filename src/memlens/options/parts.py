@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from memlens.windows.patterns import Pattern
     from memlens.windows.windows import Window
 
-__all__ = ["Cut", "OneWindow", "Owners", "Read", "ReadAs", "as_list", "part_of"]
+__all__ = ["Cut", "OneWindow", "Owners", "Read", "ReadAs", "as_list", "part_of", "values_of"]
 
 Part = TypeVar("Part", bound="Cut | ReadAs")
 
@@ -27,7 +27,12 @@ def as_list(patterns: str | Sequence[str]) -> list[str]:
 
 def part_of(options: Any, part: type[Part]) -> Part:
     """What a verb's options hold of one of the classes that they inherit from."""
-    return part(**{spec.name: getattr(options, spec.name) for spec in fields(part)})
+    return part(**values_of(options, part))
+
+
+def values_of(options: Any, *parts: type) -> dict[str, Any]:
+    """The same as keyword arguments, of one of these classes or of several: for another verb that inherits from them too."""
+    return {spec.name: getattr(options, spec.name) for part in parts for spec in fields(part)}
 
 
 @dataclass(frozen=True, kw_only=True)
