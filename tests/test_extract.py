@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.cli.slice import command as slice_command
+from memlens.cli.verbs.slice import command as slice_command
 from memlens.errors import AnchorError, OutputError, UsageError
 from memlens.extract import Renumberer, TextCutter, events_only, slice_log
 from memlens.inputs.paddle.events import BLOCK, CHUNK_BACK, CHUNK_NEW
@@ -348,7 +348,7 @@ def test_a_reader_that_closes_the_pipe_ends_the_verb_quietly(tmp_path: Path) -> 
     log = tmp_path / "large.log"
     log.write_bytes(BASE * 50_000)
     # WHEN the reader takes ten bytes and goes
-    program = "from memlens.cli.slice import command as slice_command; slice_command(standalone_mode=False)"
+    program = "from memlens.cli.verbs.slice import command as slice_command; slice_command(standalone_mode=False)"
     run = subprocess.Popen(
         [sys.executable, "-c", program, str(log)],
         stdout=subprocess.PIPE,

@@ -27,7 +27,7 @@ ROOMS = (
     ("analyzers",),
     ("analyzing", "diffing", "comparing", "gating"),
     ("reports",),
-    ("drawing", "exporting"),
+    ("drawing", "exporting", "recording", "watching"),
     ("cli", "__main__"),
 )
 LEVEL = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}

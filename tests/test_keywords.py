@@ -74,7 +74,7 @@ def test_inputs_may_be_named_and_options_may_not_be_given_by_position() -> None:
 
 @pytest.mark.parametrize("verb", sorted(set(VERBS) & set(OWNERS)))
 def test_a_command_has_every_option_that_python_has_and_the_same_defaults(verb: str) -> None:
-    command: click.Command = importlib.import_module(f"memlens.cli.{verb}").command
+    command: click.Command = importlib.import_module(f"memlens.cli.verbs.{verb}").command
     typed: dict[str, Any] = {one.name or "": one for one in command.params}
     for name, one in options_of(OWNERS[verb]).items():
         if one.kind == "python":

@@ -42,7 +42,7 @@ def test_help_of_each_verb_has_examples(memlens: Any, verb: str, option: str) ->
 
 @pytest.mark.parametrize("verb", cli.VERBS)
 def test_every_verb_is_a_command_with_a_python_twin(verb: str) -> None:
-    command = importlib.import_module(f"memlens.cli.{verb}").command
+    command = importlib.import_module(f"memlens.cli.verbs.{verb}").command
     assert isinstance(command, click.Command)
     assert command.name == verb
     assert callable(getattr(package, verb))

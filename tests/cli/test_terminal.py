@@ -14,7 +14,7 @@ import pytest
 from made_runs import MIB, log_text
 
 from memlens.cli import terminal
-from memlens.cli.analyze import ShowAnalysis
+from memlens.cli.verbs.analyze import ShowAnalysis
 from memlens.cli.options import Show
 from memlens.text import visible, width_of
 

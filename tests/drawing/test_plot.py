@@ -441,7 +441,7 @@ def test_where_none_of_several_logs_can_be_read_all_are_named(tmp_path: Path) ->
 
 
 def test_help_names_the_forms() -> None:
-    from memlens.cli.plot import _FORMS, command
+    from memlens.cli.verbs.plot import _FORMS, command
     from memlens.drawing.stills.figures import FORMS
 
     assert _FORMS == FORMS

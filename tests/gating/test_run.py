@@ -541,7 +541,7 @@ def test_a_verdict_is_json_and_a_table(tmp_path: Path) -> None:
     [
         "import memlens.gating.run",
         "import memlens.gating",
-        "import memlens.cli.gate",
+        "import memlens.cli.verbs.gate",
         "import memlens",
         "from memlens.gating import run",
     ],

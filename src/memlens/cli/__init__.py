@@ -22,7 +22,7 @@ from memlens.errors import MemlensError
 
 __all__ = ["VERBS", "group", "main", "report_error"]
 
-#: Every verb, and what it does in one line.  Its command is in the module of its name; ``memlens`` has a function of that name.
+#: Every verb, and what it does in one line.  Its command is in the module of its name in :mod:`memlens.cli.verbs`; ``memlens`` has a function of that name.
 VERBS: dict[str, str] = {
     "analyze": "Say where the memory went, in a whole log or in any part of it.",
     "slice": "Cut the raw text of one window out of a log.",
@@ -53,7 +53,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
-        return cast("click.Command", importlib.import_module(f"memlens.cli.{cmd_name}").command)
+        return cast("click.Command", importlib.import_module(f"memlens.cli.verbs.{cmd_name}").command)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = tuple(args)  # click takes words off the list

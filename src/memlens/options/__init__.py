@@ -6,7 +6,9 @@ and the options of its command (:mod:`memlens.keywords`), and an object of the c
 
 from memlens.options.drawings import Plot, Report
 from memlens.options.parts import Cut, OneWindow, Read, ReadAs, as_list, part_of
+from memlens.options.recording import Record
 from memlens.options.verbs import Accept, Analyze, Block, Compare, Diff, Export, Gate, Slice
+from memlens.options.watching import Watch
 
 __all__ = [
     "Accept",
@@ -21,8 +23,10 @@ __all__ = [
     "Plot",
     "Read",
     "ReadAs",
+    "Record",
     "Report",
     "Slice",
+    "Watch",
     "as_list",
     "part_of",
 ]

@@ -1,0 +1,1 @@
+"""The verbs: one module each, with a click command that returns its exit code."""

@@ -1,0 +1,1 @@
+"""Watching logs that are still being written."""
