@@ -14,8 +14,8 @@ import pytest
 from made_runs import MIB, log_text
 
 from memlens.cli import terminal
-from memlens.cli.verbs.analyze import ShowAnalysis
 from memlens.cli.options import Show
+from memlens.cli.verbs.analyze import ShowAnalysis
 from memlens.text import visible, width_of
 
 if sys.platform == "win32":
