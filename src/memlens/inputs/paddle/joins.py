@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.columns import NOTHING, SET, TAKE, USE, last_by_key
-from memlens.facts import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
