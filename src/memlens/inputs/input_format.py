@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.inputs.file_source import FileSource
-    from memlens.inputs.line_reader import LineReader, TextInput
+    from memlens.inputs.line_reader import LineReader, TextSource
     from memlens.windows.patterns import Pattern
 
 __all__ = ["HEAD", "InputFormat", "Request"]
@@ -72,4 +72,4 @@ class InputFormat:
     layers: tuple[str, ...] = ()
     is_text: bool = True
     origin: str = "memlens"
-    lines: Callable[[TextInput, Request], LineReader[Any]] | None = None
+    lines: Callable[[TextSource, Request], LineReader[Any]] | None = None

@@ -7,7 +7,9 @@ events than memory holds, takes them after each block instead (:meth:`LineReader
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from memlens.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,28 +24,36 @@ if TYPE_CHECKING:
     from memlens.windows.landmarks import Landmarks
     from memlens.windows.patterns import Match
 
-__all__ = ["Believed", "LineReader", "Taken", "TextInput", "read_lines"]
+__all__ = ["Believed", "LineReader", "Taken", "TextSource", "read_lines"]
 
 Result = TypeVar("Result")
 
 
-class TextInput(Protocol):
-    """What a reader of lines asks its input, besides the text."""
+class TextSource(Source):
+    """An input of lines; this one's text passes by and cannot be looked up again.
 
-    @property
-    def name(self) -> str:
-        """The input as it was named."""
+    Args:
+        name: The input as it was named.
+        head: Its first bytes, as many as are known.
+    """
+
+    def __init__(self, name: str, head: bytes = b"") -> None:
+        super().__init__(name)
+        self._head = head
 
     @property
     def numbered(self) -> bool:
         """Whether lines are to be numbered while they are read."""
+        return True
 
     @property
     def size(self) -> int:
         """Bytes of the text where they are known before it is read, else 0."""
+        return 0
 
-    def head(self, size: int, /) -> bytes:
+    def head(self, size: int) -> bytes:
         """The first bytes, uncompressed, fewer only where there are no more."""
+        return self._head[:size]
 
 
 class Believed(NamedTuple):
@@ -129,7 +139,7 @@ class LineReader(ABC, Generic[Result]):
 
 
 def read_lines(
-    lines: Callable[[TextInput, Request], LineReader[Any]], source: FileSource, request: Request
+    lines: Callable[[TextSource, Request], LineReader[Any]], source: FileSource, request: Request
 ) -> Sequence[EventLog]:
     """Read a whole input with a reader of lines; see :attr:`memlens.inputs.input_format.InputFormat.lines`."""
     reader = lines(source, request)

@@ -11,7 +11,7 @@ from memlens.inputs.input_format import HEAD, InputFormat, Request
 from memlens.inputs.line_reader import read_lines
 
 if TYPE_CHECKING:
-    from memlens.inputs.line_reader import TextInput
+    from memlens.inputs.line_reader import TextSource
     from memlens.inputs.paddle.reader import PaddleReader
 
 __all__ = ["FORMAT"]
@@ -29,7 +29,7 @@ def _recognise(head: bytes) -> str:
     return "" if header is None else "it holds log headers as glog writes them: " + header[0].decode("ascii", "replace")
 
 
-def _lines(source: TextInput, request: Request) -> PaddleReader:
+def _lines(source: TextSource, request: Request) -> PaddleReader:
     from memlens.inputs.paddle.reader import PaddleReader
 
     return PaddleReader(source, request)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.inputs.blocks import Block
     from memlens.inputs.input_format import Request
-    from memlens.inputs.line_reader import TextInput
+    from memlens.inputs.line_reader import TextSource
 
 __all__ = ["COLUMNS", "PaddleReader"]
 
@@ -56,7 +56,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         UsageError: An unknown column, an unknown layer, or a pattern that is no regular expression.
     """
 
-    def __init__(self, source: TextInput, request: Request) -> None:
+    def __init__(self, source: TextSource, request: Request) -> None:
         if unknown := set(request.columns) - COLUMNS:
             raise UsageError(f"no column {', '.join(sorted(unknown))}", f"There are: {', '.join(sorted(COLUMNS))}.")
         self._source = source
