@@ -33,6 +33,7 @@ OWNERS: dict[str, type] = {
     "read": options.Read,
     "report": options.Report,
     "slice": options.Slice,
+    "watch": options.Watch,
 }
 
 

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from memlens.lifetimes import Lifetimes
     from memlens.trust import Trust
     from memlens.units import format_bytes, parse_bytes
+    from memlens.watching.crossings import Crossing
+    from memlens.watching.state import LiveWindow, LogState
+    from memlens.watching.watch import Watched, watch
     from memlens.windows.patterns import Anchor, Pattern
     from memlens.windows.windows import Window
 
@@ -47,6 +50,7 @@ __all__ = [
     "Baseline",
     "BlockLife",
     "Comparison",
+    "Crossing",
     "Diff",
     "EventLog",
     "Exported",
@@ -56,7 +60,9 @@ __all__ = [
     "Judged",
     "Kind",
     "Lifetimes",
+    "LiveWindow",
     "LogAnalysis",
+    "LogState",
     "MemlensError",
     "NoEventsError",
     "OutputError",
@@ -68,6 +74,7 @@ __all__ = [
     "Trust",
     "UsageError",
     "Verdict",
+    "Watched",
     "Window",
     "WindowAnalysis",
     "WindowDiff",
@@ -86,6 +93,7 @@ __all__ = [
     "read",
     "report",
     "slice",
+    "watch",
 ]
 
 __version__ = "0.1.0"
@@ -111,6 +119,9 @@ _HOMES = {
     "memlens.lifetimes": ("Lifetimes",),
     "memlens.inputs": ("read",),
     "memlens.inputs.registry": ("Formats", "formats"),
+    "memlens.watching.crossings": ("Crossing",),
+    "memlens.watching.state": ("LiveWindow", "LogState"),
+    "memlens.watching.watch": ("Watched", "watch"),
     "memlens.windows.windows": ("Anchor", "Pattern", "Window"),
     "memlens.trust": ("Trust",),
     "memlens.units": ("format_bytes", "parse_bytes"),
