@@ -6,6 +6,7 @@ Each counter's peak starts anew at a mark, so that the peaks before the next mar
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 import paddle
@@ -29,6 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=4)
     steps = parser.parse_args().steps
+    sys.stdout.write(f"PROCESS {os.getpid()}\n")
     paddle.set_device("hostdev")
     paddle.seed(7)
     width = 64
