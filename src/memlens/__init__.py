@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from memlens.inputs import read
     from memlens.inputs.registry import Formats, formats
     from memlens.lifetimes import Lifetimes
+    from memlens.recording.result import RecordedLog, Recording
+    from memlens.recording.run import record
     from memlens.trust import Trust
     from memlens.units import format_bytes, parse_bytes
     from memlens.windows.patterns import Anchor, Pattern
@@ -62,6 +64,8 @@ __all__ = [
     "OutputError",
     "Pattern",
     "PlotFigure",
+    "RecordedLog",
+    "Recording",
     "ReportPage",
     "Run",
     "RunWindow",
@@ -84,6 +88,7 @@ __all__ = [
     "parse_bytes",
     "plot",
     "read",
+    "record",
     "report",
     "slice",
 ]
@@ -111,6 +116,8 @@ _HOMES = {
     "memlens.lifetimes": ("Lifetimes",),
     "memlens.inputs": ("read",),
     "memlens.inputs.registry": ("Formats", "formats"),
+    "memlens.recording.result": ("RecordedLog", "Recording"),
+    "memlens.recording.run": ("record",),
     "memlens.windows.windows": ("Anchor", "Pattern", "Window"),
     "memlens.trust": ("Trust",),
     "memlens.units": ("format_bytes", "parse_bytes"),

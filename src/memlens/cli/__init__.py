@@ -24,6 +24,7 @@ __all__ = ["VERBS", "group", "main", "report_error"]
 
 #: Every verb, and what it does in one line.  Its command is in the module of its name in :mod:`memlens.cli.verbs`; ``memlens`` has a function of that name.
 VERBS: dict[str, str] = {
+    "record": "Run a program and record its log; say where its memory went.",
     "analyze": "Say where the memory went, in a whole log or in any part of it.",
     "slice": "Cut the raw text of one window out of a log.",
     "diff": "Say which allocation one run frees and the other keeps.",
