@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from memlens.inputs import read
     from memlens.inputs.registry import Formats, formats
     from memlens.lifetimes import Lifetimes
+    from memlens.recording.marks import mark, window
     from memlens.recording.result import RecordedLog, Recording
     from memlens.recording.run import record
+    from memlens.recording.torch_history import TorchRecording, record_torch
     from memlens.trust import Trust
     from memlens.units import format_bytes, parse_bytes
     from memlens.windows.patterns import Anchor, Pattern
@@ -69,6 +71,7 @@ __all__ = [
     "ReportPage",
     "Run",
     "RunWindow",
+    "TorchRecording",
     "Trust",
     "UsageError",
     "Verdict",
@@ -85,12 +88,15 @@ __all__ = [
     "format_bytes",
     "formats",
     "gate",
+    "mark",
     "parse_bytes",
     "plot",
     "read",
     "record",
+    "record_torch",
     "report",
     "slice",
+    "window",
 ]
 
 __version__ = "0.1.0"
@@ -118,6 +124,8 @@ _HOMES = {
     "memlens.inputs.registry": ("Formats", "formats"),
     "memlens.recording.result": ("RecordedLog", "Recording"),
     "memlens.recording.run": ("record",),
+    "memlens.recording.marks": ("mark", "window"),
+    "memlens.recording.torch_history": ("TorchRecording", "record_torch"),
     "memlens.windows.windows": ("Anchor", "Pattern", "Window"),
     "memlens.trust": ("Trust",),
     "memlens.units": ("format_bytes", "parse_bytes"),
