@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.columns import SET, TAKE, USE, last_by_key
+from memlens.columns import TAKE, USE
 from memlens.errors import MemlensError, NoEventsError
 from memlens.inputs.builder import SAMPLES, Builder, Part, Text
 from memlens.inputs.custom.columns import LineReader, name_number
 from memlens.inputs.custom.lines import LONGEST, Found, TextError, UserLine
+from memlens.inputs.latest import LatestByAddress
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.scan import Scan, Scanner
 from memlens.windows.landmarks import landmarks_in_block
@@ -235,7 +236,7 @@ class _Input:
         groups = {"time_us" if group == "time" else group for line in lines for group in line.format.means}
         self.columns = ("kind", "size", "addr", "offset", *(name for name in ("device", *_OPTIONAL) if name in groups))
         self.names: dict[str, dict[str, int]] = {"thread": {}, "owner": {}}
-        self._sizes, self._devices = _Latest(TAKE), _Latest(USE)
+        self._sizes, self._devices = LatestByAddress(TAKE), LatestByAddress(USE)
         self._has_devices = False
 
     def completed(self, read: Read) -> Part:
@@ -267,46 +268,6 @@ class _Input:
             malformed=part.malformed + len(lost),
             samples=sorted(samples)[:SAMPLES],
         )
-
-
-class _Latest:
-    """What the latest row that sets an address says of it.
-
-    Args:
-        role: What other rows do: ask (``USE``), or ask and clear the address (``TAKE``).
-    """
-
-    def __init__(self, role: int) -> None:
-        self._role = role
-        self._addr, self._tag, self._value = np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64)
-
-    def before(self, addr: NDArray[np.uint64], tag: Ints, value: Ints, sets: NDArray[np.bool_]) -> Ints:
-        """Take the next rows, in order.
-
-        Args:
-            addr: Addresses, uint64.
-            tag: What else tells them apart, less than 2**17.
-            value: What rows that set it say.
-            sets: Which ones do.
-
-        Returns:
-            For the other rows the value of the latest row before with the same address and tag, else -1, int64.
-        """
-        kept = len(self._addr)
-        addr, tag = np.concatenate([self._addr, addr]), np.concatenate([self._tag, tag])
-        value = np.concatenate([self._value, value])
-        sets = np.concatenate([np.ones(kept, np.bool_), sets])
-        low = addr.astype(np.int64) if int(addr.max(initial=0)) < 1 << 46 else np.unique(addr, return_inverse=True)[1]
-        key = low << 17 | tag
-        setters = key[sets]
-        # What is asked for at the end is what is carried on.
-        role = np.concatenate([np.where(sets, SET, self._role), np.full(len(setters), USE)]).astype(np.int8)
-        found = last_by_key(np.concatenate([key, setters]), role)
-        carried = np.zeros(len(addr), np.bool_)
-        carried[found[len(addr) :][found[len(addr) :] >= 0]] = True
-        self._addr, self._tag, self._value = addr[carried], tag[carried], value[carried]
-        latest = found[kept : len(addr)]
-        return np.where(latest >= 0, value[latest], -1)
 
 
 def _renumbered(column: NDArray[Any], names: Sequence[str], known: dict[str, int], lowest: int) -> NDArray[Any]:
