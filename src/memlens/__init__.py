@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from memlens.recording.torch_history import TorchRecording, record_torch
     from memlens.trust import Trust
     from memlens.units import format_bytes, parse_bytes
+    from memlens.watching.crossings import Crossing
+    from memlens.watching.state import LiveWindow, LogState
+    from memlens.watching.watch import Watched, watch
     from memlens.windows.patterns import Anchor, Pattern
     from memlens.windows.windows import Window
 
@@ -51,6 +54,7 @@ __all__ = [
     "Baseline",
     "BlockLife",
     "Comparison",
+    "Crossing",
     "Diff",
     "EventLog",
     "Exported",
@@ -60,7 +64,9 @@ __all__ = [
     "Judged",
     "Kind",
     "Lifetimes",
+    "LiveWindow",
     "LogAnalysis",
+    "LogState",
     "MemlensError",
     "NoEventsError",
     "OutputError",
@@ -75,6 +81,7 @@ __all__ = [
     "Trust",
     "UsageError",
     "Verdict",
+    "Watched",
     "Window",
     "WindowAnalysis",
     "WindowDiff",
@@ -96,6 +103,7 @@ __all__ = [
     "record_torch",
     "report",
     "slice",
+    "watch",
     "window",
 ]
 
@@ -126,6 +134,9 @@ _HOMES = {
     "memlens.recording.run": ("record",),
     "memlens.recording.marks": ("mark", "window"),
     "memlens.recording.torch_history": ("TorchRecording", "record_torch"),
+    "memlens.watching.crossings": ("Crossing",),
+    "memlens.watching.state": ("LiveWindow", "LogState"),
+    "memlens.watching.watch": ("Watched", "watch"),
     "memlens.windows.windows": ("Anchor", "Pattern", "Window"),
     "memlens.trust": ("Trust",),
     "memlens.units": ("format_bytes", "parse_bytes"),
