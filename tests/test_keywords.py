@@ -34,6 +34,7 @@ OWNERS: dict[str, type] = {
     "record": options.Record,
     "report": options.Report,
     "slice": options.Slice,
+    "watch": options.Watch,
 }
 
 

@@ -35,10 +35,15 @@ if TYPE_CHECKING:
     from memlens.inputs import read
     from memlens.inputs.registry import Formats, formats
     from memlens.lifetimes import Lifetimes
+    from memlens.recording.marks import mark, window
     from memlens.recording.result import RecordedLog, Recording
     from memlens.recording.run import record
+    from memlens.recording.torch_history import TorchRecording, record_torch
     from memlens.trust import Trust
     from memlens.units import format_bytes, parse_bytes
+    from memlens.watching.crossings import Crossing
+    from memlens.watching.state import LiveWindow, LogState
+    from memlens.watching.watch import Watched, watch
     from memlens.windows.patterns import Anchor, Pattern
     from memlens.windows.windows import Window
 
@@ -49,6 +54,7 @@ __all__ = [
     "Baseline",
     "BlockLife",
     "Comparison",
+    "Crossing",
     "Diff",
     "EventLog",
     "Exported",
@@ -58,7 +64,9 @@ __all__ = [
     "Judged",
     "Kind",
     "Lifetimes",
+    "LiveWindow",
     "LogAnalysis",
+    "LogState",
     "MemlensError",
     "NoEventsError",
     "OutputError",
@@ -69,9 +77,11 @@ __all__ = [
     "ReportPage",
     "Run",
     "RunWindow",
+    "TorchRecording",
     "Trust",
     "UsageError",
     "Verdict",
+    "Watched",
     "Window",
     "WindowAnalysis",
     "WindowDiff",
@@ -85,12 +95,16 @@ __all__ = [
     "format_bytes",
     "formats",
     "gate",
+    "mark",
     "parse_bytes",
     "plot",
     "read",
     "record",
+    "record_torch",
     "report",
     "slice",
+    "watch",
+    "window",
 ]
 
 __version__ = "0.1.0"
@@ -118,6 +132,11 @@ _HOMES = {
     "memlens.inputs.registry": ("Formats", "formats"),
     "memlens.recording.result": ("RecordedLog", "Recording"),
     "memlens.recording.run": ("record",),
+    "memlens.recording.marks": ("mark", "window"),
+    "memlens.recording.torch_history": ("TorchRecording", "record_torch"),
+    "memlens.watching.crossings": ("Crossing",),
+    "memlens.watching.state": ("LiveWindow", "LogState"),
+    "memlens.watching.watch": ("Watched", "watch"),
     "memlens.windows.windows": ("Anchor", "Pattern", "Window"),
     "memlens.trust": ("Trust",),
     "memlens.units": ("format_bytes", "parse_bytes"),

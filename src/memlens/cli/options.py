@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import click
@@ -27,7 +29,7 @@ _ORDER = str.split("""
     start start_regex end end_regex nth by
     base_start head_start base_start_regex head_start_regex base_end head_end base_nth head_nth
     whole open_windows owners input_format device layer formats
-    base_log allow_missing trust diff x title theme width height dpi analyzers jobs top min_size sort context
+    base_log allow_missing trust run idle pid every diff x title theme width height dpi analyzers jobs top min_size sort context
     events_only renumber to table form full brief plot color output force junit markdown github strict no_progress quiet verbose
 """)
 
@@ -207,6 +209,14 @@ def _inches(text: str) -> float:
         raise UsageError(f"{text!r} is no length", "Give inches: 3.5, or 10.") from None
 
 
+def _seconds(text: str) -> float:
+    """A time in seconds, 0 or more."""
+    with suppress(ValueError):
+        if 0 <= (seconds := float(text)) < inf:
+            return seconds
+    raise UsageError(f"{text!r} is no time", "Give seconds: 0.5, or 60.")
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
@@ -216,4 +226,5 @@ _TYPES = {
     "device": _Typed("device", _device),
     "names": _Typed("names", _names),
     "inches": _Typed("inches", _inches),
+    "seconds": _Typed("seconds", _seconds),
 }
