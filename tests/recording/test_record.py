@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.support.recorder import python, read_zst, recorder, started, until
+from recorder import python, read_zst, recorder, started, until
 
 import memlens
 from memlens.recording.waiting import CommandError

@@ -23,7 +23,7 @@ __all__ = ["command"]
     [click.Argument(["command"], metavar="[--] COMMAND...", nargs=-1)],
     *(Output, Record),
     examples="""\
-  memlens record python train.py --epochs 1
+  memlens record python train.py
   memlens record -o run.log.zst -- python train.py
   memlens record --env FLAGS_allocator_strategy=naive_best_fit python train.py
   memlens record -o run.log.zst python -m paddle.distributed.launch train.py
