@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
-import resource
 import shlex
 import shutil
 import signal
@@ -182,20 +182,26 @@ def test_an_out_of_memory_failure_keeps_its_exit_code_and_the_verdict_names_it(
 
 @contextmanager
 def recording(
-    paddle: RealPaddle, folder: Path, log: Path | str, *options: str, steps: int = 10**6, before: Any = None
+    paddle: RealPaddle,
+    folder: Path,
+    log: Path | str,
+    *options: str,
+    steps: int = 10**6,
+    first: str = "",
+    stdin: int = subprocess.DEVNULL,
 ) -> Iterator[Recording]:
-    """A training loop that is being recorded and has made a few steps."""
+    """A training loop that is being recorded, in a session of its own, in which some Python is run first."""
+    words = command(paddle, log, [str(MARKED), "--steps", str(steps)], list(options))
     with (folder / "said").open("w+") as said:
         recorder = subprocess.Popen(
-            command(paddle, log, [str(MARKED), "--steps", str(steps)], list(options)),
+            [sys.executable, "-c", f"import os, sys\n{first}\nos.execv(sys.argv[1], sys.argv[1:])", *words],
             env=environment(paddle, folder),
             cwd=folder,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=said,
             text=True,
             start_new_session=True,
-            preexec_fn=before,  # noqa: PLW1509
         )
         try:
             yield Recording(recorder, said)
@@ -244,12 +250,27 @@ def test_a_signal_to_the_recorder_ends_the_program_as_it_would_alone(
         assert run.end() == 128 + number
         said = run.read_said()
     text = text_of(log)
-    assert ("KeyboardInterrupt" in text) == (
-        number is signal.SIGINT
-    )  # Python's own answer, in the log; SIGTERM has none
+    assert text.count("KeyboardInterrupt") == (number is signal.SIGINT)  # Python's own answer; SIGTERM has none
     assert number.name in said
     assert_log_is_whole(text)
     assert memlens.analyze(log).answer is not None
+
+
+def test_ctrl_c_in_a_terminal_interrupts_the_program_once(paddle: RealPaddle, tmp_path: Path) -> None:
+    log = tmp_path / "run.log.zst"
+    leader, follower = pty.openpty()
+    take_the_terminal = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
+    try:
+        with recording(paddle, tmp_path, log, first=take_the_terminal, stdin=follower) as run:
+            run.until("STEP 3")
+            os.write(leader, b"\x03")
+            assert run.end() == 128 + signal.SIGINT
+    finally:
+        os.close(leader)
+        os.close(follower)
+    text = text_of(log)
+    assert text.count("KeyboardInterrupt") == 1
+    assert_log_is_whole(text)
 
 
 def test_a_killed_program_leaves_a_log_up_to_its_end(paddle: RealPaddle, tmp_path: Path) -> None:
@@ -303,10 +324,8 @@ def test_a_log_that_may_grow_no_further_ends_there_and_not_the_program(paddle: R
     log = tmp_path / "run.log"
     most = 50_000  # bytes of a file; the program's output goes through a pipe
 
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-
-    with recording(paddle, tmp_path, log, steps=10, before=limit) as run:
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))"
+    with recording(paddle, tmp_path, log, steps=10, first=limit) as run:
         run.until("TRAINED")
         assert run.end() == 0
         assert "the log ends early: File too large" in run.read_said()
