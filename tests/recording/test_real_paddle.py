@@ -39,7 +39,7 @@ TIMEOUT = 60.0
 )
 def paddle(request: pytest.FixtureRequest, shared: Path, tmp_path_factory: pytest.TempPathFactory) -> RealPaddle:
     """Each version, with the device built for it."""
-    if request.param is None:
+    if not request.param:
         pytest.skip("needs PaddlePaddle: MEMLENS_PADDLE names no interpreter that has it")
     if not shutil.which("g++"):
         pytest.skip("needs g++ to build Paddle's host-memory device")
