@@ -14,6 +14,7 @@ import numpy as np
 from memlens.analyzers.levels import SUMS, Figures, Tally, tally
 from memlens.columns import distinct
 from memlens.events import EventLog
+from memlens.inputs.growing import GrowingColumn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,6 +59,7 @@ class Running:
         self._sets: dict[frozenset[int], _Levels] = {}
         self._seen: set[int] = set()
         self._edges = np.zeros(1, np.int64)  # where the text is cut, and its end
+        self._noted = 0
         self.events, self.stretch, self.end = 0, 1, 0
 
     def add(self, taken: Taken, cuts: Ints) -> None:
@@ -90,7 +92,10 @@ class Running:
                 mine = np.isin(taken.group, list(of))
                 rows = None if mine.all() else np.flatnonzero(mine)
             self._sets[of].add(
-                columns, rows, (places, at, self.end in cuts), (moments, moments - self.events, self.events % self.stretch == 0)
+                columns,
+                rows,
+                (places, at, self.end in cuts),
+                (moments, moments - self.events, self.events % self.stretch == 0),
             )
         self._sets = {of: self._sets[of] for of in taken.sets}
         self._seen.update(distinct(group).tolist() if len(group) else ())
@@ -103,13 +108,26 @@ class Running:
         if known:
             return self._sets[known].copy()
         stretches = np.arange(0, self.events, self.stretch)
-        return _Levels(_Growing.zeros(self._edges), _Growing.zeros(np.append(stretches, self.events)))
+        noted = GrowingColumn(np.int64)
+        noted.fill(0, self._noted, 0.0)
+        return _Levels(_Growing.zeros(self._edges), _Growing.zeros(np.append(stretches, self.events)), noted)
 
-    def forget(self, kept: Ints) -> None:
-        """Keep only those edges of the text that are named, rising, int64, besides its start and its end."""
+    def forget(self, kept: Ints, noted: Ints) -> None:
+        """Keep only those edges of the text that are named, besides its start and its end.
+
+        Args:
+            kept: The edges, rising, int64.
+            noted: Edges at which the level is noted before, rising, int64: see :meth:`noted`.
+        """
         self._edges = distinct(np.concatenate(([0, self.end], kept)))
+        self._noted += len(noted)
         for levels in self._sets.values():
+            levels.noted.append(levels.text.tally.over(noted, noted).levels[0], 0.0)
             levels.text.squeeze(self._edges)
+
+    def noted(self, blocks: frozenset[int]) -> Ints:
+        """The allocated level at each place that was noted when edges were forgotten, int64."""
+        return self._of(blocks).noted.entries()
 
     def figures(self, blocks: frozenset[int], chunks: frozenset[int], lo: Ints, hi: Ints) -> Figures:
         """The figures of stretches of the text, which must begin and end at cuts: of blocks of one set of groups and of chunks of another one."""
@@ -146,13 +164,16 @@ class _Levels:
     Attributes:
         text: Segments by places in the text; the summit of each is the line of its event.
         timeline: Segments by numbers of events.
+        noted: Allocated levels.
     """
 
-    def __init__(self, text: _Growing, timeline: _Growing) -> None:
-        self.text, self.timeline = text, timeline
+    def __init__(self, text: _Growing, timeline: _Growing, noted: GrowingColumn) -> None:
+        self.text, self.timeline, self.noted = text, timeline, noted
 
     def copy(self) -> _Levels:
-        return _Levels(self.text.copy(), self.timeline.copy())
+        noted = GrowingColumn(np.int64)
+        noted.append(self.noted.entries(), 0.0)
+        return _Levels(self.text.copy(), self.timeline.copy(), noted)
 
     def add(
         self,
@@ -169,7 +190,9 @@ class _Levels:
             text: Edges, the event at each, and whether the first one stays an edge.
             moments: The same.
         """
-        some = {name: columns[name] if rows is None else columns[name][rows] for name in ("kind", "size", "addr", "line")}
+        some = {
+            name: columns[name] if rows is None else columns[name][rows] for name in ("kind", "size", "addr", "line")
+        }
         log = EventLog(some["kind"], some["size"], some["addr"], some["line"])
         at = [events if rows is None else np.searchsorted(rows, events) for _, events, _ in (text, moments)]
         found = tally(log, distinct(np.concatenate(([0], *at))))
