@@ -13,7 +13,7 @@ from memlens.facts import Kind
 from memlens.watching.followed import Followed
 from memlens.watching.state import KEPT_WINDOWS, LogState
 
-__all__ = ["analyzed", "feed", "pieces", "plain_levels", "said", "summed"]
+__all__ = ["analyzed", "feed", "pieces", "plain_levels", "said", "summed", "without_counts"]
 
 _EVENT = re.compile(
     rb"\] (?:(?P<kind>Alloc|Free) (?P<size>[0-9]{1,12}) bytes, ptr = 0x[0-9a-f]+|Not found and reallocate |Free chunk with size )"
@@ -40,6 +40,11 @@ def said(state: LogState) -> dict[str, Any]:
         "windows": windows,
         "ends": state.end_live_bytes.tolist(),
     }  # fmt: skip
+
+
+def without_counts(state: dict[str, Any]) -> dict[str, Any]:
+    """The same without the ALLOCs and FREEs of windows: of steps that are found by themselves nobody says how many they have."""
+    return {**state, "windows": [(*window[:5], None, None, window[7]) for window in state["windows"]]}
 
 
 def analyzed(path: Path, by: str | None = None, **how: Any) -> list[dict[str, Any]]:
@@ -119,12 +124,11 @@ def plain_levels(text: bytes) -> tuple[int, int, int | None, int]:
 
 def summed(events: list[Any]) -> dict[str, int | None]:
     """Levels and counts of some events of the reference implementation."""
-    sums = {kind: 0 for kind in Kind}
+    sums = dict.fromkeys(Kind, 0)
     peaks = {Kind.ALLOC: 0, Kind.RESERVE: 0}
     for event in events:
         sums[event.kind] += event.size
-        for what in peaks:
-            peaks[what] = max(peaks[what], sums[what] - sums[Kind(what + 1)])
+        peaks = {what: max(peak, sums[what] - sums[Kind(what + 1)]) for what, peak in peaks.items()}
     of = {kind: sum(event.kind == kind for event in events) for kind in Kind}
     blocks, chunks = of[Kind.ALLOC] + of[Kind.FREE], of[Kind.RESERVE] + of[Kind.RELEASE]
     return {
