@@ -42,7 +42,7 @@ def test_one_log_shows_its_levels_its_growth_and_its_last_windows() -> None:
     assert "of 21 windows by (STEP_\\d+)" in text
     # The window before the last: 22 MiB at its end, 24 MiB at its peak, 26 MiB reserved, at line 191.
     assert next(line for line in lines if line.startswith("STEP_19 ")).split()[1:] == (
-        "24.00 MiB 3.00 MiB 22.00 MiB 26.00 MiB 4 3 191".split()
+        ["24.00", "MiB", "3.00", "MiB", "22.00", "MiB", "26.00", "MiB", "4", "3", "191"]
     )
     assert next(line for line in lines if line.startswith("STEP_20 (open)"))
     assert lines[-1] == "123.00 MiB in 210 lines read, 147 events. Ctrl-C ends."
