@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from memlens.windows.patterns import Anchor
     from memlens.windows.windows import Window
 
-__all__ = ["BATCH", "Batch", "EventLog", "Kind"]
+__all__ = ["BATCH", "Batch", "EventLog", "Kind", "Outline"]
 
 #: Events in one batch of :meth:`EventLog.batches`: its temporaries stay in the cache and below a few MB.
 BATCH = 1 << 17
@@ -159,6 +159,10 @@ class EventLog:
         sums = [int(size[kind == k].sum()) for k in Kind]
         return sums[Kind.ALLOC] - sums[Kind.FREE], sums[Kind.RESERVE] - sums[Kind.RELEASE]
 
+    def events_before(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many events stand on lines before each of some places, given as byte offsets; int64."""
+        return self.offset.searchsorted(offsets)
+
     @cached_property
     def tells_of_blocks(self) -> bool:
         """Whether allocated bytes are known: an event is of a block, or the input says what was there before its first event."""
@@ -240,6 +244,49 @@ class EventLog:
                 names = list(getattr(self, f"{name}_names"))
                 columns[name] = pd.Categorical.from_codes(column.astype(np.int64), categories=names)
         return pd.DataFrame(columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Outline(EventLog):
+    """A log whose events are not kept: how many there are is known, and how many stand before some places.
+
+    Attributes:
+        places: Byte offsets, rising, int64; the last one is the end of the text.
+        before: How many events stand before each, int64.
+        blocks: Whether an event is of a block.
+    """
+
+    places: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    before: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    blocks: bool = True
+
+    @classmethod
+    def of(
+        cls, places: NDArray[np.int64], before: NDArray[np.int64], facts: Facts, landmarks: Landmarks, *, blocks: bool
+    ) -> Outline:
+        """What is known of a log at its landmarks, which must be among the places."""
+        none = EventLog.from_rows(())
+        columns = none.kind, none.size, none.addr, none.offset
+        return cls(
+            *columns,
+            source=Source("<log>"),
+            facts=facts,
+            landmarks=landmarks,
+            places=places,
+            before=before,
+            blocks=blocks,
+        )
+
+    def __len__(self) -> int:
+        return int(self.before[-1])
+
+    def events_before(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = self.before[np.minimum(self.places.searchsorted(offsets), len(self.places) - 1)]
+        return found
+
+    @property
+    def tells_of_blocks(self) -> bool:
+        return self.blocks
 
 
 def running_sums(

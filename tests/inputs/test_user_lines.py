@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memlens.errors import InputError, NoEventsError
 from memlens.events import Kind
 from memlens.inputs import blocks
-from memlens.inputs.custom.columns import LineReader
+from memlens.inputs.custom.columns import LineColumns
 from memlens.inputs.custom.formats import user_formats
 from memlens.inputs.custom.lines import LONGEST, TextError, UserLine
 from memlens.inputs.file_source import open_source
@@ -143,7 +143,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lines_of(form: InputFormat) -> tuple[UserLine, ...]:
-    found: tuple[UserLine, ...] = form.read.keywords["lines"]  # type: ignore[attr-defined]
+    found: tuple[UserLine, ...] = form.lines.keywords["lines"]  # type: ignore[union-attr]
     return found
 
 
@@ -311,7 +311,7 @@ def test_numbers_come_from_the_scanner_where_the_expression_says_what_they_are(
     folder: Path, name: str, conversions: dict[str, str]
 ) -> None:
     (line,) = lines_of(form_of(folder, name))
-    found = {group.name: Conversion(group.conversion).name for group in LineReader(line).groups}
+    found = {group.name: Conversion(group.conversion).name for group in LineColumns(line).groups}
     assert {group: found[group] for group in conversions} == conversions
 
 

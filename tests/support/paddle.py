@@ -8,10 +8,13 @@ from typing import Any, BinaryIO
 from memlens.events import EventLog
 from memlens.inputs.file_source import FileSource, open_source
 from memlens.inputs.input_format import Request
+from memlens.inputs.line_reader import read_lines
 from memlens.inputs.paddle import reader
 
 
 def read(where: str | Path | BinaryIO | FileSource, **wanted: Any) -> EventLog:
     """Read a log; what is wanted of it are the fields of a request."""
     given: dict[str, Any] = {name: tuple(one) if isinstance(one, list | set) else one for name, one in wanted.items()}
-    return reader.read(where if isinstance(where, FileSource) else open_source(where), Request(**given))
+    return read_lines(
+        reader.PaddleReader, where if isinstance(where, FileSource) else open_source(where), Request(**given)
+    )[0]

@@ -110,6 +110,21 @@ class Tally:
             largest[row, full] = self.largest[row, _first_highest(self.largest[row], a, b)]
         return Figures(sums, largest, rise, summit, levels[:, first])
 
+    def split(self, count: int) -> tuple[Tally, Tally]:
+        """The first so many segments, and the others."""
+        parts = slice(0, count), slice(count, len(self))
+        first, others = (
+            Tally(
+                self.edges[part.start : part.stop + 1],
+                self.sums[:, part],
+                self.largest[:, part],
+                self.rise[:, part],
+                self.summit[part],
+            )
+            for part in parts
+        )
+        return first, others
+
     def squeeze(self, edges: Ints) -> Tally:
         """The same stretch with only these edges left, which must be among the present ones: neighbours are merged."""
         merged = self.over(edges[:-1], edges[1:])

@@ -34,6 +34,7 @@ __all__ = [
     "check_alike",
     "choose_device",
     "device_label",
+    "device_named",
     "expanded",
     "input_name",
     "named_devices",
@@ -203,14 +204,19 @@ def without_cpu(logs: Sequence[EventLog]) -> tuple[tuple[EventLog, ...], tuple[s
 
 def device_label(log: EventLog) -> str:
     """How a log of one device among several is called: ``[device 1]``, ``[CPU]``."""
-    return "[CPU]" if log.device == -1 else f"[device {log.device}]"
+    return f"[{device_named(log.device)}]"
+
+
+def device_named(device: int | None) -> str:
+    """How a device is called: ``device 1``, ``CPU``."""
+    return "CPU" if device == -1 else f"device {device}"
 
 
 def named_devices(name: str, logs: Sequence[EventLog]) -> list[tuple[EventLog, str, str]]:
     """The logs of one input, each with what to call it and its device, ``device 1``; where there is one only, by the input's name and ``""``."""
     if len(logs) == 1:
         return [(logs[0], name, "")]
-    return [(log, f"{name} {device_label(log)}", device_label(log).strip("[]")) for log in logs]
+    return [(log, f"{name} {device_label(log)}", device_named(log.device)) for log in logs]
 
 
 @dataclass

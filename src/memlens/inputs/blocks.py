@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from memlens.inputs.streams import ByteStream
 
-__all__ = ["BLOCK_BYTES", "LONGEST_LINE", "PAD", "Block", "BlockPool", "Blocks", "in_order", "processors"]
+__all__ = ["BLOCK_BYTES", "LONGEST_LINE", "PAD", "Block", "BlockPool", "Blocks", "in_order", "processors", "shared_out"]
 
 #: Bytes of text that a block holds as a rule: with its rows it stays in the cache, and the cost of each array operation is small against what it does.
 BLOCK_BYTES = 1 << 21
@@ -35,6 +35,13 @@ _LOOK_BACK = 1 << 12
 _KEPT = 30 << 20
 
 Result = TypeVar("Result")
+
+
+class SupportsReadInto(Protocol):
+    """What blocks are read from."""
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Read some bytes into a buffer; 0 where there are none."""
 
 
 class Block(NamedTuple):
@@ -85,18 +92,21 @@ class Blocks:
     """Cuts a stream into blocks at line ends.
 
     Args:
-        stream: What to read; read to its end.
+        stream: What to read, until it gives nothing.
         offset: Byte offset of the stream's first byte in the input.
+        growing: More may come: a last line without its end is kept back, and iterating again goes on with it.
     """
 
-    def __init__(self, stream: ByteStream, offset: int = 0) -> None:
+    def __init__(self, stream: SupportsReadInto, offset: int = 0, *, growing: bool = False) -> None:
         self._stream = stream
-        self._offset = offset
+        self._offset, self._rest = offset, np.zeros(0, np.uint8)
+        self.growing = growing
         self.pool = BlockPool()
 
     def __iter__(self) -> Iterator[Block]:
-        offset, rest, ended = self._offset, np.zeros(0, np.uint8), False
+        ended = False
         while not ended:
+            rest = self._rest
             # What is kept of a line longer than a block doubles from time to time.
             room = BLOCK_BYTES if 2 * len(rest) < BLOCK_BYTES else min(2 * len(rest), LONGEST_LINE) + BLOCK_BYTES
             buffer = self.pool.take(room)
@@ -104,14 +114,14 @@ class Blocks:
             end, ended = self._fill(buffer, PAD + len(rest), PAD + room)
             if end == PAD:
                 return
-            stop = end if ended else line_start_before(buffer, PAD, end)
+            stop = end if ended and not self.growing else line_start_before(buffer, PAD, end)
             cut = not stop and end - PAD >= LONGEST_LINE
             if cut:
                 stop = end
-            rest = buffer[stop or PAD : end].copy()
+            self._rest = buffer[stop or PAD : end].copy()
             if stop:
+                offset, self._offset = self._offset, self._offset + stop - PAD
                 yield _padded(buffer, stop, offset, cut)
-                offset += stop - PAD
 
     def _fill(self, buffer: NDArray[np.uint8], end: int, stop: int) -> tuple[int, bool]:
         """Read until the buffer is full or the stream ends; gives the end of the text and whether it is the last."""
@@ -151,10 +161,28 @@ def in_order(
     else:
         spans = (lambda block=block: block for block in blocks)  # type: ignore[misc]
 
+    return shared_out(spans, work, blocks.pool, threads)
+
+
+def shared_out(
+    spans: Iterator[Callable[[], Block]],
+    work: Callable[[Block], Result],
+    buffers: BlockPool,
+    threads: int | None = None,
+) -> Generator[Result, None, None]:
+    """Have blocks read by several threads; the results come in their order.
+
+    Args:
+        spans: For each block what gets it, called by the thread that reads it.
+        work: Reads a block.
+        buffers: Where the buffers of the blocks are given back to.
+        threads: As for :func:`in_order`.
+    """
+
     def one(load: Callable[[], Block]) -> Result:
         block = load()
         result = work(block)
-        blocks.pool.give_back(block)
+        buffers.give_back(block)
         return result
 
     most = threads or (min(processors(), _MOST_THREADS) if load("memlens.scanner._scan") else 1)

@@ -103,7 +103,7 @@ class Builder:
         size: Bytes of the uncompressed input where they are known, else 0.
 
     Attributes:
-        events: Events taken so far.
+        events: Events held: those added so far, or since they were taken last.
         lines: Line ends so far: the 0-based number of the next part's first line.
         malformed: Malformed lines so far.
         samples: The first of them.
@@ -158,6 +158,29 @@ class Builder:
     def sample(text: Text, first: int) -> LineSample:
         """An example, given the 1-based number of the first line of its part."""
         return LineSample(text.offset, first + text.line, text.text[:_SHOWN].decode("utf-8", "replace"))
+
+    @property
+    def end(self) -> int:
+        """Byte offset in the input after the last part."""
+        return self._bytes
+
+    @property
+    def whole_lines(self) -> int:
+        """Lines so far, a last one without a line end among them."""
+        return self.lines + self._mid_line
+
+    def take(self) -> tuple[dict[str, NDArray[Any]], tuple[list[Match], ...], Landmarks]:
+        """The columns, the anchors and the landmarks of what was added since the last time, which are then forgotten.
+
+        The columns are valid until the next part is added.
+        """
+        columns = {name: column.entries() for name, column in self._columns.items()}
+        for column in self._columns.values():
+            column.clear()
+        anchors, landmarks = tuple(self._anchors), Landmarks().and_then(self._landmarks)
+        self._anchors = [[] for _ in anchors]
+        self._landmarks, self._index, self.events = [], [], 0
+        return columns, anchors, landmarks
 
     def column(self, name: str) -> NDArray[Any]:
         """All entries of a column so far, to be read or changed in place."""

@@ -15,9 +15,9 @@ import numpy as np
 from memlens.columns import distinct
 from memlens.errors import InputError
 from memlens.inputs.blocks import Block, Blocks, in_order
+from memlens.inputs.line_reader import TextSource
 from memlens.inputs.remote import is_url, local_path
 from memlens.inputs.streams import ByteStream, open_bytes
-from memlens.source import Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ _PIECE = 1 << 14
 _MANY_PIECES = 128
 
 
-class FileSource(Source):
+class FileSource(TextSource):
     """One input: a file, compressed or not, or a stream that can be read only once.
 
     Args:

@@ -56,3 +56,7 @@ class GrowingColumn:
     def entries(self) -> NDArray[Any]:
         """All entries, in order."""
         return self._entries[: self._count]
+
+    def clear(self) -> None:
+        """Forget all entries; their memory is used again."""
+        self._count = 0

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.inputs.file_source import FileSource
+    from memlens.inputs.line_reader import LineReader, TextSource
     from memlens.windows.patterns import Pattern
 
 __all__ = ["HEAD", "InputFormat", "Request"]
@@ -56,6 +57,8 @@ class InputFormat:
         layers: What :attr:`~memlens.facts.Facts.layer` of its logs may say; empty for formats of users.
         is_text: It consists of lines of text, which may begin with others.
         origin: Where it comes from: ``memlens``, a file, a package.
+        lines: Makes the reader of an input that consists of lines, so that it can be read while it is written
+            (:mod:`memlens.inputs.line_reader`); ``None`` where only a whole input makes sense.
     """
 
     name: str
@@ -69,3 +72,4 @@ class InputFormat:
     layers: tuple[str, ...] = ()
     is_text: bool = True
     origin: str = "memlens"
+    lines: Callable[[TextSource, Request], LineReader[Any]] | None = None

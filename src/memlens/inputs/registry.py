@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from importlib import metadata
 
     from memlens.events import EventLog
+    from memlens.inputs.line_reader import TextSource
     from memlens.inputs.unread import Unread
 
 __all__ = [
@@ -77,7 +78,7 @@ class Recognised(NamedTuple):
         return self.why != _OTHER and (self.unread is None or self.unread.text)
 
 
-def recognise(source: FileSource, how: ReadAs | None = None) -> Recognised:
+def recognise(source: TextSource, how: ReadAs | None = None) -> Recognised:
     """Tell which format an input has.
 
     Raises:

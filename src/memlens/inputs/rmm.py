@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +26,7 @@ from memlens.errors import InputError, MemlensError, NoEventsError
 from memlens.facts import MAX_SIZE, Facts, Kind, OutOfMemory
 from memlens.inputs.builder import SAMPLES, Builder, Part, Text
 from memlens.inputs.input_format import InputFormat, Request
+from memlens.inputs.line_reader import Believed, LineReader, Taken, TextSource, read_lines
 from memlens.scanner.formats import LineFormat, Sample
 from memlens.scanner.scan import Scan, Scanner
 from memlens.windows.landmarks import landmarks_in_block
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
     from memlens.inputs.blocks import Block
-    from memlens.inputs.file_source import FileSource
 
 __all__ = ["FORMAT", "ROWS", "microseconds"]
 
@@ -179,45 +179,58 @@ def _read_block(
     return part, list(zip(texts(failed), size[failed].tolist(), strict=True))
 
 
-def _read(source: FileSource, request: Request) -> list[EventLog]:
-    builder = Builder(source, request, _COLUMNS, size=source.size)
-    matchers = [Matcher(pattern) for pattern in request.patterns]
-    device = _DEVICE.search(source.name)
-    is_old, numbered = _is_old(source.head(_SHOWN)), source.numbered
-    failures: list[OutOfMemory] = []
-    threads: set[int] = set()
-    for part, failed in source.read_blocks(
-        lambda block: _read_block(block, matchers, numbered=numbered, landmarks=request.landmarks), request.progress
-    ):
-        for text, size in failed[: _MOST_FAILURES - len(failures)]:
-            sample = builder.sample(text, builder.lines + 1)
-            on = "" if device is None else f"GPU {device[1]}"
-            failures.append(OutOfMemory(sample.offset, sample.line, on, size, None, sample.text))
-        threads.update(np.unique(part.columns["thread"]).tolist())
-        builder.add(part)
+class _Reader(LineReader["tuple[Part, list[tuple[Text, int]]]"]):
+    """Reads one log; all its events are of one group."""
 
-    def nothing(facts: Facts) -> MemlensError:
-        if is_old:
+    def __init__(self, source: TextSource, request: Request) -> None:
+        self._source, self._builder = source, Builder(source, request, _COLUMNS, size=source.size)
+        self._matchers = [Matcher(pattern) for pattern in request.patterns]
+        self._wanted = {"numbered": source.numbered, "landmarks": request.landmarks}
+        device = _DEVICE.search(source.name)
+        self._device = None if device is None else int(device[1])
+        self._is_old = _is_old(source.head(_SHOWN))
+        self._failures: list[OutOfMemory] = []
+        self._threads: set[int] = set()
+
+    def read(self, block: Block) -> tuple[Part, list[tuple[Text, int]]]:
+        return _read_block(block, self._matchers, **self._wanted)
+
+    def add(self, result: tuple[Part, list[tuple[Text, int]]]) -> None:
+        part, failed = result
+        for text, size in failed[: _MOST_FAILURES - len(self._failures)]:
+            sample = self._builder.sample(text, self._builder.lines + 1)
+            on = "" if self._device is None else f"GPU {self._device}"
+            self._failures.append(OutOfMemory(sample.offset, sample.line, on, size, None, sample.text))
+        self._threads.update(np.unique(part.columns["thread"]).tolist())
+        self._builder.add(part)
+
+    def take(self, *, ended: bool = False) -> Taken:  # noqa: ARG002
+        builder, all_of_it = self._builder, frozenset({0})
+        columns, anchors, landmarks = builder.take()
+        believed = Believed(self._device, "rmm", all_of_it, all_of_it, builder.malformed)
+        end, lines = builder.end, builder.whole_lines
+        return Taken(columns, None, (all_of_it,), (believed,), end, lines, anchors, landmarks, len(self._failures))
+
+    def finish(self, problem: str) -> list[EventLog]:
+        times = _over_midnight(self._builder.column("time_us"))
+        return [
+            self._builder.finish(
+                cut_short=problem,
+                facts={"threads": tuple(sorted(self._threads - {-1})), "layer": "rmm", "ooms": tuple(self._failures)},
+                columns={"device": self._device, "time_us": times},
+                nothing=self._nothing,
+            )
+        ]
+
+    def _nothing(self, facts: Facts) -> MemlensError:
+        name = self._source.name
+        if self._is_old:
             return InputError(
-                f"{source.name}: a log of RMM's interface of 2019, which memlens does not read",
+                f"{name}: a log of RMM's interface of 2019, which memlens does not read",
                 "Record it with RMM 0.13 or newer.",
             )
         early = f" ({facts.cut_short})" if facts.cut_short else ""
-        return NoEventsError(
-            f"{source.name}: no allocate and no free in {facts.lines:,} lines of an RMM log{early}", _HINT
-        )
-
-    return [
-        builder.finish(
-            cut_short=source.problem,
-            facts={"threads": tuple(sorted(threads - {-1})), "layer": "rmm", "ooms": tuple(failures)},
-            columns={
-                "device": None if device is None else int(device[1]),
-                "time_us": _over_midnight(builder.column("time_us")),
-            },
-            nothing=nothing,
-        )
-    ]
+        return NoEventsError(f"{name}: no allocate and no free in {facts.lines:,} lines of an RMM log{early}", _HINT)
 
 
 def _over_midnight(time_us: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -256,7 +269,8 @@ FORMAT = InputFormat(
     "the CSV log of RAPIDS Memory Manager, alone or amid other text",
     "5563,10:29:36.035871,allocate,0x55639e0c6630,4096,0",
     _recognise,
-    _read,
+    partial(read_lines, _Reader),
     "those that were asked for",
     layers=("rmm",),
+    lines=_Reader,
 )

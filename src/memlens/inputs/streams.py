@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from memlens.errors import InputError
 from memlens.inputs.remote import is_url, open_remote
 
-__all__ = ["ByteStream", "open_bytes"]
+__all__ = ["ByteStream", "Decompressor", "compression_of", "open_bytes"]
 
 #: Compressed bytes handed to a decompressor at once.  Small, because a hostile file may expand a thousandfold.
 _CHUNK = 1 << 16
@@ -96,25 +96,51 @@ class ByteStream(io.RawIOBase):
 
     def _decompressed(self, head: bytes) -> Iterator[bytes]:
         """Decompress member after member; a damaged or missing end becomes :attr:`problem` and ends the stream."""
-        make, feed = _COMPRESSIONS[self.compression]
-        member: Any = None
+        members = Decompressor(self.compression)
         chunk = head
+        while chunk:
+            self.consumed += len(chunk)
+            yield from members.feed(chunk)
+            if members.problem:
+                break
+            chunk = self._file.read(_CHUNK) or b""
+        self.problem = members.problem or members.unfinished
+
+
+class Decompressor:
+    """Decompresses member after member, given bit by bit.
+
+    Args:
+        compression: ``gzip``, ``zstd``, ``xz`` or ``bzip2``.
+
+    Attributes:
+        problem: What is wrong with the bytes, in words; ``""`` as long as nothing is.
+    """
+
+    def __init__(self, compression: str) -> None:
+        self._compression = compression
+        self._make, self._feed = _COMPRESSIONS[compression]
+        self._member: Any = None
+        self.problem = ""
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """What the next bytes give, in pieces of a bounded size, some of them empty; nothing more once they are damaged."""
         try:
-            while chunk:
-                self.consumed += len(chunk)
-                while chunk:
-                    if member is None:
-                        if not chunk.strip(b"\0"):
-                            break  # tape-style zero padding after the last member
-                        member = make()
-                    chunk = yield from feed(member, chunk)
-                    if member.eof:
-                        member = None
-                chunk = self._file.read(_CHUNK) or b""
-            if member is not None:
-                self.problem = f"the {self.compression} stream ends in the middle"
+            while chunk and not self.problem:
+                if self._member is None:
+                    if not chunk.strip(b"\0"):
+                        return  # tape-style zero padding after the last member
+                    self._member = self._make()
+                chunk = yield from self._feed(self._member, chunk)
+                if self._member.eof:
+                    self._member = None
         except _damages() as error:
-            self.problem = f"the {self.compression} stream is damaged: {error}"
+            self.problem = f"the {self._compression} stream is damaged: {error}"
+
+    @property
+    def unfinished(self) -> str:
+        """What is wrong if no more bytes come, in words; ``""`` where a member has ended."""
+        return "" if self._member is None else f"the {self._compression} stream ends in the middle"
 
 
 # How a decompressor of a library is fed: its output in bounded pieces, and at last what comes after the member's end.
@@ -184,8 +210,13 @@ def open_bytes(where: str | Path | BinaryIO) -> ByteStream:
             head += more
     except OSError as error:
         raise InputError(f"{where}: cannot be read: {error.strerror or error}") from error
-    compression = next((name for magic, name in _MAGIC if head.startswith(magic)), "")
-    return ByteStream(file, head, compression)
+    return ByteStream(file, head, compression_of(head) or "")
+
+
+def compression_of(head: bytes) -> str | None:
+    """How a file is compressed whose first bytes these are, ``""`` for not at all; ``None`` where more of them have to tell."""
+    found = next((name for magic, name in _MAGIC if head.startswith(magic)), None)
+    return "" if found is None and not any(magic.startswith(head) for magic, _ in _MAGIC) else found
 
 
 def _open_file(path: Path) -> io.FileIO:

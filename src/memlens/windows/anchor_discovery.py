@@ -80,7 +80,7 @@ class _Side(NamedTuple):
 
     @classmethod
     def of(cls, log: EventLog, events: int, offsets: Sequence[int], numbers: Sequence[Numbers]) -> _Side:
-        first = log.offset.searchsorted(np.array(offsets, np.int64), "left")
+        first = log.events_before(np.array(offsets, np.int64))
         return cls(numbers, np.diff(np.append(first, events)), events)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from memlens.errors import AnchorError, UsageError
-from memlens.facts import Kind
 from memlens.windows.patterns import Anchor, Pattern, find_anchors
 
 if TYPE_CHECKING:
@@ -181,7 +180,7 @@ def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = ()
     is_open = to_end[-1] == _NEVER
     next_lines = np.where(to_end < stops, end_lines, np.append(np.array(anchor.lines[1:], np.int64), last_line))
     stops = np.minimum(stops, to_end)
-    lo, hi = (np.searchsorted(log.offset, places).tolist() for places in (starts, stops))
+    lo, hi = (log.events_before(places).tolist() for places in (starts, stops))
     stops[stops == _NEVER] = last_offset
     names = numbered(anchor.names)
     cut = [
@@ -241,7 +240,7 @@ def suspect_anchors(windows: Sequence[Window]) -> str | None:
     log, kind = windows[0].log, kind_of(run[0].name)
     # Steps that allocate nothing, or a log that has chunk lines only, still write all other lines of a step.
     lines = (run[-1].end_line - run[0].start_line + 1) / len(run)
-    if _CROWDED * lines > log.facts.lines / len(windows) or not (log.kind <= Kind.FREE).any():
+    if _CROWDED * lines > log.facts.lines / len(windows) or not log.tells_of_blocks:
         return None
     if 2 * sum(kind_of(w.name) == kind for w in empty) <= sum(kind_of(w.name) == kind for w in windows):
         return None
@@ -330,16 +329,27 @@ def _log_end(log: EventLog) -> tuple[int, int]:
 
 def numbered(names: Sequence[str]) -> list[str]:
     """The names, those that come again with ``#2``, ``#3``; no two alike."""
-    taken = set(names)
-    times: dict[str, int] = {}
-    unlike = []
-    for name in names:
-        times[name] = times.get(name, 0) + 1
-        if times[name] == 1:
-            unlike.append(name)
-            continue
-        while (new := f"{name} #{times[name]}") in taken:  # a log may well have a name that ends so
-            times[name] += 1
-        taken.add(new)
-        unlike.append(new)
-    return unlike
+    numbering = Numbering(names)
+    return list(map(numbering.next, names))
+
+
+class Numbering:
+    """Numbers names that come again, one after the other.
+
+    Args:
+        taken: Names that stand already, which no numbered one may be like.
+    """
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._times: dict[str, int] = {}
+
+    def next(self, name: str) -> str:
+        """What the next one is called."""
+        times = self._times.get(name, 0) + 1
+        new = name
+        while times > 1 and (new := f"{name} #{times}") in self._taken:  # a log may well have a name that ends so
+            times += 1
+        self._times[name] = times
+        self._taken.add(new)
+        return new

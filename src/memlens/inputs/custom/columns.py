@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
-__all__ = ["LineReader", "name_number"]
+__all__ = ["LineColumns", "name_number"]
 
 _PLACE, _LENGTH_AT = (1 << 40) - 1, 40
 #: A number of the scanner below this is what the text says, and exact as a float.
@@ -45,7 +45,7 @@ _NOTHING: dict[str, Any] = dict.fromkeys(("time_us", "device", "stream", "thread
 _NOTHING |= {"size": -1.0, "requested": -1.0, "addr": np.uint64(0)}
 
 
-class LineReader:
+class LineColumns:
     """Reads the rows that a scanner finds of one kind of line.
 
     Args:

@@ -15,6 +15,7 @@ from typing import Any
 
 from memlens.errors import UsageError
 from memlens.inputs.input_format import InputFormat
+from memlens.inputs.line_reader import read_lines
 
 __all__ = ["formats_file", "user_formats"]
 
@@ -94,7 +95,7 @@ def _formats(where: str, text: bytes, *, own: bool) -> tuple[InputFormat, ...]:
 
 def _format(where: str, name: str, tables: Sequence[Mapping[str, Any]]) -> InputFormat:
     # Imported here, since most inputs are of no such format.
-    from memlens.inputs.custom.reader import read_user_format
+    from memlens.inputs.custom.reader import UserReader
     from memlens.inputs.custom.tables import Table, recognise
 
     if not _NAME.match(name):
@@ -104,6 +105,7 @@ def _format(where: str, name: str, tables: Sequence[Mapping[str, Any]]) -> Input
             f"{where}: format {name!r} has more than {_MOST_KINDS} kinds of lines", "Join some in one regex."
         )
     lines = tuple(Table(f"{where}: format {name!r}", table).line() for table in tables)
+    reader = partial(UserReader, name=name, lines=lines)
     summary = next((str(table["summary"]) for table in tables if table.get("summary")), "a format of your own")
     return InputFormat(
         name=name,
@@ -111,7 +113,8 @@ def _format(where: str, name: str, tables: Sequence[Mapping[str, Any]]) -> Input
         summary=summary,
         sample=lines[0].samples[0].line,
         recognise=partial(recognise, lines),
-        read=partial(read_user_format, name=name, lines=lines),
+        read=partial(read_lines, reader),
+        lines=reader,
         origin=where,
     )
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.columns import SET, TAKE, USE, last_by_key
+from memlens.columns import TAKE, USE
 from memlens.errors import MemlensError, NoEventsError
 from memlens.inputs.builder import SAMPLES, Builder, Part, Text
-from memlens.inputs.custom.columns import LineReader, name_number
+from memlens.inputs.custom.columns import LineColumns, name_number
 from memlens.inputs.custom.lines import LONGEST, Found, TextError, UserLine
+from memlens.inputs.latest import LatestByAddress
+from memlens.inputs.line_reader import Believed, LineReader, Taken, TextSource
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.scan import Scan, Scanner
 from memlens.windows.landmarks import landmarks_in_block
@@ -26,12 +28,11 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.facts import Facts
     from memlens.inputs.blocks import Block
-    from memlens.inputs.file_source import FileSource
     from memlens.inputs.input_format import Request
 
     Ints = NDArray[np.int64]
 
-__all__ = ["UserScanner", "read_user_format"]
+__all__ = ["UserReader", "UserScanner"]
 
 _SHOWN = 200
 #: Names of threads, and of owners, that are told apart.
@@ -42,10 +43,11 @@ _READ = ("row", "kind", "size", "addr", "requested", "time_us", "device", "strea
 _TYPES = {"kind": np.int8, "size": np.int64, "addr": np.uint64, "owner": np.int32}
 
 
-def read_user_format(
-    source: FileSource, request: Request, *, name: str, lines: Sequence[UserLine]
-) -> Sequence[EventLog]:
-    """Read an input.
+class UserReader(LineReader["Read"]):
+    """Reads an input of a user's format: a log for each device that lines name, by rising number; one where none does.
+
+    Groups of events are devices, by their number and 1; those of group 0 name none, and count for the first one: programs leave a device
+    out where there was only one.
 
     Args:
         source: The input; compressed or not.
@@ -53,61 +55,90 @@ def read_user_format(
         name: The format's name.
         lines: Its kinds of lines; of several that match a line the first counts.
 
-    Returns:
-        A log for each device that lines name, by rising number; one where none does.
-
     Raises:
-        InputError: It cannot be read.
-        NoEventsError: No line is an event.
         UsageError: A pattern is no regular expression.
     """
-    scanner, matchers = UserScanner(lines), [Matcher(pattern) for pattern in request.patterns]
-    inputs, numbered = _Input(lines), source.numbered
-    builder = Builder(source, request, {name: _TYPES.get(name, np.int64) for name in inputs.columns}, size=source.size)
-    work = partial(scanner.read, matchers=matchers, landmarks=request.landmarks)
-    for read in source.read_blocks(work, request.progress):
-        part = inputs.completed(read)
-        builder.add(part if numbered else replace(part, line=None))
 
-    def nothing(facts: Facts) -> MemlensError:
+    def __init__(self, source: TextSource, request: Request, *, name: str, lines: Sequence[UserLine]) -> None:
+        self._source, self._name, self._lines = source, name, lines
+        self._scanner, self._input = UserScanner(lines), _Input(lines)
+        matchers = [Matcher(pattern) for pattern in request.patterns]
+        self._work = partial(self._scanner.read, matchers=matchers, landmarks=request.landmarks)
+        self._numbered = source.numbered
+        types = {column: _TYPES.get(column, np.int64) for column in self._input.columns}
+        self._builder = Builder(source, request, types, size=source.size)
+        self._seen: set[int] = set()  # devices of events taken
+
+    def read(self, block: Block) -> Read:
+        return self._work(block)
+
+    def add(self, result: Read) -> None:
+        part = self._input.completed(result)
+        self._builder.add(part if self._numbered else replace(part, line=None))
+
+    def take(self, *, ended: bool = False) -> Taken:  # noqa: ARG002
+        builder = self._builder
+        columns, anchors, landmarks = builder.take()
+        device = columns.get("device")
+        group = None if device is None else np.maximum(device, -1) + 1
+        if group is not None:
+            self._seen.update(np.unique(group).tolist())
+        numbers = sorted(self._seen - {0})
+        alone = [frozenset({number}) for number in (0, *numbers)]
+        first = frozenset({0, *numbers[:1]})
+        of_devices = (first, *alone[2:]) if numbers else (first,)
+        believed = tuple(
+            Believed(max(of) - 1 if numbers else None, self._layer, of, of, builder.malformed) for of in of_devices
+        )
+        sets = tuple(dict.fromkeys((*alone, first)))
+        end, lines = builder.end, builder.whole_lines
+        return Taken(columns, group, sets, believed, end, lines, anchors, landmarks, 0)
+
+    @property
+    def _layer(self) -> str:
+        return f"format:{self._name}"
+
+    def finish(self, problem: str) -> list[EventLog]:
+        builder, inputs = self._builder, self._input
+        device = builder.drop("device")
+        numbers = [] if device is None else [number for number in np.unique(device).tolist() if number >= 0]
+        logs = []
+        for number in numbers or [None]:
+            # What names no device is the first one's.
+            of_device = [number, -1] if [number] == numbers[:1] else [number]
+            rows = None if device is None or len(numbers) < 2 else np.isin(device, of_device)
+            some = {column: builder.column(column) for column in inputs.columns if column in _OPTIONAL}
+            some = {column: entries if rows is None else entries[rows] for column, entries in some.items()}
+            missing = [column for column, entries in some.items() if entries.max(initial=-1) < 0]
+            threads = np.unique(some["thread"]).tolist() if "thread" in some else ()
+            logs.append(
+                builder.finish(
+                    cut_short=problem,
+                    facts={
+                        "layer": self._layer,
+                        "addresses": any("addr" in line.format.means for line in self._lines),
+                        "threads": tuple(thread for thread in threads if thread != -1),
+                    },
+                    columns={
+                        "device": number,
+                        "owner_names": () if "owner" in missing else tuple(inputs.names["owner"]),
+                        **dict.fromkeys(missing),
+                    },
+                    rows=rows,
+                    keep=rows is not None,
+                    nothing=self._nothing,
+                )
+            )
+        return logs
+
+    def _nothing(self, facts: Facts) -> MemlensError:
         early = f" ({facts.cut_short})" if facts.cut_short else ""
         wrong = f"; {facts.malformed:,} of them look like one but cannot be read" if facts.malformed else ""
-        literals = sorted({repr(line.format.literal.decode("utf-8", "replace")) for line in lines})
+        literals = sorted({repr(line.format.literal.decode("utf-8", "replace")) for line in self._lines})
         return NoEventsError(
-            f"{source.name}: no event of the format {name!r} in {facts.lines:,} lines{early}{wrong}",
+            f"{self._source.name}: no event of the format {self._name!r} in {facts.lines:,} lines{early}{wrong}",
             f"Looked for {' and '.join(literals)}.",
         )
-
-    device = builder.drop("device")
-    numbers = [] if device is None else [number for number in np.unique(device).tolist() if number >= 0]
-    logs = []
-    for number in numbers or [None]:
-        # What names no device is the first one's: programs leave it out where there was only one.
-        of_device = [number, -1] if [number] == numbers[:1] else [number]
-        rows = None if device is None or len(numbers) < 2 else np.isin(device, of_device)
-        some = {column: builder.column(column) for column in inputs.columns if column in _OPTIONAL}
-        some = {column: entries if rows is None else entries[rows] for column, entries in some.items()}
-        missing = [column for column, entries in some.items() if entries.max(initial=-1) < 0]
-        threads = np.unique(some["thread"]).tolist() if "thread" in some else ()
-        logs.append(
-            builder.finish(
-                cut_short=source.problem,
-                facts={
-                    "layer": f"format:{name}",
-                    "addresses": any("addr" in line.format.means for line in lines),
-                    "threads": tuple(thread for thread in threads if thread != -1),
-                },
-                columns={
-                    "device": number,
-                    "owner_names": () if "owner" in missing else tuple(inputs.names["owner"]),
-                    **dict.fromkeys(missing),
-                },
-                rows=rows,
-                keep=rows is not None,
-                nothing=nothing,
-            )
-        )
-    return logs
 
 
 class Read(NamedTuple):
@@ -134,7 +165,7 @@ class UserScanner:
     def __init__(self, lines: Sequence[UserLine]) -> None:
         self._lines = lines
         try:
-            self._readers = [LineReader(line) for line in lines]
+            self._readers = [LineColumns(line) for line in lines]
         except ValueError:  # an expression that matches the empty text: every line with a literal is read by itself
             self._readers = []
         self._literals = {line.format.literal.decode() for line in lines}
@@ -235,7 +266,7 @@ class _Input:
         groups = {"time_us" if group == "time" else group for line in lines for group in line.format.means}
         self.columns = ("kind", "size", "addr", "offset", *(name for name in ("device", *_OPTIONAL) if name in groups))
         self.names: dict[str, dict[str, int]] = {"thread": {}, "owner": {}}
-        self._sizes, self._devices = _Latest(TAKE), _Latest(USE)
+        self._sizes, self._devices = LatestByAddress(TAKE), LatestByAddress(USE)
         self._has_devices = False
 
     def completed(self, read: Read) -> Part:
@@ -267,46 +298,6 @@ class _Input:
             malformed=part.malformed + len(lost),
             samples=sorted(samples)[:SAMPLES],
         )
-
-
-class _Latest:
-    """What the latest row that sets an address says of it.
-
-    Args:
-        role: What other rows do: ask (``USE``), or ask and clear the address (``TAKE``).
-    """
-
-    def __init__(self, role: int) -> None:
-        self._role = role
-        self._addr, self._tag, self._value = np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64)
-
-    def before(self, addr: NDArray[np.uint64], tag: Ints, value: Ints, sets: NDArray[np.bool_]) -> Ints:
-        """Take the next rows, in order.
-
-        Args:
-            addr: Addresses, uint64.
-            tag: What else tells them apart, less than 2**17.
-            value: What rows that set it say.
-            sets: Which ones do.
-
-        Returns:
-            For the other rows the value of the latest row before with the same address and tag, else -1, int64.
-        """
-        kept = len(self._addr)
-        addr, tag = np.concatenate([self._addr, addr]), np.concatenate([self._tag, tag])
-        value = np.concatenate([self._value, value])
-        sets = np.concatenate([np.ones(kept, np.bool_), sets])
-        low = addr.astype(np.int64) if int(addr.max(initial=0)) < 1 << 46 else np.unique(addr, return_inverse=True)[1]
-        key = low << 17 | tag
-        setters = key[sets]
-        # What is asked for at the end is what is carried on.
-        role = np.concatenate([np.where(sets, SET, self._role), np.full(len(setters), USE)]).astype(np.int8)
-        found = last_by_key(np.concatenate([key, setters]), role)
-        carried = np.zeros(len(addr), np.bool_)
-        carried[found[len(addr) :][found[len(addr) :] >= 0]] = True
-        self._addr, self._tag, self._value = addr[carried], tag[carried], value[carried]
-        latest = found[kept : len(addr)]
-        return np.where(latest >= 0, value[latest], -1)
 
 
 def _renumbered(column: NDArray[Any], names: Sequence[str], known: dict[str, int], lowest: int) -> NDArray[Any]:

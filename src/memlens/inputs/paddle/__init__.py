@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from memlens import glog
 from memlens.inputs.input_format import HEAD, InputFormat, Request
+from memlens.inputs.line_reader import read_lines
 
 if TYPE_CHECKING:
-    from memlens.events import EventLog
-    from memlens.inputs.file_source import FileSource
+    from memlens.inputs.line_reader import TextSource
+    from memlens.inputs.paddle.reader import PaddleReader
 
 __all__ = ["FORMAT"]
 
@@ -28,10 +29,10 @@ def _recognise(head: bytes) -> str:
     return "" if header is None else "it holds log headers as glog writes them: " + header[0].decode("ascii", "replace")
 
 
-def _read(source: FileSource, request: Request) -> Sequence[EventLog]:
-    from memlens.inputs.paddle.reader import read
+def _lines(source: TextSource, request: Request) -> PaddleReader:
+    from memlens.inputs.paddle.reader import PaddleReader
 
-    return [read(source, request)]
+    return PaddleReader(source, request)
 
 
 FORMAT = InputFormat(
@@ -40,6 +41,7 @@ FORMAT = InputFormat(
     "PaddlePaddle's allocator log: lines of text among any others; what text is read as where nothing else is recognised",
     "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] Alloc 256 bytes, ptr = 0x5606f8aeb000",
     _recognise,
-    _read,
+    partial(read_lines, _lines),
     "rounded up to what the allocator gives out, multiples of 256 bytes",
+    lines=_lines,
 )

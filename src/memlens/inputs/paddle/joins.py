@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.columns import NOTHING, SET, TAKE, USE, last_by_key
-from memlens.facts import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["ByThread", "Said", "distinct", "join_streams", "size_frees"]
+__all__ = ["ByThread", "Said", "distinct", "join_streams"]
 
 #: Up to so many different numbers a pass over a column for each is quicker than a sort.
 _FEW = 16
@@ -128,9 +127,3 @@ def join_streams(log: EventLog, before: Ints, addr: NDArray[np.uint64], stream: 
     frees = np.flatnonzero(is_event & (role == TAKE) & (found >= 0))
     named[frees] = named[found[frees]]
     return named[is_event]
-
-
-def size_frees(log: EventLog) -> None:
-    """Give each FREE the size of its ALLOC, in place, where the free lines of its layer have none."""
-    frees = np.flatnonzero((log.kind == Kind.FREE) & (log.lifetimes.partner >= 0))
-    log.size[frees] = log.size[log.lifetimes.partner[frees]]

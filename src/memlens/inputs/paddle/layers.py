@@ -140,7 +140,7 @@ class Layers:
         self._wanted = wanted
         self._counts = np.zeros((len(Layer), 2), np.int64)
         self._threads: list[set[int]] = [set() for _ in Layer]
-        self._unstamped, self._malformed = Counter[int](), Counter[int]()
+        self._unstamped, self._malformed, self._sizeless = Counter[int](), Counter[int](), Counter[int]()
         self._samples: list[tuple[int, LineSample]] = []
         self.lines: Counter[str] = Counter()
 
@@ -148,6 +148,7 @@ class Layers:
         self,
         layer: NDArray[np.int8] | None,
         kind: NDArray[np.int8],
+        size: NDArray[np.int64],
         thread: NDArray[np.int64],
         lines: Mapping[str, int],
     ) -> None:
@@ -156,6 +157,7 @@ class Layers:
         Args:
             layer: Their layers, int8; ``None`` where all are of the auto-growth layer.
             kind: Their kinds, int8.
+            size: Their sizes, int64; -1 where no line gives one.
             thread: Their threads, int64; -1 where a header is missing.
             lines: Lines of each layer family.
         """
@@ -164,6 +166,8 @@ class Layers:
             mine = slice(None) if layer is None else layer == number
             chunks = int(np.count_nonzero(kind[mine] > Kind.FREE))
             self._counts[number] += (len(kind[mine]) - chunks, chunks)
+            if layer is not None:
+                self._sizeless[number] += int(np.count_nonzero(size[mine] < 0))
             threads = distinct(thread[mine])
             self._threads[number].update(threads)
             if -1 in threads:
@@ -174,6 +178,20 @@ class Layers:
         self._malformed[layer] += count
         self._samples += [(layer, sample) for sample in samples]
 
+    @property
+    def present(self) -> list[Layer]:
+        """The layers that have events."""
+        return [layer for layer in Layer if self._counts[layer].any()]
+
+    def choice(self) -> tuple[Layer | None, Layer | None]:
+        """The layers that blocks and chunks are taken from by what was seen so far; see :func:`choose`."""
+        return choose(self._counts, self._wanted)
+
+    def malformed(self, blocks: Layer | None) -> int:
+        """Lines of the layer of blocks, wherever its memory is, that cannot be read, beside those of the auto-growth layer; a size that never came among them."""
+        lost = 0 if blocks is None else self._sizeless[blocks]
+        return lost + sum(self._malformed[layer] for layer in _alike(blocks))
+
     def finish(self, layer: NDArray[np.int8] | None, kind: NDArray[np.int8], size: NDArray[np.int64]) -> Chosen:
         """Choose the layers.
 
@@ -182,23 +200,21 @@ class Layers:
             kind: Their kinds, int8.
             size: Their sizes, int64; -1 where no line gives one.
         """
-        blocks, chunks = choose(self._counts, self._wanted)
-        rows, lost = None, 0
+        blocks, chunks = self.choice()
+        rows = None
         if layer is not None or (blocks, chunks) == (None, None):
             layer = np.zeros(len(kind), np.int8) if layer is None else layer
             rows = np.where(kind <= Kind.FREE, layer == _number(blocks), layer == _number(chunks))
-            lost = int(np.count_nonzero(rows & (size < 0)))
             rows &= size >= 0
         used = {layer for layer in (blocks, chunks) if layer is not None}
-        # What looks like an event of the chosen layer, wherever its memory is.
-        alike = [layer for layer in Layer if blocks is not None and layer.family == blocks.family]
+        alike = _alike(blocks)
         return Chosen(
             blocks,
             chunks,
             rows,
             frozenset().union(*(self._threads[layer] for layer in used)) - {-1},
             sum(self._unstamped[layer] for layer in used),
-            lost + sum(self._malformed[layer] for layer in alike),
+            self.malformed(blocks),
             tuple(sample for layer, sample in self._samples if layer in alike),
             self._passed_over(blocks, used),
         )
@@ -222,3 +238,8 @@ class Layers:
 
 def _number(layer: Layer | None) -> int:
     return -1 if layer is None else int(layer)
+
+
+def _alike(blocks: Layer | None) -> list[Layer]:
+    """The layers whose lines look like events of the layer of blocks, wherever its memory is."""
+    return [layer for layer in Layer if blocks is not None and layer.family == blocks.family]

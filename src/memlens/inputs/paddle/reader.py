@@ -6,18 +6,20 @@ order: what lines say of events in later blocks, and at the end which layer is b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memlens.columns import TAKE
 from memlens.errors import UsageError
 from memlens.facts import Facts, Figure, Kind, OutOfMemory, StatLines
 from memlens.inputs.builder import SAMPLES, Builder
+from memlens.inputs.latest import LatestByAddress
+from memlens.inputs.line_reader import Believed, LineReader, Taken
 from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams, layers_of_places
-from memlens.inputs.paddle.joins import ByThread, Said, join_streams, size_frees
+from memlens.inputs.paddle.joins import ByThread, Said, join_streams
 from memlens.inputs.paddle.layers import SIZELESS, WITHOUT_ADDRESSES, Chosen, Layer, Layers, layer_named
 from memlens.inputs.paddle.messages import read_message
 from memlens.inputs.paddle.unanswered import Unanswered, text_before
@@ -29,83 +31,63 @@ if TYPE_CHECKING:
     from memlens.errors import NoEventsError
     from memlens.events import EventLog
     from memlens.inputs.blocks import Block
-    from memlens.inputs.file_source import FileSource
     from memlens.inputs.input_format import Request
+    from memlens.inputs.line_reader import TextSource
 
-__all__ = ["COLUMNS", "read"]
+__all__ = ["COLUMNS", "PaddleReader"]
 
 #: Columns that are read only when asked for.
 COLUMNS = frozenset({"thread", "time_us"})
+_SIZELESS = np.array(sorted(SIZELESS), np.int8)
 _TYPES = {"kind": np.int8, "size": np.int64, "addr": np.uint64, "offset": np.int64}
 
 
-def read(source: FileSource, request: Request) -> EventLog:
-    """Read a log of Paddle; see :func:`memlens.inputs.read` for any input.
+class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes]]"]):
+    """Takes what the blocks of a log hold in file order and makes the log of it.
 
     Owners are named by the lines of :mod:`memlens.inputs.paddle.context` and by those that the request names; the layer is a name of
-    :class:`memlens.inputs.paddle.layers.Layer`, the most exact one by itself.
-
-    Raises:
-        InputError: It cannot be read.
-        NoEventsError: It holds no allocator event.
-        UsageError: An unknown column, an unknown layer, or a pattern that is no regular expression.
-    """
-    if unknown := set(request.columns) - COLUMNS:
-        raise UsageError(f"no column {', '.join(sorted(unknown))}", f"There are: {', '.join(sorted(COLUMNS))}.")
-    layer = None if request.layer is None else layer_named(request.layer)
-    matchers, marks = ([Matcher(pattern) for pattern in texts] for texts in (request.patterns, request.owners))
-    # What cannot be looked up quickly later is numbered now.
-    wanted = (*request.columns, *["line"] * source.numbered, *["landmarks"] * request.landmarks)
-    reader = BlockReader(matchers, marks, wanted, layer)
-
-    def work(block: Block) -> tuple[BlockReading, tuple[dict[int, bytes], bytes]]:
-        reading = reader.read(block)
-        return reading, text_before(block, reading)
-
-    assembler = _Assembler(source, request, layer)
-    for reading, before in source.read_blocks(work, request.progress):
-        assembler.add(reading, *before)
-    return assembler.finish(source.problem)
-
-
-class _Assembler:
-    """Takes what the blocks hold in file order and makes the log of it.
+    :class:`memlens.inputs.paddle.layers.Layer`, the most exact one by itself.  Groups of events are layers, by their numbers.
 
     Args:
         source: The input.
-        request: What was asked for.
-        layer: The layer that the user asks for; ``None`` for the most exact one.
+        request: What is asked for.
+
+    Raises:
+        UsageError: An unknown column, an unknown layer, or a pattern that is no regular expression.
     """
 
-    def __init__(self, source: FileSource, request: Request, layer: Layer | None) -> None:
-        self._source, self._layer = source, layer
+    def __init__(self, source: TextSource, request: Request) -> None:
+        if unknown := set(request.columns) - COLUMNS:
+            raise UsageError(f"no column {', '.join(sorted(unknown))}", f"There are: {', '.join(sorted(COLUMNS))}.")
+        self._source = source
+        self._layer = layer = None if request.layer is None else layer_named(request.layer)
+        matchers, marks = ([Matcher(pattern) for pattern in texts] for texts in (request.patterns, request.owners))
+        # What cannot be looked up quickly later is numbered now.
+        wanted = (*request.columns, *["line"] * source.numbered, *["landmarks"] * request.landmarks)
+        self._blocks = BlockReader(matchers, marks, wanted, layer)
         self._builder = Builder(source, request, _TYPES, size=source.size)
         self._with_threads = "thread" in request.columns
         self._layers = Layers(layer)
         self._said = [
             (of, ByThread(2, once=True)) for of in (Layer.AUTO_GROWTH, Layer.STREAM_SAFE, Layer.NAIVE_BEST_FIT)
         ]
+        self._sizes = LatestByAddress(TAKE)
         self._owners = ByThread(once=False)
         self._names: dict[str, int] = {}
         self._last_thread = -1
         self._ooms: list[OutOfMemory] = []
         self._unanswered = Unanswered([Matcher(pattern) for pattern in request.owners])
-        self._end = 0
         self._figures: list[Figure] = []
         self._stats: list[StatLines] = []
         self._streams: list[Streams] = []
 
-    def add(self, reading: BlockReading, above: Mapping[int, bytes], tail: bytes) -> None:
-        """Take the next block.
+    def read(self, block: Block) -> tuple[BlockReading, tuple[dict[int, bytes], bytes]]:
+        """What a block holds; the text before its out-of-memory messages, by their offset, and how it ends."""
+        reading = self._blocks.read(block)
+        return reading, text_before(block, reading)
 
-        Args:
-            reading: What it holds.
-            above: The text before its out-of-memory messages, by their offset.
-            tail: How it ends.
-
-        Raises:
-            InputError: The sizes add up to more than 64-bit sums can hold.
-        """
+    def add(self, result: tuple[BlockReading, tuple[dict[int, bytes], bytes]]) -> None:
+        reading, (above, tail) = result
         first, columns, layer = self._builder.lines + 1, reading.part.columns, reading.layer
         self._add_said(reading)
         self._add_owners(reading)
@@ -113,7 +95,8 @@ class _Assembler:
             columns["layer"] = layer
         if self._with_threads:
             columns["thread"] = reading.thread
-        self._layers.add(layer, columns["kind"], reading.thread, reading.lines)
+        self._size_frees(columns, layer)
+        self._layers.add(layer, columns["kind"], columns["size"], reading.thread, reading.lines)
         self._builder.add(reading.part)
         for of, (count, texts) in reading.malformed.items():
             self._layers.add_malformed(of, count, [Builder.sample(text, first) for text in texts])
@@ -124,7 +107,6 @@ class _Assembler:
                 if message.oom is not None:
                     self._ooms.append(self._unanswered.completed(message.oom, above.get(text.offset)))
         self._unanswered.end_block(tail)
-        self._end = reading.part.offset + reading.part.size
         if reading.stat_lines is not None:
             self._stats.append(reading.stat_lines)
         if reading.streams is not None:
@@ -150,6 +132,17 @@ class _Assembler:
             if len(rows):
                 columns.setdefault("requested", np.full(len(size), -1, np.int64))[rows] = values[:, 0]
 
+    def _size_frees(self, columns: dict[str, NDArray[Any]], layer: NDArray[np.int8] | None) -> None:
+        """Give each FREE the size of its ALLOC where the free lines of its layer have none; it stays 0 where nothing was allocated."""
+        if layer is None:
+            return
+        kind, size = columns["kind"], columns["size"]
+        rows = np.flatnonzero(np.isin(layer, _SIZELESS) & (kind <= Kind.FREE) & (size >= 0))
+        if len(rows):
+            kind, size = kind[rows], size[rows]
+            known = self._sizes.before(columns["addr"][rows], layer[rows].astype(np.int64), size, kind == Kind.ALLOC)
+            columns["size"][rows] = np.where(known >= 0, known, size)
+
     def _add_owners(self, reading: BlockReading) -> None:
         contexts = reading.contexts
         if contexts is not None:
@@ -164,16 +157,49 @@ class _Assembler:
         if reading.last_thread != NO_HEADER:
             self._last_thread = reading.last_thread
 
-    def finish(self, cut_short: str) -> EventLog:
-        """The log of all blocks taken: the events of the layers that are believed.
-
-        Raises:
-            InputError: The input is cut short, and was to be read whole.
-            NoEventsError: There was no event.
-        """
+    def take(self, *, ended: bool = False) -> Taken:
         builder = self._builder
-        cut_off = self._unanswered.cut_off(self._end, builder.lines)
-        if cut_off is not None and (not self._ooms or self._ooms[-1].line < cut_off.line):
+        columns, anchors, landmarks = builder.take()
+        self._figures, self._stats, self._streams = [], [], []
+        layer = columns.get("layer")
+        if layer is not None:
+            kept = columns["size"] >= 0
+            columns = {name: column[kept] for name, column in columns.items()}
+            layer = np.maximum(columns["layer"], Layer.AUTO_GROWTH)  # blocks without another layer had no such column
+        blocks, chunks = (frozenset() if of is None else frozenset({int(of)}) for of in self._layers.choice())
+        # Once the auto-growth layer is there no other one will count.
+        alone = self._layer is None and blocks == {Layer.AUTO_GROWTH}
+        present = [Layer.AUTO_GROWTH] if alone else self._layers.present
+        return Taken(
+            columns,
+            layer,
+            tuple(frozenset({int(of)}) for of in present),
+            (Believed(None, self._label() if present else "", blocks, chunks, self._malformed),),
+            builder.end,
+            builder.whole_lines,
+            anchors,
+            landmarks,
+            len(self._ooms) + (ended and self._cut_off() is not None),
+        )
+
+    def _label(self) -> str:
+        """The layer that is believed, that of the blocks where two are."""
+        blocks, chunks = self._layers.choice()
+        layer = blocks if blocks is not None else chunks
+        return (Layer.AUTO_GROWTH if layer is None else layer).label
+
+    @property
+    def _malformed(self) -> int:
+        return self._builder.malformed + self._layers.malformed(self._layers.choice()[0])
+
+    def _cut_off(self) -> OutOfMemory | None:
+        """The message that the log is cut in, if it is cut in one."""
+        found = self._unanswered.cut_off(self._builder.end, self._builder.lines)
+        return None if found is None or (self._ooms and self._ooms[-1].line >= found.line) else found
+
+    def finish(self, problem: str) -> list[EventLog]:
+        builder = self._builder
+        if (cut_off := self._cut_off()) is not None:
             self._ooms.append(cut_off)
         layer, owner, requested = builder.drop("layer"), builder.drop("owner"), builder.drop("requested")
         if layer is not None:
@@ -188,17 +214,14 @@ class _Assembler:
         if requested is not None and (requested < 0).all():
             requested = None
         log = builder.finish(
-            cut_short=cut_short,
+            cut_short=problem,
             facts=self._facts(chosen),
             columns={"owner": owner, "owner_names": names, "requested": requested},
             rows=rows,
             nothing=self._nothing,
         )
         streams = self._stream(log, chosen.blocks, rows)
-        log = log if streams is None else replace(log, stream=streams)
-        if chosen.blocks in SIZELESS:
-            size_frees(log)
-        return log
+        return [log if streams is None else replace(log, stream=streams)]
 
     def _nothing(self, facts: Facts) -> NoEventsError:
         from memlens.trust import no_events_error
@@ -207,19 +230,18 @@ class _Assembler:
 
     def _facts(self, chosen: Chosen) -> dict[str, Any]:
         builder = self._builder
-        layer = chosen.blocks if chosen.blocks is not None else chosen.chunks
         samples = sorted((*builder.samples, *chosen.samples), key=lambda sample: sample.offset)
         if chosen.blocks != Layer.STREAM_SAFE:
             builder.hints.pop("deferred_frees", None)
         return {
-            "malformed": builder.malformed + chosen.malformed,
+            "malformed": self._malformed,
             "malformed_samples": tuple(samples[:SAMPLES]),
             "threads": tuple(sorted(chosen.threads)),
             "unstamped": chosen.unstamped,
-            "layer": (Layer.AUTO_GROWTH if layer is None else layer).label,
+            "layer": self._label(),
             "chunk_layer": "" if chosen.chunks is None else chosen.chunks.label,
             "addresses": chosen.blocks not in WITHOUT_ADDRESSES,
-            "sized_frees": layer not in SIZELESS,
+            "sized_frees": (chosen.chunks if chosen.blocks is None else chosen.blocks) not in SIZELESS,
             "other_layers": chosen.passed_over,
             "ooms": tuple(self._ooms),
             "figures": tuple(self._figures),

@@ -1,0 +1,247 @@
+"""Levels and windows of a log whose events are forgotten once they are counted: one that is still written, or that is larger than memory.
+
+What is kept is a :class:`~memlens.analyzers.levels.Tally` for each set of groups of events that may count (:class:`~memlens.inputs.line_reader.Taken`),
+merged as the log goes on: one whose segments are cut by lines of the text, of which windows are made, and one whose segments have equally many
+events.  Their figures are those of the whole log, for tallies merge exactly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from memlens.analyzers.levels import SUMS, Figures, Tally, tally
+from memlens.columns import distinct
+from memlens.events import EventLog
+from memlens.inputs.growing import GrowingColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from memlens.inputs.line_reader import Taken
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["STRETCHES", "Running", "Whole"]
+
+_MOST_PARTS = 64
+#: Stretches of a timeline at most.
+STRETCHES = 512
+
+
+class Whole(NamedTuple):
+    """Figures of all that was read, by the names of :attr:`~memlens.analyzers.levels.Figures.columns`, and the line that first reaches the peak.
+
+    Attributes:
+        figures: The figures.
+        peak_line: 1-based; ``None`` where the level never rose.
+    """
+
+    figures: Mapping[str, int]
+    peak_line: int | None
+
+
+class Running:
+    """Takes what is read of a log, in order.
+
+    Places in the text are byte offsets; a segment holds the events of the lines from its edge on.
+
+    Attributes:
+        events: Events so far, those among them that do not count.
+        stretch: Events of a stretch of the timeline: a power of two, such that there are no more than :data:`STRETCHES`.
+        end: Where the text ends that was read.
+    """
+
+    def __init__(self) -> None:
+        self._sets: dict[frozenset[int], _Levels] = {}
+        self._seen: set[int] = set()
+        self._edges = np.zeros(1, np.int64)  # where the text is cut, and its end
+        self._noted = 0
+        self.events, self.stretch, self.end = 0, 1, 0
+
+    def add(self, taken: Taken, cuts: Ints) -> None:
+        """Take the next part of the log.
+
+        Args:
+            taken: The part.
+            cuts: Where to cut its text, rising byte offsets, int64.
+        """
+        if taken.end == self.end:
+            return
+        columns = taken.columns
+        cuts = cuts[cuts > 0]
+        places = distinct(np.concatenate(([self.end, taken.end], cuts)))
+        at = np.searchsorted(columns["offset"], places)
+        at[-1] = len(columns["offset"])
+        count = self.events + len(columns["kind"])
+        while count > self.stretch * STRETCHES:
+            self.stretch *= 2
+            for levels in self._sets.values():
+                levels.timeline.widen(self.stretch)
+        first = -(-(self.events + 1) // self.stretch) * self.stretch
+        moments = np.concatenate(([self.events], np.arange(first, count, self.stretch), [count]))
+        group = np.zeros(min(len(columns["kind"]), 1), np.int8) if taken.group is None else taken.group
+        for of in taken.sets:
+            if of not in self._sets:
+                self._sets[of] = self._started(frozenset(of & self._seen))
+            rows = None
+            if taken.group is not None:
+                mine = np.isin(taken.group, list(of))
+                rows = None if mine.all() else np.flatnonzero(mine)
+            self._sets[of].add(
+                columns,
+                rows,
+                (places, at, self.end in cuts),
+                (moments, moments - self.events, self.events % self.stretch == 0),
+            )
+        self._sets = {of: self._sets[of] for of in taken.sets}
+        self._seen.update(distinct(group).tolist() if len(group) else ())
+        kept = self._edges if self.end == 0 or self.end in cuts else self._edges[:-1]
+        self._edges = np.concatenate((kept, places[1:]))
+        self.events, self.end = count, taken.end
+
+    def _started(self, known: frozenset[int]) -> _Levels:
+        """The levels of a set of groups none of whose events were seen, but for those that are a set by themselves."""
+        if known:
+            return self._sets[known].copy()
+        stretches = np.arange(0, self.events, self.stretch)
+        noted = GrowingColumn(np.int64)
+        noted.fill(0, self._noted, 0.0)
+        return _Levels(_Growing.zeros(self._edges), _Growing.zeros(np.append(stretches, self.events)), noted)
+
+    def forget(self, kept: Ints, noted: Ints) -> None:
+        """Keep only those edges of the text that are named, besides its start and its end.
+
+        Args:
+            kept: The edges, rising, int64.
+            noted: Edges at which the level is noted before, rising, int64: see :meth:`noted`.
+        """
+        self._edges = distinct(np.concatenate(([0, self.end], kept)))
+        self._noted += len(noted)
+        for levels in self._sets.values():
+            levels.noted.append(levels.text.tally.over(noted, noted).levels[0], 0.0)
+            levels.text.squeeze(self._edges)
+
+    def noted(self, blocks: frozenset[int]) -> Ints:
+        """The allocated level at each place that was noted when edges were forgotten, int64."""
+        return self._of(blocks).noted.entries()
+
+    def figures(self, blocks: frozenset[int], chunks: frozenset[int], lo: Ints, hi: Ints) -> Figures:
+        """The figures of stretches of the text, which must begin and end at cuts: of blocks of one set of groups and of chunks of another one."""
+        mine, theirs = (self._of(of).text.tally.over(lo, hi) for of in (blocks, chunks))
+        sums, largest, rise, summit, levels = (
+            getattr(mine, name).copy() for name in ("sums", "largest", "rise", "summit", "levels")
+        )
+        chunk_rows = slice(SUMS.index("reserve_bytes"), SUMS.index("releases") + 1)
+        sums[chunk_rows], rise[1], levels[1] = theirs.sums[chunk_rows], theirs.rise[1], theirs.levels[1]
+        return Figures(sums, largest, rise, summit, levels)
+
+    def whole(self, blocks: frozenset[int], chunks: frozenset[int]) -> Whole:
+        """The figures of all that was read."""
+        found = self.figures(blocks, chunks, np.zeros(1, np.int64), np.array([self.end]))
+        figures = {name: int(column[0]) for name, column in found.columns.items()}
+        return Whole(figures, int(found.summit[0]) if figures["rise_bytes"] else None)
+
+    def timeline(self, blocks: frozenset[int], chunks: frozenset[int]) -> tuple[Ints, Ints]:
+        """The highest allocated and reserved level in each stretch of :attr:`stretch` events, int64; the last one may have less."""
+        found = []
+        for row, of in enumerate((blocks, chunks)):
+            edges = (tally := self._of(of).timeline.tally).edges
+            figures = tally.over(edges[:-1], edges[1:])
+            found.append(figures.levels[row] + figures.rise[row])
+        return found[0], found[1]
+
+    def _of(self, groups: frozenset[int]) -> _Levels:
+        return self._sets[groups] if groups in self._sets else self._started(frozenset())
+
+
+class _Levels:
+    """The levels of one set of groups.
+
+    Attributes:
+        text: Segments by places in the text; the summit of each is the line of its event.
+        timeline: Segments by numbers of events.
+        noted: Allocated levels.
+    """
+
+    def __init__(self, text: _Growing, timeline: _Growing, noted: GrowingColumn) -> None:
+        self.text, self.timeline, self.noted = text, timeline, noted
+
+    def copy(self) -> _Levels:
+        noted = GrowingColumn(np.int64)
+        noted.append(self.noted.entries(), 0.0)
+        return _Levels(self.text.copy(), self.timeline.copy(), noted)
+
+    def add(
+        self,
+        columns: Mapping[str, NDArray[Any]],
+        rows: Ints | None,
+        text: tuple[Ints, Ints, bool],
+        moments: tuple[Ints, Ints, bool],
+    ) -> None:
+        """Take the next events.
+
+        Args:
+            columns: All new events.
+            rows: Which of them are of this set; ``None`` for all.
+            text: Edges, the event at each, and whether the first one stays an edge.
+            moments: The same.
+        """
+        some = {
+            name: columns[name] if rows is None else columns[name][rows] for name in ("kind", "size", "addr", "line")
+        }
+        log = EventLog(some["kind"], some["size"], some["addr"], some["line"])
+        at = [events if rows is None else np.searchsorted(rows, events) for _, events, _ in (text, moments)]
+        found = tally(log, distinct(np.concatenate(([0], *at))))
+        for growing, (edges, _, kept), events in zip((self.text, self.timeline), (text, moments), at, strict=True):
+            if edges[-1] > edges[0]:
+                part = found.over(events[:-1], events[1:])
+                lines = some["line"][part.summit] if len(log) else part.summit
+                growing.add(Tally(edges, part.sums, part.largest, part.rise, lines), kept=kept)
+
+
+class _Growing:
+    """A tally that grows at its end: segments that are closed, in parts, and the last one."""
+
+    def __init__(self, parts: Sequence[Tally]) -> None:
+        self._parts = list(parts)
+
+    @classmethod
+    def zeros(cls, edges: Ints) -> _Growing:
+        """Segments without an event."""
+        count = len(edges) - 1
+        sums, two = np.zeros((len(SUMS), count), np.int64), np.zeros((2, count), np.int64)
+        return cls([Tally(edges, sums, two, two, np.zeros(count, np.int64))])
+
+    def copy(self) -> _Growing:
+        return _Growing(self._parts)
+
+    def add(self, more: Tally, *, kept: bool) -> None:
+        """Take what follows; ``kept`` says that it begins a segment of its own, and does not go on with the last one."""
+        last = self._parts.pop()
+        if not kept and len(last):
+            closed, rest = last.split(len(last) - 1)
+            more = rest.join(more).squeeze(np.append(rest.edges[:1], more.edges[1:]))
+            last = closed
+        self._parts += [part for part in (last, more) if len(part)]
+        if len(self._parts) > _MOST_PARTS:
+            self._parts = [self.tally]
+
+    @property
+    def tally(self) -> Tally:
+        """All segments."""
+        if len(self._parts) > 1:
+            self._parts = [self._parts[0].join(*self._parts[1:])]
+        return self._parts[0]
+
+    def squeeze(self, edges: Ints) -> None:
+        """Keep only these edges."""
+        self._parts = [self.tally.squeeze(edges)]
+
+    def widen(self, stretch: int) -> None:
+        """Keep the edges that are multiples of a number, and the end."""
+        edges = self.tally.edges
+        self.squeeze(np.append(edges[:-1][edges[:-1] % stretch == 0], edges[-1]))

@@ -1,0 +1,182 @@
+"""A log that is still written, read as it grows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memlens.inputs.blocks import Block, Blocks, shared_out
+from memlens.options import ReadAs
+from memlens.watching.growing_file import GrowingFile, Look
+from memlens.watching.runs import Run
+from memlens.windows.patterns import Pattern
+
+if TYPE_CHECKING:
+    from memlens.watching.state import LogState
+
+__all__ = ["Followed"]
+
+#: Bytes of text that are read at once, before the figures are shown.
+_AT_ONCE = 64 << 20
+
+
+class Followed:
+    """Reads a log as it grows, in bounded memory; the figures are those of :func:`memlens.analyze` of what was read.
+
+    The log may be compressed, and may not be there yet.  What becomes of its name is seen at each look (:mod:`memlens.watching.growing_file`): where
+    it was rotated, made shorter or written anew, the log goes on with the new file, if that is of the same run.  It is where a thread of its
+    first events was seen before, or where its lines do not tell of threads; else it is of another run, and all figures start anew.  Until its
+    first events tell, the figures are those of the run before.  Text is read in whole lines: a last line without its end waits for the rest of it.
+
+    Args:
+        path: The log: a file, a pipe, or ``-`` for standard input.
+        by: Cut it by this regular expression; ``None`` for the steps of the run, where its log counts them.
+        input_format: The name of its format; ``None`` for what its content says.
+        formats: A TOML file with formats of the user's own, instead of those in the nearest ``pyproject.toml``.
+
+    Raises:
+        UsageError: ``by`` is no regular expression.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        by: str | None = None,
+        input_format: str | None = None,
+        formats: str | Path | None = None,
+    ) -> None:
+        self.path = str(path)
+        self._by = None if by is None else Pattern(by, regex=True)
+        if self._by is not None:
+            _ = self._by.compiled  # a wrong one is said at once
+        self._how = ReadAs(input_format=input_format, formats=formats)
+        self._file = GrowingFile(self.path)
+        self._blocks: Blocks | None = None
+        self._run = self._new_run()
+        self._other: Run | None = None  # what this piece is if it is of another run, as long as that is not known
+        self._bytes = self._rotations = self._restarts = 0
+        self._written = 0.0
+        self._problem = ""
+
+    def _new_run(self) -> Run:
+        return Run(self.path, self._how, self._by)
+
+    def poll(self) -> bool:
+        """Read what is new, some dozens of MB at most.
+
+        Returns:
+            Whether anything was read: then there may be more.
+
+        Raises:
+            InputError: It cannot be read, or is of a format that cannot be followed.
+            UsageError: The format that was asked for does not exist, or a file of formats is not sound.
+        """
+        look = self._file.look()
+        if look is Look.NOTHING:
+            return False
+        if look is Look.NEXT:
+            self._end_piece()
+            if not self._begin_piece():
+                return False
+        return self._read()
+
+    def flush(self) -> None:
+        """Read all that is there now as the end of the log: a last line without its end as well."""
+        while self.poll():
+            pass
+        self._end_piece(last=True)
+        for run in (self._run, self._other):
+            if run is not None:
+                run.end()
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing can come any more: what is read is a pipe that all writers have closed."""
+        return self._file.over
+
+    def states(self) -> tuple[LogState, ...]:
+        """What is known now, for each device of the log by rising number; at least one."""
+        piece = self._file.piece
+        return self._run.states(
+            self.path,
+            waiting=self._file.waiting,
+            bytes=self._bytes,
+            rotations=self._rotations,
+            restarts=self._restarts,
+            problem=self._problem or ("" if piece is None else piece.problem(ended=False)),
+            written=self._written,
+        )
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    @property
+    def _runs(self) -> tuple[Run, ...]:
+        return (self._run,) if self._other is None else (self._run, self._other)
+
+    def _begin_piece(self) -> bool:
+        before = self._blocks is not None
+        piece = self._file.next()
+        if piece is None:
+            return False
+        self._blocks = Blocks(piece, growing=True)
+        if before:
+            self._rotations += 1
+            self._other = self._new_run()
+        return True
+
+    def _read(self, *, ended: bool = False) -> bool:
+        """Read what there is of a piece, up to a limit; all of it where it has ended."""
+        piece, blocks = self._file.piece, self._blocks
+        assert piece is not None
+        assert blocks is not None
+        before = piece.given
+        if not ended:
+            piece.left = _AT_ONCE
+
+        def spans() -> Iterator[Callable[[], Block]]:
+            for block in blocks:
+                for run in self._runs:
+                    run.recognise(piece.head, block.offset, ended=ended)
+                yield lambda block=block: block  # type: ignore[misc]
+
+        for results in shared_out(spans(), lambda block: [(run, run.read(block)) for run in self._runs], blocks.pool):
+            for run, result in results:
+                run.add(result)
+        self._judge(ended=ended)
+        if piece.given == before:
+            return False
+        self._bytes += piece.given - before
+        self._written = time.monotonic()
+        return True
+
+    def _end_piece(self, *, last: bool = False) -> None:
+        """No more of this piece comes: its last line ends, with or without a line end."""
+        piece, blocks = self._file.piece, self._blocks
+        if piece is None or blocks is None:
+            return
+        blocks.growing = False
+        piece.finish(end_line=not last)
+        self._read(ended=True)
+        for run in self._runs:
+            run.recognise(piece.head, piece.given, ended=True)
+        if last:
+            self._problem = piece.problem(ended=True)
+        else:
+            self._run.next_piece(piece.given)
+
+    def _judge(self, *, ended: bool) -> None:
+        """Decide whether this piece is of the same run as the one before, where that is known."""
+        if self._other is None:
+            return
+        same = self._run.same_run(ended=ended)
+        if same is None:
+            return
+        if not same:
+            self._run = self._other
+            self._rotations, self._restarts = self._rotations - 1, self._restarts + 1
+        self._other = None
