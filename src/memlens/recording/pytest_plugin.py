@@ -10,7 +10,7 @@ in, by one of two sources:
   ``peak`` is that of the log; ``growth`` is what is allocated in it less what is freed, or with ``by=REGEX`` what the series of windows gains
   (:class:`memlens.analyzers.series.growth.Growth`).  A log that is in doubt, or runs out of memory, fails the test.
 
-Where there is neither a device nor a log, the test runs and a :class:`NotJudgedWarning` says so.  Nothing is imported for tests without the marker.
+Markers of a module, a class, a function and its parameters add up; of two that say the same the nearer one counts.  Where there is neither a device nor a log, the test runs and a :class:`NotJudgedWarning` says so.  Nothing is imported for tests without the marker.
 """
 
 from __future__ import annotations
@@ -76,36 +76,38 @@ class _Figures:
     carried_in: int
 
 
-_LIMITS = pytest.StashKey[_Limits]()
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """The marker is known, and ``pytest --markers`` says what it does."""
     config.addinivalue_line("markers", _HELP)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Read the limits of marked tests; one that makes no sense stops the run."""
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report() -> Generator[None, Any, None]:
+    """Look at the limits of marked tests: one that makes no sense is an error of the file that has it."""
+    report = (yield).get_result()
     wrong = []
-    for item in items:
-        if (marker := item.get_closest_marker("memlens")) is not None:
+    for item in report.result or () if report.passed else ():
+        if isinstance(item, pytest.Item) and item.get_closest_marker("memlens") is not None:
             try:
-                item.stash[_LIMITS] = _limits(marker)
+                _limits(item)
             except ValueError as error:
                 wrong.append(f"{item.nodeid}: @pytest.mark.memlens: {error}")
     if wrong:
-        raise pytest.UsageError(*wrong)
+        report.outcome, report.longrepr, report.result = "failed", "\n".join(wrong), []
 
 
-def _limits(marker: pytest.Mark) -> _Limits:
+def _limits(item: pytest.Item) -> _Limits:
+    """What the markers of a test say together, those of its parameters, function, class and module, the nearest last."""
     import re
 
     from memlens.errors import UsageError
     from memlens.units import parse_bytes
 
-    given = dict(marker.kwargs)
-    if marker.args or (unknown := given.keys() - {"peak", "growth", "log", "by"}):
-        what = f"{marker.args[0]!r} has no name" if marker.args else f"there is no {', '.join(sorted(unknown))}"
+    markers = [one for node in item.listchain() for one in node.own_markers if one.name == "memlens"]
+    given = {name: value for marker in markers for name, value in marker.kwargs.items()}
+    nameless = [value for marker in markers for value in marker.args]
+    if nameless or (unknown := given.keys() - {"peak", "growth", "log", "by"}):
+        what = f"{nameless[0]!r} has no name" if nameless else f"there is no {', '.join(sorted(unknown))}"
         raise ValueError(f"{what}; it takes peak=SIZE, growth=SIZE, log=FILE and by=REGEX")
     if given.get("peak") is None and given.get("growth") is None:
         raise ValueError('it limits nothing: give peak="2GiB", growth="0" or both')
@@ -129,9 +131,10 @@ def _limits(marker: pytest.Mark) -> _Limits:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
     """Judge the call of a marked test that passes."""
-    if (limits := item.stash.get(_LIMITS, None)) is None:
+    if item.get_closest_marker("memlens") is None:
         yield
         return
+    limits = _limits(item)
     before = {} if limits.log else _begin()
     outcome = yield
     if outcome.excinfo is not None:
@@ -208,9 +211,11 @@ class _UnjudgedError(Exception):
 def _of_log(limits: _Limits, item: pytest.Item) -> list[_Figures]:
     import memlens
     from memlens.analyzers.series.trend import MINIMUM
+    from memlens.trust.case import RESERVED_DOUBTS
+    from memlens.trust.report import PEAK_MAY_BE_EARLIER
 
     folder = getattr(item, "funcargs", {}).get("tmp_path", Path())
-    path = Path(folder, str(limits.log))
+    path = Path(folder, str(limits.log)).absolute()
     if not path.is_file():
         raise _UnjudgedError(f"the test wrote no log {path}")
     try:
@@ -219,10 +224,12 @@ def _of_log(limits: _Limits, item: pytest.Item) -> list[_Figures]:
         raise _UnjudgedError(str(error)) from None
     found = []
     for log in [one for one in logs if one.device != "CPU"] or logs:
-        if not log.trust.ok:
-            raise _UnjudgedError(f"{log.path} is in doubt, so that nothing is judged by it: {log.trust.doubts[0]}")
+        if doubts := [doubt for doubt in log.trust.doubts if doubt.code not in RESERVED_DOUBTS]:
+            raise _UnjudgedError(f"{log.path} is in doubt, so that nothing is judged by it: {doubts[0].message}")
         if log.ooms:
             raise _UnjudgedError(f"{log.path} runs out of memory: its figures are those of what fitted")
+        if limits.peak is not None and log.trust.peak_may_be_earlier:
+            raise _UnjudgedError(f"{log.path}: {PEAK_MAY_BE_EARLIER}")
         first, growth = log.windows[0].results["remaining"], log.growth
         gained = sum(window.results["remaining"].remaining_bytes for window in log.windows)
         if limits.by is not None:
