@@ -146,6 +146,11 @@ def test_a_log_of_a_rank_that_cannot_be_written_is_said_and_the_rank_goes_on(tmp
     assert recording.exit_code == 0
     assert [log.rank for log in recording.logs] == [None]
     assert recording.problems == (f"cannot write {folder}/run.rank0.log: No such file or directory",)
+    folder.mkdir()
+    ran = started([*recorder(folder / "run.log", "--pass", "none"), *command])
+    _, error = ran.communicate(timeout=60)
+    assert ran.returncode == 0
+    assert f"{folder}/run.log: ".encode() in error
 
 
 def test_a_rank_after_the_recorder_has_gone_says_so_and_runs(tmp_path: Path) -> None:

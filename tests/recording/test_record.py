@@ -165,15 +165,17 @@ def test_what_a_killed_recorder_leaves_can_be_read_and_the_program_finds_a_broke
     until(lambda: said.exists() and said.read_text() == "broken")
 
 
-@pytest.mark.parametrize("name", ["run.log", "run.log.gz", "run.log.zst"])
-def test_a_full_disk_does_not_harm_the_program_and_is_said_once(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"), [("run.log", []), ("run.log.gz", []), ("run.log.zst", []), ("run.log", ["-q"])]
+)
+def test_a_full_disk_does_not_harm_the_program_and_is_said_once(tmp_path: Path, name: str, options: list[str]) -> None:
     log = tmp_path / name
     # Random bytes, which do not compress: ten times what the file may hold.
     program = python(
         "import os\nfor i in range(100): os.write(1, os.urandom(6553).hex().encode() + b'\\n')\nraise SystemExit(5)"
     )
     limited = ["sh", "-c", 'ulimit -f 512; exec "$@"', "sh"]
-    ran = started([*limited, *recorder(log), *program])
+    ran = started([*limited, *recorder(log, *options), *program])
     out, error = ran.communicate(timeout=60)
     assert ran.returncode == 5
     assert len(out) == 100 * 13107

@@ -87,7 +87,7 @@ def settings(preset: str, given: Sequence[str], own: Mapping[str, str], record: 
     warnings = [text for check in _CHECKS[preset] if (text := check(values))]
     if "PYTHONPATH" not in asked or asked["PYTHONPATH"]:
         values["PYTHONPATH"] = os.pathsep.join(filter(None, [str(STARTUP), values.get("PYTHONPATH")]))
-        shown.append(f"set PYTHONPATH={STARTUP}{os.pathsep}…: {_WHY_STARTUP[preset]}")
+        shown.append(f"set PYTHONPATH={STARTUP}{os.pathsep}...: {_WHY_STARTUP[preset]}")
         if "MEMLENS_RECORD" not in asked:
             values["MEMLENS_RECORD"] = record
     changed = {name: value for name, value in values.items() if own.get(name) != value}

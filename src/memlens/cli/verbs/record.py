@@ -52,6 +52,8 @@ def command(command: tuple[str, ...], to: Output, options: Record) -> int:
     recording = record_with(command, replace(options, tell=lambda text: note(text, to)))
     for line in _ending(recording, options.preset):
         note(line, to)
+    for problem in recording.problems if to.quiet else ():  # else it was said when it came
+        note(problem, Output())
     return recording.exit_code
 
 
@@ -73,7 +75,10 @@ def _ending(recording: Recording, preset: str) -> list[str]:
     lines = [f"the program ran for {format_duration(round(recording.seconds * 1e6))}: {how}"]
     snapshots = preset == "torch"
     for log in recording.logs:
-        size = format_bytes(os.path.getsize(log.path))
+        try:
+            size = format_bytes(os.path.getsize(log.path))
+        except OSError as error:  # the program, or somebody else, took it away
+            size = str(error.strerror)
         if not snapshots:
             size = f"{format_bytes(log.text_bytes)} of log in {size}"
         lines.append(f"{log.path}: {size}{'; it ends early' if log.problem else ''}")
