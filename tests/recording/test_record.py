@@ -19,6 +19,7 @@ import pytest
 from recorder import python, read_zst, recorder, started, until
 
 import memlens
+from memlens.inputs.streams import open_bytes
 from memlens.recording.waiting import CommandError
 
 SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"]
@@ -209,7 +210,7 @@ def test_two_hundred_megabytes_come_through_whole(tmp_path: Path, name: str) -> 
         expected.update(piece)
     assert passed.hexdigest() == expected.hexdigest()
     recorded = hashlib.sha256()
-    with memlens.inputs.streams.open_bytes(log) as text:  # type: ignore[attr-defined]
+    with open_bytes(log) as text:
         while part := text.read(1 << 20):
             recorded.update(part)
         assert text.problem == ""
