@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import time
 from importlib.metadata import distribution, files
 from pathlib import Path
 
@@ -303,15 +304,27 @@ def test_a_log_of_the_test_is_judged(marked: Marked) -> None:
 
 def test_a_log_is_looked_for_where_the_test_is(marked: Marked) -> None:
     text = log_text([[100]])
+    old = marked.programs.folder / "old.log"
+    old.write_text(text)
+    os.utime(old, (time.time() - 3600,) * 2)
     done = marked.run(
         one("chdir", "peak=100, log='run.log'", f"monkeypatch.chdir(tmp); open('run.log', 'w').write({text!r})", "tmp, monkeypatch")
         + "@pytest.fixture\ndef tmp(tmp_path_factory): return tmp_path_factory.mktemp('x')\n"
         + one("here", "peak=99, log='here.log'", f"open('here.log', 'w').write({text!r})")
-        + one("none", "peak=99, log='none.log'", "pass"),
+        + one("none", "peak=99, log='none.log'", "pass")
+        + one("old", "peak=100, log='old.log'", "pass"),
         path=(SOURCE,),
     )  # fmt: skip
-    assert outcomes(done) == {"test_chdir": "PASSED", "test_here": "FAILED", "test_none": "FAILED"}
-    assert said(done)[-1] == f"the test wrote no log {marked.programs.folder / 'none.log'}"
+    assert outcomes(done) == {
+        "test_chdir": "PASSED",
+        "test_here": "FAILED",
+        "test_none": "FAILED",
+        "test_old": "FAILED",
+    }
+    assert said(done)[1:] == [
+        f"the test wrote no log {marked.programs.folder / 'none.log'}",
+        f"{old} is older than this run of pytest: the test did not write it",
+    ]
 
 
 def test_a_log_that_cannot_be_believed_fails_the_test(marked: Marked) -> None:

@@ -43,7 +43,14 @@ def missing(torch: Any) -> str:
         return f"PyTorch {torch.__version__} records no memory history that can be limited; 2.1 is the first that does"
     if not torch.cuda._parse_visible_devices():
         return "no CUDA device: CUDA_VISIBLE_DEVICES hides them all"
-    # Not asked of the driver: a process that initialised it cannot fork others that use it.
+    return no_device()
+
+
+def no_device() -> str:
+    """That this machine has no device, in words, as far as its files tell; ``""`` where it has one, or nobody knows.
+
+    The driver is not asked: a process that initialised it cannot fork others that use it.
+    """
     if sys.platform == "linux" and not any(map(_is_device, os.listdir("/dev"))):
         return "no CUDA device"
     return ""
