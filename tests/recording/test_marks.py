@@ -113,6 +113,7 @@ profiled.export_chrome_trace("trace.json")
 """
 
 
+@pytest.mark.torch
 def test_marks_cut_a_real_trace_of_the_profiler_as_they_cut_a_log(programs: Programs) -> None:
     """Sizes by arithmetic: a float has four bytes, and CPU memory is what was asked for."""
     done = programs.run(TRAINS, python=real_torch(), path=(SOURCE,))

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
 import time
 from importlib.metadata import distribution, files
 from pathlib import Path
 
 import pytest
 from marked_tests import Marked, outcomes, said
+from real_paddle import RealPaddle, pythons
 from torch_programs import SOURCE, Programs, real_torch
 
 KEEPS = "kept = []\n"
@@ -231,6 +233,7 @@ def test_without_a_device_and_a_log_the_test_runs_and_a_warning_says_why(marked:
     assert outcomes(marked.run(text, "-W", "error", path=(SOURCE,))) == {"test_it": "FAILED"}
 
 
+@pytest.mark.torch
 def test_the_real_torch_without_a_device_is_named_in_the_warning(marked: Marked) -> None:
     python = real_torch()
     if "True" in marked.programs.run("import torch; print(torch.cuda.is_available())", python=python).stdout:
@@ -353,11 +356,16 @@ OOM = (
 # --- the real thing, and what it costs ----------------------------------------------------------------------------------------
 
 
-def test_paddle_is_judged_by_its_own_counters(marked: Marked, tmp_path: Path) -> None:
+@pytest.mark.paddle
+@pytest.mark.parametrize("python", pythons() or [""], ids=lambda python: Path(python).parent.parent.name or "none")
+def test_paddle_is_judged_by_its_own_counters(marked: Marked, tmp_path: Path, shared: Path, python: str) -> None:
     """Real allocations on Paddle's host-memory device; the expected figures are read from Paddle in the test itself."""
-    python, plugins = os.environ.get("MEMLENS_PADDLE_PYTHON"), os.environ.get("CUSTOM_DEVICE_ROOT")
-    if not python or not plugins:
-        pytest.skip("needs a Python with Paddle and its device: MEMLENS_PADDLE_PYTHON and CUSTOM_DEVICE_ROOT name none")
+    if not python:
+        pytest.skip("needs PaddlePaddle: MEMLENS_PADDLE names no interpreter that has it")
+    if not shutil.which("g++"):
+        pytest.skip("needs g++ to build Paddle's host-memory device")
+    (tmp_path / "device").mkdir()
+    paddle = RealPaddle.build(python, shared, tmp_path / "device")
     packages = tmp_path / "packages"  # pytest, which that environment need not have
     packages.mkdir()
     for name in ("pytest", "pluggy", "iniconfig", "packaging", "pygments"):
@@ -380,6 +388,7 @@ def test_paddle_is_judged_by_its_own_counters(marked: Marked, tmp_path: Path) ->
         + one("over", "peak='200KiB', growth='100KiB'", "kept.append(use(50_000)); use(70_000)", "core"),
         python=python,
         path=(SOURCE, packages),
+        CUSTOM_DEVICE_ROOT=str(paddle.device),
     )
     assert outcomes(done) == {"test_loose": "PASSED", "test_over": "FAILED"}, done.stdout + done.stderr
     shown = {

@@ -235,6 +235,7 @@ def test_without_a_device_it_says_so_before_the_block_runs(
     assert programs.files == []
 
 
+@pytest.mark.torch
 def test_the_real_torch_without_a_device_says_so_before_the_block_runs(programs: Programs) -> None:
     python = real_torch()
     has = programs.run("import torch; print(torch.cuda.is_available())", python=python).stdout
@@ -456,6 +457,7 @@ def test_no_device_is_said_at_once_and_once(programs: Programs) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.torch
 def test_the_real_torch_is_imported_as_ever_and_says_that_it_has_no_device(programs: Programs) -> None:
     python = real_torch()
     if programs.run("import torch; print(torch.cuda.is_available())", python=python).stdout == "True\n":
