@@ -5,6 +5,7 @@ A stand-in has the place of a CUDA device; Paddle's counters are real, on its ho
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -328,6 +329,55 @@ def test_a_log_is_looked_for_where_the_test_is(marked: Marked) -> None:
         f"the test wrote no log {marked.programs.folder / 'none.log'}",
         f"{old} is older than this run of pytest: the test did not write it",
     ]
+
+
+def test_of_a_trace_the_device_is_judged_and_not_the_cpu_beside_it(marked: Marked) -> None:
+    def event(ts: int, kind: int, device: int, size: int, address: int) -> dict[str, object]:
+        args = {"Device Type": kind, "Device Id": device, "Bytes": size, "Addr": address, "Total Allocated": size}
+        return {
+            "ph": "i",
+            "cat": "cpu_instant_event",
+            "s": "t",
+            "name": "[memory]",
+            "pid": 1,
+            "tid": 1,
+            "ts": ts,
+            "args": args,
+        }
+
+    both = {"schemaVersion": 1, "traceEvents": [event(1, 0, -1, 9000, 64), event(2, 1, 0, 512, 1024)]}
+    cpu = {"schemaVersion": 1, "traceEvents": [event(1, 0, -1, 9000, 64)]}
+    done = marked.run(
+        writes("device", "peak=512, log='run.json'", json.dumps(both), "run.json")
+        + writes("over", "peak=511, log='run.json'", json.dumps(both), "run.json")
+        + writes("cpu", "peak=8999, log='run.json'", json.dumps(cpu), "run.json"),
+        path=(SOURCE,),
+    )
+    assert outcomes(done) == {"test_device": "PASSED", "test_over": "FAILED", "test_cpu": "FAILED"}
+    over, cpu_over = said(done)
+    assert over.startswith("the peak is 512 B, 1 B over the limit of 511 B: ")
+    assert over.endswith("[device 0]")
+    assert cpu_over.startswith("the peak is 8.79 KiB (9,000 B), 1 B over the limit of 8.79 KiB (8,999 B): ")
+
+
+def test_a_snapshot_of_the_test_is_judged_with_what_was_live_before_it(
+    marked: Marked, device: tuple[Path, ...]
+) -> None:
+    block = "import memlens, torch\n    with memlens.record_torch(tmp_path / 'run.pickle'): torch.alloc(300).free(); keep.append(torch.alloc(20))"
+    done = marked.run(
+        "keep = []\n"
+        "@pytest.fixture(autouse=True, scope='module')\n"
+        "def model():\n    import torch; keep.append(torch.alloc(1000))\n"
+        + one("within", "peak=1300, growth=20, log='run.pickle'", block, "tmp_path")
+        + one("over", "peak=1319, growth=19, log='run.pickle'", block, "tmp_path"),
+        path=device,
+    )
+    assert outcomes(done) == {"test_within": "PASSED", "test_over": "FAILED"}
+    peak, growth = said(done)  # the first test kept 20 bytes too
+    assert peak.startswith(
+        "the peak is 1.29 KiB (1,320 B), 1 B over the limit of 1.29 KiB (1,319 B); 1020 B of it carried in: "
+    )
+    assert growth.startswith("20 B are left behind, where the limit is 19 B: ")
 
 
 def test_a_log_that_cannot_be_believed_fails_the_test(marked: Marked) -> None:

@@ -330,8 +330,9 @@ def test_nothing_is_left_of_the_hook_once_torch_is_there(programs: Programs) -> 
         "import sys, torch\n"
         "print([type(finder).__module__ for finder in sys.meta_path if 'memlens' in str(type(finder))])\n"
         "print(torch.__loader__ is torch.__spec__.loader, type(torch.__loader__).__name__)\n"
+        "print(torch.__loader__.exec_module == type(torch.__loader__).exec_module.__get__(torch.__loader__))\n"
     )
-    assert done.stdout == "[]\nTrue SourceFileLoader\n"
+    assert done.stdout == "[]\nTrue SourceFileLoader\nTrue\n"
 
 
 def test_torch_may_be_imported_and_used_in_a_thread(programs: Programs) -> None:

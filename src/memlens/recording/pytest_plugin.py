@@ -6,8 +6,8 @@ fixtures hold is carried in.  One of two sources tells:
 * **The allocator's own statistics**, of PyTorch (CUDA) and of Paddle (GPUs and custom devices), where the test, or one before it, has imported
   them: every device by itself.  ``peak`` is the highest allocated level during the call, what was live before it included; ``growth`` is
   the level after it less the level before, rubbish collected both times.
-* **A log that the test wrote**, ``log="run.log"``, in the test's ``tmp_path`` where it asks for that, else in the current folder: every device by itself.
-  ``peak`` is that of the log; ``growth`` is what is allocated in it less what is freed, or with ``by=REGEX`` what the series of windows gains
+* **A log that the test wrote**, ``log="run.log"``, in the test's ``tmp_path`` where it asks for that, else in the current folder: every device by itself, the CPU only where there is no other.
+  ``peak`` is that of the log, from its first event on; ``growth`` is what is allocated in it less what is freed, or with ``by=REGEX`` what the series of windows gains
   (:class:`memlens.analyzers.series.growth.Growth`).  A log that is in doubt, or runs out of memory, fails the test.
 
 Markers of a module, a class, a function and its parameters add up; of two that say the same the nearer one counts.  Where there is neither a
@@ -213,7 +213,6 @@ def _of_log(limits: _Limits, item: pytest.Item) -> list[_Figures]:
     import memlens
     from memlens.analyzers.series.trend import MINIMUM
     from memlens.trust.case import RESERVED_DOUBTS
-    from memlens.trust.report import PEAK_MAY_BE_EARLIER
 
     folder = getattr(item, "funcargs", {}).get("tmp_path", Path())
     path = Path(folder, str(limits.log)).absolute()
@@ -231,8 +230,6 @@ def _of_log(limits: _Limits, item: pytest.Item) -> list[_Figures]:
             raise _UnjudgedError(f"{log.path} is in doubt, so that nothing is judged by it: {doubts[0].message}")
         if log.ooms:
             raise _UnjudgedError(f"{log.path} runs out of memory: its figures are those of what fitted")
-        if limits.peak is not None and log.trust.peak_may_be_earlier:
-            raise _UnjudgedError(f"{log.path}: {PEAK_MAY_BE_EARLIER}")
         first, growth = log.windows[0].results["remaining"], log.growth
         gained = sum(window.results["remaining"].remaining_bytes for window in log.windows)
         if limits.by is not None:
