@@ -143,7 +143,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lines_of(form: InputFormat) -> tuple[UserLine, ...]:
-    found: tuple[UserLine, ...] = form.read.keywords["lines"]  # type: ignore[attr-defined]
+    found: tuple[UserLine, ...] = form.lines.keywords["lines"]  # type: ignore[union-attr]
     return found
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 import memlens
-from memlens.options import ReadAs
 from memlens.watching.state import KEPT_WINDOWS, LiveWindow, LogState, Timeline
 
 __all__ = ["PlainFollowed"]
@@ -18,10 +17,11 @@ __all__ = ["PlainFollowed"]
 class PlainFollowed:
     """What :class:`memlens.watching.followed.Followed` gives, for a log that is neither rotated nor replaced."""
 
-    at_end = False
-    whole = True
+    ended = False
 
-    def __init__(self, path: str, by: str | None = None, how: ReadAs | None = None) -> None:
+    def __init__(
+        self, path: str, *, by: str | None = None, input_format: str | None = None, formats: Path | None = None
+    ) -> None:
         self.path, self.by, self._size = path, by, -1
         self._state = LogState(path, waiting="no such file yet")
 
@@ -35,6 +35,9 @@ class PlainFollowed:
 
     def states(self) -> tuple[LogState, ...]:
         return (self._state,)
+
+    def flush(self) -> None:
+        self.poll()
 
     def close(self) -> None:
         pass

@@ -4,11 +4,31 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["RealPaddle", "pythons"]
+import zstandard
 
+import memlens
+
+__all__ = [
+    "MARKED",
+    "TIMEOUT",
+    "RealPaddle",
+    "Recorded",
+    "command",
+    "counted",
+    "environment",
+    "pythons",
+    "record",
+    "run",
+    "text_of",
+]
+
+#: A training loop that prints Paddle's counters before each of its marks.
+MARKED = Path(__file__).parents[1] / "recording" / "programs" / "paddle_marked.py"
+TIMEOUT = 60.0
 #: What a version needs to be built against, by the beginning of its number.
 _ERAS = {"3.3": "331", "3.0": "30", "2.6": "26"}
 
@@ -54,3 +74,67 @@ class RealPaddle:
             "PYTHONDONTWRITEBYTECODE": "1",
             "PADDLE_XCCL_BACKEND": "hostdev",
         }
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A program that was recorded: the recorder's exit code, what it wrote to stdout and stderr, and the log."""
+
+    code: int
+    out: str
+    said: str
+    log: Path
+
+    @property
+    def text(self) -> str:
+        return text_of(self.log)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+
+def text_of(log: Path) -> str:
+    """A compressed log as far as it is there, by the decompressor itself."""
+    with log.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as stream:
+        return stream.read().decode()
+
+
+def command(paddle: RealPaddle, log: Path | str, program: list[str], options: list[str]) -> list[str]:
+    return [sys.executable, "-m", "memlens", "record", "-o", str(log), *options, "--", paddle.python, *program]
+
+
+def environment(paddle: RealPaddle, folder: Path, **more: str) -> dict[str, str]:
+    """That of the recorder: its program finds memlens, as a program in whose environment it is installed would."""
+    packages = folder / "packages"
+    packages.mkdir(exist_ok=True)
+    (packages / "memlens").symlink_to(Path(memlens.__file__).parent)
+    return paddle.environment() | {"PYTHONPATH": str(packages), **more}
+
+
+def record(paddle: RealPaddle, folder: Path, program: list[str], **more: str) -> Recorded:
+    """Record a program to its end."""
+    log = folder / "run.log.zst"
+    return run(command(paddle, log, program, []), environment(paddle, folder, **more), folder, log)
+
+
+def run(words: list[str], variables: dict[str, str], folder: Path, log: Path) -> Recorded:
+    """Run a command to its end."""
+    done = subprocess.run(
+        words,
+        env=variables,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    return Recorded(done.returncode, done.stdout, done.stderr, log)
+
+
+def counted(line: str) -> tuple[int, ...]:
+    """Allocated bytes now and at most since the mark before, and reserved ones, as Paddle counted them."""
+    word, *numbers = line.split()
+    assert word == "COUNTERS"
+    return tuple(map(int, numbers))

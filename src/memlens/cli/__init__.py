@@ -24,7 +24,6 @@ __all__ = ["VERBS", "group", "main", "report_error"]
 
 #: Every verb, and what it does in one line.  Its command is in the module of its name in :mod:`memlens.cli.verbs`; ``memlens`` has a function of that name.
 VERBS: dict[str, str] = {
-    "record": "Run a program and record its log; say where its memory went.",
     "analyze": "Say where the memory went, in a whole log or in any part of it.",
     "slice": "Cut the raw text of one window out of a log.",
     "diff": "Say which allocation one run frees and the other keeps.",
@@ -34,6 +33,7 @@ VERBS: dict[str, str] = {
     "report": "Make one HTML page to look at: levels, lifetimes, memory map.",
     "plot": "Draw the levels of one log or several as a still picture.",
     "export": "Write events, lifetimes, a trace or profiles that other tools open.",
+    "record": "Run a program and record its log; say where its memory went.",
     "watch": "Follow logs that grow: levels, peak, last windows, live.",
     "formats": "List the formats that memlens reads, or say which one a log has.",
 }

@@ -39,7 +39,7 @@ class Recording:
         exit_code: Its own; 128 and the number of the signal where one ended it.
         signal: The name of this signal, ``SIGKILL``; ``None`` where none did.
         seconds: From its start to its end.
-        logs: What was written: first the log of the program itself, then those of ranks in the order in which they began.
+        logs: What was written: first the log of the program itself, then those of ranks by their numbers.
         environment: The variables of the program that differ from those of the recorder; ``None`` was taken away.
         problems: What went wrong with recording, or spoils the log, in words.
         answer: What :func:`memlens.analyze` says of the logs, those of the ranks where there are any; ``None`` where it can say nothing.

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from memlens.errors import MemlensError, NoEventsError, UsageError
+from memlens.errors import MemlensError, UsageError
 from memlens.keywords import with_keywords
 from memlens.options import Record
 from memlens.output import refuse_overwrite
@@ -58,11 +59,6 @@ def record_with(command: str | Sequence[str], options: Record) -> Recording:
 
 
 record = with_keywords("record", record_with, Record)
-
-#: What to do where a program logged nothing.
-_NO_EVENTS = """\
-The program wrote no line of Paddle's auto-growth allocator: it uses no device, or another allocator.
-For a program of PyTorch: memlens record --preset torch …"""
 
 
 class _Recorder:
@@ -169,16 +165,16 @@ class _Recorder:
         self._drain(pipe, log, output, rank)
 
     def _result(self, status: int, seconds: float, env: Settings) -> Recording:
-        logs = tuple(
+        logs = [
             RecordedLog(str(drain.log.path), rank, drain.log.text_bytes, drain.log.problem)
             for drain, rank in zip(self._drains, self._ranks, strict=True)
-        )
+        ]
         recording = Recording(
             tuple(self._words),
             status if status >= 0 else 128 - status,
             _signal_name(-status) if status < 0 else None,
             seconds,
-            logs,
+            tuple(sorted(logs, key=_rank_order)),
             env.changed,
             tuple(self._problems),
         )
@@ -191,19 +187,21 @@ def _judged(recording: Recording) -> Recording:
     from memlens.errors import Failure
     from memlens.options import Analyze
 
-    paths = [log.path for log in recording.judged]
+    paths = [log.path for log in recording.judged if os.path.isfile(log.path)]
+    if not paths:  # a pipe or a device is not there to be read again
+        return recording
     try:
         # What the verdict is made of.
         analysis = analyze_with(paths, Analyze(analyzers=("remaining", "peak", "unmatched", "growth")))
-        return replace(recording, answer=analysis.answer if analysis.logs else None, failures=analysis.failures)
-    except NoEventsError as error:  # its hint says what was done here: to switch logging on
-        return replace(recording, failures=(Failure(paths[0], error.message.partition("\n")[0], _NO_EVENTS),))
+        answer, failures = (analysis.answer if analysis.logs else None), analysis.failures
     except MemlensError as error:
-        return replace(recording, failures=(Failure(paths[0], error.message, error.hint),))
+        answer, failures = None, (Failure(paths[0], error.message),)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the program ended as it did whatever happens here
         words = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
-        hint = f"Try: memlens analyze {shlex.join(paths)}"
-        return replace(recording, failures=(Failure(paths[0], f"{paths[0]}: not analyzed: {words}", hint),))
+        answer, failures = None, (Failure(paths[0], f"{paths[0]}: not analyzed: {words}"),)
+    # The hints of the reader say how to do what was done here: to switch logging on.
+    failures = tuple(Failure(one.path, one.message.partition("\n")[0]) for one in failures)
+    return replace(recording, answer=answer, failures=failures)
 
 
 def _default_path() -> Path:
@@ -215,6 +213,12 @@ def _default_path() -> Path:
 
 def _rank_of(marks: dict[str, str]) -> str | None:
     return next(iter(marks.values()), None)
+
+
+def _rank_order(log: RecordedLog) -> tuple[bool, int, str]:
+    """The program itself, then its ranks by their numbers, then what calls itself otherwise."""
+    rank = log.rank or ""
+    return log.rank is not None, int(rank) if rank.isdecimal() else sys.maxsize, log.path
 
 
 def _signal_name(number: int) -> str:

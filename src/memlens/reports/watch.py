@@ -109,13 +109,13 @@ def _parts(seen: Watched, *, picture: bool) -> Iterator[Part]:
         names = _names(seen)
         notes = [
             *(
-                Line(f"{names[k]}: {note.text}", note.style, label=note.label)
+                Line(f"{short_name(names[k])}: {note.text}", note.style, label=note.label)
                 for k, state in enumerate(seen.states)
                 for note in _notes(state)
             ),
         ]
     if notes:
-        yield Part(tuple(apart(*_few(notes, count)) for count in _NOTES), _OF_NOTES)
+        yield Part((*(apart(*_few(notes, count)) for count in _NOTES), ()), _OF_NOTES)
 
 
 def _limits(limits: Sequence[Line]) -> Iterator[Part]:
@@ -140,7 +140,7 @@ def _head(state: LogState, growth: Growth | None) -> Iterator[Line]:
 
 def _allocated(state: LogState) -> str:
     """What is allocated now, and at the peak; or why nobody knows."""
-    if state.waiting:
+    if state.waiting and not state.events:
         return state.waiting
     if state.allocated_bytes is None:
         return f"no event in {plural(state.lines, 'line')} yet" if not state.events else "only chunks are logged"
@@ -199,6 +199,8 @@ def _windows(state: LogState, count: int) -> Table:
 
 def _notes(state: LogState) -> Iterator[Line]:
     """What to know of a log beside its figures."""
+    if state.waiting and state.events:
+        yield Line(state.waiting, "doubt", label="Waiting")
     if state.ooms:
         yield Line(f"{plural(state.ooms, 'out-of-memory message')}", "bad", label="Failed")
     if state.problem:

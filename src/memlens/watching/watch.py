@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from memlens.errors import MemlensError, UsageError
+from memlens.errors import InputError, MemlensError, UsageError
 from memlens.gating.limits import parse_watched
 from memlens.inputs import expanded
 from memlens.keywords import with_keywords
@@ -22,6 +23,7 @@ from memlens.watching.processes import Commands, Process
 if TYPE_CHECKING:
     from memlens.analyzers import Growth
     from memlens.analyzing.result import Analysis
+    from memlens.watching.followed import Followed
     from memlens.watching.state import LogState
 
 __all__ = ["SCHEMA", "Watched", "Watching", "watch", "watch_with"]
@@ -115,9 +117,9 @@ class Watching:
         self.limits = parse_watched(as_list(options.limits))
         if options.run is not None and not self.limits:
             raise UsageError("--run needs a limit", "It runs where one is exceeded: --limit peak=10GiB.")
-        self._how = ReadAs(input_format=options.input_format, formats=options.formats)
+        how = ReadAs(input_format=options.input_format, formats=options.formats)
         given = [logs] if isinstance(logs, (str, Path)) else list(logs)
-        paths = list(dict.fromkeys(map(str, expanded(list(given), self._how))))
+        paths = list(dict.fromkeys(map(str, expanded(list(given), how))))
         if not paths:
             raise UsageError("no log to watch", "Name one, or several.")
         if [str(path) for path in given].count("-") > 1:
@@ -132,12 +134,19 @@ class Watching:
         self._bytes: dict[tuple[str, str], int] = {}
         self._changed = time.monotonic()
         self._quiet = 0
-        self._logs = [Followed(path, options.by, self._how) for path in paths]
+        self._logs = [
+            Followed(path, by=options.by, input_format=options.input_format, formats=options.formats) for path in paths
+        ]
+        self._failed: dict[str, LogState] = {}
 
     def look(self) -> bool:
-        """Read what is new in all logs, and judge it; whether anything changed."""
+        """Read what is new in all logs, and judge it; whether anything changed.
+
+        Raises:
+            InputError: The only log cannot be followed.  One of several is shown with what is wrong, and left alone from then on.
+        """
         gone = self._process is not None and self._process.ended()  # asked before, so that all it wrote is read after
-        changed = [log.poll() for log in self._logs]  # all of them, not up to the first that changed
+        changed = [self._poll(log) for log in self._logs]  # all of them, not up to the first that changed
         first = not self._states
         self.busy = False
         self._commands.reap()
@@ -147,7 +156,7 @@ class Watching:
             self._changed, self._quiet = time.monotonic(), 0
         else:
             self._quiet += 1
-        if all(log.at_end for log in self._logs):
+        if all(log.ended or log.path in self._failed for log in self._logs):
             self.ended = "input"
         elif self._quiet > 1 and gone:  # what it wrote through another program may come a moment later
             self.ended = "process"
@@ -155,9 +164,25 @@ class Watching:
             self.ended = "idle"
         return any(changed) or first
 
+    def _poll(self, log: Followed, read: Callable[[Followed], bool | None] = lambda log: log.poll()) -> bool:
+        if log.path in self._failed:
+            return False
+        try:
+            return bool(read(log))
+        except InputError as error:
+            if len(self._logs) == 1:
+                raise
+            what = error.message.removeprefix(f"{log.path}: ")
+            self._failed[log.path] = replace(log.states()[0], problem=what, waiting="")
+            return True
+
     def _take(self, *, final: bool) -> None:
         """Take what the logs are now, and note which limits they exceed."""
-        self._states = tuple(state for log in self._logs for state in log.states())
+        self._states = tuple(
+            state
+            for log in self._logs
+            for state in ((self._failed[log.path],) if log.path in self._failed else log.states())
+        )
         self._judge.judge(self._states, final=final)
         for state in self._states:
             read = state.bytes - self._bytes.get(key_of(state), 0)
@@ -183,11 +208,10 @@ class Watching:
             progress: Called with the bytes that the analysis has read.
             analyze: Analyze the logs.
         """
-        from dataclasses import replace
-
+        for log in self._logs:
+            self._poll(log, lambda log: log.flush())
         self._take(final=True)
-        whole = analyze and all(log.whole for log in self._logs)
-        analysis = self._analysis(progress) if whole else None
+        analysis = self._analysis(progress) if analyze and all(map(_whole, self._states)) else None
         return replace(self.seen, ended=ended or self.ended or "interrupted", analysis=analysis)
 
     def _analysis(self, progress: Callable[[int], None] | None) -> Analysis | None:
@@ -218,6 +242,13 @@ class Watching:
         """Close the logs."""
         for log in self._logs:
             log.close()
+
+
+def _whole(state: LogState) -> bool:
+    """Whether the file of its name holds all that was read of a log."""
+    return bool(state.events and os.path.isfile(state.path)) and not (
+        state.rotations or state.restarts or state.waiting
+    )
 
 
 def watch_with(logs: str | Path | Sequence[str | Path], options: Watch) -> Iterator[Watched]:

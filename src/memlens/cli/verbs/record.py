@@ -23,7 +23,7 @@ __all__ = ["command"]
     [click.Argument(["command"], metavar="[--] COMMAND...", nargs=-1)],
     *(Output, Record),
     examples="""\
-  memlens record python train.py --epochs 1
+  memlens record python train.py
   memlens record -o run.log.zst -- python train.py
   memlens record --env FLAGS_allocator_strategy=naive_best_fit python train.py
   memlens record -o run.log.zst python -m paddle.distributed.launch train.py
@@ -53,6 +53,13 @@ def command(command: tuple[str, ...], to: Output, options: Record) -> int:
     return recording.exit_code
 
 
+#: What to say where nothing of a log can be judged: its own hints would tell to switch on what was on.
+_NO_VERDICT = (
+    "Nothing was logged by Paddle's auto-growth allocator: the program uses no device, or another allocator.",
+    "For a program of PyTorch: memlens record --preset torch ...",
+)
+
+
 def _ending(recording: Recording) -> list[str]:
     """What is said when the program has ended."""
     import os
@@ -69,5 +76,7 @@ def _ending(recording: Recording) -> list[str]:
         lines += recording.answer.sentences
         lines.append(f"next: memlens analyze {shlex.join(log.path for log in recording.judged)}")
     for failure in recording.failures:
-        lines += [*f"no verdict: {failure.message}".splitlines(), *failure.hint.splitlines()]
+        lines.append(f"no verdict: {failure.message}")
+    if recording.failures and recording.answer is None and not any(log.problem for log in recording.logs):
+        lines += _NO_VERDICT
     return lines
