@@ -5,14 +5,18 @@ A stand-in has the place of a CUDA device; Paddle's counters are real, on its ho
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
+import shutil
+import time
 from importlib.metadata import distribution, files
 from pathlib import Path
 
 import pytest
 from marked_tests import Marked, outcomes, said
+from real_paddle import RealPaddle, pythons
 from torch_programs import SOURCE, Programs, real_torch
 
 KEEPS = "kept = []\n"
@@ -230,6 +234,7 @@ def test_without_a_device_and_a_log_the_test_runs_and_a_warning_says_why(marked:
     assert outcomes(marked.run(text, "-W", "error", path=(SOURCE,))) == {"test_it": "FAILED"}
 
 
+@pytest.mark.torch
 def test_the_real_torch_without_a_device_is_named_in_the_warning(marked: Marked) -> None:
     python = real_torch()
     if "True" in marked.programs.run("import torch; print(torch.cuda.is_available())", python=python).stdout:
@@ -303,15 +308,76 @@ def test_a_log_of_the_test_is_judged(marked: Marked) -> None:
 
 def test_a_log_is_looked_for_where_the_test_is(marked: Marked) -> None:
     text = log_text([[100]])
+    old = marked.programs.folder / "old.log"
+    old.write_text(text)
+    os.utime(old, (time.time() - 3600,) * 2)
     done = marked.run(
         one("chdir", "peak=100, log='run.log'", f"monkeypatch.chdir(tmp); open('run.log', 'w').write({text!r})", "tmp, monkeypatch")
         + "@pytest.fixture\ndef tmp(tmp_path_factory): return tmp_path_factory.mktemp('x')\n"
         + one("here", "peak=99, log='here.log'", f"open('here.log', 'w').write({text!r})")
-        + one("none", "peak=99, log='none.log'", "pass"),
+        + one("none", "peak=99, log='none.log'", "pass")
+        + one("old", "peak=100, log='old.log'", "pass"),
         path=(SOURCE,),
     )  # fmt: skip
-    assert outcomes(done) == {"test_chdir": "PASSED", "test_here": "FAILED", "test_none": "FAILED"}
-    assert said(done)[-1] == f"the test wrote no log {marked.programs.folder / 'none.log'}"
+    assert outcomes(done) == {
+        "test_chdir": "PASSED",
+        "test_here": "FAILED",
+        "test_none": "FAILED",
+        "test_old": "FAILED",
+    }
+    assert said(done)[1:] == [
+        f"the test wrote no log {marked.programs.folder / 'none.log'}",
+        f"{old} is older than this run of pytest: the test did not write it",
+    ]
+
+
+def test_of_a_trace_the_device_is_judged_and_not_the_cpu_beside_it(marked: Marked) -> None:
+    def event(ts: int, kind: int, device: int, size: int, address: int) -> dict[str, object]:
+        args = {"Device Type": kind, "Device Id": device, "Bytes": size, "Addr": address, "Total Allocated": size}
+        return {
+            "ph": "i",
+            "cat": "cpu_instant_event",
+            "s": "t",
+            "name": "[memory]",
+            "pid": 1,
+            "tid": 1,
+            "ts": ts,
+            "args": args,
+        }
+
+    both = {"schemaVersion": 1, "traceEvents": [event(1, 0, -1, 9000, 64), event(2, 1, 0, 512, 1024)]}
+    cpu = {"schemaVersion": 1, "traceEvents": [event(1, 0, -1, 9000, 64)]}
+    done = marked.run(
+        writes("device", "peak=512, log='run.json'", json.dumps(both), "run.json")
+        + writes("over", "peak=511, log='run.json'", json.dumps(both), "run.json")
+        + writes("cpu", "peak=8999, log='run.json'", json.dumps(cpu), "run.json"),
+        path=(SOURCE,),
+    )
+    assert outcomes(done) == {"test_device": "PASSED", "test_over": "FAILED", "test_cpu": "FAILED"}
+    over, cpu_over = said(done)
+    assert over.startswith("the peak is 512 B, 1 B over the limit of 511 B: ")
+    assert over.endswith("[device 0]")
+    assert cpu_over.startswith("the peak is 8.79 KiB (9,000 B), 1 B over the limit of 8.79 KiB (8,999 B): ")
+
+
+def test_a_snapshot_of_the_test_is_judged_with_what_was_live_before_it(
+    marked: Marked, device: tuple[Path, ...]
+) -> None:
+    block = "import memlens, torch\n    with memlens.record_torch(tmp_path / 'run.pickle'): torch.alloc(300).free(); keep.append(torch.alloc(20))"
+    done = marked.run(
+        "keep = []\n"
+        "@pytest.fixture(autouse=True, scope='module')\n"
+        "def model():\n    import torch; keep.append(torch.alloc(1000))\n"
+        + one("within", "peak=1300, growth=20, log='run.pickle'", block, "tmp_path")
+        + one("over", "peak=1319, growth=19, log='run.pickle'", block, "tmp_path"),
+        path=device,
+    )
+    assert outcomes(done) == {"test_within": "PASSED", "test_over": "FAILED"}
+    peak, growth = said(done)  # the first test kept 20 bytes too
+    assert peak.startswith(
+        "the peak is 1.29 KiB (1,320 B), 1 B over the limit of 1.29 KiB (1,319 B); 1020 B of it carried in: "
+    )
+    assert growth.startswith("20 B are left behind, where the limit is 19 B: ")
 
 
 def test_a_log_that_cannot_be_believed_fails_the_test(marked: Marked) -> None:
@@ -340,11 +406,16 @@ OOM = (
 # --- the real thing, and what it costs ----------------------------------------------------------------------------------------
 
 
-def test_paddle_is_judged_by_its_own_counters(marked: Marked, tmp_path: Path) -> None:
+@pytest.mark.paddle
+@pytest.mark.parametrize("python", pythons() or [""], ids=lambda python: Path(python).parent.parent.name or "none")
+def test_paddle_is_judged_by_its_own_counters(marked: Marked, tmp_path: Path, shared: Path, python: str) -> None:
     """Real allocations on Paddle's host-memory device; the expected figures are read from Paddle in the test itself."""
-    python, plugins = os.environ.get("MEMLENS_PADDLE_PYTHON"), os.environ.get("CUSTOM_DEVICE_ROOT")
-    if not python or not plugins:
-        pytest.skip("needs a Python with Paddle and its device: MEMLENS_PADDLE_PYTHON and CUSTOM_DEVICE_ROOT name none")
+    if not python:
+        pytest.skip("needs PaddlePaddle: MEMLENS_PADDLE names no interpreter that has it")
+    if not shutil.which("g++"):
+        pytest.skip("needs g++ to build Paddle's host-memory device")
+    (tmp_path / "device").mkdir()
+    paddle = RealPaddle.build(python, shared, tmp_path / "device")
     packages = tmp_path / "packages"  # pytest, which that environment need not have
     packages.mkdir()
     for name in ("pytest", "pluggy", "iniconfig", "packaging", "pygments"):
@@ -367,6 +438,7 @@ def test_paddle_is_judged_by_its_own_counters(marked: Marked, tmp_path: Path) ->
         + one("over", "peak='200KiB', growth='100KiB'", "kept.append(use(50_000)); use(70_000)", "core"),
         python=python,
         path=(SOURCE, packages),
+        CUSTOM_DEVICE_ROOT=str(paddle.device),
     )
     assert outcomes(done) == {"test_loose": "PASSED", "test_over": "FAILED"}, done.stdout + done.stderr
     shown = {
