@@ -84,20 +84,21 @@ class Running:
         first = -(-(self.events + 1) // self.stretch) * self.stretch
         moments = np.concatenate(([self.events], np.arange(first, count, self.stretch), [count]))
         group = np.zeros(min(len(columns["kind"]), 1), np.int8) if taken.group is None else taken.group
-        for of in taken.sets:
-            if of not in self._sets:
-                self._sets[of] = self._started(frozenset(of & self._seen))
+        # A new set begins as others were before this part.
+        self._sets = {
+            of: self._sets[of] if of in self._sets else self._started(frozenset(of & self._seen)) for of in taken.sets
+        }
+        for of, levels in self._sets.items():
             rows = None
             if taken.group is not None:
                 mine = np.isin(taken.group, list(of))
                 rows = None if mine.all() else np.flatnonzero(mine)
-            self._sets[of].add(
+            levels.add(
                 columns,
                 rows,
                 (places, at, self.end in cuts),
                 (moments, moments - self.events, self.events % self.stretch == 0),
             )
-        self._sets = {of: self._sets[of] for of in taken.sets}
         self._seen.update(distinct(group).tolist() if len(group) else ())
         kept = self._edges if self.end == 0 or self.end in cuts else self._edges[:-1]
         self._edges = np.concatenate((kept, places[1:]))

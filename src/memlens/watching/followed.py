@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memlens.errors import InputError
 from memlens.inputs.blocks import Block, Blocks, shared_out
 from memlens.options import ReadAs
 from memlens.watching.growing_file import GrowingFile, Look
@@ -74,23 +75,28 @@ class Followed:
             InputError: It cannot be read, or is of a format that cannot be followed.
             UsageError: The format that was asked for does not exist, or a file of formats is not sound.
         """
-        look = self._file.look()
-        if look is Look.NOTHING:
-            return False
-        if look is Look.NEXT:
-            self._end_piece()
-            if not self._begin_piece():
+        try:
+            look = self._file.look()
+            if look is Look.NEXT:
+                self._end_piece()
+            if look is Look.NOTHING or (look is Look.NEXT and not self._begin_piece()):
                 return False
-        return self._read()
+            return self._read()
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
 
     def flush(self) -> None:
-        """Read all that is there now as the end of the log: a last line without its end as well."""
-        while self.poll():
+        """Read all that is there now as the end of the log, a last line without its end as well.  Nothing is read afterwards.
+
+        Raises:
+            MemlensError: As for :meth:`poll`.
+        """
+        enough = self._file.mark()
+        while self.poll() and not enough():
             pass
         self._end_piece(last=True)
-        for run in (self._run, self._other):
-            if run is not None:
-                run.end()
+        for run in self._runs:
+            run.end()
 
     @property
     def ended(self) -> bool:

@@ -15,7 +15,7 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 
 from memlens.errors import InputError
@@ -217,6 +217,18 @@ class GrowingFile:
         start = os.lseek(self._file, 0, os.SEEK_CUR) if self.name == "-" and self._regular and self.piece is None else 0
         self.piece = Piece(self._file, start if self._regular else None)
         return self.piece
+
+    def mark(self) -> Callable[[], bool]:
+        """Tells from now on whether all was read that is there now; what is written meanwhile may be more than is ever read."""
+        named = self._stat()
+
+        def read() -> bool:
+            if not self._regular or self.piece is None or named is None:
+                return True  # as much as a pipe holds is read at once
+            same = (named.st_dev, named.st_ino) == self._known
+            return same and self.piece.position >= named.st_size and not self.piece.pending
+
+        return read
 
     def close(self) -> None:
         """Let go of the file."""

@@ -44,7 +44,8 @@ class Series:
     Where nothing is given to cut by, the steps are looked for among the lines that may mark them whenever the text has doubled, as
     :func:`memlens.analyzing.steps.find_steps` does in a log that is complete, and levels are kept at each such line: so the windows
     before are right too, and a better family of lines takes the place of the one that was found first.  After :data:`_MOST_LANDMARKS` such lines
-    what was found stays.  Of several devices those of the first one tell.
+    what was found stays; where a block of the text is so full of them that not all are known, there are no windows.  Of several devices the
+    events of the first one tell.
 
     Args:
         by: What to cut by; ``None`` for the steps.
@@ -57,7 +58,7 @@ class Series:
         self._numbering = Numbering()
         self._forgotten = 0  # windows of which the levels at their ends are kept alone
         self._landmarks = Landmarks()
-        self._looked = 0, _FIRST_LOOK // 2
+        self._looked = 1, _FIRST_LOOK // 2
 
     @property
     def by(self) -> str:
@@ -80,8 +81,6 @@ class Series:
             new = [_Start(offset, line, name) for offset, line, name in named if name is not None]
             if not self._settled:
                 self._landmarks = self._landmarks.and_then([marks]) if rows else self._landmarks
-                if not marks.complete:  # too many lines to know all that count
-                    self._by, self._settled, self._starts, new = None, True, [], []
             cuts = [start.offset for start in new] if self._settled else list(marks.offsets)
         for start in new:
             self._append(start)
@@ -104,12 +103,12 @@ class Series:
         count = len(self._landmarks.offsets)
         if not self._settled and count:
             marks, end = self._looked
-            full = count >= _MOST_LANDMARKS
-            if ended or full or count >= 2 * max(marks, 1) or running.end >= 2 * end:
+            self._settled = count >= _MOST_LANDMARKS or not self._landmarks.complete
+            if ended or self._settled or count >= 2 * marks or running.end >= 2 * end:
                 self._looked = count, max(running.end, _FIRST_LOOK // 2)
                 self._look(running, believed, lines)
-            if full:
-                self._settled, self._landmarks = True, Landmarks()
+            if self._settled:
+                self._landmarks = Landmarks()
                 running.forget(self._offsets(), np.zeros(0, np.int64))
         if self._settled and len(self._starts) > 2 * KEPT_WINDOWS:
             dropped = len(self._starts) - KEPT_WINDOWS

@@ -164,7 +164,8 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         layer = columns.get("layer")
         if layer is not None:
             kept = columns["size"] >= 0
-            columns = {name: column[kept] for name, column in columns.items()}
+            if not kept.all():
+                columns = {name: column[kept] for name, column in columns.items()}
             layer = np.maximum(columns["layer"], Layer.AUTO_GROWTH)  # blocks without another layer had no such column
         blocks, chunks = (frozenset() if of is None else frozenset({int(of)}) for of in self._layers.choice())
         # Once the auto-growth layer is there no other one will count.

@@ -1,0 +1,274 @@
+"""A log that is read while it grows has the figures of the finished file, whatever the pieces in which it comes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from following import analyzed, feed, pieces, plain_levels, said, summed, without_counts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from in_threads import in_small_blocks
+from plain_paddle import choose_plain
+from texts import mutate, read_packed
+
+import memlens
+from memlens.watching.followed import Followed
+from memlens.watching.state import KEPT_WINDOWS, LogState
+
+HEADER = "I1120 10:22:32.856307 {} auto_growth_best_fit_allocator.cc:270] "
+
+
+def event(kind: str, size: int, addr: int, thread: int = 7) -> str:
+    return f"{HEADER.format(thread)}{kind} {size} bytes, ptr = {addr:#x}\n"
+
+
+def followed(
+    path: Path, text: bytes, chance: random.Random, count: int = 6, by: str | None = None, **how: str | Path
+) -> tuple[LogState, ...]:
+    """The states of a log that came in pieces."""
+    log = Followed(path, by=by, **how)  # type: ignore[arg-type]
+    assert not log.poll()
+    for _ in feed(path, pieces(text, chance, count), log):
+        log.states()
+    log.flush()
+    states = log.states()
+    log.close()
+    return states
+
+
+def real_logs(shared: Path) -> list[Path]:
+    folders = [shared / "data" / name for name in ("paddle", "rmm", "traps")]
+    return [
+        path
+        for folder in folders
+        for path in sorted(folder.iterdir())
+        if path.is_file() and ".stats." not in path.name and path.suffix != ".md" and "shapes" not in path.name
+    ]
+
+
+def assert_as_analyzed(path: Path, states: tuple[LogState, ...], by: str | None = None, **how: str | Path) -> None:
+    wanted = analyzed(path, by, **how)
+    found = [said(state) for state in states]
+    if not wanted:
+        assert all(state["allocs"] == state["frees"] == state["peak_bytes"] == 0 for state in found)
+        return
+    if by is None:
+        found = [without_counts(state) for state in found]
+    if by is not None and not wanted[0]["window_count"]:
+        assert all(state.pop("by") == by for state in found)
+        for state in wanted:
+            del state["by"]
+    assert found == wanted
+
+
+def test_real_logs_in_pieces_have_the_figures_of_the_whole_file(shared: Path, tmp_path: Path) -> None:
+    seen = set()
+    for path in real_logs(shared):
+        chance = random.Random(path.name)
+        log = tmp_path / path.name.replace(".gz", "").replace(".zst", "")
+        by = chance.choice([None, r"^\[?(?:STEP|EPOCH|START)\D*(\d+)"])
+        states = followed(log, read_packed(path), chance, chance.choice([2, 9]), by)
+        assert_as_analyzed(log, states, by)
+        seen.add(states[0].layer)
+        log.unlink()
+    assert seen >= {"auto_growth", "stream_safe", "naive_best_fit", "host_stats", "rmm"}
+
+
+def test_damaged_logs_in_pieces_have_the_figures_of_the_whole_file(
+    shared: Path, tmp_path: Path, rounds: Callable[[int], range]
+) -> None:
+    small = [path for path in real_logs(shared) if path.stat().st_size < 200_000]
+    for seed in rounds(25):
+        chance = random.Random(seed)
+        text = mutate(read_packed(chance.choice(small))[: chance.choice([5_000, 200_000])], chance)
+        log = tmp_path / f"{seed}.log"
+        with in_small_blocks(chance.choice([300, 20_000, 1 << 21]), chance.choice([1, 3])):
+            states = followed(log, text, chance, chance.randint(1, 12))
+        assert_as_analyzed(log, states)
+
+
+LINES = st.one_of(
+    st.builds(
+        event,
+        st.sampled_from(["Alloc", "Alloc", "Free"]),
+        st.sampled_from([256, 512, 1 << 20]),
+        st.sampled_from([0x10, 0x20, 0x30]),
+        st.sampled_from([7, 8]),
+    ),
+    st.sampled_from(
+        [
+            "STEP 1\n", "STEP 2\n", "STEP 2 #2\n", "STEP é\n", "noise\n", "\n", "Alloc 25\n", "\r\n", "\x00\n",
+            HEADER.format(7) + "Not found and reallocate 1024(0x7f00), and remaining 0\n",
+            HEADER.format(7) + "Free chunk with size 1024\n",
+            "I1120 10:22:32.856307 7 a.cc:1] Thread 139 Allocate 512 bytes at address 0x50  , stream: 0x55\n",
+            "I1120 10:22:32.856307 7 a.cc:1] Try free allocation 0x50\n",
+            "I1120 10:22:32.856307 7 naive.cc:1] Allocate 768 bytes on Place(gpu:0)\n",
+            "I1120 10:22:32.856307 7 naive.cc:1]   pointer=0x60\n",
+            "I1120 10:22:32.856307 7 naive.cc:1] Free pointer=0x60 on Place(gpu:0)\n",
+            "ResourceExhaustedError: Out of memory error on GPU 0. Cannot allocate 2.0GB memory on GPU 0, 1.0GB memory has been allocated\n",
+        ]
+    ),
+)  # fmt: skip
+
+
+@given(
+    st.lists(LINES, max_size=30).map("".join),
+    st.randoms(use_true_random=False),
+    st.sampled_from([1 << 21, 120]),
+    st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_any_log_has_the_figures_of_its_lines_at_every_look(
+    tmp_path_factory: pytest.TempPathFactory, text: str, chance: random.Random, block: int, whole: bool
+) -> None:
+    written = (text + "x" * (not whole)).encode()
+    path = tmp_path_factory.mktemp("log") / "run.log"
+    log = Followed(path, by=r"STEP \S+")
+    with in_small_blocks(block, 2):
+        for so_far in feed(path, pieces(written, chance, chance.randint(1, 5)), log):
+            lines = so_far[: so_far.rfind(b"\n") + 1]
+            events, malformed = choose_plain(lines, None)
+            (state,) = log.states()
+            wanted = {**summed(events), "malformed": malformed, "lines": lines.count(b"\n"), "bytes": len(so_far)}
+            assert {name: getattr(state, name) for name in wanted} == wanted
+    log.flush()
+    states = log.states()
+    log.close()
+    by = r"STEP \S+"
+    if analyzed(path, by) and "STEP 2 #2" not in text:  # what comes later may not name what came before
+        assert_as_analyzed(path, states, by)
+
+
+def test_levels_at_every_look_are_those_of_the_lines_so_far(shared: Path, tmp_path: Path) -> None:
+    text = read_packed(shared / "data" / "paddle" / "05_leak_graph_331.log.gz")
+    path = tmp_path / "run.log"
+    log = Followed(path)
+    for written in feed(path, pieces(text, random.Random(1), 40), log):
+        (state,) = log.states()
+        found = state.allocated_bytes or 0, state.peak_bytes, state.peak_line, state.events
+        assert found == plain_levels(written)
+    log.close()
+
+
+def test_the_timeline_has_the_highest_level_of_equally_many_events(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    path = tmp_path / "run.log"
+    level, levels = 0, []
+    lines = []
+    for number in range(5000):
+        size = 256 * chance.randint(1, 99)
+        kind = "Free" if level > 1 << 20 else "Alloc"
+        level += size if kind == "Alloc" else -size
+        levels.append(level)
+        lines.append(event(kind, size, number))
+    log = Followed(path)
+    for _ in feed(path, pieces("".join(lines).encode(), chance, 30), log):
+        (state,) = log.states()
+        width, count = state.timeline.events, state.events
+        # A stretch begins at the level before it.
+        wanted = [
+            max([*levels[max(k - 1, 0) : k + width][: count - max(k - 1, 0)], *([0] if k == 0 else [])])
+            for k in range(0, count, width)
+        ]
+        assert state.timeline.allocated_bytes.tolist() == wanted
+        assert len(wanted) <= 512
+        assert state.timeline.reserved_bytes is None
+    assert width == 16  # 5000 events in 512 stretches of a power of two
+    log.close()
+
+
+def test_of_many_windows_the_last_are_kept_and_the_levels_at_all_ends(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    text = "".join(f"STEP {k}\n" + event("Alloc", 256 * (k % 5 + 1), k + 1) for k in range(1000))
+    log = Followed(path, by=r"^STEP \d+")
+    for _ in feed(path, pieces(text.encode(), random.Random(0), 50), log):
+        (state,) = log.states()
+        assert len(state.windows) == min(state.window_count, KEPT_WINDOWS)
+    levels = [sum(256 * (k % 5 + 1) for k in range(upto + 1)) for upto in range(1000)]
+    (state,) = log.states()
+    assert state.end_live_bytes.tolist() == levels[:-1]
+    assert [window.live_bytes for window in state.windows] == levels[-KEPT_WINDOWS:]
+    assert [window.name for window in state.windows] == [f"STEP {k}" for k in range(1000 - KEPT_WINDOWS, 1000)]
+    log.close()
+
+
+def test_steps_show_while_the_log_grows(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    log = Followed(path)
+    text = event("Alloc", 256, 1)
+    text += "".join(f"STEP {k}\n" + "".join(event(kind, 512, 2) * 20 for kind in ("Alloc", "Free")) for k in range(64))
+    shown = [log.states()[0].window_count for _ in feed(path, pieces(text.encode(), random.Random(0), 64), log)]
+    log.flush()
+    log.close()
+    assert shown[-1] == 65
+    assert sum(count > 0 for count in shown) > 48  # with the first doublings
+
+
+@pytest.mark.parametrize("most", [10, 40])
+def test_after_many_lines_that_may_mark_steps_what_was_found_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr("memlens.watching.series._MOST_LANDMARKS", most)
+    chance = random.Random(most)
+    text = event("Alloc", 256, 1)
+    for k in range(300):
+        text += f"STEP {k}\n" + "".join(event(kind, 256 * chance.randint(1, 9), 2) for kind in ("Alloc", "Free"))
+        text += "the end\n" * chance.randint(0, 1)
+    path = tmp_path / "run.log"
+    assert_as_analyzed(path, followed(path, text.encode(), chance, 70))
+
+
+def test_a_text_that_is_full_of_marks_has_no_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memlens.windows.landmarks._MOST_OF_BLOCK", 5)
+    text = "".join(f"STEP {k}\n" + event("Alloc", 256, k + 1) * 4 for k in range(40))
+    path = tmp_path / "run.log"
+    (state,) = followed(path, text.encode(), random.Random(0), 2)
+    assert (state.windows, state.by, state.allocs) == ((), "", 160)
+
+
+def test_devices_of_a_users_format_are_logs_of_their_own(tmp_path: Path) -> None:
+    formats = tmp_path / "formats.toml"
+    formats.write_text(
+        "[[format]]\nname = 'pool'\nliteral = 'pool: '\n"
+        "regex = 'pool: (?P<kind>take|give) (?P<size>[0-9]+) at (?P<addr>0x[0-9a-f]+)(?: gpu(?P<device>\\d+))?'\n"
+        "alloc = ['take']\nfree = ['give']\nsamples = ['pool: take 5 at 0x1']\n"
+    )
+    for seed in range(20):
+        chance = random.Random(seed)
+        devices = ["", " gpu3", " gpu1", " gpu7"]
+        text = ""
+        for _ in range(chance.randint(1, 60)):
+            # New devices show up as the log goes on, lower ones after higher ones.
+            device = chance.choice(devices[: 1 + len(text) // 200])
+            text += f"pool: {chance.choice(['take', 'give'])} {chance.randint(1, 99)} at {chance.randint(1, 9):#x}{device}\n"
+        path = tmp_path / f"{seed}.log"
+        states = followed(path, text.encode(), chance, by="never", formats=formats)
+        assert_as_analyzed(path, states, "never", formats=formats)
+
+
+def test_a_format_that_shows_late_is_found_all_the_same(tmp_path: Path) -> None:
+    rows = "5563,10:29:36.035616,allocate,0x10,256,0\n5563,10:29:36.035619,free,0x10,256,0\n"
+    for noise in (40, 9000):  # 9,000 lines are more than what is looked at to tell a format
+        path = tmp_path / f"{noise}.log"
+        text = "hello there\n" * noise + rows * 30
+        states = followed(path, text.encode(), random.Random(noise), 7)
+        assert [state.layer for state in states] == ["rmm"]
+        assert_as_analyzed(path, states)
+
+
+def test_what_is_no_log_of_lines_is_refused(shared: Path, tmp_path: Path) -> None:
+    snapshot = next((shared / "data" / "torch" / "snapshots").glob("*.pickle"), None)
+    assert snapshot is not None
+    path = tmp_path / "run.pickle"
+    path.write_bytes(snapshot.read_bytes())
+    log = Followed(path)
+    with pytest.raises(memlens.InputError, match="cannot be followed"):
+        log.flush()
+    log.close()
+    with pytest.raises(memlens.UsageError, match="regular expression"):
+        Followed(path, by="(")
+    with pytest.raises(memlens.InputError, match="is a directory"):
+        Followed(tmp_path).poll()

@@ -1,0 +1,402 @@
+"""What becomes of a file that is followed: compressed, rotated, made shorter, replaced, removed, a pipe."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from following import analyzed, pieces, said, without_counts
+from texts import read_packed
+
+from memlens.watching.followed import Followed
+from memlens.watching.state import LogState
+
+HEADER = "I1120 10:22:32.856307 {} auto_growth_best_fit_allocator.cc:270] "
+
+
+def events(count: int, thread: int = 7, first: int = 0) -> str:
+    """So many ALLOCs of 256 bytes, of one thread."""
+    lines = (f"{HEADER.format(thread)}Alloc 256 bytes, ptr = {k:#x}\n" for k in range(first + 1, first + count + 1))
+    return "".join(lines)
+
+
+def drain(log: Followed) -> LogState:
+    while log.poll():
+        pass
+    (state,) = log.states()
+    return state
+
+
+def write(path: Path, text: str, how: str = "a") -> None:
+    with path.open(how) as file:
+        file.write(text)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.log"
+
+
+@pytest.fixture
+def log(path: Path) -> Iterator[Followed]:
+    log = Followed(path)
+    yield log
+    log.close()
+
+
+@pytest.fixture(scope="module")
+def text(shared: Path) -> bytes:
+    return read_packed(shared / "data" / "paddle" / "05_leak_graph_331.log.gz")
+
+
+def test_a_file_that_is_not_there_yet_is_waited_for(path: Path, log: Followed) -> None:
+    assert not log.poll()
+    assert log.states()[0].waiting == "no such file yet"
+    path.touch()
+    log.poll()
+    assert log.states()[0].waiting == "nothing is written yet"
+    write(path, "hello\n")
+    assert drain(log).waiting == "no event of an allocator yet"
+    write(path, events(1))
+    assert drain(log).waiting == ""
+    assert log.states()[0].allocated_bytes == 256
+
+
+def test_half_a_line_waits_for_the_rest_of_it_and_counts_at_the_end(path: Path, log: Followed) -> None:
+    write(path, events(2)[:-20])
+    state = drain(log)
+    assert (state.allocs, state.lines) == (1, 1)
+    write(path, events(2)[-20:-1])
+    assert drain(log).allocs == 1
+    log.flush()
+    (state,) = log.states()
+    assert (state.allocs, state.lines) == (2, 2)
+
+
+class Compressors:
+    """Compressors that give out all that was put into them, by flushing or by ending a member."""
+
+    @staticmethod
+    def zst(parts: list[bytes]) -> Iterator[bytes]:
+        """Blocks of frames, of which one ends after each third part."""
+        for number, part in enumerate(parts):
+            if number % 3 == 0:
+                frame = zstandard.ZstdCompressor().compressobj()
+            ends = number % 3 == 2 or number == len(parts) - 1
+            how = zstandard.COMPRESSOBJ_FLUSH_FINISH if ends else zstandard.COMPRESSOBJ_FLUSH_BLOCK
+            yield frame.compress(part) + frame.flush(how)
+
+    @staticmethod
+    def gz(parts: list[bytes]) -> Iterator[bytes]:
+        """One member, flushed."""
+        member = zlib.compressobj(wbits=31)
+        for part in parts:
+            yield member.compress(part) + member.flush(zlib.Z_SYNC_FLUSH)
+        yield member.flush()
+
+    @staticmethod
+    def gz_members(parts: list[bytes]) -> Iterator[bytes]:
+        return map(gzip.compress, parts)
+
+    @staticmethod
+    def xz(parts: list[bytes]) -> Iterator[bytes]:
+        return map(lzma.compress, parts)
+
+    @staticmethod
+    def bz2(parts: list[bytes]) -> Iterator[bytes]:
+        return map(bz2.compress, parts)
+
+
+@pytest.mark.parametrize("name", ["zst", "gz", "gz_members", "xz", "bz2"])
+def test_a_compressed_log_is_read_as_far_as_it_was_flushed(path: Path, log: Followed, text: bytes, name: str) -> None:
+    chance = random.Random(name)
+    plain = path.with_suffix(".plain")
+    written = b""
+    parts = list(pieces(text, chance, 9))
+    for part, packed in zip(parts, getattr(Compressors, name)(parts), strict=False):
+        written += part
+        cut = chance.randrange(len(packed) + 1)
+        for half in (packed[:cut], packed[cut:]):
+            with path.open("ab") as file:
+                file.write(half)
+            state = drain(log)
+        whole = written[: written.rfind(b"\n") + 1]
+        plain.write_bytes(whole)
+        (wanted,) = analyzed(plain, "never") or [{"allocs": 0, "live_bytes": 0}]
+        assert (state.allocs, state.allocated_bytes or 0) == (wanted["allocs"], wanted["live_bytes"])
+    log.flush()
+    plain.write_bytes(text)
+    state = log.states()[0]
+    assert (said(state)["live_bytes"], state.lines) == (analyzed(plain)[0]["live_bytes"], analyzed(plain)[0]["lines"])
+    assert state.problem == ("the gzip stream ends in the middle" if name == "gz" else "")
+
+
+def test_the_first_bytes_of_a_compressed_file_may_come_one_by_one(path: Path, log: Followed) -> None:
+    for byte in gzip.compress(events(3).encode()):
+        with path.open("ab") as file:
+            file.write(bytes([byte]))
+        log.poll()
+    assert log.states()[0].allocs == 3
+
+
+def test_a_text_that_begins_as_a_compressed_file_does_is_text_at_the_end(path: Path, log: Followed) -> None:
+    write(path, "BZ")
+    assert drain(log).lines == 0
+    log.flush()
+    assert log.states()[0].lines == 1
+
+
+def test_a_damaged_stream_is_said_and_what_was_readable_stays(path: Path, log: Followed) -> None:
+    packed = gzip.compress(events(3).encode()) + gzip.compress(events(3).encode())[:10] + b"\xff" * 50
+    path.write_bytes(packed)
+    state = drain(log)
+    assert "the gzip stream is damaged" in state.problem
+    assert state.allocs == 3
+    write(path, "more")
+    assert not log.poll() or drain(log).allocs == 3
+
+
+def moved_away(path: Path) -> None:
+    path.rename(path.with_suffix(f".{len(list(path.parent.iterdir()))}"))
+
+
+def truncated(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+@pytest.mark.parametrize("how", [moved_away, truncated])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_log_that_goes_on_in_a_new_file_is_one_log(
+    path: Path, text: bytes, how: Callable[[Path], None], seed: int
+) -> None:
+    chance = random.Random(seed)
+    lines = text.splitlines(keepends=True)[:4000]
+    cuts = sorted(chance.sample(range(1, len(lines)), 3))
+    log = Followed(path)
+    for number, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(lines)], strict=True)):
+        if number:
+            how(path)
+        for part in pieces(b"".join(lines[start:end]), chance, 3):
+            with path.open("ab") as file:
+                file.write(part)
+            if how is truncated or chance.random() < 0.6:
+                drain(log)
+        drain(log)
+    log.flush()
+    whole = path.with_suffix(".whole")
+    whole.write_bytes(b"".join(lines))
+    (state,) = log.states()
+    log.close()
+    assert (state.rotations, state.restarts) == (3, 0)
+    assert [without_counts(said(state))] == analyzed(whole)
+    assert state.windows
+    assert state.bytes == len(b"".join(lines))
+
+
+def test_what_was_written_before_a_rotation_is_read_to_its_end(path: Path, log: Followed) -> None:
+    write(path, events(3))
+    assert drain(log).allocs == 3
+    write(path, events(2, first=3))
+    path.rename(path.with_suffix(".1"))
+    write(path.with_suffix(".1"), events(2, first=5)[:-1])  # the writer has it open still, and ends without a line end
+    write(path, events(4, first=7))
+    state = drain(log)
+    assert (state.allocs, state.lines, state.peak_line) == (11, 11, 11)
+
+
+@pytest.mark.parametrize("how", [moved_away, truncated])
+def test_another_run_starts_anew(path: Path, log: Followed, how: Callable[[Path], None]) -> None:
+    write(path, "STEP 1\n" + events(5, thread=7))
+    assert drain(log).allocs == 5
+    how(path)
+    write(path, "hello\n" * 3)
+    state = drain(log)
+    assert (state.allocs, state.lines, state.restarts) == (5, 9, 0)  # nothing tells yet
+    write(path, events(2, thread=8))
+    assert drain(log).allocs == 7  # two events of another thread may be one that began late
+    write(path, events(300, thread=9))
+    state = drain(log)
+    assert (state.allocs, state.lines, state.peak_line) == (302, 305, 305)
+    assert (state.rotations, state.restarts) == (0, 1)
+
+
+def test_a_thread_that_is_new_does_not_make_another_run(path: Path, log: Followed) -> None:
+    write(path, events(5, thread=7))
+    drain(log)
+    moved_away(path)
+    write(path, events(100, thread=8) + events(1, thread=7) + events(300, thread=9))
+    state = drain(log)
+    assert (state.allocs, state.rotations, state.restarts) == (406, 1, 0)
+
+
+def test_at_the_end_few_events_of_another_thread_are_another_run(path: Path, log: Followed) -> None:
+    write(path, events(5, thread=7))
+    drain(log)
+    truncated(path)
+    write(path, events(2, thread=8))
+    log.flush()
+    (state,) = log.states()
+    assert (state.allocs, state.rotations, state.restarts) == (2, 0, 1)
+
+
+def test_a_log_without_threads_goes_on(path: Path, log: Followed) -> None:
+    line = "] Alloc 256 bytes, ptr = 0x10\n"
+    write(path, line * 300)
+    drain(log)
+    truncated(path)
+    write(path, line * 20)
+    state = drain(log)
+    assert (state.allocs, state.restarts) == (320, 0)
+
+
+def test_a_file_written_anew_in_place_is_seen_though_it_is_longer(path: Path, log: Followed) -> None:
+    write(path, events(5, thread=7))
+    drain(log)
+    write(path, events(300, thread=8), "w")
+    state = drain(log)
+    assert (state.allocs, state.restarts) == (300, 1)
+
+
+def test_a_file_that_is_removed_is_read_to_its_end(path: Path, log: Followed) -> None:
+    with path.open("a") as file:
+        file.write(events(5))
+        file.flush()
+        drain(log)
+        path.unlink()
+        file.write(events(2, first=5))
+    assert drain(log).allocs == 7
+    assert log.states()[0].waiting == "the file is gone"
+    write(path, events(3, first=7))
+    state = drain(log)
+    assert (state.allocs, state.rotations, state.waiting) == (10, 1, "")
+
+
+def test_a_named_pipe_is_read_as_it_is_written_and_ends_with_its_writers(path: Path, text: bytes) -> None:
+    os.mkfifo(path)
+    log = Followed(path)
+    assert not log.poll()
+    assert not log.ended
+
+    def feed_pipe() -> None:
+        with path.open("wb", buffering=0) as pipe:
+            for part in pieces(text, random.Random(0), 20):
+                pipe.write(part)
+
+    writer = threading.Thread(target=feed_pipe)
+    writer.start()
+    deadline = time.monotonic() + 60
+    while not log.ended and time.monotonic() < deadline:
+        log.poll()
+    writer.join()
+    log.flush()
+    (state,) = log.states()
+    log.close()
+    whole = path.with_suffix(".whole")
+    whole.write_bytes(text)
+    (wanted,) = analyzed(whole)
+    assert (state.allocs, state.peak_line, state.lines) == (wanted["allocs"], wanted["peak_line"], wanted["lines"])
+
+
+_FROM_STDIN = """
+import sys, time
+from memlens.watching.followed import Followed
+log = Followed("-")
+while not log.ended and sys.argv[1:] != ["file"]:
+    log.poll() or time.sleep(0.01)
+log.flush()
+print(log.states()[0].allocs)
+"""
+
+
+def test_standard_input_is_read_whether_it_is_a_pipe_or_a_file(path: Path) -> None:
+    write(path, events(400))
+    run = [sys.executable, "-c", _FROM_STDIN]
+    piped = subprocess.run(run, input=path.read_bytes(), capture_output=True, check=True, timeout=60)
+    with path.open("rb") as file:
+        read = subprocess.run([*run, "file"], stdin=file, capture_output=True, check=True, timeout=60)
+    assert (piped.stdout, read.stdout) == (b"400\n", b"400\n")
+
+
+def test_memory_does_not_grow_with_the_log(path: Path) -> None:
+    block = "".join(
+        f"STEP {k}\n"
+        + f"{HEADER.format(7)}Alloc 256 bytes, ptr = 0x10\n{HEADER.format(7)}Free 256 bytes, ptr = 0x10\n" * 2000
+        for k in range(10)
+    )
+    log = Followed(path, by=r"^STEP \d+")
+    most = []
+    tracemalloc.start()
+    for _ in range(12):
+        write(path, block)
+        drain(log)
+        most.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    log.close()
+    # 40,000 events a round, 25 bytes each where they are kept.
+    assert max(most[4:]) - most[3] < 200_000
+
+
+def test_the_end_is_what_is_there_when_it_is_asked_for_however_fast_the_log_grows(
+    path: Path, log: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(path, events(5))
+    poll = log.poll
+
+    def and_more() -> bool:
+        write(path, events(1, first=path.stat().st_size))
+        return poll()
+
+    monkeypatch.setattr(log, "poll", and_more)
+    log.flush()
+    assert log.states()[0].allocs == 6
+
+
+def test_a_look_at_a_log_that_has_not_grown_is_one_call_of_the_system(
+    path: Path, log: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(path, events(5))
+    drain(log)
+    calls: list[str] = []
+
+    def counted(name: str) -> Callable[..., Any]:
+        real = getattr(os, name)
+
+        def call(*args: Any, **more: Any) -> Any:
+            calls.append(name)
+            return real(*args, **more)
+
+        return call
+
+    for name in ("stat", "fstat", "open", "pread", "preadv", "lseek", "scandir"):
+        monkeypatch.setattr(os, name, counted(name))
+    assert not log.poll()
+    assert calls == ["stat"]
+
+
+def test_steps_are_those_of_the_log_that_goes_on(path: Path, log: Followed) -> None:
+    def step(k: int) -> str:
+        return f"STEP {k}\n" + (events(20) + events(20).replace("Alloc", "Free")) * 3
+
+    for k in range(12):
+        if k in (4, 8):
+            moved_away(path)
+        write(path, step(k))
+        drain(log)
+    log.flush()
+    (state,) = log.states()
+    assert state.window_count == 12
+    assert [window.start_line for window in state.windows] == [1 + 121 * k for k in range(12)]
