@@ -289,8 +289,9 @@ def test_the_end_of_a_process_ends_it(leak: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("nosuch.log", "--idle", "0"), 1, "nosuch.log: no such file yet"),
-        (("empty.log", "--idle", "0"), 1, "empty.log: "),
+        (("nosuch.log", "--idle", "0"), 1, "nosuch.log: nothing was read: no such file yet"),
+        (("empty.log", "--idle", "0"), 1, "empty.log: nothing was read: "),
+        (("words.log", "--idle", "0"), 1, "words.log: no event of an allocator in 2 lines"),
         (("empty.log", "--limit", "peak=3"), 2, "has no unit"),
         (("empty.log", "--every", "0"), 2, "two looks"),
         (("empty.log", "--idle", "-1"), 2, "is no time"),
@@ -303,6 +304,7 @@ def test_what_cannot_be_watched_is_said_in_a_line(
     arguments: Sequence[str], code: int, message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "empty.log").touch()
+    (tmp_path / "words.log").write_text("no line of this\nis an event\n")
     (tmp_path / "picture.pickle").write_bytes(b"\x80\x04}\x94(\x8c\x08segments\x94]\x94\x8c\rdevice_traces\x94]\x94u.")
     ran = watch(*arguments, cwd=tmp_path, stdin=subprocess.DEVNULL)
     assert ran.returncode == code

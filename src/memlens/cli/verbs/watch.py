@@ -115,7 +115,7 @@ def command(logs: tuple[str, ...], options: Watch, show: ShowWatch) -> int:
             running = True
         if running:
             note("a command of --run is still running", show)
-        for text in failed:
+        for text in (*failed, *last.unjudged):
             note(text, show)
         if kept is not None:
             kept.seek(0)
@@ -127,14 +127,15 @@ def _exit_code(last: Watched) -> int:
     """3 where a limit was exceeded; 1 where nothing was read, unless somebody ended it early."""
     from memlens.cli import report_error
     from memlens.errors import NoEventsError
+    from memlens.watching.verdict import nothing_of
 
     if last.crossings:
         return 3
     if last.ended == "interrupted" or any(state.events for state in last.states):
         return 0
     for state in last.states:
-        what = state.waiting or f"no allocator event in {state.lines:,} lines"
-        report_error(NoEventsError(f"{state.path}: {what}"))
+        hint = f"memlens analyze {state.path} says what to switch on." if state.lines else ""
+        report_error(NoEventsError(f"{state.path}: {(what := nothing_of(state))[0].lower()}{what[1:-1]}", hint))
     return 1
 
 
