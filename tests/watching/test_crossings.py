@@ -175,3 +175,11 @@ def test_limits_are_exact_and_each_is_given_once() -> None:
     assert parse_watched(["growth=0", "peak = 1.5 KiB"]) == {"peak": 1536, "growth": 0}
     with pytest.raises(memlens.UsageError, match="given twice"):
         parse_watched(["peak=1GiB", "peak=2GiB"])
+
+
+def test_parts_of_a_larger_unit_of_work_are_not_judged() -> None:
+    """What the calls of one forward pass leave behind is used in the backward pass: analyze does not judge it either."""
+    calls = log_state(live=range(3, 40), repeated=False)
+    assert crossed(calls, "growth=0") == []
+    assert crossed(calls, "growth=0", final=True) == []
+    assert len(crossed(replace(calls, repeated=True), "growth=0")) == 1

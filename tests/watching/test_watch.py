@@ -142,6 +142,25 @@ def test_a_limit_is_said_once_for_each_log(scripts: Scripts) -> None:
     assert [(one.path, one.reached_bytes) for one in watching.seen.crossings] == [("a", 11 * MIB), ("b", 12 * MIB)]
 
 
+def test_a_limit_that_nothing_can_be_held_against_is_said_at_the_end(scripts: Scripts) -> None:
+    blind = log_state("a", allocated_bytes=None, reserved_peak_bytes=None)
+    watching = scripts.watching(
+        Watch(limits=["peak=1GiB", "reserved=1GiB", "growth=1GiB"]),
+        a=[blind],
+        b=[log_state("b", live=range(3, 40), repeated=False)],
+        c=[log_state("c", live=[3, 4, 5])],
+        d=[log_state("d", live=[3, 4, 5, 6])],
+        e=[],
+    )
+    assert watching.finish(analyze=False).unjudged == (
+        "a: peak is not judged, for no line tells of blocks",
+        "a: reserved is not judged, for no line tells of chunks",
+        "a: growth is not judged, for no line that counts steps was found (--by names them)",
+        "b: growth is not judged, for no line counts steps (--by names them)",
+        "c: growth is not judged, for 3 closed windows tell too little",
+    )
+
+
 def test_a_log_that_cannot_be_followed_does_not_lose_the_others(scripts: Scripts) -> None:
     error = memlens.InputError("a: is a directory", "Name a log file.")
     watching = scripts.watching(Watch(), a=[error], b=[log_state("b"), log_state("b")])

@@ -11,8 +11,8 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Self
 
@@ -34,10 +34,14 @@ def has_screen() -> bool:
 
 
 class Screen:
-    """The screen of the terminal at stdout, for as long as the block runs."""
+    """The screen of the terminal at stdout, for as long as the block runs.
+
+    Attributes:
+        blank: Nothing was drawn since it was taken.
+    """
 
     def __init__(self) -> None:
-        self._there = False
+        self._there, self.blank = False, True
 
     def __enter__(self) -> Self:
         self.enter()
@@ -48,7 +52,7 @@ class Screen:
 
     def enter(self) -> None:
         """Take the screen."""
-        self._there = True
+        self._there = self.blank = True
         self._write(_ENTER)
 
     def leave(self) -> None:
@@ -69,6 +73,7 @@ class Screen:
 
     def draw(self, text: str, size: tuple[int, int]) -> None:
         """Draw a text in place of what is there: the lines that fit, and always the last one."""
+        self.blank = False
         lines, rows = text.splitlines(), size[1]
         if len(lines) > rows:
             lines = [*lines[: rows - 1], lines[-1]]
@@ -86,17 +91,18 @@ class Screen:
 
 
 class Signals:
-    """The signals that end a command, noted while the block runs instead of breaking into it; a second one interrupts it.
+    """The signals that end a command, noted while the block runs instead of breaking into it.
 
     Attributes:
         ended: One of them came.
+        again: Another one came after it.
 
     Args:
         screen: What gives the terminal back while the command is stopped (Ctrl-Z) and takes it again after.
     """
 
     def __init__(self, screen: Screen | None) -> None:
-        self.ended = False
+        self.ended = self.again = self._breaks = False
         self._screen = screen
         self._before: dict[int, Any] = {}
 
@@ -126,6 +132,17 @@ class Signals:
             with suppress(OSError):
                 self._woken.recv(1 << 12)
 
+    @contextmanager
+    def breaking(self) -> Iterator[None]:
+        """Let a signal, or a second one that came already, break into the block as :class:`KeyboardInterrupt`."""
+        self._breaks = True
+        try:
+            if self.again:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._breaks = False
+
     def _handle(self, name: str, handler: Callable[[int, FrameType | None], None]) -> None:
         number = getattr(signal, name, None)
         # One that is ignored stays so, as in a script's background.
@@ -133,9 +150,9 @@ class Signals:
             self._before[number] = signal.signal(number, handler)
 
     def _end(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        if self.ended:
+        if self._breaks:
             raise KeyboardInterrupt
-        self.ended = True
+        self.again, self.ended = self.ended, True
 
     def _stop(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """Stop as Ctrl-Z means it, with the terminal as it was."""

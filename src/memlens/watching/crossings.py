@@ -112,11 +112,16 @@ def lasting_gain(live: Ints) -> int | None:
     return trend.gained_bytes if judge(live[:earlier]).verdict == "growing" else None
 
 
+def _judged(state: LogState) -> bool:
+    """Whether growth is judged over the windows of a log."""
+    return state.repeated and len(state.end_live_bytes) > 0
+
+
 class Judge:
     """What the series of logs gained: judged where windows have closed, and not so often that it takes much time."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], tuple[int, Growth, int | None]] = {}
+        self._found: dict[tuple[str, str], tuple[tuple[str, int], Growth, int | None]] = {}
         self._again = 0.0
 
     def judge(self, states: tuple[LogState, ...], *, final: bool) -> None:
@@ -125,23 +130,23 @@ class Judge:
         if began < self._again and not final:
             return
         for state in states:
-            key, count = key_of(state), len(state.end_live_bytes)
-            if count and (final or key not in self._found or self._found[key][0] != count):
+            key, series = key_of(state), (state.by, len(state.end_live_bytes))
+            if _judged(state) and (final or key not in self._found or self._found[key][0] != series):
                 growth = growth_of(state)
                 gained = growth.gained_bytes if growth.verdict == "growing" else None
-                self._found[key] = count, growth, gained if final else lasting_gain(state.end_live_bytes)
+                self._found[key] = series, growth, gained if final else lasting_gain(state.end_live_bytes)
         now = time.monotonic()
         self._again = now + _PATIENCE * (now - began)
 
     def growth(self, state: LogState) -> Growth | None:
-        """How memory develops over the closed windows of a log; ``None`` where none is closed."""
+        """How memory develops over the closed windows of a log; ``None`` where none is closed, or they are parts of a larger unit of work."""
         found = self._found.get(key_of(state))
-        return None if found is None or not len(state.end_live_bytes) else found[1]
+        return found[1] if found is not None and _judged(state) else None
 
     def gained(self, state: LogState) -> int | None:
         """What its limit is held against: what the series gained; ``None`` where it does not grow for sure."""
         found = self._found.get(key_of(state))
-        return None if found is None or not len(state.end_live_bytes) else found[2]
+        return found[2] if found is not None and _judged(state) else None
 
 
 def crossings_of(state: LogState, limits: Mapping[Metric, int], judge: Judge) -> Iterator[Crossing]:
