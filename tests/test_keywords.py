@@ -31,8 +31,10 @@ OWNERS: dict[str, type] = {
     "gate": options.Gate,
     "plot": options.Plot,
     "read": options.Read,
+    "record": options.Record,
     "report": options.Report,
     "slice": options.Slice,
+    "watch": options.Watch,
 }
 
 

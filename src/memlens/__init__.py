@@ -35,8 +35,15 @@ if TYPE_CHECKING:
     from memlens.inputs import read
     from memlens.inputs.registry import Formats, formats
     from memlens.lifetimes import Lifetimes
+    from memlens.recording.marks import mark, window
+    from memlens.recording.result import RecordedLog, Recording
+    from memlens.recording.run import record
+    from memlens.recording.torch_history import TorchRecording, record_torch
     from memlens.trust import Trust
     from memlens.units import format_bytes, parse_bytes
+    from memlens.watching.crossings import Crossing
+    from memlens.watching.state import LiveWindow, LogState
+    from memlens.watching.watch import Watched, watch
     from memlens.windows.patterns import Anchor, Pattern
     from memlens.windows.windows import Window
 
@@ -47,6 +54,7 @@ __all__ = [
     "Baseline",
     "BlockLife",
     "Comparison",
+    "Crossing",
     "Diff",
     "EventLog",
     "Exported",
@@ -56,18 +64,24 @@ __all__ = [
     "Judged",
     "Kind",
     "Lifetimes",
+    "LiveWindow",
     "LogAnalysis",
+    "LogState",
     "MemlensError",
     "NoEventsError",
     "OutputError",
     "Pattern",
     "PlotFigure",
+    "RecordedLog",
+    "Recording",
     "ReportPage",
     "Run",
     "RunWindow",
+    "TorchRecording",
     "Trust",
     "UsageError",
     "Verdict",
+    "Watched",
     "Window",
     "WindowAnalysis",
     "WindowDiff",
@@ -81,11 +95,16 @@ __all__ = [
     "format_bytes",
     "formats",
     "gate",
+    "mark",
     "parse_bytes",
     "plot",
     "read",
+    "record",
+    "record_torch",
     "report",
     "slice",
+    "watch",
+    "window",
 ]
 
 __version__ = "0.1.0"
@@ -111,6 +130,13 @@ _HOMES = {
     "memlens.lifetimes": ("Lifetimes",),
     "memlens.inputs": ("read",),
     "memlens.inputs.registry": ("Formats", "formats"),
+    "memlens.recording.result": ("RecordedLog", "Recording"),
+    "memlens.recording.run": ("record",),
+    "memlens.recording.marks": ("mark", "window"),
+    "memlens.recording.torch_history": ("TorchRecording", "record_torch"),
+    "memlens.watching.crossings": ("Crossing",),
+    "memlens.watching.state": ("LiveWindow", "LogState"),
+    "memlens.watching.watch": ("Watched", "watch"),
     "memlens.windows.windows": ("Anchor", "Pattern", "Window"),
     "memlens.trust": ("Trust",),
     "memlens.units": ("format_bytes", "parse_bytes"),

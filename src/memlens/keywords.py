@@ -32,7 +32,7 @@ class Option:
     Attributes:
         metavar: What its value is called in help; ``""`` of a flag.
         flags: How it is typed, where that is not ``--`` and its name.
-        kind: What its text is turned into: ``text``, ``flag``, ``size``, ``device``, ``inches``, ``names`` (a list with commas), or a number, the
+        kind: What its text is turned into: ``text``, ``flag``, ``size``, ``device``, ``inches``, ``seconds``, ``names`` (a list with commas), or a number, the
             smallest one that it may be; ``python`` is an option that only Python has.
         several: It may be given several times.
         choices: The values that there are.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from memlens.analyzers import Growth
     from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
 
-__all__ = ["answer_of", "answer_of_log"]
+__all__ = ["answer_of", "answer_of_log", "window_label"]
 
 #: What each doubt means for a verdict, in short; of any other its name says it.
 _MEANING = {
@@ -176,7 +176,7 @@ def _growing(log: LogAnalysis) -> str:
         flat = "grow" if growth.rose is None else "keep growing"
         return f"What is live after each {_unit(log)} does not {flat} over {_judged(log)}, but {rising}."
     words = (
-        f"Memory grows from {_label(log.by, growth.since or '')} on: {format_bytes(round(growth.gained_bytes_per_window))} a"
+        f"Memory grows from {window_label(log.by, growth.since or '')} on: {format_bytes(round(growth.gained_bytes_per_window))} a"
         f" {_unit(log)}, {format_bytes(growth.gained_bytes)} in all over {_gaining(log, growth)}"
     )
     if growth.piling:
@@ -209,7 +209,7 @@ def _above(log: LogAnalysis, growth: Growth) -> list[tuple[str, str]]:
         rows.pop()
     live = growth.gained_bytes if growth.verdict == "growing" else growth.rose_bytes
     return [
-        (what, f"from {_label(log.by, since)} on, from {format_bytes(start)} to {format_bytes(start + gained)}")
+        (what, f"from {window_label(log.by, since)} on, from {format_bytes(start)} to {format_bytes(start + gained)}")
         for what, since, start, gained in rows
         if since is not None and start is not None and gained is not None and gained > 2 * live
     ]
@@ -243,7 +243,7 @@ def _judged(log: LogAnalysis) -> str:
     return plural(0 if log.growth is None else _count(log, log.growth), _unit(log))
 
 
-def _label(by: str | None, name: str) -> str:
+def window_label(by: str | None, name: str) -> str:
     """What to call a window of a series in a sentence: its name, as in the table; a bare number is told to be one of a window."""
     if name == BEFORE:
         return f"the part before the first {'step' if by is None else 'window'}"
@@ -259,7 +259,7 @@ def _flat(log: LogAnalysis) -> str:
         rose, last = format_bytes(growth.rose_bytes), growth.rose_windows
         if growth.rose == "late":
             return f"Memory rises by {rose} in the last {f'{last} ' if last > 1 else ''}of {_judged(log)}, too few to judge."
-        first, until = (_label(log.by, name or "") for name in (growth.rose_from, growth.rose_until))
+        first, until = (window_label(log.by, name or "") for name in (growth.rose_from, growth.rose_until))
         when = f"in {first}" if first == until else f"from {first} to {until}"
         if growth.rose == "stayed":
             return f"Memory does not keep growing over {_judged(log)}: it rose by {rose} {when} and stays there."
@@ -280,7 +280,7 @@ def _peak(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> str:
     elif "unknown_frees" in log.trust.doubt_codes:
         words += " without what was there before the log"
     if not window.whole:
-        words += f" in {_label(log.by, window.name)}"
+        words += f" in {window_label(log.by, window.name)}"
     figures = [f"{format_bytes(peak.peak_bytes)} allocated"] if "no_tensor_events" not in log.trust.doubt_codes else []
     reserved = peak.reserved_peak_bytes and not RESERVED_DOUBTS & log.trust.doubt_codes
     figures += [f"{format_bytes(peak.reserved_peak_bytes)} reserved"] if reserved or not figures else []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import click
@@ -22,11 +24,12 @@ __all__ = ["Output", "Show", "verb"]
 
 #: The order in which help lists options.
 _ORDER = str.split("""
+    preset env passed
     template rows cols base metrics baseline accept with_events limits budgets
     start start_regex end end_regex nth by
     base_start head_start base_start_regex head_start_regex base_end head_end base_nth head_nth
     whole open_windows owners input_format device layer formats
-    base_log allow_missing trust diff x title theme width height dpi analyzers jobs top min_size sort context
+    base_log allow_missing trust run idle pid every diff x title theme width height dpi analyzers jobs top min_size sort context
     events_only renumber to table form full brief plot color output force junit markdown github strict no_progress quiet verbose
 """)
 
@@ -88,7 +91,12 @@ class Show(Output):
 
 
 def verb(
-    name: str, arguments: Sequence[click.Argument], *owners: type, examples: str, only: Sequence[str] = _ORDER
+    name: str,
+    arguments: Sequence[click.Argument],
+    *owners: type,
+    examples: str,
+    only: Sequence[str] = _ORDER,
+    **context: Any,
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a function the command of a verb; it gets the arguments by their names, then an object of each class of options.
 
@@ -98,6 +106,7 @@ def verb(
         owners: The classes of its options; one that stands in two of them is one option.
         examples: Commands to try, below its help.
         only: Take these options alone.
+        context: Settings of click's context.
     """
     known = {key: one for owner in owners for key, one in options_of(owner).items() if one.kind != "python"}
     chosen = [known[key] for key in _ORDER if key in known and key in only]
@@ -119,7 +128,7 @@ def verb(
 
         return click.Command(
             name,
-            {"help_option_names": ["-h", "--help"]},
+            {"help_option_names": ["-h", "--help"], **context},
             command,
             [*arguments, *map(_click_option, chosen)],
             inspect.cleandoc(run.__doc__ or ""),
@@ -200,6 +209,14 @@ def _inches(text: str) -> float:
         raise UsageError(f"{text!r} is no length", "Give inches: 3.5, or 10.") from None
 
 
+def _seconds(text: str) -> float:
+    """A time in seconds, 0 or more."""
+    with suppress(ValueError):
+        if 0 <= (seconds := float(text)) < inf:
+            return seconds
+    raise UsageError(f"{text!r} is no time", "Give seconds: 0.5, or 60.")
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
@@ -209,4 +226,5 @@ _TYPES = {
     "device": _Typed("device", _device),
     "names": _Typed("names", _names),
     "inches": _Typed("inches", _inches),
+    "seconds": _Typed("seconds", _seconds),
 }

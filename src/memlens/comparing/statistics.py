@@ -50,6 +50,7 @@ __all__ = [
     "choose_metrics",
     "outliers",
     "slopes",
+    "stand_out",
 ]
 
 _RANKS = frozenset({"rank", "card", "device", "gpu", "node", "host", "worker", "process"})
@@ -221,17 +222,30 @@ def _figures(metric: Metric, group: _Group) -> list[tuple[Run, int]]:
 
 def _standing_out(metric: Metric, field: str, group: _Group) -> Iterator[Outlier]:
     known = _figures(metric, group)
-    if len(known) < _FEWEST_RANKS:
-        return
     figures = [figure for _, figure in known]
+    for at, middle, z in stand_out(figures, metric.least_change):
+        run, figure = known[at]
+        off = figure - middle
+        yield Outlier(metric.key, field, dict(run.fields), run.path, figure, middle, off, z, len(known))
+
+
+def stand_out(figures: Sequence[int], least_change: int) -> Iterator[tuple[int, float, float | None]]:
+    """Which of some figures stand out, by the rule above: the index of each, the median of all, and its robust z-score.
+
+    Args:
+        figures: A figure of each of some ranks; of fewer than four none stands out.
+        least_change: How far from the median one is at least that does.
+    """
+    if len(figures) < _FEWEST_RANKS:
+        return
     middle = float(median(figures))
     spread = float(median(abs(figure - middle) for figure in figures))
-    least = max(_SHARE * abs(middle), metric.least_change)
-    for run, figure in known:
+    least = max(_SHARE * abs(middle), least_change)
+    for at, figure in enumerate(figures):
         off = figure - middle
         z = _NORMAL * off / spread if spread else None
         if abs(off) >= least and (z is None or abs(z) > _BEYOND):
-            yield Outlier(metric.key, field, dict(run.fields), run.path, figure, middle, off, z, len(known))
+            yield at, middle, z
 
 
 @dataclass(frozen=True)

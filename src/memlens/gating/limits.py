@@ -13,13 +13,25 @@ from typing import Any, Literal
 from memlens.errors import UsageError
 from memlens.units import format_bytes, parse_bytes
 
-__all__ = ["BUDGETED", "DEFAULT_LIMITS", "METRICS", "Limit", "Metric", "parse_budgets", "parse_limits"]
+__all__ = [
+    "BUDGETED",
+    "DEFAULT_LIMITS",
+    "METRICS",
+    "WATCHED",
+    "Limit",
+    "Metric",
+    "parse_budgets",
+    "parse_limits",
+    "parse_watched",
+]
 
 Metric = Literal["peak", "rise", "remaining", "growth", "reserved"]
 #: Every figure that can be gated, in the order of reports.
 METRICS: tuple[Metric, ...] = ("peak", "rise", "remaining", "growth", "reserved")
 #: Those that a budget may hold for: what the device had to hold.
 BUDGETED: tuple[Metric, ...] = ("peak", "reserved")
+#: Those that a log is watched for while it grows.
+WATCHED: tuple[Metric, ...] = ("peak", "reserved", "growth")
 
 #: A limit that is longer than this is no limit: reading a number of a million digits takes minutes.
 _LONGEST = 60
@@ -29,6 +41,7 @@ _PERCENT = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*%")
 _SIZE = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(?P<unit>[A-Za-z]*)")
 _LIKE_A_LIMIT = "Write METRIC=PERCENT,SIZE with one of the two or both, like peak=2%,1MiB, remaining=0 or reserved=5%."
 _LIKE_A_BUDGET = "Write METRIC=SIZE, like peak=12GiB."
+_LIKE_A_WATCHED = "Write METRIC=SIZE, like peak=10GiB, reserved=12GiB or growth=64MiB."
 _KNOWN = f"Metrics: {', '.join(METRICS)}."
 
 
@@ -109,6 +122,25 @@ def parse_budgets(texts: str | Sequence[str]) -> dict[Metric, int]:
     return {metric: _size(given[metric], given[metric], _LIKE_A_BUDGET) for metric in METRICS if metric in given}
 
 
+def parse_watched(texts: str | Sequence[str]) -> dict[Metric, int]:
+    """The limits of a log that grows, in bytes: how high its peak and what is reserved may be, and how much its series may gain.
+
+    Args:
+        texts: Limits as people type them: ``peak=10GiB``, ``growth=64MiB``.
+
+    Raises:
+        UsageError: A text is no such limit, its size has no unit, such a metric is not watched, or one metric is given twice.
+    """
+    given = _by_metric(texts, "limit", _LIKE_A_WATCHED)
+    for metric in given:
+        if metric not in WATCHED:
+            raise UsageError(
+                f"{metric} is not watched",
+                f"Limits of a log that grows: {', '.join(WATCHED)}. memlens gate judges {metric}.",
+            )
+    return {metric: _size(given[metric], given[metric], _LIKE_A_WATCHED) for metric in WATCHED if metric in given}
+
+
 def _by_metric(texts: str | Sequence[str], what: str, hint: str) -> dict[Metric, str]:
     found: dict[Metric, str] = {}
     for text in [texts] if isinstance(texts, str) else texts:
@@ -117,7 +149,7 @@ def _by_metric(texts: str | Sequence[str], what: str, hint: str) -> dict[Metric,
         if not equals or len(text) > _LONGEST:
             raise UsageError(f"{_quoted(text)} is no {what}", hint)
         if metric is None:
-            raise UsageError(f"there is no metric {_quoted(name)} to gate", _KNOWN)
+            raise UsageError(f"there is no metric {_quoted(name)}", _KNOWN)
         if metric in found:
             raise UsageError(f"the {what} of {metric} is given twice", "Give one for each metric.")
         found[metric] = value.strip()

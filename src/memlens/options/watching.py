@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from memlens.errors import UsageError
 from memlens.keywords import option
 
 __all__ = ["Watch"]
@@ -26,6 +27,9 @@ class Watch:
         every: Seconds between two looks at the logs.
         input_format: Read the logs as this format: paddle, rmm, or one of your own. Default: what their content says.
         formats: Know the formats in this TOML file too, instead of those in the nearest pyproject.toml.
+
+    Raises:
+        UsageError: ``every`` is no time.
     """
 
     by: str | None = option(None, "REGEX")
@@ -36,3 +40,7 @@ class Watch:
     every: float = option(0.5, "SECONDS", kind="seconds", shown=True)
     input_format: str | None = option(None, "NAME", offers="formats")
     formats: str | Path | None = option(None, "FILE")
+
+    def __post_init__(self) -> None:
+        if self.every <= 0:
+            raise UsageError("--every is a time between two looks", "Give seconds, like 0.5.")

@@ -71,12 +71,13 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of exact values, largest or first in front; ``more`` says what was left out."""
+    """Rows of exact values, largest or first in front; ``more`` says what was left out, and a note which columns have no room, if ``says_hidden``."""
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Value, ...], ...]
     more: str = ""
+    says_hidden: bool = True
 
 
 @dataclass(frozen=True)

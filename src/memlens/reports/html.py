@@ -19,6 +19,7 @@ from memlens.reports.blocks import Block, Line, unfolded
 from memlens.reports.compare import compare_blocks
 from memlens.reports.diff import diff_blocks
 from memlens.reports.gate import gate_blocks
+from memlens.reports.watch import watch_blocks
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
@@ -53,4 +54,5 @@ _SCREENS: dict[str, Callable[[Any], list[Block]]] = {
     "EventLog": _log_blocks,
     "LogAnalysis": lambda log: analysis_blocks(Analysis((log,))),
     "Verdict": gate_blocks,
+    "Watched": watch_blocks,
 }

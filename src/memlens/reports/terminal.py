@@ -19,7 +19,7 @@ from memlens.text import NO_BREAK, format_value, plain_ascii, shorten, visible, 
 if TYPE_CHECKING:
     from memlens.text import Answer
 
-__all__ = ["Part", "fits", "fitted", "one_screen", "render"]
+__all__ = ["SCREEN_ROWS", "Part", "fits", "fitted", "one_screen", "render"]
 
 Span: TypeAlias = tuple[str, str]  # text that is safe to show, and how: words of _CODES
 Spans: TypeAlias = list[Span]
@@ -102,20 +102,20 @@ def one_screen(answer: Answer, parts: Iterable[Part]) -> list[Block]:
     return fitted([Part(((*answered(answer), None),)), *parts, Part((hint,))])
 
 
-def fitted(parts: Sequence[Part]) -> list[Block]:
-    """The parts in the longest versions that fit one screen together."""
+def fitted(parts: Sequence[Part], rows: int = SCREEN_ROWS, columns: int = SCREEN_COLUMNS) -> list[Block]:
+    """The parts in the longest versions that fit one screen together, of so many rows and columns."""
     chosen = [0] * len(parts)
     while True:
         blocks = [block for part, which in zip(parts, chosen, strict=True) for block in part.versions[which]]
         shorter = [index for index, part in enumerate(parts) if chosen[index] + 1 < len(part.versions)]
-        if not shorter or fits(blocks):
+        if not shorter or fits(blocks, rows, columns):
             return blocks
         chosen[min(shorter, key=lambda index: parts[index].weight + chosen[index])] += 1
 
 
-def fits(blocks: Sequence[Block]) -> bool:
+def fits(blocks: Sequence[Block], rows: int = SCREEN_ROWS, columns: int = SCREEN_COLUMNS) -> bool:
     """Whether blocks are no more than one screen."""
-    return render(blocks, width=SCREEN_COLUMNS).count("\n") <= SCREEN_ROWS
+    return render(blocks, width=columns).count("\n") <= rows
 
 
 def _parts(blocks: Sequence[Block]) -> list[list[Block]]:
@@ -187,7 +187,7 @@ def _table(table: Table, width: int | None) -> Iterator[Spans]:
     if table.more:
         yield [(table.more, "dim")]
     hidden = [column.title for index, column in enumerate(table.columns) if index not in shown]
-    if hidden:
+    if hidden and table.says_hidden:
         left = len(hidden) - _MOST_HIDDEN
         names = ", ".join(hidden[:_MOST_HIDDEN]) + (f" and {left} more" if left > 0 else "")
         note = f"(no room here for: {names}; a wider terminal, a pipe or --format csv has all)"

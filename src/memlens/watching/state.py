@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -119,3 +119,14 @@ class LogState:
     waiting: str = ""
     problem: str = ""
     written: float = 0.0
+
+    def to_dict(self, windows: int | None = None) -> dict[str, Any]:
+        """The figures in plain JSON types, without the timeline and the levels at the ends of windows.
+
+        Args:
+            windows: So many of the last windows, at most; ``None`` for all that are kept.
+        """
+        left_out = ("timeline", "end_live_bytes", "windows", "written")
+        kept = self.windows if windows is None else self.windows[max(len(self.windows) - windows, 0) :]
+        figures = {name: value for name, value in vars(self).items() if name not in left_out}
+        return {**figures, "windows": [asdict(window) for window in kept]}

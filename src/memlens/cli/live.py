@@ -1,0 +1,147 @@
+"""A screen that is drawn again and again on the terminal, and signals that end a command without breaking into its work.
+
+Drawn here and not by a library: a frame is text that :mod:`memlens.reports.terminal` has laid out for this screen to the column.  It is
+drawn on the terminal's alternate screen, so that a window that changes its size leaves no remains, and what was there before comes back.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import Any, Self
+
+__all__ = ["Screen", "Signals", "has_screen"]
+
+#: To the alternate screen, without a cursor, and without breaking lines that are too long; and back.
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[H\x1b[2J", "\x1b[H\x1b[2J\x1b[?7h\x1b[?25h\x1b[?1049l"
+#: To the first column of the first line; and what clears the rest of a line, and of the screen.
+_HOME, _REST_OF_LINE, _REST = "\x1b[H", "\x1b[K", "\x1b[J"
+_BELL = "\a"
+_USUAL = 80, 24
+#: Signals that end the command; on Windows there are fewer.
+_ENDING = ("SIGINT", "SIGTERM")
+
+
+def has_screen() -> bool:
+    """Whether stdout is a terminal that moves its cursor."""
+    return os.name == "posix" and sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
+
+
+class Screen:
+    """The screen of the terminal at stdout, for as long as the block runs."""
+
+    def __init__(self) -> None:
+        self._there = False
+
+    def __enter__(self) -> Self:
+        self.enter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def enter(self) -> None:
+        """Take the screen."""
+        self._there = True
+        self._write(_ENTER)
+
+    def leave(self) -> None:
+        """Give it back as it was."""
+        if self._there:
+            self._there = False
+            with suppress(OSError):  # the terminal is gone
+                self._write(_LEAVE)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows."""
+        with suppress(OSError, ValueError):
+            columns, rows = os.get_terminal_size(sys.stdout.fileno())
+            if columns > 0 and rows > 0:
+                return columns, rows
+        return _USUAL
+
+    def draw(self, text: str, size: tuple[int, int]) -> None:
+        """Draw a text in place of what is there: the lines that fit, and always the last one."""
+        lines, rows = text.splitlines(), size[1]
+        if len(lines) > rows:
+            lines = [*lines[: rows - 1], lines[-1]]
+        # Each line is cleared after it is written: nothing flickers.
+        self._write(_HOME + "\r\n".join(f"{line}{_REST_OF_LINE}" for line in lines) + _REST)
+
+    def ring(self) -> None:
+        """Ring the terminal's bell."""
+        self._write(_BELL)
+
+    @staticmethod
+    def _write(text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+class Signals:
+    """The signals that end a command, noted while the block runs instead of breaking into it; a second one interrupts it.
+
+    Attributes:
+        ended: One of them came.
+
+    Args:
+        screen: What gives the terminal back while the command is stopped (Ctrl-Z) and takes it again after.
+    """
+
+    def __init__(self, screen: Screen | None) -> None:
+        self.ended = False
+        self._screen = screen
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        # A byte comes through for each signal, also for one that comes right before the wait: none is slept through.
+        self._woken, self._wakes = socket.socketpair()
+        self._woken.setblocking(False)
+        self._wakes.setblocking(False)
+        self._fd_before = signal.set_wakeup_fd(self._wakes.fileno(), warn_on_full_buffer=False)
+        for name in _ENDING:
+            self._handle(name, self._end)
+        if self._screen is not None:
+            self._handle("SIGWINCH", lambda *_: None)  # wakes
+            self._handle("SIGTSTP", self._stop)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._fd_before)
+        self._woken.close()
+        self._wakes.close()
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long, or until a signal comes."""
+        if not self.ended and select.select([self._woken], [], [], seconds)[0]:
+            with suppress(OSError):
+                self._woken.recv(1 << 12)
+
+    def _handle(self, name: str, handler: Callable[[int, FrameType | None], None]) -> None:
+        number = getattr(signal, name, None)
+        # One that is ignored stays so, as in a script's background.
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            self._before[number] = signal.signal(number, handler)
+
+    def _end(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if self.ended:
+            raise KeyboardInterrupt
+        self.ended = True
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """Stop as Ctrl-Z means it, with the terminal as it was."""
+        assert self._screen is not None
+        self._screen.leave()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)  # it goes on behind this line when the shell continues it
+        signal.signal(number, self._stop)
+        self._screen.enter()

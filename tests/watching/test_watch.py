@@ -1,0 +1,322 @@
+"""The loop that follows logs: when it looks, what it gives, which commands it runs, and when it ends; and on real logs the figures of the analysis."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_states import MIB, ScriptedLog, log_state
+
+import memlens
+from memlens.options import Watch
+from memlens.watching import followed
+from memlens.watching.state import LogState
+from memlens.watching.watch import Watching
+
+Script = Sequence[LogState | Exception | None]
+
+
+class Scripts:
+    """Logs by their scripts, in place of what follows files."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.given: dict[str, tuple[Script, bool]] = {}
+        self.opened: dict[str, ScriptedLog] = {}
+        monkeypatch.setattr(followed, "Followed", self._open)
+
+    def _open(self, path: str, **_: Any) -> ScriptedLog:
+        states, ends = self.given[path]
+        self.opened[path] = ScriptedLog(path, states, ends=ends)
+        return self.opened[path]
+
+    def watching(self, options: Watch, *, ends: bool = False, **logs: Script) -> Watching:
+        self.given = {name: (states, ends) for name, states in logs.items()}
+        return Watching(list(logs), options)
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> Scripts:
+    return Scripts(monkeypatch)
+
+
+def test_a_look_says_whether_anything_changed_and_the_first_one_always_does(scripts: Scripts) -> None:
+    watching = scripts.watching(Watch(), a=[None, log_state("a"), None], b=[None, None, None])
+    assert [watching.look() for _ in range(4)] == [True, True, False, False]
+    assert [state.waiting for state in watching.seen.states] == ["", "no such file yet"]
+
+
+def test_every_log_is_read_at_every_look(scripts: Scripts) -> None:
+    watching = scripts.watching(Watch(), a=[log_state("a")], b=[log_state("b")], c=[log_state("c")])
+    watching.look()
+    assert [log.looks for log in scripts.opened.values()] == [1, 1, 1]
+
+
+def test_the_next_look_follows_at_once_where_much_was_read(scripts: Scripts) -> None:
+    states = [log_state("a", bytes=size * MIB) for size in (64, 128, 129)]
+    watching = scripts.watching(Watch(), a=states)
+    busy = []
+    for _ in range(4):
+        watching.look()
+        busy.append(watching.busy)
+    assert busy == [True, True, False, False]
+
+
+def test_the_loop_waits_between_looks_and_not_after_it_has_ended(
+    scripts: Scripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    scripts.given = {"a": ([log_state("a", bytes=64 * MIB), log_state("a", bytes=65 * MIB), None, None], True)}
+    items = list(memlens.watch("a", every=0.25, idle=1000))
+    assert slept == [
+        0.25,
+        0.25,
+    ]  # after the second look and the third; after the first more was there, after the fourth nothing can come
+    assert [item.ended for item in items] == ["", "", "input"]
+    assert scripts.opened["a"].closed
+
+
+def test_idle_ends_it_when_nothing_came_for_so_long(scripts: Scripts, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    watching = scripts.watching(Watch(idle=10), a=[log_state("a"), None, None, log_state("a"), None, None, None])
+    ended = []
+    for _ in range(7):
+        now[0] += 5
+        watching.look()
+        ended.append(watching.ended)
+    # Read at 5 and 20 s; at 15 s ten seconds had passed since 5 s.
+    assert ended[:3] == ["", "", "idle"]
+    assert ended[3:] == ["idle"] * 4  # it has ended: nobody looks again
+
+
+def test_idle_zero_ends_with_what_is_there_now(scripts: Scripts) -> None:
+    watching = scripts.watching(Watch(idle=0), a=[log_state("a"), log_state("a")])
+    assert [(watching.look(), watching.ended) for _ in range(3)] == [(True, ""), (True, ""), (False, "idle")]
+
+
+def test_a_process_that_ended_ends_it_once_all_is_read(scripts: Scripts) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as program:
+        watching = scripts.watching(Watch(pid=program.pid), a=[log_state("a"), None, None, log_state("a")])
+        for _ in range(3):
+            watching.look()
+            assert watching.ended == ""
+        assert program.stdin is not None
+        program.stdin.close()
+        os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)  # ended, and a zombie until somebody takes note
+        ended = []
+        for _ in range(3):
+            watching.look()
+            ended.append(watching.ended)
+        # Something is still read; then it must be quiet twice, for it may have written through another program.
+        assert ended == ["", "", "process"]
+    watching = scripts.watching(Watch(pid=program.pid), a=[None])
+    assert [(watching.look(), watching.ended)[1] for _ in range(2)] == ["", "process"]
+
+
+def test_the_end_of_all_inputs_ends_it(scripts: Scripts) -> None:
+    watching = scripts.watching(Watch(), ends=True, a=[log_state("a")], b=[log_state("b"), log_state("b")])
+    watching.look()
+    assert watching.ended == ""
+    watching.look()
+    assert watching.ended == "input"
+
+
+def test_a_limit_is_said_once_for_each_log(scripts: Scripts) -> None:
+    low, high, higher = (log_state("a", peak_bytes=peak * MIB) for peak in (9, 11, 12))
+    watching = scripts.watching(
+        Watch(limits=["peak=10MiB"]), a=[low, high, higher], b=[None, None, replace(higher, path="b")]
+    )
+    found = [len(watching.seen.crossings) for _ in range(3) if watching.look() or True]
+    assert found == [0, 1, 2]
+    assert [(one.path, one.reached_bytes) for one in watching.seen.crossings] == [("a", 11 * MIB), ("b", 12 * MIB)]
+
+
+def test_a_log_that_cannot_be_followed_does_not_lose_the_others(scripts: Scripts) -> None:
+    error = memlens.InputError("a: is a directory", "Name a log file.")
+    watching = scripts.watching(Watch(), a=[error], b=[log_state("b"), log_state("b")])
+    watching.look()
+    watching.look()
+    assert [state.problem for state in watching.seen.states] == ["is a directory", ""]
+    assert scripts.opened["a"].looks == 1
+    assert watching.finish().states[1].events
+    alone = scripts.watching(Watch(), a=[error])
+    with pytest.raises(memlens.InputError, match="is a directory"):
+        alone.look()
+
+
+def test_leaving_the_loop_closes_the_logs(scripts: Scripts) -> None:
+    scripts.given = {"a": ([log_state("a")], False)}
+    items = memlens.watch("a")
+    assert next(items).states[0].events
+    assert isinstance(items, Iterator)
+    items.close()  # type: ignore[attr-defined]
+    assert scripts.opened["a"].closed
+
+
+@pytest.mark.parametrize(
+    ("logs", "options", "message"),
+    [
+        ([], {}, "no log to watch"),
+        (["a"], {"limits": ["peak=ten"]}, "holds no size"),
+        (["a"], {"run": "true"}, "--run needs a limit"),
+        (["-", "-"], {}, "read only once"),
+        (["a"], {"every": 0}, "a time between two looks"),
+        (["a"], {"by": "("}, "regular expression"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_read(
+    logs: list[str], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(memlens.UsageError, match=message):
+        memlens.watch(logs, **options)
+
+
+# Commands
+
+
+def ran(scripts: Scripts, command: str, path: str = "a", patience: float = 20) -> str:
+    """What a command writes that a peak over its limit runs."""
+    with tempfile.TemporaryFile() as output:
+        scripts.given = {path: ([log_state(path, peak_bytes=11 * MIB)], False)}
+        watching = Watching(path, Watch(limits=["peak=10MiB"], run=command), output)
+        watching.look()
+        watching.look()
+        assert not watching.wait(patience)
+        output.seek(0)
+        return output.read().decode()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the shell is another one")
+def test_a_command_is_told_what_is_exceeded_and_its_output_is_kept(scripts: Scripts) -> None:
+    told = ran(scripts, 'echo "$MEMLENS_LOG|$MEMLENS_METRIC|$MEMLENS_BYTES|$MEMLENS_LIMIT"; echo trouble >&2')
+    assert told == f"a|peak|{11 * MIB}|{10 * MIB}\ntrouble\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the shell is another one")
+def test_a_name_of_a_log_is_never_read_by_the_shell(scripts: Scripts) -> None:
+    name = "a\"; echo owned; $(echo owned) `echo owned` '\n echo owned #"
+    assert ran(scripts, 'printf %s "$MEMLENS_LOG"', name) == name
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the shell is another one")
+def test_a_command_does_not_hold_up_the_watching(scripts: Scripts) -> None:
+    began = time.monotonic()
+    watching = scripts.watching(Watch(limits=["peak=10MiB"], run="sleep 3"), a=[log_state("a", peak_bytes=11 * MIB)])
+    watching.look()
+    watching.look()
+    assert time.monotonic() - began < 2
+    assert watching.wait(0)
+    assert not watching.wait(20)
+
+
+# Real logs
+
+
+def rows(result: Any) -> list[tuple[Any, ...]]:
+    return [
+        (
+            row["name"],
+            row["start_line"],
+            row["peak_bytes"],
+            row["rise_bytes"],
+            row["live_bytes"],
+            row["allocs"],
+            row["frees"],
+        )
+        for row in result
+    ]
+
+
+@pytest.mark.parametrize("by", [None, r"STEP (\d+) START"])
+@pytest.mark.parametrize("name", ["05_leak_activations_331", "05_fixed_331", "05_grow_batch_331", "05_oom_331"])
+def test_the_figures_at_the_end_are_those_of_the_analysis(
+    name: str, by: str | None, shared: Path, tmp_path: Path
+) -> None:
+    found = next((shared / "data" / "paddle").glob(f"{name}.log*"))
+    text = gzip.decompress(found.read_bytes()) if found.suffix == ".gz" else found.read_bytes()
+    log = tmp_path / "run.log"
+    log.touch()
+    pieces = [text[at : at + 100_003] for at in range(0, len(text), 100_003)]
+    items = []
+    with log.open("ab") as out:
+        for item in memlens.watch(log, by=by, every=0.001, idle=0.2):
+            items.append(item)
+            if pieces:
+                out.write(pieces.pop(0))
+                out.flush()
+    last = items[-1]
+    (state,) = last.states
+    assert not pieces
+    assert (last.ended, state.bytes) == ("idle", len(text))
+    whole = memlens.analyze(log, whole=True).logs[0].windows[0].results
+    assert state.peak_bytes == whole["peak"].peak_bytes
+    assert state.peak_line == whole["peak"].line
+    assert state.allocated_bytes == whole["remaining"].live_bytes
+    assert state.reserved_peak_bytes == whole["peak"].reserved_peak_bytes
+    analysis = memlens.analyze(log, by=by)
+    assert last.verdict == analysis.verdict
+    assert last.analysis is not None
+    series = analysis.to_dict()["logs"][0]
+    windows = series["windows"] if by else series["steps"]["windows"]
+    figures = [
+        {**window, **window["peak"], **window["remaining"], **window.get("stats", {})} for window in windows[-64:]
+    ]
+    if by:
+        assert rows(map(vars, state.windows)) == rows(figures)
+    else:
+        assert [row[:5] for row in rows(map(vars, state.windows))] == [
+            (row["name"], row["start_line"], row["peak_bytes"], row["rise_bytes"], row["live_bytes"]) for row in figures
+        ]
+    growth = analysis.logs[0].growth
+    assert (growth is None) == (last.growths[0] is None)
+    if growth is not None and last.growths[0] is not None:
+        assert (last.growths[0].verdict, last.growths[0].gained_bytes) == (growth.verdict, growth.gained_bytes)
+
+
+def test_the_peak_is_the_one_that_the_framework_counted(shared: Path, tmp_path: Path) -> None:
+    folder = shared / "data" / "paddle"
+    log = tmp_path / "run.log"
+    log.write_bytes(gzip.decompress((folder / "05_leak_activations_331.log.gz").read_bytes()))
+    counted = json.loads((folder / "05_leak_activations_331.stats.json").read_text())
+    *_, last = memlens.watch(log, idle=0)
+    (state,) = last.states
+    assert (state.peak_bytes, state.reserved_peak_bytes) == (counted["allocated_peak"], counted["reserved_peak"])
+
+
+def test_a_rotated_log_ends_with_the_figures_of_all_that_was_read(examples: Path, tmp_path: Path) -> None:
+    text = gzip.decompress((examples / "cnn_5steps.log.gz").read_bytes())
+    half = text.index(b"\n", len(text) // 2) + 1
+    log = tmp_path / "run.log"
+    log.write_bytes(text[:half])
+    items = memlens.watch(log, by=r"STEP (\d+) START", every=0.001, idle=0.2)
+    next(items)
+    log.rename(tmp_path / "run.log.1")
+    log.write_bytes(text[half:])
+    *_, last = items
+    whole = tmp_path / "whole.log"
+    whole.write_bytes(text)
+    peak = memlens.analyze(whole, whole=True).logs[0].windows[0].results["peak"]
+    assert (last.states[0].rotations, last.states[0].peak_bytes) == (1, peak.peak_bytes)
+    assert last.analysis is None  # the file of that name holds the second half alone
+    assert last.verdict.startswith(f"Peak: {memlens.format_bytes(peak.peak_bytes)} allocated, ")
+    assert "went on in a new file 1 time, so that earlier parts may be gone" in last.verdict
+
+
+def test_a_folder_stands_for_the_logs_in_it(tmp_path: Path, examples: Path) -> None:
+    for name in ("case1_pir.log", "case1_pt.log"):
+        (tmp_path / name).write_bytes((examples / name).read_bytes())
+    (tmp_path / "notes.txt").write_text("nothing of note")
+    *_, last = memlens.watch(tmp_path, idle=0)
+    assert [Path(state.path).name for state in last.states] == ["case1_pir.log", "case1_pt.log"]
+    assert last.verdict == memlens.analyze(tmp_path).verdict
