@@ -61,6 +61,7 @@ class Followed:
         self._bytes = self._rotations = self._restarts = 0
         self._written = 0.0
         self._problem = ""
+        self._states: tuple[LogState, ...] | None = None  # as long as nothing changes
 
     def _new_run(self) -> Run:
         return Run(self.path, self._how, self._by)
@@ -81,6 +82,7 @@ class Followed:
                 self._end_piece()
             if look is Look.NOTHING or (look is Look.NEXT and not self._begin_piece()):
                 return False
+            self._states = None
             return self._read()
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
@@ -91,7 +93,7 @@ class Followed:
         Raises:
             MemlensError: As for :meth:`poll`.
         """
-        enough = self._file.mark()
+        enough, self._states = self._file.mark(), None
         while self.poll() and not enough():
             pass
         self._end_piece(last=True)
@@ -105,16 +107,19 @@ class Followed:
 
     def states(self) -> tuple[LogState, ...]:
         """What is known now, for each device of the log by rising number; at least one."""
-        piece = self._file.piece
-        return self._run.states(
-            self.path,
-            waiting=self._file.waiting,
-            bytes=self._bytes,
-            rotations=self._rotations,
-            restarts=self._restarts,
-            problem=self._problem or ("" if piece is None else piece.problem(ended=False)),
-            written=self._written,
-        )
+        waiting = self._file.waiting
+        if self._states is None or self._states[0].waiting != waiting:
+            piece = self._file.piece
+            self._states = self._run.states(
+                self.path,
+                waiting=waiting,
+                bytes=self._bytes,
+                rotations=self._rotations,
+                restarts=self._restarts,
+                problem=self._problem or ("" if piece is None else piece.problem(ended=False)),
+                written=self._written,
+            )
+        return self._states
 
     def close(self) -> None:
         """Let go of the file."""
