@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from memlens.recording.passing import FILTERS, Filter, Output
+from memlens.recording.passing import FILTERS, Output
 
 #: The definition, for a whole text at once: an INFO line of glog from its header to its end.
-INFO = re.compile(rb"I(?:\d{4})?\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^\s:\]]+:\d+\] [^\n]*(?:\n|\Z)")
+INFO = re.compile(rb"I(?:\d{4})?\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^\s:\]]+:\d+\][^\n]*(?:\n|\Z)")
 PIECES = (
     b"I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] Alloc 1792 bytes, ptr = 0x7f\n",
     b"I20261120 10:22:32.856307     7 a.cc:1] \n",
@@ -34,7 +34,7 @@ PIECES = (
 
 
 def passed(text: bytes, cuts: list[int]) -> bytes:
-    kept = Filter()
+    kept = FILTERS["program"]()
     parts = [kept.feed(text[start:end]) for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     return b"".join(parts) + kept.release()
 
@@ -63,19 +63,29 @@ def test_of_a_real_log_stays_what_glog_did_not_write(shared: Path) -> None:
     assert b"] Alloc " not in kept
 
 
-def test_half_a_line_comes_at_once_unless_it_may_be_a_header() -> None:
-    kept = Filter()
-    assert kept.feed(b"50%") == b"50%"
-    assert kept.feed(b"\r60% I1120 10:2") == b"\r60% "
+def test_lines_come_at_once_and_half_a_line_when_nothing_follows() -> None:
+    kept = FILTERS["program"]()
+    assert kept.feed(b"one\ntwo\n50%") == b"one\ntwo\n"
+    assert kept.feed(b"\r60% I1120 10:2") == b"50%\r"
+    assert kept.release(surely=True) == b"60% "
     assert kept.held == b"I1120 10:2"
     assert kept.release() == b"I1120 10:2"
     assert kept.held == b""
 
 
+@pytest.mark.parametrize("name", ["program", "all"])
+def test_no_more_than_the_size_of_a_line_is_held(name: str) -> None:
+    kept = FILTERS[name]()
+    assert sum(len(kept.feed(b"x" * 1000)) for _ in range(1000)) >= 1_000_000 - 5000
+    assert len(kept.held) < 5000
+
+
 def test_the_other_filters_pass_all_and_nothing() -> None:
     text = b"".join(PIECES)
-    assert FILTERS["all"]().feed(text) == text
-    assert FILTERS["none"]().feed(text) == b""
+    everything = FILTERS["all"]()
+    assert everything.feed(text) + everything.release() == text
+    nothing = FILTERS["none"]()
+    assert nothing.feed(text) + nothing.release() == b""
 
 
 def test_an_output_that_takes_little_at_a_time_gets_everything() -> None:
@@ -83,7 +93,12 @@ def test_an_output_that_takes_little_at_a_time_gets_everything() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     text, found = os.urandom(1 << 20), bytearray()
-    reader = threading.Thread(target=lambda: found.extend(open(reading, "rb").read()))  # noqa: SIM115
+
+    def read() -> None:
+        with open(reading, "rb") as file:
+            found.extend(file.read())
+
+    reader = threading.Thread(target=read)
     output = Output(writing, owned=True)
     reader.start()
     output.write(text)

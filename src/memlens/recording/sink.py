@@ -18,7 +18,7 @@ from memlens.recording.passing import FILTERS, Output
 
 __all__ = ["Drain", "LogFile", "check_name", "rank_path"]
 
-#: Seconds after which what was written can be read in the file, and after which half a header that nothing follows is passed on.
+#: Seconds after which what was written can be read in the file, and after which half a line is passed on.
 _FLUSH_SECONDS, _HELD_SECONDS = 0.5, 0.05
 #: Seconds for which the pipe is drained after the program has ended, where a process that it left behind still holds it.
 _GRACE_SECONDS = 2.0
@@ -207,7 +207,8 @@ class Drain(threading.Thread):
         """Read until every writer has closed the pipe, or :meth:`end` was called a while ago."""
         readable = select.poll()
         readable.register(self._pipe, select.POLLIN)
-        flushed, after_end = time.monotonic(), 0
+        flushed = held_since = time.monotonic()
+        after_end = 0
         while True:
             ready = readable.poll(1000 * (_HELD_SECONDS if self._filter.held else _FLUSH_SECONDS))
             now = time.monotonic()
@@ -217,6 +218,10 @@ class Drain(threading.Thread):
                     break
                 self.log.write(data)
                 shown = self._filter.feed(data)
+                if shown or not self._filter.held:
+                    held_since = now
+                elif now - held_since > _HELD_SECONDS:
+                    shown = self._filter.release(surely=True)
                 after_end += len(data) if now > self._ended else 0
             else:
                 shown = self._filter.release()
