@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch_programs import SOURCE, Programs, ended_by, real_torch
+from torch_programs import Programs, ended_by, real_torch
 
 import memlens
 
@@ -24,7 +24,7 @@ def programs(tmp_path: Path) -> Programs:
 
 def block(programs: Programs, text: str, **variables: str) -> Any:
     """Run a program with the stand-in on its path, and memlens."""
-    return programs.run(text, path=(SOURCE, programs.stand_in()), **variables)
+    return programs.run(text, path=(programs.source, programs.stand_in()), **variables)
 
 
 def snapshot(programs: Programs, name: str = "run.pickle") -> dict[str, Any]:
@@ -225,7 +225,7 @@ def test_without_a_device_it_says_so_before_the_block_runs(
 ) -> None:
     program = REFUSED.format(arguments="'run.pickle'")
     if torch is None:
-        done = programs.run(program, path=(SOURCE,))
+        done = programs.run(program, path=(programs.source,))
     elif torch.startswith("STAND_IN"):
         done = block(programs, program, STAND_IN_DEVICES="0")
     else:
@@ -241,7 +241,7 @@ def test_the_real_torch_without_a_device_says_so_before_the_block_runs(programs:
     has = programs.run("import torch; print(torch.cuda.is_available())", python=python).stdout
     if has == "True\n":
         pytest.skip("this PyTorch has a device")
-    done = programs.run(REFUSED.format(arguments="'run.pickle'"), python=python, path=(SOURCE,))
+    done = programs.run(REFUSED.format(arguments="'run.pickle'"), python=python, path=(programs.source,))
     assert done.stdout.startswith("MemlensError | 1 | no CUDA device"), done.stderr
     assert "ran" not in done.stdout
     assert programs.files == []
@@ -537,7 +537,7 @@ def test_a_block_asks_the_python_of_the_real_torch_as_it_expects(programs: Progr
         "with memlens.record_torch('run.pickle', entries=9, stacks='none'): alloc(512)\n"
         "print(asked)\n",
         python=real_torch(),
-        path=(SOURCE,),
+        path=(programs.source,),
     )
     assert done.returncode == 0, done.stderr
     begun = "('record', 'all', None, 'python', 9, False, True, [])"
