@@ -339,3 +339,14 @@ def test_a_folder_stands_for_the_logs_in_it(tmp_path: Path, examples: Path) -> N
     *_, last = memlens.watch(tmp_path, idle=0)
     assert [Path(state.path).name for state in last.states] == ["case1_pir.log", "case1_pt.log"]
     assert last.verdict == memlens.analyze(tmp_path).verdict
+
+
+def test_every_field_of_the_machine_output_is_on_its_page(examples: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "watch.md").read_text()
+    *_, last = memlens.watch(examples / "leak.log.gz", idle=0, limits=["growth=0"])
+    found = last.to_dict()
+    (log,) = found["logs"]
+    crossing = found["crossings"][0]
+    for fields in (found, log, log["growth"], log["windows"][0], crossing):
+        missing = [field for field in fields if f"`{field}`" not in page]
+        assert not missing
