@@ -31,6 +31,7 @@ OWNERS: dict[str, type] = {
     "gate": options.Gate,
     "plot": options.Plot,
     "read": options.Read,
+    "record": options.Record,
     "report": options.Report,
     "slice": options.Slice,
     "watch": options.Watch,

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from memlens.inputs import read
     from memlens.inputs.registry import Formats, formats
     from memlens.lifetimes import Lifetimes
+    from memlens.recording.marks import mark, window
+    from memlens.recording.result import RecordedLog, Recording
+    from memlens.recording.run import record
+    from memlens.recording.torch_history import TorchRecording, record_torch
     from memlens.trust import Trust
     from memlens.units import format_bytes, parse_bytes
     from memlens.watching.crossings import Crossing
@@ -68,9 +72,12 @@ __all__ = [
     "OutputError",
     "Pattern",
     "PlotFigure",
+    "RecordedLog",
+    "Recording",
     "ReportPage",
     "Run",
     "RunWindow",
+    "TorchRecording",
     "Trust",
     "UsageError",
     "Verdict",
@@ -88,12 +95,16 @@ __all__ = [
     "format_bytes",
     "formats",
     "gate",
+    "mark",
     "parse_bytes",
     "plot",
     "read",
+    "record",
+    "record_torch",
     "report",
     "slice",
     "watch",
+    "window",
 ]
 
 __version__ = "0.1.0"
@@ -119,6 +130,10 @@ _HOMES = {
     "memlens.lifetimes": ("Lifetimes",),
     "memlens.inputs": ("read",),
     "memlens.inputs.registry": ("Formats", "formats"),
+    "memlens.recording.result": ("RecordedLog", "Recording"),
+    "memlens.recording.run": ("record",),
+    "memlens.recording.marks": ("mark", "window"),
+    "memlens.recording.torch_history": ("TorchRecording", "record_torch"),
     "memlens.watching.crossings": ("Crossing",),
     "memlens.watching.state": ("LiveWindow", "LogState"),
     "memlens.watching.watch": ("Watched", "watch"),

@@ -365,6 +365,29 @@ def test_the_end_is_what_is_there_when_it_is_asked_for_however_fast_the_log_grow
     assert log.states()[0].allocs == 6
 
 
+_WRITER = """
+import sys
+text = open(sys.argv[1], "rb").read()
+with open(sys.argv[2], "wb", buffering=0) as log:
+    for at in range(0, len(text), 5000):
+        log.write(text[at : at + 5000])
+"""
+
+
+def test_a_log_that_another_process_writes_at_full_speed_is_read_to_its_end(
+    path: Path, log: Followed, text: bytes
+) -> None:
+    whole = path.with_suffix(".whole")
+    whole.write_bytes(text * 5)
+    with subprocess.Popen([sys.executable, "-c", _WRITER, whole, path]) as writer:
+        while writer.poll() is None:
+            log.poll()
+    log.flush()
+    (state,) = log.states()
+    assert writer.returncode == 0
+    assert [without_counts(said(state))] == analyzed(whole)
+
+
 def test_a_look_at_a_log_that_has_not_grown_is_one_call_of_the_system(
     path: Path, log: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

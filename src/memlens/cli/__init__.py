@@ -33,6 +33,7 @@ VERBS: dict[str, str] = {
     "report": "Make one HTML page to look at: levels, lifetimes, memory map.",
     "plot": "Draw the levels of one log or several as a still picture.",
     "export": "Write events, lifetimes, a trace or profiles that other tools open.",
+    "record": "Run a program and record its log; say where its memory went.",
     "watch": "Follow logs that grow: levels, peak, last windows, live.",
     "formats": "List the formats that memlens reads, or say which one a log has.",
 }

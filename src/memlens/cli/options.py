@@ -24,6 +24,7 @@ __all__ = ["Output", "Show", "verb"]
 
 #: The order in which help lists options.
 _ORDER = str.split("""
+    preset env passed
     template rows cols base metrics baseline accept with_events limits budgets
     start start_regex end end_regex nth by
     base_start head_start base_start_regex head_start_regex base_end head_end base_nth head_nth
@@ -90,7 +91,12 @@ class Show(Output):
 
 
 def verb(
-    name: str, arguments: Sequence[click.Argument], *owners: type, examples: str, only: Sequence[str] = _ORDER
+    name: str,
+    arguments: Sequence[click.Argument],
+    *owners: type,
+    examples: str,
+    only: Sequence[str] = _ORDER,
+    **context: Any,
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a function the command of a verb; it gets the arguments by their names, then an object of each class of options.
 
@@ -100,6 +106,7 @@ def verb(
         owners: The classes of its options; one that stands in two of them is one option.
         examples: Commands to try, below its help.
         only: Take these options alone.
+        context: Settings of click's context.
     """
     known = {key: one for owner in owners for key, one in options_of(owner).items() if one.kind != "python"}
     chosen = [known[key] for key in _ORDER if key in known and key in only]
@@ -121,7 +128,7 @@ def verb(
 
         return click.Command(
             name,
-            {"help_option_names": ["-h", "--help"]},
+            {"help_option_names": ["-h", "--help"], **context},
             command,
             [*arguments, *map(_click_option, chosen)],
             inspect.cleandoc(run.__doc__ or ""),

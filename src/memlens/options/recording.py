@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memlens.keywords import flag, option
+from memlens.keywords import flag, option, python_only
 
 __all__ = ["PASSED", "PRESETS", "Record"]
 
@@ -27,6 +27,7 @@ class Record:
             time, and .log.zst or .pickle.
         force: Write over FILE if it exists.
         env: Set a variable of the program, in place of what the preset sets; NAME= takes it away. May be given several times.
+        tell: Called with each line for people: what the program's environment is, and what goes wrong while it runs. Default: nobody is told.
         passed: What of the program's output to pass on to stdout: all but the framework's log lines (program), all, or none.
     """
 
@@ -34,4 +35,5 @@ class Record:
     output: str | Path | None = option(None, "FILE", "-o", "--output")
     force: bool = flag(False, "-f", "--force")
     env: Sequence[str] = option((), "NAME=VALUE", several=True)
+    tell: Callable[[str], None] | None = python_only(None)
     passed: str = option("program", "", "--pass", choices=PASSED, shown=True)

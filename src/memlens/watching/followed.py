@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from memlens.errors import InputError
 from memlens.inputs.blocks import Block, Blocks, shared_out
+from memlens.inputs.remote import is_url, local_path
 from memlens.options import ReadAs
 from memlens.watching.growing_file import GrowingFile, Look
 from memlens.watching.runs import Run
@@ -39,6 +40,7 @@ class Followed:
 
     Raises:
         UsageError: ``by`` is no regular expression.
+        InputError: The log is named by a URL.
     """
 
     def __init__(
@@ -54,13 +56,17 @@ class Followed:
         if self._by is not None:
             _ = self._by.compiled  # a wrong one is said at once
         self._how = ReadAs(input_format=input_format, formats=formats)
-        self._file = GrowingFile(self.path)
+        where = str(local_path(self.path))
+        if is_url(where):
+            raise InputError(f"{self.path}: cannot be followed", "Files of this machine can, and pipes: pipe it in.")
+        self._file = GrowingFile(where)
         self._blocks: Blocks | None = None
         self._run = self._new_run()
         self._other: Run | None = None  # what this piece is if it is of another run, as long as that is not known
         self._bytes = self._rotations = self._restarts = 0
         self._written = 0.0
         self._problem = ""
+        self._states: tuple[LogState, ...] | None = None  # as long as nothing changes
 
     def _new_run(self) -> Run:
         return Run(self.path, self._how, self._by)
@@ -81,6 +87,7 @@ class Followed:
                 self._end_piece()
             if look is Look.NOTHING or (look is Look.NEXT and not self._begin_piece()):
                 return False
+            self._states = None
             return self._read()
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
@@ -91,7 +98,7 @@ class Followed:
         Raises:
             MemlensError: As for :meth:`poll`.
         """
-        enough = self._file.mark()
+        enough, self._states = self._file.mark(), None
         while self.poll() and not enough():
             pass
         self._end_piece(last=True)
@@ -105,16 +112,19 @@ class Followed:
 
     def states(self) -> tuple[LogState, ...]:
         """What is known now, for each device of the log by rising number; at least one."""
-        piece = self._file.piece
-        return self._run.states(
-            self.path,
-            waiting=self._file.waiting,
-            bytes=self._bytes,
-            rotations=self._rotations,
-            restarts=self._restarts,
-            problem=self._problem or ("" if piece is None else piece.problem(ended=False)),
-            written=self._written,
-        )
+        waiting = self._file.waiting
+        if self._states is None or self._states[0].waiting != waiting:
+            piece = self._file.piece
+            self._states = self._run.states(
+                self.path,
+                waiting=waiting,
+                bytes=self._bytes,
+                rotations=self._rotations,
+                restarts=self._restarts,
+                problem=self._problem or ("" if piece is None else piece.problem(ended=False)),
+                written=self._written,
+            )
+        return self._states
 
     def close(self) -> None:
         """Let go of the file."""

@@ -1,0 +1,82 @@
+"""``memlens record``: run a program with logging on, and say where its memory went."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from memlens.cli.options import Output, verb
+from memlens.errors import UsageError
+from memlens.options import Record
+
+if TYPE_CHECKING:
+    from memlens.recording.result import Recording
+
+__all__ = ["command"]
+
+
+@verb(
+    "record",
+    [click.Argument(["command"], metavar="[--] COMMAND...", nargs=-1)],
+    *(Output, Record),
+    examples="""\
+  memlens record python train.py
+  memlens record -o run.log.zst -- python train.py
+  memlens record --env FLAGS_allocator_strategy=naive_best_fit python train.py
+  memlens record -o run.log.zst python -m paddle.distributed.launch train.py
+  memlens record --pass none -o run.log.gz python train.py""",
+    only=("preset", "env", "passed", "output", "force", "quiet"),
+    allow_interspersed_args=False,
+)
+def command(command: tuple[str, ...], to: Output, options: Record) -> int:
+    """Run a program and record its log; say where its memory went.
+
+    COMMAND is run with the environment that makes it log, which is shown first on stderr. What it writes to stdout and stderr goes into one log, compressed as it
+    comes. Options of memlens stand before COMMAND. Signals are handed on to the program; at its end the verdict of memlens analyze on the log is said on stderr. Each
+    rank of a distributed run (paddle.distributed.launch, torchrun) gets a log of its own.
+
+    The exit code is the program's own: 128 and the number of the signal where one ended it, 127 where there is no such program.
+    """
+    from memlens.cli.messages import note
+    from memlens.recording.run import record_with
+
+    if not command:
+        raise UsageError(
+            "no program to record", "Give its command: memlens record -o run.log.zst -- python train.py --epochs 1"
+        )
+    recording = record_with(command, replace(options, tell=lambda text: note(text, to)))
+    for line in _ending(recording):
+        note(line, to)
+    return recording.exit_code
+
+
+#: What to say where nothing of a log can be judged: its own hints would tell to switch on what was on.
+_NO_VERDICT = (
+    "Nothing was logged by Paddle's auto-growth allocator: the program uses no device, or another allocator.",
+    "For a program of PyTorch: memlens record --preset torch ...",
+)
+
+
+def _ending(recording: Recording) -> list[str]:
+    """What is said when the program has ended."""
+    import os
+
+    from memlens.text import format_duration
+    from memlens.units import format_bytes
+
+    how = f"{recording.signal} ended it" if recording.signal else f"exit code {recording.exit_code}"
+    lines = [f"the program ran for {format_duration(round(recording.seconds * 1e6))}: {how}"]
+    for log in recording.logs:
+        size = f"{format_bytes(log.text_bytes)} of log in {format_bytes(os.path.getsize(log.path))}"
+        lines.append(f"{log.path}: {size}{'; it ends early' if log.problem else ''}")
+    if recording.answer is not None:
+        lines += recording.answer.sentences
+        lines.append(f"next: memlens analyze {shlex.join(log.path for log in recording.judged)}")
+    for failure in recording.failures:
+        lines.append(f"no verdict: {failure.message}")
+    if recording.failures and recording.answer is None and not any(log.problem for log in recording.logs):
+        lines += _NO_VERDICT
+    return lines

@@ -1,0 +1,291 @@
+"""The memory history of PyTorch, recorded and written as a snapshot.  Runs inside the program: nothing here may need memlens.
+
+**In a program that knows nothing of it** (:func:`start`, called before the program begins): once ``torch`` is imported, recording waits for
+CUDA to be initialised, which it never does itself, for a process that initialised CUDA cannot fork others that use it.  The snapshot is written at exit, after an
+uncaught exception too, and where SIGTERM would end the process; and beside it, when memory ran out, one of that moment: the exception that follows frees
+what it unwinds.  Processes that never use CUDA (launchers, workers that load data) write nothing.  SIGKILL, ``os._exit`` and a crash leave nothing but that of the
+moment when memory ran out.
+
+**In one that asks for it**: ``memlens.record_torch`` uses :class:`History` alone.
+
+torch's functions, from torch 2.1 on: ``torch.cuda.memory._record_memory_history``, which initialises CUDA, and clears the history when it is switched off;
+``_dump_snapshot``; ``torch._C._cuda_attach_out_of_memory_observer``, whose observers stay for ever and are called without the allocator's lock.
+"""
+
+import atexit
+import os
+import signal
+import sys
+from typing import Any
+
+__all__ = ["ENTRIES", "STACKS", "History", "missing", "oom_path", "start"]
+
+#: Entries of the history that are kept, the latest ones; each takes about a kilobyte of host memory.
+ENTRIES = 1_000_000
+#: Whose frames a call stack has: Python's, those of C++ too, or there is none.
+STACKS = ("python", "all", "none")
+
+_recording: list["History"] = []
+_observed: list[bool] = []  # torch has the observer of this module; it can be taken from it no more
+
+
+def oom_path(path: str) -> str:
+    """Where the snapshot of the moment goes at which memory ran out: ``run.oom.pickle`` beside ``run.pickle``."""
+    stem, suffix = os.path.splitext(path)
+    return f"{stem}.oom{suffix}"
+
+
+def missing(torch: Any) -> str:
+    """Why nothing can be recorded with this torch, in words, without initialising CUDA; ``""`` where nothing speaks against it."""
+    if not hasattr(torch._C, "_cuda_getDeviceCount"):
+        return f"no CUDA device: this build of PyTorch, {torch.__version__}, is one without CUDA"
+    if not hasattr(torch._C, "_cuda_record_memory_history"):
+        return f"PyTorch {torch.__version__} records no memory history that can be limited; 2.1 is the first that does"
+    if not torch.cuda._parse_visible_devices():
+        return "no CUDA device: CUDA_VISIBLE_DEVICES hides them all"
+    # Not asked of the driver: a process that initialised it cannot fork others that use it.
+    if sys.platform == "linux" and not any(map(_is_device, os.listdir("/dev"))):
+        return "no CUDA device"
+    return ""
+
+
+def _is_device(name: str) -> bool:
+    """Whether a file in ``/dev`` is of a GPU: of NVIDIA, of AMD, through WSL, or of Jetson."""
+    return (name.startswith("nvidia") and name[6:].isdigit()) or name in ("kfd", "dxg", "nvmap")
+
+
+class History:
+    """The memory history of this process while it is recorded.
+
+    Args:
+        torch: The module.
+        path: Where :meth:`dump` writes.
+        entries: Entries to keep.
+        stacks: One of :data:`STACKS`.
+        force: Write over files that exist; else what would takes the number of the process into its name.
+
+    Attributes:
+        ooms: How often memory ran out; only the first time is written at once.
+        written: The files that were written.
+        joined: It was being recorded already; then it is not switched off either.
+    """
+
+    def __init__(self, torch: Any, path: str, entries: int, stacks: str, force: bool = False) -> None:
+        self.torch, self.path, self.entries, self.stacks, self.force = torch, path, entries, stacks, force
+        self.ooms = 0
+        self.written: list[str] = []
+        self.joined = False
+
+    def start(self) -> None:
+        """Initialise CUDA and start recording."""
+        import inspect
+
+        torch = self.torch
+        torch.cuda.init()  # returns at once while CUDA is being initialised
+        enabled = getattr(torch._C, "_cuda_isHistoryEnabled", None)
+        self.joined = enabled is not None and bool(enabled())
+        if not self.joined:
+            record = torch.cuda.memory._record_memory_history
+            # Annotations of all threads, where this torch can.
+            known = "global_record_annotations" in inspect.signature(record).parameters
+            record(
+                context=None if self.stacks == "none" else "all",
+                stacks="all" if self.stacks == "all" else "python",
+                max_entries=self.entries,
+                **({"global_record_annotations": True} if known else {}),
+            )
+        if not _observed:
+            torch._C._cuda_attach_out_of_memory_observer(_out_of_memory)
+            _observed.append(True)
+        _recording.append(self)
+
+    def dump(self) -> None:
+        """Write the snapshot, whole or not at all."""
+        self._write(self.path)
+
+    def stop(self) -> None:
+        """End recording, which clears the history."""
+        _recording.remove(self)
+        if not self.joined:
+            self.torch.cuda.memory._record_memory_history(enabled=None)
+
+    def ran_out(self) -> None:
+        """Memory ran out just now; what failed is still to be raised."""
+        self.ooms += 1
+        if self.ooms == 1:
+            where = self._write(oom_path(self.path))
+            _say(f"out of memory: the snapshot of this moment is {where}")
+
+    def _write(self, path: str) -> str:
+        part = f"{path}.{os.urandom(4).hex()}.part"
+        try:
+            self.torch.cuda.memory._dump_snapshot(part)
+            return self._put(part, path)
+        finally:
+            if os.path.lexists(part):
+                os.unlink(part)
+
+    def _put(self, part: str, path: str) -> str:
+        if not self.force:
+            stem, suffix = os.path.splitext(path)
+            for target in (path, f"{stem}.pid{os.getpid()}{suffix}"):
+                try:
+                    os.link(part, target)  # fails where another process was first
+                except FileExistsError:
+                    continue
+                except OSError:  # a file system without links
+                    if os.path.lexists(target):
+                        continue
+                    os.replace(part, target)
+                self.written.append(target)
+                return target
+            path = target
+        os.replace(part, path)
+        self.written.append(path)
+        return path
+
+
+def _out_of_memory(*_: int) -> None:
+    """What torch calls with the device and figures: an exception here would take the place of torch's own."""
+    for history in _recording:
+        try:
+            history.ran_out()
+        except Exception as error:  # noqa: BLE001
+            _say(f"no snapshot of the moment when memory ran out: {_words(error)}")
+
+
+def start(asked: dict[str, Any]) -> None:
+    """Record this process once it uses CUDA by torch, which it may not have imported yet.
+
+    The variables ``MEMLENS_TORCH_ENTRIES`` and ``MEMLENS_TORCH_STACKS`` say how much.
+
+    Args:
+        asked: ``output``, the path of the snapshot, and ``said`` where it was said already that there is no device.
+    """
+    hook = _Hook(asked)
+    if "torch" in sys.modules:
+        hook.imported(sys.modules["torch"])
+    else:
+        sys.meta_path.insert(0, hook)
+
+
+class _Hook:
+    """Finds torch as Python would, and is told when it is imported; then records, and writes when the process ends."""
+
+    def __init__(self, asked: dict[str, Any]) -> None:
+        self.output = os.path.abspath(asked["output"])
+        self.said = bool(asked.get("said"))
+        self.entries = int(os.environ.get("MEMLENS_TORCH_ENTRIES") or ENTRIES)
+        self.stacks = os.environ.get("MEMLENS_TORCH_STACKS") or STACKS[0]
+        if self.entries < 1 or self.stacks not in STACKS:
+            raise ValueError(
+                f"MEMLENS_TORCH_ENTRIES is at least 1, and MEMLENS_TORCH_STACKS one of {', '.join(STACKS)}"
+            )
+        self.history: History | None = None
+        self.process = 0
+        self.writing = False
+        self.terminated = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """What the other finders find, with word of the import."""
+        if name != "torch":
+            return None
+        for finder in sys.meta_path:
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            if find is not None and (spec := find(name, path, target)) is not None:
+                self._follow(spec.loader)
+                return spec
+        return None
+
+    def _follow(self, loader: Any) -> None:
+        """Call :meth:`imported` after the module was run; looking for torch alone, as libraries do, runs nothing."""
+
+        def exec_module(module: Any) -> None:
+            loader.exec_module = run
+            run(module)
+            self.imported(module)
+
+        try:
+            run = loader.exec_module
+            loader.exec_module = exec_module
+        except AttributeError as error:  # no loader, or one of an unusual kind
+            _say(f"the memory history is not recorded: {_words(error)}")
+
+    def imported(self, torch: Any) -> None:
+        """Torch is there: record as soon as CUDA is."""
+        # Another thread may be going through the list: it is replaced, not changed.
+        sys.meta_path = [finder for finder in sys.meta_path if finder is not self]
+        try:
+            if why := missing(torch):
+                self._nothing(why)
+            else:
+                torch.cuda._lazy_call(lambda: self._initialised(torch))  # at once where it is
+        except Exception as error:  # noqa: BLE001  the program goes on
+            _say(f"the memory history is not recorded: {_words(error)}")
+
+    def _nothing(self, why: str) -> None:
+        if not self.said:
+            _say(f"{why}; no memory history is recorded")
+            import json
+
+            asked = json.loads(os.environ.get("MEMLENS_RECORD", "{}"))
+            if asked.get("torch"):  # once for all processes that this one starts
+                asked["torch"]["said"] = True
+                os.environ["MEMLENS_RECORD"] = json.dumps(asked)
+
+    def _initialised(self, torch: Any) -> None:
+        """CUDA is being initialised in this process, which may be a fork of the one that imported torch."""
+        try:
+            history = History(torch, self._path(), self.entries, self.stacks)
+            history.start()
+        except Exception as error:  # noqa: BLE001
+            _say(f"the memory history is not recorded: {_words(error)}")
+            return
+        self.history, self.process = history, os.getpid()
+        atexit.register(self.finish)
+        multiprocessing = sys.modules.get("multiprocessing.process")
+        if multiprocessing is not None and multiprocessing.parent_process() is not None:
+            from multiprocessing.util import Finalize
+
+            Finalize(None, self.finish, exitpriority=0)  # a forked child ends without what atexit has
+        try:
+            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, self._terminate)
+        except ValueError:  # not the main thread
+            return
+
+    def _path(self) -> str:
+        rank = os.environ.get("RANK", "")
+        stem, suffix = os.path.splitext(self.output)
+        return f"{stem}.rank{rank}{suffix}" if rank.isdigit() else self.output
+
+    def _terminate(self, _number: int, _frame: Any) -> None:
+        self.terminated = True
+        if not self.writing:
+            self.finish()
+
+    def finish(self) -> None:
+        """Write the snapshot, once, in the process that recorded it."""
+        history, self.history = self.history, None
+        if history is not None and self.process == os.getpid():
+            self.writing = True
+            try:
+                history.dump()
+            except Exception as error:  # noqa: BLE001
+                _say(f"the memory history is not written: {_words(error)}")
+            self.writing = False
+        if self.terminated:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _say(text: str) -> None:
+    try:
+        sys.stderr.write(f"memlens: {text}\n")
+        sys.stderr.flush()
+    except Exception:  # noqa: BLE001  closed, or none
+        return
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,93 @@
+"""Anchors that a program prints into its own log, and the same marks for the profiler and the memory history of PyTorch.
+
+Nothing is imported for it, and nothing of it fails the program.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
+
+__all__ = ["mark", "window"]
+
+
+def mark(text: str) -> None:
+    r"""Print an anchor: a line of its own in the log.
+
+    The line goes to file descriptor 2 in one write, as the lines of glog do, wherever ``sys.stderr`` points; what the program printed
+    before is flushed, so that it stands before the line.  In a trace of PyTorch's profiler the text is an annotation without duration; in its
+    memory history one too (torch 2.5 and later), which reads ``START text`` and ``END text`` there.
+
+    Args:
+        text: What the line says; what would end the line, and other control characters, become blanks.
+
+    Example:
+        >>> for step in range(100):                                      # doctest: +SKIP
+        ...     memlens.mark(f"STEP {step}")                             # memlens analyze run.log --by 'STEP (\d+)'
+    """
+    _print(line := _one_line(text))
+    _annotate(line)
+
+
+@contextmanager
+def window(name: str) -> Iterator[None]:
+    """Print ``START name`` before a block and ``END name`` after it, also where an exception ends it.
+
+    ``memlens analyze LOG --start "START name" --end "END name"`` looks at it, in the log, in a trace of PyTorch's profiler and in its memory history
+    alike: there it is an annotation over the block, or one before it and one after it.  It decorates functions as well: ``@memlens.window("forward")``.
+
+    Args:
+        name: What it is called; see :func:`mark`.
+    """
+    line = _one_line(name)
+    profiled = _profiled()
+    _print(f"START {line}")
+    if profiled:  # a trace names an annotation where it starts only
+        _annotate(f"START {line}")
+    annotation = nullcontext() if profiled else _annotation(line)
+    with suppress(Exception):
+        annotation.__enter__()
+    try:
+        yield
+    finally:
+        with suppress(Exception):
+            annotation.__exit__(None, None, None)
+        if profiled:
+            _annotate(f"END {line}")
+        _print(f"END {line}")
+
+
+def _one_line(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _print(line: str) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # closed, none at all, or a stand-in of any kind
+            stream.flush()
+    data = f"{line}\n".encode()
+    with suppress(OSError):
+        while data:  # a pipe that does not wait may take a part
+            data = data[os.write(2, data) :]
+
+
+def _annotate(text: str) -> None:
+    with suppress(Exception), _annotation(text):
+        pass
+
+
+def _annotation(text: str) -> Any:
+    """What marks a block for PyTorch, where the program uses it."""
+    with suppress(Exception):
+        return sys.modules["torch"].profiler.record_function(text)
+    return nullcontext()
+
+
+def _profiled() -> bool:
+    """Whether PyTorch's profiler is running."""
+    with suppress(Exception):
+        return bool(sys.modules["torch"].autograd.profiler._is_profiler_enabled)  # noqa: SLF001
+    return False

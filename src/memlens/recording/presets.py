@@ -1,0 +1,156 @@
+"""What a program is told by its environment so that it logs what memlens reads: the variables of each preset as data, each with its reason.
+
+What the user says goes first: ``--env`` wins over the variables that they have set, and those win over the preset.  Where one of theirs
+takes the log away or changes what it measures, they are told.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from memlens.errors import UsageError
+
+__all__ = ["STARTUP", "Settings", "settings"]
+
+#: The folder whose ``sitecustomize`` Python runs before the program.
+STARTUP = Path(__file__).parent / "startup"
+
+
+@dataclass(frozen=True)
+class _Variable:
+    name: str
+    value: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The environment of a program that is recorded.
+
+    Attributes:
+        environment: All of it.
+        changed: What differs from the environment of the recorder; ``None`` was taken away.
+        shown: What is set, kept and taken away, and why, a line each.
+        warnings: What of it spoils the log, in words.
+    """
+
+    environment: Mapping[str, str]
+    changed: Mapping[str, str | None]
+    shown: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+#: glog's ``auto_g*`` stands for the source file auto_growth_best_fit_allocator.  A longer pattern, or two of them, must not be set: see `_long_vmodule`.
+_PADDLE = (
+    _Variable("GLOG_vmodule", "auto_g*=10", "the allocator logs each Alloc and Free"),
+    _Variable("FLAGS_new_executor_sequential_run", "true", "operators run in one order in every run"),
+    _Variable("PYTHONUNBUFFERED", "1", "what is printed stands at its place in the log"),
+)
+_PRESETS: dict[str, tuple[_Variable, ...]] = {"paddle": _PADDLE, "torch": ()}
+
+
+def settings(preset: str, given: Sequence[str], own: Mapping[str, str], record: str) -> Settings:
+    """The environment for a program.
+
+    Args:
+        preset: ``paddle`` or ``torch``.
+        given: What the user sets for it: ``NAME=VALUE``, or ``NAME=`` to take it away.
+        own: The environment of the recorder.
+        record: What ``MEMLENS_RECORD`` tells the program's Python processes, as JSON.
+
+    Raises:
+        UsageError: Something given is no such setting.
+    """
+    asked = dict(map(_parsed, given))
+    values, shown = {**own}, []
+    for name, value in asked.items():
+        if value:
+            values[name] = value
+            shown.append(f"set {name}={value} (--env)")
+        elif name in values:
+            del values[name]
+            shown.append(f"removed {name} (--env)")
+    for one in _PRESETS[preset]:
+        if one.name in asked:
+            continue
+        # Python and glog take an empty variable for none.
+        if values.get(one.name):
+            if values[one.name] != one.value:
+                shown.append(f"kept {one.name}={values[one.name]} of your environment, not {one.value}: {one.why}")
+            continue
+        values[one.name] = one.value
+        shown.append(f"set {one.name}={one.value}: {one.why}")
+    warnings = [text for check in _CHECKS[preset] if (text := check(values))]
+    if "PYTHONPATH" not in asked or asked["PYTHONPATH"]:
+        values["PYTHONPATH"] = os.pathsep.join(filter(None, [str(STARTUP), values.get("PYTHONPATH")]))
+        shown.append(f"set PYTHONPATH={STARTUP}{os.pathsep}…: {_WHY_STARTUP[preset]}")
+        if "MEMLENS_RECORD" not in asked:
+            values["MEMLENS_RECORD"] = record
+    changed = {name: value for name, value in values.items() if own.get(name) != value}
+    return Settings(values, {**changed, **dict.fromkeys(own.keys() - values.keys())}, tuple(shown), tuple(warnings))
+
+
+_WHY_STARTUP = {"paddle": "each rank has a log of its own", "torch": "the memory history is kept"}
+
+
+def _parsed(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals) or "\0" in text:
+        raise UsageError(f"--env {text!r} sets no variable", "Give NAME=VALUE, or NAME= to take the variable away.")
+    return name, value
+
+
+# What of the user's own variables spoils a log of Paddle, each in words; "" where nothing does.
+
+#: The level of the allocator's Alloc and Free lines, and the source file that writes them.
+_LEVEL, _ALLOCATOR = 10, "auto_growth_best_fit_allocator"
+
+
+def _long_vmodule(values: Mapping[str, str]) -> str:
+    vmodule = values.get("GLOG_vmodule", "")
+    if len(vmodule) <= 15:
+        return ""
+    return (
+        f"GLOG_vmodule is {len(vmodule)} characters long: with more than 15 Paddle 3.3.1 dies or hangs at exit"
+        " (double free or corruption)"
+    )
+
+
+def _quiet_allocator(values: Mapping[str, str]) -> str:
+    pairs = (pair.rpartition("=") for pair in values.get("GLOG_vmodule", "").split(","))
+    # glog takes the first pattern that fits.
+    level = next((level for name, _, level in pairs if fnmatchcase(_ALLOCATOR, name)), values.get("GLOG_v", ""))
+    if _number(level) >= _LEVEL:
+        return ""
+    return f"neither GLOG_vmodule nor GLOG_v has {_ALLOCATOR} log at level {_LEVEL}: its Alloc and Free lines will be missing"
+
+
+def _high_level(values: Mapping[str, str]) -> str:
+    if _number(values.get("GLOG_v", "")) < 6:
+        return ""
+    return (
+        f"GLOG_v={values['GLOG_v']} changes what it measures: from 6 on, a training loop keeps memory for the log alone"
+    )
+
+
+def _no_info(values: Mapping[str, str]) -> str:
+    if _number(values.get("GLOG_minloglevel", "")) < 1:
+        return ""
+    return f"GLOG_minloglevel={values['GLOG_minloglevel']} leaves all lines of the allocator out of the log"
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+_CHECKS: dict[str, tuple[Callable[[Mapping[str, str]], str], ...]] = {
+    "paddle": (_long_vmodule, _quiet_allocator, _high_level, _no_info),
+    "torch": (),
+}

@@ -1,0 +1,67 @@
+"""What a recording gives: how the program ended, where its logs are, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memlens.errors import Failure
+    from memlens.text import Answer
+
+__all__ = ["RecordedLog", "Recording"]
+
+
+@dataclass(frozen=True)
+class RecordedLog:
+    """A log that was written.
+
+    Attributes:
+        path: Of the file.
+        rank: What the process of a distributed run calls its rank; ``None`` of the program itself, or of its launcher.
+        text_bytes: Bytes that the program wrote, uncompressed.
+        problem: Why the file does not hold all of them, in words; ``""`` where it does.
+    """
+
+    path: str
+    rank: str | None
+    text_bytes: int
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """How a recorded program ended.
+
+    Attributes:
+        command: The program and its arguments.
+        exit_code: Its own; 128 and the number of the signal where one ended it.
+        signal: The name of this signal, ``SIGKILL``; ``None`` where none did.
+        seconds: From its start to its end.
+        logs: What was written: first the log of the program itself, then those of ranks by their numbers.
+        environment: The variables of the program that differ from those of the recorder; ``None`` was taken away.
+        problems: What went wrong with recording, or spoils the log, in words.
+        answer: What :func:`memlens.analyze` says of the logs, those of the ranks where there are any; ``None`` where it can say nothing.
+        failures: Which of the logs cannot be analyzed, and why.
+    """
+
+    command: tuple[str, ...]
+    exit_code: int
+    signal: str | None
+    seconds: float
+    logs: tuple[RecordedLog, ...]
+    environment: Mapping[str, str | None]
+    problems: tuple[str, ...] = ()
+    answer: Answer | None = None
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def judged(self) -> tuple[RecordedLog, ...]:
+        """The logs that the verdict is on: a launcher's own holds no allocator lines."""
+        return tuple(log for log in self.logs if log.rank is not None) or self.logs
+
+    @property
+    def verdict(self) -> str:
+        """What the logs say, in one to three sentences with exact figures; ``""`` where they say nothing."""
+        return "" if self.answer is None else str(self.answer)

@@ -1,0 +1,21 @@
+"""Real PaddlePaddle, for the tests that record it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from real_paddle import RealPaddle, pythons
+
+
+@pytest.fixture(
+    scope="session", params=pythons() or [""], ids=lambda python: Path(python).parents[1].name if python else "none"
+)
+def paddle(request: pytest.FixtureRequest, shared: Path, tmp_path_factory: pytest.TempPathFactory) -> RealPaddle:
+    """Each version, with the device built for it."""
+    if not request.param:
+        pytest.skip("needs PaddlePaddle: MEMLENS_PADDLE names no interpreter that has it")
+    if not shutil.which("g++"):
+        pytest.skip("needs g++ to build Paddle's host-memory device")
+    return RealPaddle.build(request.param, shared, tmp_path_factory.mktemp("device"))

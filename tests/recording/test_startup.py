@@ -1,0 +1,83 @@
+"""What runs before a recorded program: it starts what is asked for, and then what Python would have run without it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from torch_programs import STARTUP
+
+SHOWS = "import sys; print('sitecustomize' in sys.modules, any(folder.endswith('startup') for folder in sys.path))"
+#: What the next sitecustomize may do: run, fail, lack a module, or end Python.
+NEXT = {
+    "none": None,
+    "runs": "import sys; print('next runs', __file__, __name__, 'sitecustomize' in sys.modules)",
+    "fails": "print('begun'); 1 / 0",
+    "lacks a module": "import nonesuch",
+    "lacks one of its own name": "raise ModuleNotFoundError('no', name='sitecustomize')",
+    "is no Python": "def",
+    "ends": "raise SystemExit(3)",
+}
+
+
+def run(program: str, *options: str, path: list[Path], **variables: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "MEMLENS"))}
+    return subprocess.run(
+        [sys.executable, *options, "-c", program],
+        env={**kept, "PYTHONPATH": os.pathsep.join(map(str, path)), **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("text", NEXT.values(), ids=NEXT)
+def test_the_next_sitecustomize_does_what_it_does_without_this_one(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "sitecustomize.py").write_text(text)
+    alone = run(SHOWS, path=[tmp_path])
+    after = run(SHOWS, path=[STARTUP, tmp_path])
+    assert (after.returncode, after.stdout) == (alone.returncode, alone.stdout)
+    assert after.stderr.splitlines()[-3:] == alone.stderr.splitlines()[-3:]
+
+
+def test_the_program_has_the_module_of_the_next_one(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("VALUE = 7")
+    done = run(
+        "import sitecustomize; print(sitecustomize.VALUE, sitecustomize.__spec__.origin)", path=[STARTUP, tmp_path]
+    )
+    assert done.stdout == f"7 {tmp_path / 'sitecustomize.py'}\n"
+
+
+@pytest.mark.parametrize("option", ["-I", "-E", "-S"])
+def test_it_is_not_loaded_where_python_looks_at_no_environment(option: str) -> None:
+    done = run("print('runs')", option, path=[STARTUP], MEMLENS_RECORD="{")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "runs\n", "")
+
+
+@pytest.mark.parametrize("asked", ["{", "[]", '{"torch": {}}', '{"torch": 3}', '{"torch": {"output": 3}}'])
+def test_what_cannot_be_started_is_one_line_and_the_program_runs(asked: str) -> None:
+    done = run("print('runs')", path=[STARTUP], MEMLENS_RECORD=asked)
+    assert (done.returncode, done.stdout) == (0, "runs\n")
+    assert done.stderr.startswith("memlens: not recording in this process: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("asked", ["", "{}", '{"socket": null, "torch": null}'])
+def test_nothing_is_said_where_nothing_is_asked_for(asked: str) -> None:
+    done = run("print('runs')", path=[STARTUP], MEMLENS_RECORD=asked)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "runs\n", "")
+
+
+def test_what_runs_in_the_program_imports_nothing_but_the_standard_library() -> None:
+    """Python names the modules that it has of its own; nothing of memlens is on the path here."""
+    shown = "import sys; print(*{name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names)"
+    alone = run(shown, path=[])
+    done = run(shown, path=[STARTUP], MEMLENS_RECORD='{"torch": {"output": "run.pickle"}}')
+    added = set(done.stdout.split()) - set(alone.stdout.split())
+    assert done.stderr == ""
+    assert added == set()

@@ -1,0 +1,476 @@
+"""The memory history of PyTorch: what is recorded, when it is written, and what is said where nothing can be.
+
+A stand-in (``stand_in_torch.py``) has the place of a device; the tests without one, and those of the import, run the real PyTorch too.
+What torch itself does with memory, call stacks and threads on a device is not shown here.
+"""
+
+from __future__ import annotations
+
+import pickle
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch_programs import SOURCE, Programs, ended_by, real_torch
+
+import memlens
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Programs:
+    return Programs(tmp_path)
+
+
+def block(programs: Programs, text: str, **variables: str) -> Any:
+    """Run a program with the stand-in on its path, and memlens."""
+    return programs.run(text, path=(SOURCE, programs.stand_in()), **variables)
+
+
+def snapshot(programs: Programs, name: str = "run.pickle") -> dict[str, Any]:
+    with (programs.folder / name).open("rb") as file:
+        return dict(pickle.load(file))
+
+
+def actions(programs: Programs, name: str = "run.pickle") -> list[str]:
+    return [entry["action"] for entry in snapshot(programs, name)["device_traces"][0]]
+
+
+# --- a block -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_block_is_written_with_the_figures_of_the_allocator(programs: Programs) -> None:
+    done = block(
+        programs,
+        "import torch, memlens\n"
+        "with memlens.record_torch('run.pickle') as recording:\n"
+        "    kept = [torch.alloc(1000 * step) for step in range(1, 5)]\n"
+        "    passing = torch.alloc(7000); passing.free(); kept[0].free()\n"
+        "print(torch.cuda.max_memory_allocated(), torch.cuda.memory_allocated(), *recording.written)\n",
+    )
+    peak, level, *written = done.stdout.split()
+    assert written == [str(programs.folder / "run.pickle")]
+    results = memlens.analyze(programs.folder / "run.pickle").logs[0].windows[0].results
+    assert results["peak"].peak_bytes == int(peak) == 1000 + 2000 + 3000 + 4000 + 7000
+    assert results["remaining"].live_bytes == int(level) == 2000 + 3000 + 4000
+    assert programs.files == ["run.pickle"]
+
+
+def test_a_failing_block_is_written_and_its_exception_passes(programs: Programs) -> None:
+    done = block(
+        programs,
+        "import torch, memlens\n"
+        "with memlens.record_torch('run.pickle'):\n"
+        "    torch.alloc(1000)\n"
+        "    raise KeyError('of the program')\n",
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith("KeyError: 'of the program'\n")
+    assert actions(programs) == ["segment_alloc", "alloc"]
+
+
+TRIES = """
+import torch, memlens
+def step(size):
+    kept = torch.alloc(600_000)
+    try:
+        torch.alloc(size)
+    except torch.OutOfMemoryError:
+        kept.free()  # as unwinding does
+with memlens.record_torch("run.pickle") as recording:
+    step(700_000)
+    step(800_000)
+    print(recording.ooms, len(recording.written))
+print(recording.ooms, len(recording.written))
+"""
+
+
+def test_the_first_moment_without_memory_is_written_at_once_and_the_end_has_all_of_them(programs: Programs) -> None:
+    done = block(programs, TRIES)
+    assert done.stdout == "2 1\n2 2\n", done.stderr
+    assert programs.files == ["run.oom.pickle", "run.pickle"]
+    first, end = (memlens.analyze(programs.folder / name).logs[0] for name in programs.files)
+    assert [oom.requested_bytes for oom in first.ooms] == [700_000]
+    assert first.windows[0].results["remaining"].live_bytes == 600_000
+    assert [oom.requested_bytes for oom in end.ooms] == [700_000, 800_000]
+    assert end.windows[0].results["remaining"].live_bytes == 0
+    assert done.stderr.count("out of memory: the snapshot of this moment is ") == 1
+
+
+def test_a_moment_that_cannot_be_written_leaves_the_error_of_the_program(programs: Programs) -> None:
+    done = block(
+        programs,
+        "import torch, memlens, os\n"
+        "os.mkdir('gone')\n"
+        "with memlens.record_torch('gone/run.pickle'):\n"
+        "    os.rmdir('gone')\n"
+        "    torch.alloc(2_000_000)\n",
+    )
+    assert done.returncode == 1
+    said = [line for line in done.stderr.splitlines() if line.startswith("memlens: ")]
+    assert "no snapshot of the moment" in said[0]
+    assert "cannot write" in said[1]
+    assert "OutOfMemoryError: CUDA out of memory" in done.stderr.splitlines()[-1]
+
+
+def test_an_end_that_cannot_be_written_is_an_error_where_nothing_else_is(programs: Programs) -> None:
+    done = block(
+        programs,
+        "import memlens, os\n"
+        "os.mkdir('gone')\n"
+        "try:\n"
+        "    with memlens.record_torch('gone/run.pickle'):\n"
+        "        os.rmdir('gone')\n"
+        "except memlens.OutputError as error:\n"
+        "    print('error', error.message.startswith('cannot write '))\n",
+    )
+    assert done.stdout == "error True\n", done.stderr
+
+
+def test_options_are_those_of_torch(programs: Programs) -> None:
+    done = block(
+        programs,
+        "import torch, memlens\n"
+        "for stacks in 'python', 'all', 'none':\n"
+        "    with memlens.record_torch('run.pickle', entries=7, stacks=stacks, force=True): pass\n"
+        "print(torch.calls)\n"
+        "print(len(torch._observers))\n",
+    )
+    calls, observers = done.stdout.splitlines()
+    off = ("record", None, "all", "all", (1 << 63) - 1, False)
+    given = [("record", "all", "all", "python"), ("record", "all", "all", "all"), ("record", "all", None, "python")]
+    assert calls == str(["init", *(call for one in given for call in ((*one, 7, True), off))])
+    assert observers == "1"  # they can never be taken away
+
+
+def test_a_history_that_is_recorded_already_goes_on(programs: Programs) -> None:
+    done = block(
+        programs,
+        "import torch, memlens\n"
+        "torch.cuda.memory._record_memory_history(max_entries=50)\n"
+        "torch.alloc(1000)\n"
+        "with memlens.record_torch('run.pickle'): torch.alloc(2000)\n"
+        "torch.alloc(3000)\n"
+        "print(len(torch.cuda.memory._snapshot()['device_traces'][0]), len(torch.calls))\n",
+    )
+    assert done.stdout == "6 2\n", done.stderr
+    assert len(actions(programs)) == 4
+
+
+def test_a_ring_that_is_full_keeps_the_latest_entries(programs: Programs) -> None:
+    block(
+        programs,
+        "import torch, memlens\n"
+        "with memlens.record_torch('run.pickle', entries=4):\n"
+        "    kept = [torch.alloc(1000 + step) for step in range(9)]\n",
+    )
+    assert [entry["size"] for entry in snapshot(programs)["device_traces"][0]] == [1007, 1007, 1008, 1008]
+    peak = memlens.analyze(programs.folder / "run.pickle").logs[0].windows[0].results["peak"]
+    assert peak.peak_bytes == sum(range(1000, 1009))
+
+
+REFUSED = """
+import memlens
+try:
+    with memlens.record_torch({arguments}):
+        print("ran")
+except memlens.MemlensError as error:
+    print(type(error).__name__, error.exit_code, error.message, sep=" | ")
+    print(error.hint)
+import sys
+if "torch" in sys.modules: print(getattr(sys.modules["torch"], "calls", []))
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("'run.pickle', stacks='c'", "UsageError | 2 | no stacks 'c'"),
+        ("'run.pickle', entries=0", "UsageError | 2 | entries is at least 1"),
+        ("'there.pickle'", "OutputError | 1 | {folder}/there.pickle exists"),
+        ("'other.pickle'", "OutputError | 1 | {folder}/other.oom.pickle exists"),
+        ("'none/run.pickle'", "OutputError | 1 | cannot write {folder}/none/run.pickle: there is no directory"),
+    ],
+)
+def test_what_makes_no_sense_is_said_before_anything_runs(programs: Programs, arguments: str, expected: str) -> None:
+    for name in ("there.pickle", "other.oom.pickle"):
+        (programs.folder / name).write_text("kept")
+    done = block(programs, REFUSED.format(arguments=arguments))
+    assert done.stdout.startswith(expected.format(folder=programs.folder)), done.stderr
+    assert "ran" not in done.stdout
+    assert programs.files == ["other.oom.pickle", "there.pickle"]
+
+
+@pytest.mark.parametrize(
+    ("torch", "expected"),
+    [
+        (None, "there is no PyTorch here: "),
+        ("STAND_IN_DEVICES=0", "no CUDA device"),
+        (
+            "del torch._C._cuda_getDeviceCount",
+            "no CUDA device: this build of PyTorch, 2.13.0+standin, is one without CUDA",
+        ),
+        (
+            "del torch._C._cuda_record_memory_history",
+            "PyTorch 2.13.0+standin records no memory history that can be limited",
+        ),
+        (
+            "def broken(): raise RuntimeError('no driver')\ntorch.cuda.init = broken",
+            "PyTorch does not record its memory history: no driver",
+        ),
+    ],
+)
+def test_without_a_device_it_says_so_before_the_block_runs(
+    programs: Programs, torch: str | None, expected: str
+) -> None:
+    program = REFUSED.format(arguments="'run.pickle'")
+    if torch is None:
+        done = programs.run(program, path=(SOURCE,))
+    elif torch.startswith("STAND_IN"):
+        done = block(programs, program, STAND_IN_DEVICES="0")
+    else:
+        done = block(programs, f"import torch\n{torch}\n{program}")
+    assert done.stdout.startswith(f"MemlensError | 1 | {expected}"), done.stderr
+    assert "ran" not in done.stdout
+    assert programs.files == []
+
+
+@pytest.mark.torch
+def test_the_real_torch_without_a_device_says_so_before_the_block_runs(programs: Programs) -> None:
+    python = real_torch()
+    has = programs.run("import torch; print(torch.cuda.is_available())", python=python).stdout
+    if has == "True\n":
+        pytest.skip("this PyTorch has a device")
+    done = programs.run(REFUSED.format(arguments="'run.pickle'"), python=python, path=(SOURCE,))
+    assert done.stdout.startswith("MemlensError | 1 | no CUDA device"), done.stderr
+    assert "ran" not in done.stdout
+    assert programs.files == []
+
+
+# --- a program that knows nothing of it ---------------------------------------------------------------------------------
+
+USES = "import torch\nkept = torch.alloc(1000)\npassing = torch.alloc(500); passing.free()\n"
+#: How a program ends, what it returns, and which snapshots it leaves.
+ENDS = {
+    "at its end": ("", 0, ["run.pickle"]),
+    "by sys.exit": ("import sys; sys.exit(7)", 7, ["run.pickle"]),
+    "by an exception": ("1 / 0", 1, ["run.pickle"]),
+    "without memory": ("torch.alloc(2_000_000)", 1, ["run.oom.pickle", "run.pickle"]),
+    "by SIGTERM": (
+        "import os; os.kill(os.getpid(), 15); print('not reached')",
+        ended_by(signal.SIGTERM),
+        ["run.pickle"],
+    ),
+    "by SIGINT": ("import os; os.kill(os.getpid(), 2); print('not reached')", ended_by(signal.SIGINT), ["run.pickle"]),
+    "by SIGKILL": ("import os; os.kill(os.getpid(), 9)", ended_by(signal.SIGKILL), []),
+    "by os._exit": ("import os; os._exit(5)", 5, []),
+}
+
+
+@pytest.mark.parametrize(("end", "code", "files"), ENDS.values(), ids=ENDS)
+def test_a_program_ends_as_it_does_unrecorded_and_leaves_its_history(
+    programs: Programs, end: str, code: int, files: list[str]
+) -> None:
+    alone = programs.run(USES + end, path=(programs.stand_in(),))
+    recorded = programs.recorded(USES + end)
+    assert (recorded.returncode, recorded.stdout) == (alone.returncode, alone.stdout) == (code, "")
+    assert [line for line in recorded.stderr.splitlines() if not line.startswith("memlens: ")] == (
+        alone.stderr.splitlines()
+    )
+    assert programs.files == files
+    for name in files:
+        results = memlens.analyze(programs.folder / name).logs[0].windows[0].results
+        assert (results["peak"].peak_bytes, results["remaining"].live_bytes) == (1500, 1000)
+
+
+def test_a_program_that_never_uses_cuda_writes_nothing_and_says_nothing(programs: Programs) -> None:
+    done = programs.recorded("import torch\nprint(torch.calls, torch.cuda.is_available())")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[] True\n", "")
+    assert programs.files == []
+
+
+def test_a_program_without_torch_has_its_imports_as_ever(programs: Programs) -> None:
+    done = programs.recorded(
+        "import json, sys\n"
+        "try: import nonesuch\nexcept ModuleNotFoundError as error: print(error)\n"
+        "sys.path = [folder for folder in sys.path if 'stand_in' not in folder]\n"
+        "try: import torch\nexcept ModuleNotFoundError as error: print(error)\n"
+    )
+    assert done.stdout == "No module named 'nonesuch'\nNo module named 'torch'\n"
+
+
+def test_torch_is_recorded_that_is_looked_for_first_or_found_at_the_second_try(programs: Programs) -> None:
+    done = programs.recorded(
+        "import importlib.util, sys\n"
+        "kept, sys.path = sys.path, []\n"
+        "try: import torch\nexcept ModuleNotFoundError: print('not yet')\n"
+        "sys.path = kept\n"
+        "print(importlib.util.find_spec('torch') is not None, 'torch' in sys.modules)\n" + USES
+    )
+    assert done.stdout == "not yet\nTrue False\n", done.stderr
+    assert programs.files == ["run.pickle"]
+
+
+def test_torch_that_fails_to_import_fails_as_it_does(programs: Programs) -> None:
+    (programs.stand_in() / "torch" / "__init__.py").write_text("raise ImportError('broken')")
+    asked = f'{{"torch": {{"output": "{programs.folder}/run.pickle"}}}}'
+    from torch_programs import STARTUP
+
+    for path in ((STARTUP,), ()):
+        done = programs.run(
+            "try: import torch\nexcept ImportError as error: print(error)\n",
+            path=(*path, programs.folder / "stand_in"),
+            MEMLENS_RECORD=asked,
+        )
+        assert (done.stdout, done.stderr) == ("broken\n", "")
+
+
+def test_nothing_is_left_of_the_hook_once_torch_is_there(programs: Programs) -> None:
+    done = programs.recorded(
+        "import sys, torch\n"
+        "print([type(finder).__module__ for finder in sys.meta_path if 'memlens' in str(type(finder))])\n"
+        "print(torch.__loader__ is torch.__spec__.loader, type(torch.__loader__).__name__)\n"
+    )
+    assert done.stdout == "[]\nTrue SourceFileLoader\n"
+
+
+def test_torch_may_be_imported_and_used_in_a_thread(programs: Programs) -> None:
+    done = programs.recorded(
+        "import threading\n"
+        "def work():\n    global kept\n    import torch\n    kept = torch.alloc(1000)\n"
+        "thread = threading.Thread(target=work); thread.start(); thread.join()\n"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert actions(programs) == ["segment_alloc", "alloc"]
+
+
+def test_a_handler_of_the_program_keeps_its_signal(programs: Programs) -> None:
+    handles = "import os, signal, sys\nsignal.signal(15, lambda *_: (print('handled'), sys.exit(3)))\n"
+    for text in (handles + USES, USES + handles):
+        done = programs.recorded(f"{text}os.kill(os.getpid(), 15)\n")
+        assert (done.returncode, done.stdout) == (3, "handled\n")
+    done = programs.recorded(
+        "import os, signal\nsignal.signal(15, signal.SIG_IGN)\n" + USES + "os.kill(os.getpid(), 15)\n"
+    )
+    assert done.returncode == 0
+
+
+def test_a_signal_during_the_writing_ends_the_process_after_it(programs: Programs) -> None:
+    done = programs.recorded(
+        USES + "import os\n"
+        "whole = torch.cuda.memory._dump_snapshot\n"
+        "def slow(path):\n    os.kill(os.getpid(), 15)\n    whole(path)\n"
+        "torch.cuda.memory._dump_snapshot = slow\n"
+    )
+    assert done.returncode == ended_by(signal.SIGTERM)
+    assert len(actions(programs)) == 7
+    assert programs.files == ["run.pickle"]
+
+
+def test_a_forked_child_does_not_write_over_its_parent(programs: Programs) -> None:
+    done = programs.recorded(
+        USES + "import os, sys\n"
+        "if os.fork() == 0:\n    sys.exit(0)\n"
+        "os.wait()\nprint(os.path.exists('run.pickle'))\n"
+        "if os.fork() == 0:\n    os.kill(os.getpid(), 15)\n"
+        "print(os.wait()[1], os.path.exists('run.pickle'))\n"
+    )
+    assert done.stdout.splitlines()[-2:] == ["False", "15 False"], done.stderr
+    assert programs.files == ["run.pickle"]
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
+def test_processes_that_use_cuda_write_a_file_each(programs: Programs, way: str) -> None:
+    done = programs.recorded(
+        "import multiprocessing, torch\n"
+        "def work(size):\n    global kept\n    kept = torch.alloc(size)\n    if size == 3000: raise KeyError\n"
+        "def idle(): pass\n"
+        "if __name__ == '__main__':\n"
+        f"    context = multiprocessing.get_context({way!r})\n"
+        "    jobs = [context.Process(target=work, args=(size,)) for size in (1000, 2000, 3000)]\n"
+        "    jobs.append(context.Process(target=idle))\n"
+        "    [job.start() for job in jobs]; [job.join() for job in jobs]\n"
+        "    kept = torch.alloc(4000)\n"
+    )
+    assert done.returncode == 0, done.stderr
+    files = programs.files
+    assert len(files) == 4
+    assert sum(name.startswith("run.pid") for name in files) == 3
+    sizes = {snapshot(programs, name)["device_traces"][0][-1]["size"] for name in files}
+    assert sizes == {1000, 2000, 3000, 4000}
+
+
+def test_ranks_are_named_and_a_second_attempt_keeps_the_first_one(programs: Programs) -> None:
+    for _ in range(2):
+        programs.recorded(USES, RANK="3")
+    first, second = programs.files
+    assert first == "run.rank3.pickle"
+    assert second.startswith("run.rank3.pid")
+
+
+def test_variables_say_how_much_is_recorded(programs: Programs) -> None:
+    shows = f"{USES}print(torch.calls[-1])"
+    assert programs.recorded(shows).stdout == "('record', 'all', 'all', 'python', 1000000, True)\n"
+    few = programs.recorded(shows, MEMLENS_TORCH_ENTRIES="10", MEMLENS_TORCH_STACKS="none")
+    assert few.stdout == "('record', 'all', None, 'python', 10, True)\n"
+    for variables in ({"MEMLENS_TORCH_ENTRIES": "many"}, {"MEMLENS_TORCH_STACKS": "c"}):
+        done = programs.recorded(USES, **variables)
+        assert (done.returncode, len(done.stderr.splitlines())) == (0, 1)
+        assert done.stderr.startswith("memlens: not recording in this process: ")
+
+
+def test_a_program_that_records_itself_is_left_alone(programs: Programs) -> None:
+    done = programs.recorded(
+        "import torch\n"
+        "kept = torch.alloc(1)\n"
+        "torch.cuda.memory._record_memory_history(enabled=None)\n"
+        "torch.cuda.memory._record_memory_history(max_entries=2)\n"
+        "kept = torch.alloc(1000)\n"
+        "torch.cuda.memory._dump_snapshot('own.pickle')\n"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert programs.files == ["own.pickle", "run.pickle"]
+
+
+def test_a_torch_that_refuses_to_record_runs_all_the_same(programs: Programs) -> None:
+    done = programs.recorded(
+        "import torch\n"
+        "def refuse(**_): raise RuntimeError('backend cudaMallocAsync records no history')\n"
+        "torch.cuda.memory._record_memory_history = refuse\n" + USES + "print('runs')"
+    )
+    assert done.stdout == "runs\n"
+    assert done.stderr == (
+        "memlens: the memory history is not recorded: RuntimeError: backend cudaMallocAsync records no history\n"
+    )
+
+
+CHILDREN = (
+    "import subprocess, sys, torch\n"
+    "for _ in range(2): subprocess.run([sys.executable, '-c', 'import torch; print(1)'], check=True)\n"
+)
+
+
+def test_no_device_is_said_at_once_and_once(programs: Programs) -> None:
+    done = programs.recorded(CHILDREN, STAND_IN_DEVICES="0")
+    assert (done.returncode, done.stdout) == (0, "1\n1\n")
+    assert done.stderr.endswith("; no memory history is recorded\n")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.torch
+def test_the_real_torch_is_imported_as_ever_and_says_that_it_has_no_device(programs: Programs) -> None:
+    python = real_torch()
+    if programs.run("import torch; print(torch.cuda.is_available())", python=python).stdout == "True\n":
+        pytest.skip("this PyTorch has a device")
+    done = programs.recorded(
+        "import importlib.util; importlib.util.find_spec('torch')\n"
+        "import torch.nn, sys\n"
+        "print(torch.ones(3).sum().item(), torch.cuda.is_initialized())\n"
+        "print(torch.__loader__ is torch.__spec__.loader, sys.modules['torch'] is torch)\n"
+        "print([finder for finder in sys.meta_path if 'memlens' in str(type(finder))])\n" + CHILDREN,
+        python=python,
+    )
+    assert (done.returncode, done.stdout) == (0, "3.0 False\nTrue True\n[]\n1\n1\n"), done.stderr
+    assert done.stderr.startswith("memlens: no CUDA device")
+    assert len(done.stderr.splitlines()) == 1
+    assert programs.files == []

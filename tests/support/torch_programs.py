@@ -1,0 +1,74 @@
+"""Programs that use PyTorch, run with and without the recorder's start-up folder: with the real one, or with a stand-in for one with a device."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import memlens
+
+SOURCE = Path(memlens.__file__).parents[1]
+STARTUP = Path(memlens.__file__).parent / "recording" / "startup"
+STAND_IN = Path(__file__).parent / "stand_in_torch.py"
+LIMIT_S = 120
+
+
+def real_torch() -> str:
+    """A Python that has PyTorch, CPU build or not; skips where none is named."""
+    python = os.environ.get("MEMLENS_TORCH_PYTHON", "")
+    if not python:
+        pytest.skip("needs a Python with PyTorch: MEMLENS_TORCH_PYTHON names none")
+    return python
+
+
+@dataclass
+class Programs:
+    """Runs programs in a folder; each is its text."""
+
+    folder: Path
+
+    def run(
+        self, text: str, *arguments: str, python: str = sys.executable, path: tuple[Path, ...] = (), **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        (self.folder / "program.py").write_text(text)
+        environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "RANK", "CI")}
+        environment |= {"PYTHONPATH": os.pathsep.join(map(str, path)), "NO_COLOR": "1", **variables}
+        return subprocess.run(
+            [python, *arguments, "program.py"],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+
+    def stand_in(self) -> Path:
+        """A folder whose torch is the stand-in."""
+        package = self.folder / "stand_in" / "torch"
+        package.mkdir(parents=True, exist_ok=True)
+        (package / "__init__.py").write_text(STAND_IN.read_text())
+        return package.parent
+
+    def recorded(self, text: str, python: str = sys.executable, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a program that knows nothing of memlens with its memory history recorded into ``run.pickle``."""
+        asked = json.dumps({"socket": None, "torch": {"output": str(self.folder / "run.pickle")}})
+        path = (STARTUP,) if python != sys.executable else (STARTUP, self.stand_in())
+        return self.run(text, python=python, path=path, MEMLENS_RECORD=asked, **variables)
+
+    @property
+    def files(self) -> list[str]:
+        """The snapshots, and whatever stands beside them."""
+        return sorted(path.name for path in self.folder.iterdir() if "pickle" in path.name)
+
+
+def ended_by(signal_number: signal.Signals) -> int:
+    """What ``subprocess`` says of a process that a signal ended."""
+    return -signal_number
