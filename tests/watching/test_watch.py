@@ -126,10 +126,7 @@ def test_a_process_that_ended_ends_it_once_all_is_read(scripts: Scripts) -> None
 
 def test_the_end_of_all_inputs_ends_it(scripts: Scripts) -> None:
     watching = scripts.watching(Watch(), ends=True, a=[log_state("a")], b=[log_state("b"), log_state("b")])
-    watching.look()
-    assert watching.ended == ""
-    watching.look()
-    assert watching.ended == "input"
+    assert [(watching.look(), watching.ended) for _ in range(2)] == [(True, ""), (True, "input")]
 
 
 def test_a_limit_is_said_once_for_each_log(scripts: Scripts) -> None:

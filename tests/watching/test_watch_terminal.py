@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -207,15 +208,18 @@ def test_a_terminal_without_a_screen_gets_lines(term: str, leak: Path) -> None:
         assert terminal.screen.frames == 0
 
 
-def watch(*arguments: object, **more: object) -> subprocess.CompletedProcess[str]:
+def watch(
+    *arguments: object, cwd: Path | None = None, stdin: IO[bytes] | int | None = None
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "memlens", "watch", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
+        cwd=cwd,
+        stdin=stdin,
         env={key: value for key, value in os.environ.items() if key != "COLUMNS"},
-        **more,  # type: ignore[call-overload]
     )
 
 
