@@ -126,10 +126,7 @@ def test_a_process_that_ended_ends_it_once_all_is_read(scripts: Scripts) -> None
 
 def test_the_end_of_all_inputs_ends_it(scripts: Scripts) -> None:
     watching = scripts.watching(Watch(), ends=True, a=[log_state("a")], b=[log_state("b"), log_state("b")])
-    watching.look()
-    assert watching.ended == ""
-    watching.look()
-    assert watching.ended == "input"
+    assert [(watching.look(), watching.ended) for _ in range(2)] == [(True, ""), (True, "input")]
 
 
 def test_a_limit_is_said_once_for_each_log(scripts: Scripts) -> None:
@@ -339,3 +336,14 @@ def test_a_folder_stands_for_the_logs_in_it(tmp_path: Path, examples: Path) -> N
     *_, last = memlens.watch(tmp_path, idle=0)
     assert [Path(state.path).name for state in last.states] == ["case1_pir.log", "case1_pt.log"]
     assert last.verdict == memlens.analyze(tmp_path).verdict
+
+
+def test_every_field_of_the_machine_output_is_on_its_page(examples: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "watch.md").read_text()
+    *_, last = memlens.watch(examples / "leak.log.gz", idle=0, limits=["growth=0"])
+    found = last.to_dict()
+    (log,) = found["logs"]
+    crossing = found["crossings"][0]
+    for fields in (found, log, log["growth"], log["windows"][0], crossing):
+        missing = [field for field in fields if f"`{field}`" not in page]
+        assert not missing

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from memlens.errors import InputError
 from memlens.inputs.blocks import Block, Blocks, shared_out
+from memlens.inputs.remote import is_url, local_path
 from memlens.options import ReadAs
 from memlens.watching.growing_file import GrowingFile, Look
 from memlens.watching.runs import Run
@@ -39,6 +40,7 @@ class Followed:
 
     Raises:
         UsageError: ``by`` is no regular expression.
+        InputError: The log is named by a URL.
     """
 
     def __init__(
@@ -54,7 +56,10 @@ class Followed:
         if self._by is not None:
             _ = self._by.compiled  # a wrong one is said at once
         self._how = ReadAs(input_format=input_format, formats=formats)
-        self._file = GrowingFile(self.path)
+        where = str(local_path(self.path))
+        if is_url(where):
+            raise InputError(f"{self.path}: cannot be followed", "Files of this machine can, and pipes: pipe it in.")
+        self._file = GrowingFile(where)
         self._blocks: Blocks | None = None
         self._run = self._new_run()
         self._other: Run | None = None  # what this piece is if it is of another run, as long as that is not known
