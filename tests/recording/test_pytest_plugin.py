@@ -9,13 +9,12 @@ import json
 import os
 import random
 import re
-import shutil
 import time
 from pathlib import Path
 
 import pytest
 from marked_tests import Marked, outcomes, said
-from real_paddle import RealPaddle, pythons
+from real_paddle import RealPaddle
 from torch_programs import Programs, real_torch
 
 KEEPS = "kept = []\n"
@@ -410,15 +409,8 @@ OOM = (
 
 
 @pytest.mark.paddle
-@pytest.mark.parametrize("python", pythons() or [""], ids=lambda python: Path(python).parent.parent.name or "none")
-def test_paddle_is_judged_by_its_own_counters(marked: Marked, tmp_path: Path, shared: Path, python: str) -> None:
+def test_paddle_is_judged_by_its_own_counters(marked: Marked, paddle: RealPaddle) -> None:
     """Real allocations on Paddle's host-memory device; the expected figures are read from Paddle in the test itself."""
-    if not python:
-        pytest.skip("needs PaddlePaddle: MEMLENS_PADDLE names no interpreter that has it")
-    if not shutil.which("g++"):
-        pytest.skip("needs g++ to build Paddle's host-memory device")
-    (tmp_path / "device").mkdir()
-    paddle = RealPaddle.build(python, shared, tmp_path / "device")
     counters = (
         "(core.device_memory_stat_current_value('Allocated', 0), core.device_memory_stat_peak_value('Allocated', 0))"
     )
@@ -434,7 +426,7 @@ def test_paddle_is_judged_by_its_own_counters(marked: Marked, tmp_path: Path, sh
         "def use(*sizes):\n    import paddle; return [paddle.empty([size], 'float32') for size in sizes]\n"
         + one("loose", "peak='1GiB', growth='1GiB'", "kept.append(use(10_000, 20_000)); use(70_000)", "core")
         + one("over", "peak='200KiB', growth='100KiB'", "kept.append(use(50_000)); use(70_000)", "core"),
-        python=python,
+        python=paddle.python,
         path=(marked.programs.source, marked.programs.packages()),
         CUSTOM_DEVICE_ROOT=str(paddle.device),
     )
