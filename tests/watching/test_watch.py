@@ -329,6 +329,12 @@ def test_a_rotated_log_ends_with_the_figures_of_all_that_was_read(examples: Path
     assert "went on in a new file 1 time, so that earlier parts may be gone" in last.verdict
 
 
+def test_a_log_that_never_comes_does_not_lose_the_verdict_on_the_others(tmp_path: Path, examples: Path) -> None:
+    *_, last = memlens.watch([examples / "leak.log.gz", tmp_path / "nosuch.log"], idle=0)
+    assert last.verdict == memlens.analyze(examples / "leak.log.gz").verdict
+    assert last.states[1].waiting == "no such file yet"
+
+
 def test_a_folder_stands_for_the_logs_in_it(tmp_path: Path, examples: Path) -> None:
     for name in ("case1_pir.log", "case1_pt.log"):
         (tmp_path / name).write_bytes((examples / name).read_bytes())
