@@ -27,10 +27,17 @@ _AT_ONCE = 64 << 20
 class Followed:
     """Reads a log as it grows, in bounded memory; the figures are those of :func:`memlens.analyze` of what was read.
 
-    The log may be compressed, and may not be there yet.  What becomes of its name is seen at each look (:mod:`memlens.watching.growing_file`): where
-    it was rotated, made shorter or written anew, the log goes on with the new file, if that is of the same run.  It is where a thread of its
-    first events was seen before, or where its lines do not tell of threads; else it is of another run, and all figures start anew.  Until its
-    first events tell, the figures are those of the run before.  Text is read in whole lines: a last line without its end waits for the rest of it.
+    The log may be compressed, and may not be there yet.  Text is read in whole lines: a last line without its end waits for the rest of it.
+
+    What becomes of its name is seen at each look (:mod:`memlens.watching.growing_file`).  Where it was rotated, made shorter or written anew,
+    what the new file begins with tells what it is:
+
+    - The same text as before: the log was copied anew, or cut.  All figures start again with it.
+    - Events, of the first of which one is of a thread that was seen before, or lines that do not tell of threads: the log goes on, levels, windows and
+      numbers of lines with it.
+    - Other events: it is of another run, and all figures start anew.
+
+    Until that is known, figures are those of a log that goes on.
 
     Args:
         path: The log: a file, a pipe, or ``-`` for standard input.
@@ -63,8 +70,10 @@ class Followed:
         self._blocks: Blocks | None = None
         self._run = self._new_run()
         self._other: Run | None = None  # what this piece is if it is of another run, as long as that is not known
+        self._before = b""  # how the piece before began
         self._bytes = self._rotations = self._restarts = 0
         self._written = 0.0
+        self._waiting = self._file.waiting
         self._problem = ""
         self._states: tuple[LogState, ...] | None = None  # as long as nothing changes
 
@@ -75,20 +84,21 @@ class Followed:
         """Read what is new, some dozens of MB at most.
 
         Returns:
-            Whether anything was read: then there may be more.
+            Whether anything changed: then there may be more.
 
         Raises:
             InputError: It cannot be read, or is of a format that cannot be followed.
             UsageError: The format that was asked for does not exist, or a file of formats is not sound.
         """
         try:
-            look = self._file.look()
+            look, waiting = self._file.look(), self._file.waiting
             if look is Look.NEXT:
                 self._end_piece()
             if look is Look.NOTHING or (look is Look.NEXT and not self._begin_piece()):
-                return False
-            self._states = None
-            return self._read()
+                changed, self._waiting = waiting != self._waiting, waiting
+                return changed
+            self._states, self._waiting = None, self._file.waiting
+            return self._read() or look is Look.NEXT
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
 
@@ -184,15 +194,21 @@ class Followed:
             self._problem = piece.problem(ended=True)
         else:
             self._run.next_piece(piece.given)
+            self._before = piece.head
 
     def _judge(self, *, ended: bool) -> None:
-        """Decide whether this piece is of the same run as the one before, where that is known."""
-        if self._other is None:
+        """Decide what this piece is to the one before, where that is known by now."""
+        piece = self._file.piece
+        if self._other is None or piece is None:
             return
-        same = self._run.same_run(ended=ended)
+        before, now = self._before, piece.head
+        again = bool(now and before) and (now.startswith(before) or before.startswith(now))
+        if again and len(now) < len(before) and not ended:
+            return
+        same = not again and self._run.same_run(ended=ended)
         if same is None:
             return
         if not same:
-            self._run = self._other
-            self._rotations, self._restarts = self._rotations - 1, self._restarts + 1
+            self._run, self._rotations = self._other, self._rotations - 1
+            self._restarts += not again
         self._other = None

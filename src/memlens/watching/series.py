@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Series"]
 
 #: Lines that may mark steps, up to which steps are looked for; what cuts the log then goes on to.
-_MOST_LANDMARKS = 1 << 14
+_MOST_LANDMARKS = 1 << 13
 #: The text after which steps are looked for first; then each time that it, or the lines that may mark them, have doubled.
 _FIRST_LOOK = 1 << 12
 
