@@ -203,6 +203,7 @@ if not program:
     os.setpgid(0, 0)
     os.tcsetpgrp(0, os.getpgrp())
     signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     from memlens.cli import main
     sys.exit(main())
 signal.signal(signal.SIGTERM, lambda *_: os.kill(program, signal.SIGTERM))

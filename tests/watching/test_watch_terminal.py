@@ -300,6 +300,7 @@ def test_the_end_of_a_process_ends_it(leak: Path, tmp_path: Path) -> None:
         (("nosuch.log", "--idle", "0"), 1, "nosuch.log: nothing was read: no such file yet"),
         (("empty.log", "--idle", "0"), 1, "empty.log: nothing was read: "),
         (("words.log", "--idle", "0"), 1, "words.log: no event of an allocator in 2 lines"),
+        (("words.log", "nosuch.log", "--idle", "0"), 1, "nosuch.log: nothing was read: no such file yet"),
         (("empty.log", "--limit", "peak=3"), 2, "has no unit"),
         (("empty.log", "--every", "0"), 2, "two looks"),
         (("empty.log", "--idle", "-1"), 2, "is no time"),
