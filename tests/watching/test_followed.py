@@ -270,5 +270,7 @@ def test_what_is_no_log_of_lines_is_refused(shared: Path, tmp_path: Path) -> Non
     log.close()
     with pytest.raises(memlens.UsageError, match="regular expression"):
         Followed(path, by="(")
+    with pytest.raises(memlens.InputError, match="cannot be followed"):
+        Followed("https://example.org/run.log")
     with pytest.raises(memlens.InputError, match="is a directory"):
         Followed(tmp_path).poll()

@@ -67,7 +67,8 @@ def test_a_file_that_is_not_there_yet_is_waited_for(path: Path, log: Followed) -
     assert not log.poll()
     assert log.states()[0].waiting == "no such file yet"
     path.touch()
-    log.poll()
+    assert log.poll()  # that there is one now can be shown
+    assert not log.poll()
     assert log.states()[0].waiting == "nothing is written yet"
     write(path, "hello\n")
     assert drain(log).waiting == "no event of an allocator yet"
@@ -254,13 +255,62 @@ def test_at_the_end_few_events_of_another_thread_are_another_run(path: Path, log
 
 
 def test_a_log_without_threads_goes_on(path: Path, log: Followed) -> None:
-    line = "] Alloc 256 bytes, ptr = 0x10\n"
-    write(path, line * 300)
+    write(path, "] Alloc 256 bytes, ptr = 0x10\n" * 300)
     drain(log)
     truncated(path)
-    write(path, line * 20)
+    write(path, "] Alloc 512 bytes, ptr = 0x10\n" * 20)
     state = drain(log)
     assert (state.allocs, state.restarts) == (320, 0)
+
+
+def test_a_writer_that_goes_on_at_its_place_in_a_truncated_file_leaves_a_hole(path: Path, log: Followed) -> None:
+    with path.open("w") as file:
+        file.write(events(300))
+        file.flush()
+        drain(log)
+        truncated(path)
+        file.write(events(5, first=300))
+    assert path.read_bytes().startswith(b"\0" * 1000)
+    state = drain(log)
+    assert (state.allocs, state.rotations, state.restarts) == (305, 1, 0)
+
+
+def copied(path: Path) -> None:
+    new = path.with_suffix(".new")
+    new.write_text(path.read_text() + events(200, first=300))
+    new.rename(path)
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2 + 10)
+
+
+def copied_slowly(path: Path) -> None:
+    write(path, events(3), "w")
+
+
+@pytest.mark.parametrize(("how", "allocs"), [(copied, 500), (cut, 150), (copied_slowly, 3)])
+def test_the_same_text_again_is_read_again(path: Path, log: Followed, how: Callable[[Path], None], allocs: int) -> None:
+    write(path, events(300))
+    drain(log)
+    how(path)
+    drain(log)
+    log.flush()
+    state = log.states()[0]
+    assert state.allocs == allocs
+    assert (state.rotations, state.restarts) == (0, 0)
+
+
+def test_a_copy_that_is_still_written_is_told_when_there_is_as_much_of_it(path: Path, log: Followed) -> None:
+    write(path, events(300))
+    drain(log)
+    write(path, events(100), "w")
+    assert drain(log).allocs == 400
+    write(path, events(200, first=100))
+    assert drain(log).allocs == 300
+    write(path, events(1, thread=8))
+    state = drain(log)
+    assert (state.allocs, state.rotations, state.restarts) == (301, 0, 0)
 
 
 def test_a_file_written_anew_in_place_is_seen_though_it_is_longer(path: Path, log: Followed) -> None:
@@ -278,16 +328,42 @@ def test_a_file_that_is_removed_is_read_to_its_end(path: Path, log: Followed) ->
         drain(log)
         path.unlink()
         file.write(events(2, first=5))
-    assert drain(log).allocs == 7
+    assert log.poll()
+    assert log.states()[0].allocs == 7
+    assert log.poll()  # so that it can be shown
     assert log.states()[0].waiting == "the file is gone"
+    assert not log.poll()
     write(path, events(3, first=7))
     state = drain(log)
     assert (state.allocs, state.rotations, state.waiting) == (10, 1, "")
 
 
+def test_a_file_that_goes_away_while_it_is_looked_at_is_waited_for(
+    path: Path, log: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(path, "half a line")
+    drain(log)
+    truncated(path)
+    path.rename(path.with_suffix(".1"))
+    path.touch()
+
+    def gone(*_: object) -> int:
+        raise FileNotFoundError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", gone)
+        for _ in range(3):
+            log.poll()
+        assert log.states()[0].waiting == "the file is gone"
+    write(path, events(2))
+    state = drain(log)
+    assert (state.allocs, state.lines, state.rotations) == (2, 3, 1)
+
+
 def test_a_named_pipe_is_read_as_it_is_written_and_ends_with_its_writers(path: Path, text: bytes) -> None:
     os.mkfifo(path)
     log = Followed(path)
+    assert log.poll()  # there it is
     assert not log.poll()
     assert not log.ended
 
@@ -363,6 +439,29 @@ def test_the_end_is_what_is_there_when_it_is_asked_for_however_fast_the_log_grow
     monkeypatch.setattr(log, "poll", and_more)
     log.flush()
     assert log.states()[0].allocs == 6
+
+
+_WRITER = """
+import sys
+text = open(sys.argv[1], "rb").read()
+with open(sys.argv[2], "wb", buffering=0) as log:
+    for at in range(0, len(text), 5000):
+        log.write(text[at : at + 5000])
+"""
+
+
+def test_a_log_that_another_process_writes_at_full_speed_is_read_to_its_end(
+    path: Path, log: Followed, text: bytes
+) -> None:
+    whole = path.with_suffix(".whole")
+    whole.write_bytes(text * 5)
+    with subprocess.Popen([sys.executable, "-c", _WRITER, whole, path]) as writer:
+        while writer.poll() is None:
+            log.poll()
+    log.flush()
+    (state,) = log.states()
+    assert writer.returncode == 0
+    assert [without_counts(said(state))] == analyzed(whole)
 
 
 def test_a_look_at_a_log_that_has_not_grown_is_one_call_of_the_system(

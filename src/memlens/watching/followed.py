@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from memlens.errors import InputError
 from memlens.inputs.blocks import Block, Blocks, shared_out
+from memlens.inputs.remote import is_url, local_path
 from memlens.options import ReadAs
 from memlens.watching.growing_file import GrowingFile, Look
 from memlens.watching.runs import Run
@@ -26,10 +27,17 @@ _AT_ONCE = 64 << 20
 class Followed:
     """Reads a log as it grows, in bounded memory; the figures are those of :func:`memlens.analyze` of what was read.
 
-    The log may be compressed, and may not be there yet.  What becomes of its name is seen at each look (:mod:`memlens.watching.growing_file`): where
-    it was rotated, made shorter or written anew, the log goes on with the new file, if that is of the same run.  It is where a thread of its
-    first events was seen before, or where its lines do not tell of threads; else it is of another run, and all figures start anew.  Until its
-    first events tell, the figures are those of the run before.  Text is read in whole lines: a last line without its end waits for the rest of it.
+    The log may be compressed, and may not be there yet.  Text is read in whole lines: a last line without its end waits for the rest of it.
+
+    What becomes of its name is seen at each look (:mod:`memlens.watching.growing_file`).  Where it was rotated, made shorter or written anew,
+    what the new file begins with tells what it is:
+
+    - The same text as before: the log was copied anew, or cut.  All figures start again with it.
+    - Events, of the first of which one is of a thread that was seen before, or lines that do not tell of threads: the log goes on, levels, windows and
+      numbers of lines with it.
+    - Other events: it is of another run, and all figures start anew.
+
+    Until that is known, figures are those of a log that goes on.
 
     Args:
         path: The log: a file, a pipe, or ``-`` for standard input.
@@ -39,6 +47,7 @@ class Followed:
 
     Raises:
         UsageError: ``by`` is no regular expression.
+        InputError: The log is named by a URL.
     """
 
     def __init__(
@@ -54,13 +63,19 @@ class Followed:
         if self._by is not None:
             _ = self._by.compiled  # a wrong one is said at once
         self._how = ReadAs(input_format=input_format, formats=formats)
-        self._file = GrowingFile(self.path)
+        where = str(local_path(self.path))
+        if is_url(where):
+            raise InputError(f"{self.path}: cannot be followed", "Files of this machine can, and pipes: pipe it in.")
+        self._file = GrowingFile(where)
         self._blocks: Blocks | None = None
         self._run = self._new_run()
         self._other: Run | None = None  # what this piece is if it is of another run, as long as that is not known
+        self._before = b""  # how the piece before began
         self._bytes = self._rotations = self._restarts = 0
         self._written = 0.0
+        self._waiting = self._file.waiting
         self._problem = ""
+        self._states: tuple[LogState, ...] | None = None  # as long as nothing changes
 
     def _new_run(self) -> Run:
         return Run(self.path, self._how, self._by)
@@ -69,19 +84,21 @@ class Followed:
         """Read what is new, some dozens of MB at most.
 
         Returns:
-            Whether anything was read: then there may be more.
+            Whether anything changed: then there may be more.
 
         Raises:
             InputError: It cannot be read, or is of a format that cannot be followed.
             UsageError: The format that was asked for does not exist, or a file of formats is not sound.
         """
         try:
-            look = self._file.look()
+            look, waiting = self._file.look(), self._file.waiting
             if look is Look.NEXT:
                 self._end_piece()
             if look is Look.NOTHING or (look is Look.NEXT and not self._begin_piece()):
-                return False
-            return self._read()
+                changed, self._waiting = waiting != self._waiting, waiting
+                return changed
+            self._states, self._waiting = None, self._file.waiting
+            return self._read() or look is Look.NEXT
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
 
@@ -91,7 +108,7 @@ class Followed:
         Raises:
             MemlensError: As for :meth:`poll`.
         """
-        enough = self._file.mark()
+        enough, self._states = self._file.mark(), None
         while self.poll() and not enough():
             pass
         self._end_piece(last=True)
@@ -105,16 +122,19 @@ class Followed:
 
     def states(self) -> tuple[LogState, ...]:
         """What is known now, for each device of the log by rising number; at least one."""
-        piece = self._file.piece
-        return self._run.states(
-            self.path,
-            waiting=self._file.waiting,
-            bytes=self._bytes,
-            rotations=self._rotations,
-            restarts=self._restarts,
-            problem=self._problem or ("" if piece is None else piece.problem(ended=False)),
-            written=self._written,
-        )
+        waiting = self._file.waiting
+        if self._states is None or self._states[0].waiting != waiting:
+            piece = self._file.piece
+            self._states = self._run.states(
+                self.path,
+                waiting=waiting,
+                bytes=self._bytes,
+                rotations=self._rotations,
+                restarts=self._restarts,
+                problem=self._problem or ("" if piece is None else piece.problem(ended=False)),
+                written=self._written,
+            )
+        return self._states
 
     def close(self) -> None:
         """Let go of the file."""
@@ -174,15 +194,21 @@ class Followed:
             self._problem = piece.problem(ended=True)
         else:
             self._run.next_piece(piece.given)
+            self._before = piece.head
 
     def _judge(self, *, ended: bool) -> None:
-        """Decide whether this piece is of the same run as the one before, where that is known."""
-        if self._other is None:
+        """Decide what this piece is to the one before, where that is known by now."""
+        piece = self._file.piece
+        if self._other is None or piece is None:
             return
-        same = self._run.same_run(ended=ended)
+        before, now = self._before, piece.head
+        again = bool(now and before) and (now.startswith(before) or before.startswith(now))
+        if again and len(now) < len(before) and not ended:
+            return
+        same = not again and self._run.same_run(ended=ended)
         if same is None:
             return
         if not same:
-            self._run = self._other
-            self._rotations, self._restarts = self._rotations - 1, self._restarts + 1
+            self._run, self._rotations = self._other, self._rotations - 1
+            self._restarts += not again
         self._other = None
