@@ -232,8 +232,8 @@ class Drain(threading.Thread):
                 flushed = now
             self.output.write(shown)
             self._tell_problems()
-            # A pipe holds no more than its size: what came beyond that was written after the program's end.
-            if now > self._ended + _GRACE_SECONDS and (not ready or after_end > _PIPE_BYTES):
+            # Once it was empty, or more came than it holds, the rest was written after the program's end.
+            if now > self._ended + _GRACE_SECONDS and (after_end > _PIPE_BYTES or not readable.poll(0)):
                 self.left = True
                 break
         self.output.write(self._filter.release())
