@@ -155,8 +155,8 @@ def test_what_a_killed_recorder_leaves_can_be_read_and_the_program_finds_a_broke
         "try: os.write(1, b'more')\n"
         f"except BrokenPipeError: open({str(said)!r}, 'w').write('broken')"
     )
-    # The shell becomes the recorder, so that the program knows who its parent is.
-    shell = ["sh", "-c", 'RECORDER=$$ exec "$@"', "sh"]
+    # The shell becomes the recorder, so that the program knows who its parent is.  What that cannot remove any more goes with the test.
+    shell = ["sh", "-c", f'RECORDER=$$ TMPDIR={tmp_path} exec "$@"', "sh"]
     ran = started([*shell, *recorder(log), *program], stdout=subprocess.DEVNULL)
     until(lambda: log.exists() and read_zst(log).count(b"\n") == 1000)
     ran.kill()
