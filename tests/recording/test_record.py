@@ -13,6 +13,7 @@ import sys
 import termios
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -71,9 +72,23 @@ def test_a_program_that_a_signal_ends_gives_128_and_its_number_and_its_log(tmp_p
     assert f"{name} ended it".encode() in error
 
 
+#: The recorder where nothing tells who sent a signal (macOS).
+WITHOUT_SENDERS = (
+    "import signal, sys; del signal.sigtimedwait; from memlens.cli import main; sys.exit(main(sys.argv[1:]))"
+)
+
+
+def without_senders(command: list[str]) -> list[str]:
+    assert command[1:3] == ["-m", "memlens"]
+    return [command[0], "-c", WITHOUT_SENDERS, *command[3:]]
+
+
+@pytest.mark.parametrize("way", [list, without_senders])
 @pytest.mark.parametrize("name", SIGNALS)
-def test_a_signal_to_the_recorder_reaches_the_program_once(tmp_path: Path, name: str) -> None:
-    ran = started(recorder(tmp_path / "run.log") + python(COUNTS.format(name=name)))
+def test_a_signal_to_the_recorder_reaches_the_program_once(
+    tmp_path: Path, name: str, way: Callable[[list[str]], list[str]]
+) -> None:
+    ran = started(way(recorder(tmp_path / "run.log")) + python(COUNTS.format(name=name)))
     assert ran.stdout is not None
     assert ran.stdout.readline() == b"ready\n"
     ran.send_signal(signal.Signals[name])
@@ -81,10 +96,13 @@ def test_a_signal_to_the_recorder_reaches_the_program_once(tmp_path: Path, name:
     assert ran.returncode == 101
 
 
+@pytest.mark.parametrize("way", [list, without_senders])
 @pytest.mark.parametrize("key", [b"\x03", b"\x1c"])
-def test_a_key_of_the_terminal_reaches_the_program_once(tmp_path: Path, key: bytes) -> None:
+def test_a_key_of_the_terminal_reaches_the_program_once(
+    tmp_path: Path, key: bytes, way: Callable[[list[str]], list[str]]
+) -> None:
     name = {b"\x03": "SIGINT", b"\x1c": "SIGQUIT"}[key]
-    leader, ran = in_own_terminal(recorder(tmp_path / "run.log", "-q") + python(COUNTS.format(name=name)))
+    leader, ran = in_own_terminal(way(recorder(tmp_path / "run.log", "-q")) + python(COUNTS.format(name=name)))
     try:
         assert os.read(leader, 5) == b"ready"
         os.write(leader, key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from memlens.errors import Failure
     from memlens.text import Answer
 
-__all__ = ["RecordedLog", "Recording"]
+__all__ = ["RecordedLog", "Recording", "by_rank"]
 
 
 @dataclass(frozen=True)
@@ -67,3 +68,9 @@ class Recording:
     def verdict(self) -> str:
         """What the logs say, in one to three sentences with exact figures; ``""`` where they say nothing."""
         return "" if self.answer is None else str(self.answer)
+
+
+def by_rank(log: RecordedLog) -> tuple[bool, int, str]:
+    """The program itself, then its ranks by their numbers, then what calls itself otherwise."""
+    rank = log.rank or ""
+    return log.rank is not None, int(rank) if rank.isdecimal() else sys.maxsize, log.path

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from memlens.errors import UsageError
 from memlens.output import refuse_overwrite
 from memlens.recording.inside.torch_history import no_device, oom_path
-from memlens.recording.result import RecordedLog
+from memlens.recording.result import RecordedLog, by_rank
 
 if TYPE_CHECKING:
     from memlens.options import Record
@@ -76,10 +76,11 @@ class Snapshots:
 
     def end(self) -> tuple[RecordedLog, ...]:
         """The program has ended: give its snapshots."""
-        found = sorted(self._found() - self._before)
+        found = self._found() - self._before
         if not found:
             self._note("no snapshot was written: no process used CUDA by PyTorch, or it was killed before its end")
-        return tuple(RecordedLog(str(path), _rank(path), path.stat().st_size) for path in found)
+        logs = (RecordedLog(str(path), _rank(path), path.stat().st_size) for path in found)
+        return tuple(sorted(logs, key=by_rank))
 
     def _found(self) -> set[Path]:
         """The files there are under the names of snapshots: ``run.pickle``, ``run.rank0.pickle``, ``run.oom.pickle``, with a process's number."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
@@ -14,7 +13,7 @@ from memlens.output import refuse_overwrite
 from memlens.recording.inside import ranks as inside
 from memlens.recording.passing import Output
 from memlens.recording.ranks import Ranks
-from memlens.recording.result import RecordedLog
+from memlens.recording.result import RecordedLog, by_rank
 from memlens.recording.sink import Drain, LogFile, check_name, rank_path
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class Streams:
             if drain.left:
                 self._note(f"{drain.log.path}: a process that the program left behind still writes; the log ends here")
         logs = (RecordedLog(str(d.log.path), rank, d.log.text_bytes, d.log.problem) for d, rank in self._drains)
-        return tuple(sorted(logs, key=_rank_order))
+        return tuple(sorted(logs, key=by_rank))
 
     def _end_ranks(self) -> None:
         if self._ranks is not None:
@@ -120,9 +119,3 @@ class Streams:
             output.close()
             output = self._output
         self._drain(pipe, log, output, rank)
-
-
-def _rank_order(log: RecordedLog) -> tuple[bool, int, str]:
-    """The program itself, then its ranks by their numbers, then what calls itself otherwise."""
-    rank = log.rank or ""
-    return log.rank is not None, int(rank) if rank.isdecimal() else sys.maxsize, log.path
