@@ -230,7 +230,9 @@ def test_a_closed_stdout_does_not_harm_the_program(tmp_path: Path) -> None:
 def test_a_log_takes_no_closed_streams_place(tmp_path: Path, closed: tuple[int, ...]) -> None:
     log = tmp_path / "run.log"
     program = python("import os\nos.write(1, b'out'); os.write(2, b'err')")
-    calls = f"import memlens, os\nfor number in {closed}: os.close(number)\nmemlens.record({program}, output={str(log)!r})"
+    calls = (
+        f"import memlens, os\nfor number in {closed}: os.close(number)\nmemlens.record({program}, output={str(log)!r})"
+    )
     ran = started(python(calls))
     ran.communicate(timeout=60)
     assert ran.returncode == 0
