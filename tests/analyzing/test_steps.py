@@ -16,7 +16,7 @@ from made_series import LEAKS, NO_LEAKS, Maker, made
 import memlens
 from memlens.analyzers.series.trend import judge
 from memlens.analyzing.result import LogAnalysis
-from memlens.analyzing.verdict import _label
+from memlens.analyzing.verdict import window_label
 from memlens.errors import MemlensError
 from memlens.events import EventLog
 from memlens.windows.windows import BEFORE
@@ -132,7 +132,7 @@ def test_what_is_read_in_is_no_growth() -> None:
     ],
 )
 def test_a_sentence_calls_a_window_what_the_table_calls_it(by: str | None, name: str, said: str) -> None:
-    assert _label(by, name) == said
+    assert window_label(by, name) == said
 
 
 def test_steps_are_the_windows_of_their_expression() -> None:

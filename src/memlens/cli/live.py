@@ -11,8 +11,8 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Self
 
@@ -34,10 +34,15 @@ def has_screen() -> bool:
 
 
 class Screen:
-    """The screen of the terminal at stdout, for as long as the block runs."""
+    """The screen of the terminal at stdout, for as long as the block runs.
+
+    Attributes:
+        there: It is taken.
+        blank: Nothing was drawn since it was taken.
+    """
 
     def __init__(self) -> None:
-        self._there = False
+        self.there, self.blank = False, True
 
     def __enter__(self) -> Self:
         self.enter()
@@ -48,13 +53,13 @@ class Screen:
 
     def enter(self) -> None:
         """Take the screen."""
-        self._there = True
+        self.there = self.blank = True
         self._write(_ENTER)
 
     def leave(self) -> None:
         """Give it back as it was."""
-        if self._there:
-            self._there = False
+        if self.there:
+            self.there = False
             with suppress(OSError):  # the terminal is gone
                 self._write(_LEAVE)
 
@@ -69,6 +74,7 @@ class Screen:
 
     def draw(self, text: str, size: tuple[int, int]) -> None:
         """Draw a text in place of what is there: the lines that fit, and always the last one."""
+        self.blank = False
         lines, rows = text.splitlines(), size[1]
         if len(lines) > rows:
             lines = [*lines[: rows - 1], lines[-1]]
@@ -86,17 +92,18 @@ class Screen:
 
 
 class Signals:
-    """The signals that end a command, noted while the block runs instead of breaking into it; a second one interrupts it.
+    """The signals that end a command, noted while the block runs instead of breaking into it.
 
     Attributes:
         ended: One of them came.
+        again: Another one came after it.
 
     Args:
         screen: What gives the terminal back while the command is stopped (Ctrl-Z) and takes it again after.
     """
 
     def __init__(self, screen: Screen | None) -> None:
-        self.ended = False
+        self.ended = self.again = self._breaks = self._stopped = False
         self._screen = screen
         self._before: dict[int, Any] = {}
 
@@ -110,7 +117,7 @@ class Signals:
             self._handle(name, self._end)
         if self._screen is not None:
             self._handle("SIGWINCH", lambda *_: None)  # wakes
-            self._handle("SIGTSTP", self._stop)
+            self._handle("SIGTSTP", self._note_stop)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -121,10 +128,24 @@ class Signals:
         self._wakes.close()
 
     def wait(self, seconds: float) -> None:
-        """Wait so long, or until a signal comes."""
+        """Wait so long, or until a signal comes; stop where one said so."""
         if not self.ended and select.select([self._woken], [], [], seconds)[0]:
             with suppress(OSError):
                 self._woken.recv(1 << 12)
+        if self._stopped:
+            self._stopped = False
+            self._stop()
+
+    @contextmanager
+    def breaking(self) -> Iterator[None]:
+        """Let a signal, or a second one that came already, break into the block as :class:`KeyboardInterrupt`."""
+        self._breaks = True
+        try:
+            if self.again:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._breaks = False
 
     def _handle(self, name: str, handler: Callable[[int, FrameType | None], None]) -> None:
         number = getattr(signal, name, None)
@@ -133,15 +154,24 @@ class Signals:
             self._before[number] = signal.signal(number, handler)
 
     def _end(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        if self.ended:
+        if self._breaks:
             raise KeyboardInterrupt
-        self.ended = True
+        self.again, self.ended = self.ended, True
 
-    def _stop(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+    def _note_stop(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """Stop at once, or where a frame may be half drawn, after it."""
+        if self._screen is not None and self._screen.there:
+            self._stopped = True
+        else:
+            self._stop()
+
+    def _stop(self) -> None:
         """Stop as Ctrl-Z means it, with the terminal as it was."""
-        assert self._screen is not None
-        self._screen.leave()
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)  # it goes on behind this line when the shell continues it
-        signal.signal(number, self._stop)
-        self._screen.enter()
+        screen = self._screen if self._screen is not None and self._screen.there else None
+        if screen is not None:
+            screen.leave()
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)  # it goes on behind this line when the shell continues it
+        signal.signal(signal.SIGTSTP, self._note_stop)
+        if screen is not None:
+            screen.enter()

@@ -230,6 +230,7 @@ class Run:
                 window_count=count,
                 end_live_bytes=ends,
                 by=reading.series.by,
+                repeated=reading.series.repeated,
                 ooms=last.ooms,
                 malformed=believed.malformed,
                 waiting=waiting or ("" if running.events else "no event of an allocator yet"),

@@ -49,11 +49,14 @@ class Series:
 
     Args:
         by: What to cut by; ``None`` for the steps.
+
+    Attributes:
+        repeated: What :attr:`memlens.watching.state.LogState.repeated` says.
     """
 
     def __init__(self, by: Pattern | None) -> None:
         self._by, self._given = by, by is not None
-        self._settled = self._given
+        self._settled, self.repeated = self._given, True
         self._starts: list[_Start] = []
         self._numbering = Numbering()
         self._forgotten = 0  # windows of which the levels at their ends are kept alone
@@ -125,6 +128,7 @@ class Series:
         events = blocks + figures["reserves"] + figures["releases"]
         found = find_steps(Outline.of(places, events, facts, self._landmarks, blocks=bool(blocks[-1])))
         self._starts, self._numbering, self._by = [], Numbering(), None
+        self.repeated = found is None or found.repeated
         if found is not None:
             anchor = found.family.anchors[0]
             self._by = anchor.pattern

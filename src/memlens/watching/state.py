@@ -85,6 +85,8 @@ class LogState:
         window_count: How many windows there were in all.
         end_live_bytes: The live level at the end of every closed window, int64.
         by: The regular expression that cuts the log; ``""`` for none.
+        repeated: The windows were asked for, or each is the same work again, so that what they leave behind is growth; else they are parts of a
+            larger unit of work (:class:`memlens.analyzing.result.Steps`).
         ooms: Out-of-memory messages so far.
         malformed: Lines that look like an event and cannot be read.
         rotations: How often the log went on in a new file, or from the start of a file made shorter.
@@ -112,6 +114,7 @@ class LogState:
     window_count: int = 0
     end_live_bytes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     by: str = ""
+    repeated: bool = True
     ooms: int = 0
     malformed: int = 0
     rotations: int = 0

@@ -5,13 +5,14 @@ At the end, where the logs are whole, :mod:`memlens.analyzing.verdict` says it i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlens.analyzers.series.trend import MINIMUM
 from memlens.analyzing.verdict import window_label
 from memlens.text import Answer, file_names, plural, short_name
 from memlens.units import format_bytes
+from memlens.watching.crossings import key_of
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from memlens.watching.state import LogState
     from memlens.watching.watch import Watched
 
-__all__ = ["answer_of"]
+__all__ = ["answer_of", "nothing_of", "unjudged"]
 
 
 def answer_of(seen: Watched) -> Answer:
@@ -45,6 +46,37 @@ def _exceeded(seen: Watched) -> Iterator[str]:
             yield f"{str(first)[0].upper()}{str(first)[1:]}{others}."
 
 
+def unjudged(states: Sequence[LogState], growths: Sequence[Growth | None], limits: Iterable[str]) -> Iterator[str]:
+    """The limits that nothing could be held against, and why, in sentences.
+
+    Args:
+        states: The logs; of those without an event nothing is said.
+        growths: How memory develops over the windows of each.
+        limits: The metrics that have a limit.
+    """
+    names = names_of(states)
+    for state, growth in zip(states, growths, strict=True):
+        why = {
+            "peak": "" if state.allocated_bytes is not None else "no line tells of blocks",
+            "reserved": "" if state.reserved_peak_bytes is not None else "no line tells of chunks",
+            "growth": _not_grown(state, growth),
+        }
+        for metric in limits:
+            if state.events and why[metric]:
+                yield f"{names[key_of(state)]}: {metric} is not judged, for {why[metric]}"
+
+
+def _not_grown(state: LogState, growth: Growth | None) -> str:
+    """Why growth is not judged; ``""`` where it is."""
+    if not state.window_count:
+        return "no line that counts steps was found (--by names them)"
+    if not state.repeated:
+        return "no line counts steps (--by names them)"
+    if growth is None or growth.judged < MINIMUM:
+        return f"{plural(0 if growth is None else growth.judged, 'closed window')} tell too little"
+    return ""
+
+
 def names_of(states: Sequence[LogState]) -> dict[tuple[str, str], str]:
     """What logs are called, harmless and short, by their paths and devices."""
     names = file_names(list(dict.fromkeys(state.path for state in states)))
@@ -54,16 +86,22 @@ def names_of(states: Sequence[LogState]) -> dict[tuple[str, str], str]:
 
 def _of_one(state: LogState, growth: Growth | None) -> list[str]:
     if not state.events:
-        return [
-            f"Nothing was read: {state.waiting}." if state.waiting else f"No event in {plural(state.lines, 'line')}."
-        ]
+        return [nothing_of(state)]
     figures = [f"{format_bytes(state.peak_bytes)} allocated"] if state.allocated_bytes is not None else []
     figures += [] if state.reserved_peak_bytes is None else [f"{format_bytes(state.reserved_peak_bytes)} reserved"]
     where = "" if state.peak_line is None else f", at line {state.peak_line:,}"
-    sentences = [f"{plural(state.ooms, 'out-of-memory message')}."] if state.ooms else []
-    sentences += [f"Peak: {', '.join(figures)}{where}."]
-    sentences += [words] if (words := _growth(state, growth)) else []
-    return [*sentences[:2], *_gone(state), *sentences[2:]][:3]
+    peak, grows = f"Peak: {', '.join(figures)}{where}.", growth is not None and growth.verdict == "growing"
+    words = [_growth(state, growth), peak] if grows else [peak, _growth(state, growth)]
+    failed = f"{plural(state.ooms, 'out-of-memory message')}." if state.ooms else ""
+    said = [text for text in (failed, *words) if text]
+    return [*said[:2], *_gone(state), *said[2:]][:3]
+
+
+def nothing_of(state: LogState) -> str:
+    """Why nothing is known of a log, in a sentence."""
+    if state.problem or not state.lines:
+        return f"Nothing was read: {state.problem or state.waiting or 'nothing is written yet'}."
+    return f"No event of an allocator in {plural(state.lines, 'line')}."
 
 
 def _growth(state: LogState, growth: Growth | None) -> str:

@@ -19,6 +19,7 @@ from memlens.options import Analyze, ReadAs, Watch, as_list
 from memlens.text import Answer, Answered
 from memlens.watching.crossings import Crossing, Judge, crossings_of, key_of
 from memlens.watching.processes import Commands, Process
+from memlens.watching.verdict import answer_of, unjudged
 
 if TYPE_CHECKING:
     from memlens.analyzers import Growth
@@ -46,6 +47,7 @@ class Watched(Answered):
         crossings: The limits that were exceeded so far, in the order of time, each log and limit once.
         time: When that was, in seconds of :func:`time.monotonic`.
         ended: Why watching ended: ``"idle"``, ``"process"`` (it has ended), ``"input"`` (standard input has) or ``"interrupted"``; ``""`` while it goes on.
+        unjudged: At the end, which limits nothing could be held against, and why, in sentences.
         analysis: At the end, what :func:`memlens.analyze` says of the logs; ``None`` where a log is not whole any more in the file of its name
             (the log was rotated, its file replaced, or it came from a pipe), or could not be analyzed.
     """
@@ -55,13 +57,12 @@ class Watched(Answered):
     crossings: tuple[Crossing, ...] = ()
     time: float = 0.0
     ended: Ended = ""
+    unjudged: tuple[str, ...] = ()
     analysis: Analysis | None = field(default=None, repr=False)
 
     @cached_property
     def answer(self) -> Answer:
         """What is to be said of the logs so far, in sentences; at the end, where they are whole, those of the analysis."""
-        from memlens.watching.verdict import answer_of
-
         return answer_of(self)
 
     def to_dict(self, windows: int | None = None) -> dict[str, Any]:
@@ -79,6 +80,7 @@ class Watched(Answered):
                 for state, growth in zip(self.states, self.growths, strict=True)
             ],
             "crossings": [crossing.to_dict() for crossing in self.crossings],
+            "unjudged": list(self.unjudged),
         }
 
 
@@ -211,11 +213,19 @@ class Watching:
         for log in self._logs:
             self._poll(log, lambda log: log.flush())
         self._take(final=True)
-        analysis = self._analysis(progress) if analyze and all(map(_whole, self._states)) else None
-        return replace(self.seen, ended=ended or self.ended or "interrupted", analysis=analysis)
+        with_events = [state for state in self._states if state.events]
+        whole = analyze and with_events and all(map(_whole, with_events))
+        analysis = self._analysis(with_events, progress) if whole else None
+        seen = self.seen
+        return replace(
+            seen,
+            ended=ended or self.ended or "interrupted",
+            unjudged=tuple(unjudged(seen.states, seen.growths, self.limits)),
+            analysis=analysis,
+        )
 
-    def _analysis(self, progress: Callable[[int], None] | None) -> Analysis | None:
-        """What the analysis of the logs' files says; ``None`` where it is not about what was read."""
+    def _analysis(self, states: Sequence[LogState], progress: Callable[[int], None] | None) -> Analysis | None:
+        """What the analysis of the files of logs says; ``None`` where it is not about what was read."""
         from memlens.analyzing.analyze import analyze_with
 
         options = Analyze(
@@ -225,12 +235,11 @@ class Watching:
             analyzers=("remaining", "peak", "unmatched", "growth"),
             progress=progress,
         )
-        paths: list[Any] = list(dict.fromkeys(state.path for state in self._states))
+        lines = {state.path: state.lines for state in states}
         try:
-            analysis = analyze_with(paths, options)
+            analysis = analyze_with(list(lines), options)
         except MemlensError:
             return None
-        lines = {state.path: state.lines for state in self._states}
         same = all(log.trust.lines >= lines.get(log.input, 0) for log in analysis.logs)
         return analysis if same and not analysis.failures else None
 

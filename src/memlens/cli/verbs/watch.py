@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +75,7 @@ def command(logs: tuple[str, ...], options: Watch, show: ShowWatch) -> int:
     rotated, made shorter or replaced, it is followed there. One log gives a screen with its levels and its last windows, several a table with a row each.
     Where stdout is no terminal, a line is written for each change of note.
 
-    Ctrl-C ends it, with the verdict of memlens analyze where the log is whole. The exit code is 3 where a limit was exceeded, 1 where no log held an event.
+    Ctrl-C ends it, with the verdict of memlens analyze where the log is whole. The exit code is 3 where a limit was exceeded, 1 where a log held no event and nobody ended it early.
     """
     from memlens.cli.output import progress_bar, read_stdin_once
     from memlens.watching.watch import Watching
@@ -98,20 +98,24 @@ def command(logs: tuple[str, ...], options: Watch, show: ShowWatch) -> int:
         while not (watching.ended or signals.ended):
             changed = watching.look()
             display.show(watching.seen, changed=changed, busy=watching.busy)
-            if not (watching.ended or watching.busy):
-                signals.wait(options.every)
+            if not watching.ended:
+                signals.wait(0 if watching.busy else options.every)
         if screen is not None:
             screen.leave()
         try:
-            with progress_bar([state.path for state in watching.seen.states], show) as progress:
+            with signals.breaking(), progress_bar([state.path for state in watching.seen.states], show) as progress:
                 last = watching.finish(progress=progress)
-        except KeyboardInterrupt:  # a second Ctrl-C: at once, then
+        except KeyboardInterrupt:  # a second Ctrl-C: without the analysis, then
             last = watching.finish(analyze=False)
         display.end(last)
-        with suppress(KeyboardInterrupt):
-            if watching.wait(_PATIENCE):
-                note("a command of --run is still running", show)
-        for text in failed:
+        try:
+            with signals.breaking():
+                running = watching.wait(_PATIENCE)
+        except KeyboardInterrupt:
+            running = True
+        if running:
+            note("a command of --run is still running", show)
+        for text in (*failed, *last.unjudged):
             note(text, show)
         if kept is not None:
             kept.seek(0)
@@ -120,18 +124,16 @@ def command(logs: tuple[str, ...], options: Watch, show: ShowWatch) -> int:
 
 
 def _exit_code(last: Watched) -> int:
-    """3 where a limit was exceeded; 1 where nothing was read, unless somebody ended it early."""
+    """3 where a limit was exceeded; 1 where nothing is known of a log, unless somebody ended it early."""
     from memlens.cli import report_error
     from memlens.errors import NoEventsError
+    from memlens.watching.verdict import nothing_of
 
-    if last.crossings:
-        return 3
-    if last.ended == "interrupted" or any(state.events for state in last.states):
-        return 0
-    for state in last.states:
-        what = state.waiting or f"no allocator event in {state.lines:,} lines"
-        report_error(NoEventsError(f"{state.path}: {what}"))
-    return 1
+    unread = [] if last.ended == "interrupted" else [state for state in last.states if not state.events]
+    for state in unread:
+        hint = f"memlens analyze {state.path} says what to switch on." if state.lines else ""
+        report_error(NoEventsError(f"{state.path}: {(what := nothing_of(state))[0].lower()}{what[1:-1]}", hint))
+    return 3 if last.crossings else 1 if unread else 0
 
 
 class _OnScreen:
@@ -143,7 +145,7 @@ class _OnScreen:
 
     def show(self, seen: Watched, *, changed: bool, busy: bool) -> None:
         now, size = time.monotonic(), self._screen.size
-        self._due |= changed
+        self._due |= changed or self._screen.blank
         if len(seen.crossings) > self._rang:
             self._rang = len(seen.crossings)
             self._screen.ring()
@@ -183,10 +185,6 @@ class _Lines:
         from memlens.reports.blocks import Line
         from memlens.reports.watch import state_line
 
-        for crossing in seen.crossings[self._exceeded :]:
-            where = crossing.path + (f" [{crossing.device}]" if crossing.device else "")
-            self._write([Line(str(crossing), name=where)])
-        self._exceeded = len(seen.crossings)
         for index, state in enumerate(seen.states):
             key = state.path, state.device
             then, events, peak, read = self._told.get(key, (0.0, (), 0, 0))
@@ -196,6 +194,10 @@ class _Lines:
             if news and (not then or seen.time >= then + _APART):
                 self._told[key] = seen.time, now, state.peak_bytes, state.bytes
                 self._write([state_line(seen, index)])
+        for crossing in seen.crossings[self._exceeded :]:
+            where = crossing.path + (f" [{crossing.device}]" if crossing.device else "")
+            self._write([Line(str(crossing), name=where)])
+        self._exceeded = len(seen.crossings)
 
     def end(self, last: Watched) -> None:
         from memlens.reports.watch import watch_blocks
