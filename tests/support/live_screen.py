@@ -154,6 +154,11 @@ class LiveTerminal:
     def type(self, keys: bytes) -> None:
         os.write(self._leader, keys)
 
+    @property
+    def echoes(self) -> bool:
+        """Whether the terminal shows what is typed."""
+        return bool(termios.tcgetattr(self._leader)[3] & termios.ECHO)
+
     def until(self, holds: Callable[[Screen], bool], seconds: float = _PATIENCE) -> Screen:
         """Read what comes until something holds of the screen."""
         deadline = time.monotonic() + seconds
