@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -62,10 +63,13 @@ def training(paddle: RealPaddle, folder: Path, steps: int, repeat: int) -> None:
     program = [paddle.python, str(paddle.train), "--steps", str(steps), "--no-step-stats"]
     plain = paddle.environment()
     log, recorded = folder / "run.log", folder / "run.log.zst"
+    sizes: list[int] = []
 
     def redirect(variables: dict[str, str]) -> tuple[float, float]:
         seconds, _ = timed(program, variables, log)
-        return seconds, loop_seconds(log.read_text())
+        text = log.read_text()
+        sizes.append(len(text))
+        return seconds, loop_seconds(text)
 
     def record() -> tuple[float, float]:
         _, said = timed([*MEMLENS, "record", "-f", "-o", str(recorded), "--", *program], plain)
@@ -83,12 +87,10 @@ def training(paddle: RealPaddle, folder: Path, steps: int, repeat: int) -> None:
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for turn in range(repeat + 1):
         for name in list(ways)[:: 1 if turn % 2 else -1]:  # each way comes first as often as last
-            found = ways[name]()
+            one = ways[name]()
             if turn:  # the first one warms the caches
-                runs[name].append(found)
-    print(
-        f"\nPaddle {paddle.version}, {steps} steps, {log.stat().st_size / 1e6:.0f} MB of log; medians of {repeat} runs\n"
-    )
+                runs[name].append(one)
+    print(f"\nPaddle {paddle.version}, {steps} steps, {max(sizes) / 1e6:.0f} MB of log; medians of {repeat} runs\n")
     print("| | program | its training loop | against redirected, in pairs |\n|---|---|---|---|")
     redirected = [loop for _, loop in runs["redirected, `> run.log 2>&1`"]]
     for name, found in runs.items():
@@ -118,7 +120,7 @@ def printing(text: Path, folder: Path, repeat: int) -> None:
         f"\n`cat` of {size / 1e6:.0f} MB of log; medians of {repeat} runs. Recording `true` takes {start:.2f} s, the verdict on an empty log included.\n"
     )
     print("| | program | | file |\n|---|---|---|---|")
-    rows = [("redirected, `> run.log`", "run.log", [])]
+    rows: list[tuple[str, str, list[str]]] = [("redirected, `> run.log`", "run.log", [])]
     rows += [(f"recorded, `-o {name}`", name, []) for name in ("run.log", "run.log.zst", "run.log.gz")]
     rows += [("recorded, `--pass none -o run.log.zst`", "run.log.zst", ["--pass", "none"])]
     for title, name, options in rows:
@@ -142,7 +144,7 @@ def printing(text: Path, folder: Path, repeat: int) -> None:
 def following(text: Path, folder: Path, rate: float, idle_s: float) -> None:
     """How far behind a writer ``memlens watch`` is, what it costs, and what it costs when nothing is written."""
     log = folder / "growing.log"
-    log.touch()
+    log.write_bytes(b"")
     slow = f"import time; data = a.read(1 << 20); begin = time.time(); done = 0\nwhile data:\n b.write(data); done += len(data); time.sleep(max(0, begin + done / {rate}e6 - time.time())); data = a.read(1 << 20)"
     writes = WRITES if not rate else WRITES.rpartition(";")[0] + "\n" + slow
     with subprocess.Popen(
@@ -152,20 +154,20 @@ def following(text: Path, folder: Path, rate: float, idle_s: float) -> None:
         time.sleep(2)  # it has begun
         begin = time.perf_counter()
         writer = subprocess.Popen([sys.executable, "-c", writes, str(text), str(log)])
-        ended, read, behind, looks = 0.0, 0, 0, 0
+        ends: list[float] = []
+        waits = threading.Thread(target=lambda: ends.append(writer.wait() + time.perf_counter()))
+        waits.start()
+        behind = 0
         for line in watch.stdout:
-            now, there = time.perf_counter(), log.stat().st_size
+            there = log.stat().st_size
             (state,) = json.loads(line)["logs"]
-            read, looks = state["bytes"], looks + 1
-            behind = max(behind, there - read)
-            if not ended and writer.poll() is not None:
-                ended = now
-            if read == text.stat().st_size:
+            behind = max(behind, there - state["bytes"])
+            if state["bytes"] == text.stat().st_size:
                 break
-        writer.wait()
-        lag = time.perf_counter() - ended
-        wrote = ended - begin
-        memory = int(re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{watch.pid}/status").read_text())[1]) * 1024
+        read = time.perf_counter()
+        waits.join()
+        lag, wrote = max(read - ends[0], 0.0), ends[0] - begin
+        memory = peak_memory(watch.pid)
         busy = cpu_seconds(watch.pid)
         time.sleep(2)
         before = cpu_seconds(watch.pid)
@@ -182,6 +184,12 @@ def cpu_seconds(pid: int) -> float:
     """Seconds of the processors that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_memory(pid: int) -> int:
+    """The most bytes of memory that a process has had."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) * 1024 if found else 0
 
 
 def main() -> int:

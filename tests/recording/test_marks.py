@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from torch_programs import SOURCE, Programs, real_torch
+from torch_programs import Programs, real_torch
 
 import memlens
 
@@ -24,7 +24,7 @@ def printed(programs: Programs, text: str) -> list[str]:
         subprocess.run(
             [sys.executable, "program.py"],
             cwd=programs.folder,
-            env={"PYTHONPATH": str(SOURCE)},
+            env={"PYTHONPATH": str(programs.source)},
             stdout=log,
             stderr=subprocess.STDOUT,
             timeout=60,
@@ -85,7 +85,7 @@ def test_stand_ins_for_the_streams_change_nothing(programs: Programs, stream: st
 
 
 def test_a_stderr_that_is_closed_fails_nothing(programs: Programs) -> None:
-    done = programs.run("import os, memlens\nos.close(2)\nmemlens.mark('x')\nprint('runs')", path=(SOURCE,))
+    done = programs.run("import os, memlens\nos.close(2)\nmemlens.mark('x')\nprint('runs')", path=(programs.source,))
     assert (done.returncode, done.stdout) == (0, "runs\n")
 
 
@@ -93,7 +93,7 @@ def test_marks_import_nothing_that_takes_time(programs: Programs) -> None:
     done = programs.run(
         "import sys, memlens\nmemlens.mark('x')\n"
         "print(*{name.partition('.')[0] for name in sys.modules} & {'numpy', 'pandas', 'rich', 'click', 'torch', 'paddle'})",
-        path=(SOURCE,),
+        path=(programs.source,),
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "x\n")
 
@@ -116,7 +116,7 @@ profiled.export_chrome_trace("trace.json")
 @pytest.mark.torch
 def test_marks_cut_a_real_trace_of_the_profiler_as_they_cut_a_log(programs: Programs) -> None:
     """Sizes by arithmetic: a float has four bytes, and CPU memory is what was asked for."""
-    done = programs.run(TRAINS, python=real_torch(), path=(SOURCE,))
+    done = programs.run(TRAINS, python=real_torch(), path=(programs.source,))
     assert done.returncode == 0, done.stderr
     trace = programs.folder / "trace.json"
     log = memlens.analyze(trace, by=r"STEP (\d+)").logs[0]

@@ -5,15 +5,17 @@ A stand-in has the place of a CUDA device; Paddle's counters are real, on its ho
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
-from importlib.metadata import distribution, files
+import time
 from pathlib import Path
 
 import pytest
 from marked_tests import Marked, outcomes, said
-from torch_programs import SOURCE, Programs, real_torch
+from real_paddle import RealPaddle
+from torch_programs import Programs, real_torch
 
 KEEPS = "kept = []\n"
 
@@ -26,7 +28,7 @@ def marked(tmp_path: Path) -> Marked:
 @pytest.fixture
 def device(marked: Marked) -> tuple[Path, ...]:
     """A path with the stand-in for PyTorch."""
-    return (SOURCE, marked.programs.stand_in())
+    return (marked.programs.source, marked.programs.stand_in())
 
 
 def one(name: str, limits: str, body: str, argument: str = "") -> str:
@@ -199,7 +201,7 @@ def test_a_marker_that_makes_no_sense_is_an_error_of_its_file(marked: Marked, wa
     if "-n" in ways:
         pytest.importorskip("xdist")
     tests = [one(str(number), limits, "print('ran')") for number, limits in enumerate(WRONG)]
-    done = marked.run("".join(tests) + one("right", "peak=1", "print('ran')"), *ways, path=(SOURCE,))
+    done = marked.run("".join(tests) + one("right", "peak=1", "print('ran')"), *ways, path=(marked.programs.source,))
     shown = [line for line in done.stdout.splitlines() if line.startswith("test_it.py::")]
     for line, (number, expected) in zip(shown, enumerate(WRONG.values()), strict=True):
         assert line.startswith(f"test_it.py::test_{number}: @pytest.mark.memlens: {expected}")
@@ -222,19 +224,24 @@ def test_workers_judge_as_one_process_does(marked: Marked, device: tuple[Path, .
 
 def test_without_a_device_and_a_log_the_test_runs_and_a_warning_says_why(marked: Marked) -> None:
     text = one("it", "peak=1", "print('ran')")
-    done = marked.run(text, path=(SOURCE,))
+    done = marked.run(text, path=(marked.programs.source,))
     assert outcomes(done) == {"test_it": "PASSED"}
     assert "ran" in done.stdout
     words = "NotJudgedWarning: the memory of this test is not judged: it used neither PyTorch nor Paddle"
     assert words in done.stdout
-    assert outcomes(marked.run(text, "-W", "error", path=(SOURCE,))) == {"test_it": "FAILED"}
+    assert outcomes(marked.run(text, "-W", "error", path=(marked.programs.source,))) == {"test_it": "FAILED"}
 
 
+@pytest.mark.torch
 def test_the_real_torch_without_a_device_is_named_in_the_warning(marked: Marked) -> None:
     python = real_torch()
     if "True" in marked.programs.run("import torch; print(torch.cuda.is_available())", python=python).stdout:
         pytest.skip("this PyTorch has a device")
-    done = marked.run(one("it", "peak=1", "import torch; torch.ones(1000)"), path=(SOURCE,), python=python)
+    done = marked.run(
+        one("it", "peak=1", "import torch; torch.ones(1000)"),
+        path=(marked.programs.source, marked.programs.packages()),
+        python=python,
+    )
     assert outcomes(done) == {"test_it": "PASSED"}, done.stdout + done.stderr
     assert "is not judged: torch used no device" in done.stdout
 
@@ -278,7 +285,7 @@ def test_a_log_of_the_test_is_judged(marked: Marked) -> None:
         + writes("flat", "growth=0, log='run.log', by='STEP ([0-9]+)'", log_text([[4096], *[[512, -512]] * 6, []]))
         + writes("few", "growth=0, log='run.log', by='STEP ([0-9]+)'", log_text([[512, -512]] * 3))
         + writes("few_but_peak", "peak=512, log='run.log', by='STEP ([0-9]+)'", log_text([[512, -512]] * 3)),
-        path=(SOURCE,),
+        path=(marked.programs.source,),
     )
     assert outcomes(done) == {
         "test_within": "PASSED",
@@ -303,15 +310,76 @@ def test_a_log_of_the_test_is_judged(marked: Marked) -> None:
 
 def test_a_log_is_looked_for_where_the_test_is(marked: Marked) -> None:
     text = log_text([[100]])
+    old = marked.programs.folder / "old.log"
+    old.write_text(text)
+    os.utime(old, (time.time() - 3600,) * 2)
     done = marked.run(
         one("chdir", "peak=100, log='run.log'", f"monkeypatch.chdir(tmp); open('run.log', 'w').write({text!r})", "tmp, monkeypatch")
         + "@pytest.fixture\ndef tmp(tmp_path_factory): return tmp_path_factory.mktemp('x')\n"
         + one("here", "peak=99, log='here.log'", f"open('here.log', 'w').write({text!r})")
-        + one("none", "peak=99, log='none.log'", "pass"),
-        path=(SOURCE,),
+        + one("none", "peak=99, log='none.log'", "pass")
+        + one("old", "peak=100, log='old.log'", "pass"),
+        path=(marked.programs.source,),
     )  # fmt: skip
-    assert outcomes(done) == {"test_chdir": "PASSED", "test_here": "FAILED", "test_none": "FAILED"}
-    assert said(done)[-1] == f"the test wrote no log {marked.programs.folder / 'none.log'}"
+    assert outcomes(done) == {
+        "test_chdir": "PASSED",
+        "test_here": "FAILED",
+        "test_none": "FAILED",
+        "test_old": "FAILED",
+    }
+    assert said(done)[1:] == [
+        f"the test wrote no log {marked.programs.folder / 'none.log'}",
+        f"{old} is older than this run of pytest: the test did not write it",
+    ]
+
+
+def test_of_a_trace_the_device_is_judged_and_not_the_cpu_beside_it(marked: Marked) -> None:
+    def event(ts: int, kind: int, device: int, size: int, address: int) -> dict[str, object]:
+        args = {"Device Type": kind, "Device Id": device, "Bytes": size, "Addr": address, "Total Allocated": size}
+        return {
+            "ph": "i",
+            "cat": "cpu_instant_event",
+            "s": "t",
+            "name": "[memory]",
+            "pid": 1,
+            "tid": 1,
+            "ts": ts,
+            "args": args,
+        }
+
+    both = {"schemaVersion": 1, "traceEvents": [event(1, 0, -1, 9000, 64), event(2, 1, 0, 512, 1024)]}
+    cpu = {"schemaVersion": 1, "traceEvents": [event(1, 0, -1, 9000, 64)]}
+    done = marked.run(
+        writes("device", "peak=512, log='run.json'", json.dumps(both), "run.json")
+        + writes("over", "peak=511, log='run.json'", json.dumps(both), "run.json")
+        + writes("cpu", "peak=8999, log='run.json'", json.dumps(cpu), "run.json"),
+        path=(marked.programs.source,),
+    )
+    assert outcomes(done) == {"test_device": "PASSED", "test_over": "FAILED", "test_cpu": "FAILED"}
+    over, cpu_over = said(done)
+    assert over.startswith("the peak is 512 B, 1 B over the limit of 511 B: ")
+    assert over.endswith("[device 0]")
+    assert cpu_over.startswith("the peak is 8.79 KiB (9,000 B), 1 B over the limit of 8.79 KiB (8,999 B): ")
+
+
+def test_a_snapshot_of_the_test_is_judged_with_what_was_live_before_it(
+    marked: Marked, device: tuple[Path, ...]
+) -> None:
+    block = "import memlens, torch\n    with memlens.record_torch(tmp_path / 'run.pickle'): torch.alloc(300).free(); keep.append(torch.alloc(20))"
+    done = marked.run(
+        "keep = []\n"
+        "@pytest.fixture(autouse=True, scope='module')\n"
+        "def model():\n    import torch; keep.append(torch.alloc(1000))\n"
+        + one("within", "peak=1300, growth=20, log='run.pickle'", block, "tmp_path")
+        + one("over", "peak=1319, growth=19, log='run.pickle'", block, "tmp_path"),
+        path=device,
+    )
+    assert outcomes(done) == {"test_within": "PASSED", "test_over": "FAILED"}
+    peak, growth = said(done)  # the first test kept 20 bytes too
+    assert peak.startswith(
+        "the peak is 1.29 KiB (1,320 B), 1 B over the limit of 1.29 KiB (1,319 B); 1020 B of it carried in: "
+    )
+    assert growth.startswith("20 B are left behind, where the limit is 19 B: ")
 
 
 def test_a_log_that_cannot_be_believed_fails_the_test(marked: Marked) -> None:
@@ -321,7 +389,7 @@ def test_a_log_that_cannot_be_believed_fails_the_test(marked: Marked) -> None:
         + writes("doubt", "peak='1GiB', log='run.log'", doubtful)
         + writes("oom", "peak='1GiB', log='run.log'", log_text([[100]], OOM))
         + writes("anchor", "growth='1GiB', log='run.log', by='nowhere'", log_text([[100]])),
-        path=(SOURCE,),
+        path=(marked.programs.source,),
     )
     assert set(outcomes(done).values()) == {"FAILED"}
     shown = said(done)
@@ -340,16 +408,9 @@ OOM = (
 # --- the real thing, and what it costs ----------------------------------------------------------------------------------------
 
 
-def test_paddle_is_judged_by_its_own_counters(marked: Marked, tmp_path: Path) -> None:
+@pytest.mark.paddle
+def test_paddle_is_judged_by_its_own_counters(marked: Marked, paddle: RealPaddle) -> None:
     """Real allocations on Paddle's host-memory device; the expected figures are read from Paddle in the test itself."""
-    python, plugins = os.environ.get("MEMLENS_PADDLE_PYTHON"), os.environ.get("CUSTOM_DEVICE_ROOT")
-    if not python or not plugins:
-        pytest.skip("needs a Python with Paddle and its device: MEMLENS_PADDLE_PYTHON and CUSTOM_DEVICE_ROOT name none")
-    packages = tmp_path / "packages"  # pytest, which that environment need not have
-    packages.mkdir()
-    for name in ("pytest", "pluggy", "iniconfig", "packaging", "pygments"):
-        for top in {file.parts[0] for file in files(name) or () if ".." not in file.parts}:
-            (packages / top).symlink_to(str(distribution(name).locate_file(top)))
     counters = (
         "(core.device_memory_stat_current_value('Allocated', 0), core.device_memory_stat_peak_value('Allocated', 0))"
     )
@@ -365,8 +426,9 @@ def test_paddle_is_judged_by_its_own_counters(marked: Marked, tmp_path: Path) ->
         "def use(*sizes):\n    import paddle; return [paddle.empty([size], 'float32') for size in sizes]\n"
         + one("loose", "peak='1GiB', growth='1GiB'", "kept.append(use(10_000, 20_000)); use(70_000)", "core")
         + one("over", "peak='200KiB', growth='100KiB'", "kept.append(use(50_000)); use(70_000)", "core"),
-        python=python,
-        path=(SOURCE, packages),
+        python=paddle.python,
+        path=(marked.programs.source, marked.programs.packages()),
+        CUSTOM_DEVICE_ROOT=str(paddle.device),
     )
     assert outcomes(done) == {"test_loose": "PASSED", "test_over": "FAILED"}, done.stdout + done.stderr
     shown = {
@@ -390,12 +452,12 @@ def test_it_imports_nothing_for_tests_without_the_marker(marked: Marked) -> None
     done = marked.run(
         "import sys\ndef test_it():\n"
         "    print('LOADED', *sorted(name for name in sys.modules if name.startswith(('memlens', 'numpy', 'torch', 'paddle'))))\n",
-        path=(SOURCE,),
+        path=(marked.programs.source,),
     )
     loaded = next(line for line in done.stdout.splitlines() if line.startswith("LOADED")).split()[1:]
     assert loaded == ["memlens", "memlens.recording", "memlens.recording.pytest_plugin"]
 
 
 def test_the_marker_is_registered_with_its_meaning(marked: Marked) -> None:
-    done = marked.run("", "--markers", path=(SOURCE,))
+    done = marked.run("", "--markers", path=(marked.programs.source,))
     assert "@pytest.mark.memlens(peak=SIZE, growth=SIZE, log=FILE, by=REGEX): fail the test where" in done.stdout

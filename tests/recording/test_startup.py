@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -81,3 +82,16 @@ def test_what_runs_in_the_program_imports_nothing_but_the_standard_library() -> 
     added = set(done.stdout.split()) - set(alone.stdout.split())
     assert done.stderr == ""
     assert added == set()
+
+
+@pytest.mark.parametrize(
+    "path", sorted([*STARTUP.glob("*.py"), *STARTUP.parent.glob("inside/*.py")]), ids=lambda path: path.stem
+)
+def test_it_is_read_by_the_older_pythons_that_programs_run_in(path: Path) -> None:
+    """Python 3.8 has the grammar asked for here, and evaluates no annotation."""
+    tree = ast.parse(path.read_text(), feature_version=(3, 8))
+    assert any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body)
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {alias.name for node in imported if isinstance(node, ast.Import) for alias in node.names}
+    names |= {str(node.module) for node in imported if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names | {"sitecustomize"}

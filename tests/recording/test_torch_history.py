@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch_programs import SOURCE, Programs, ended_by, real_torch
+from torch_programs import Programs, ended_by, real_torch
 
 import memlens
 
@@ -24,7 +24,7 @@ def programs(tmp_path: Path) -> Programs:
 
 def block(programs: Programs, text: str, **variables: str) -> Any:
     """Run a program with the stand-in on its path, and memlens."""
-    return programs.run(text, path=(SOURCE, programs.stand_in()), **variables)
+    return programs.run(text, path=(programs.source, programs.stand_in()), **variables)
 
 
 def snapshot(programs: Programs, name: str = "run.pickle") -> dict[str, Any]:
@@ -225,7 +225,7 @@ def test_without_a_device_it_says_so_before_the_block_runs(
 ) -> None:
     program = REFUSED.format(arguments="'run.pickle'")
     if torch is None:
-        done = programs.run(program, path=(SOURCE,))
+        done = programs.run(program, path=(programs.source,))
     elif torch.startswith("STAND_IN"):
         done = block(programs, program, STAND_IN_DEVICES="0")
     else:
@@ -241,7 +241,7 @@ def test_the_real_torch_without_a_device_says_so_before_the_block_runs(programs:
     has = programs.run("import torch; print(torch.cuda.is_available())", python=python).stdout
     if has == "True\n":
         pytest.skip("this PyTorch has a device")
-    done = programs.run(REFUSED.format(arguments="'run.pickle'"), python=python, path=(SOURCE,))
+    done = programs.run(REFUSED.format(arguments="'run.pickle'"), python=python, path=(programs.source,))
     assert done.stdout.startswith("MemlensError | 1 | no CUDA device"), done.stderr
     assert "ran" not in done.stdout
     assert programs.files == []
@@ -330,8 +330,9 @@ def test_nothing_is_left_of_the_hook_once_torch_is_there(programs: Programs) -> 
         "import sys, torch\n"
         "print([type(finder).__module__ for finder in sys.meta_path if 'memlens' in str(type(finder))])\n"
         "print(torch.__loader__ is torch.__spec__.loader, type(torch.__loader__).__name__)\n"
+        "print(torch.__loader__.exec_module == type(torch.__loader__).exec_module.__get__(torch.__loader__))\n"
     )
-    assert done.stdout == "[]\nTrue SourceFileLoader\n"
+    assert done.stdout == "[]\nTrue SourceFileLoader\nTrue\n"
 
 
 def test_torch_may_be_imported_and_used_in_a_thread(programs: Programs) -> None:
@@ -474,3 +475,72 @@ def test_the_real_torch_is_imported_as_ever_and_says_that_it_has_no_device(progr
     assert done.stderr.startswith("memlens: no CUDA device")
     assert len(done.stderr.splitlines()) == 1
     assert programs.files == []
+
+
+#: The real torch of a build without CUDA, with functions put where its compiled part has none: what memlens asks of torch's own Python, and what
+#: that asks of the compiled part, in the order and with the arguments of torch's signatures.
+COMPILED = """
+import os, sys, torch
+asked, state = [], {"enabled": False, "entries": []}
+def record(enabled, context, stacks, entries, clear, compiled, annotations, skipped):
+    asked.append(("record", enabled, context, stacks, entries, clear, annotations, skipped))
+    state["enabled"] = enabled is not None
+    if not enabled: state["entries"].clear()
+def snapshot(pool):
+    asked.append("snapshot")
+    return {"segments": [], "device_traces": [list(state["entries"])], "external_annotations": []}
+C = torch._C
+C._cuda_getDeviceCount = lambda: 1
+C._cuda_init = lambda: asked.append("init")
+C._cuda_isInBadFork = lambda: False
+C._cuda_record_memory_history = record
+C._cuda_memorySnapshot = snapshot
+C._cuda_isHistoryEnabled = lambda: state["enabled"]
+C._cuda_attach_out_of_memory_observer = lambda observer: (asked.append("observer"), state.update(observer=observer))
+torch.cuda._cudart = object()
+torch.cuda._queued_calls.clear()  # they look at the properties of devices
+listed = os.listdir
+os.listdir = lambda path=".": listed(path) + ["nvidia0"] * (path == "/dev")
+def alloc(size):
+    state["entries"].append({"action": "alloc", "addr": 512, "size": size, "stream": 0, "time_us": 1, "frames": []})
+"""
+
+
+@pytest.mark.torch
+def test_the_python_of_the_real_torch_is_asked_as_it_expects(programs: Programs) -> None:
+    from torch_programs import STARTUP
+
+    inside = STARTUP.parent / "inside"
+    done = programs.run(
+        COMPILED + f"sys.path.insert(0, {str(inside)!r})\n"
+        "import torch_history\n"
+        "torch_history.start({'output': 'run.pickle'})\n"
+        "print(asked)\n"
+        "torch.cuda.init(); alloc(512); state['observer'](0, 512, 0, 0)\n"
+        "print(asked)\n",
+        python=real_torch(),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "[]",
+        "['init', ('record', 'all', 'all', 'python', 1000000, False, True, []), 'observer', 'snapshot']",
+    ]
+    assert done.stderr == f"memlens: out of memory: the snapshot of this moment is {programs.folder}/run.oom.pickle\n"
+    assert programs.files == ["run.oom.pickle", "run.pickle"]
+    assert actions(programs) == ["alloc"]
+
+
+@pytest.mark.torch
+def test_a_block_asks_the_python_of_the_real_torch_as_it_expects(programs: Programs) -> None:
+    done = programs.run(
+        COMPILED + "import memlens\n"
+        "with memlens.record_torch('run.pickle', entries=9, stacks='none'): alloc(512)\n"
+        "print(asked)\n",
+        python=real_torch(),
+        path=(programs.source,),
+    )
+    assert done.returncode == 0, done.stderr
+    begun = "('record', 'all', None, 'python', 9, False, True, [])"
+    ended = f"('record', None, 'all', 'all', {(1 << 63) - 1}, False, False, [])"
+    assert done.stdout == f"['init', {begun}, 'observer', 'snapshot', {ended}]\n"
+    assert actions(programs) == ["alloc"]

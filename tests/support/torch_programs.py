@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.metadata import distribution, files
 from pathlib import Path
 
 import pytest
 
 import memlens
 
-SOURCE = Path(memlens.__file__).parents[1]
 STARTUP = Path(memlens.__file__).parent / "recording" / "startup"
 STAND_IN = Path(__file__).parent / "stand_in_torch.py"
 LIMIT_S = 120
@@ -49,6 +49,24 @@ class Programs:
             timeout=LIMIT_S,
             check=False,
         )
+
+    @property
+    def source(self) -> Path:
+        """A folder that has memlens and nothing else: what else stands beside it may not fit another Python."""
+        folder = self.folder / "source"
+        if not folder.is_dir():
+            folder.mkdir()
+            (folder / "memlens").symlink_to(Path(memlens.__file__).parent)
+        return folder
+
+    def packages(self) -> Path:
+        """A folder that has pytest and what it needs, for a Python that may not have it."""
+        folder = self.folder / "packages"
+        folder.mkdir()
+        for name in ("pytest", "pluggy", "iniconfig", "packaging", "pygments"):
+            for top in {file.parts[0] for file in files(name) or () if ".." not in file.parts}:
+                (folder / top).symlink_to(str(distribution(name).locate_file(top)))
+        return folder
 
     def stand_in(self) -> Path:
         """A folder whose torch is the stand-in."""

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from memlens.errors import UsageError
 from memlens.keywords import flag, option, python_only
+from memlens.options.parts import as_list
 
 __all__ = ["PASSED", "PRESETS", "Record"]
 
@@ -34,6 +36,12 @@ class Record:
     preset: str = option("paddle", "", choices=PRESETS, shown=True)
     output: str | Path | None = option(None, "FILE", "-o", "--output")
     force: bool = flag(False, "-f", "--force")
-    env: Sequence[str] = option((), "NAME=VALUE", several=True)
+    env: str | Sequence[str] = option((), "NAME=VALUE", several=True)
     tell: Callable[[str], None] | None = python_only(None)
     passed: str = option("program", "", "--pass", choices=PASSED, shown=True)
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("preset", self.preset, PRESETS), ("pass", self.passed, PASSED)):
+            if value not in known:
+                raise UsageError(f"there is no {name} {value!r}", f"There are: {', '.join(known)}.")
+        object.__setattr__(self, "env", tuple(as_list(self.env)))

@@ -7,6 +7,7 @@ import os
 import re
 import select
 import threading
+from collections.abc import Callable
 
 from memlens.glog import CLOCK, DAY, FILE, LINE, YEAR
 
@@ -20,46 +21,70 @@ _LINE = f"{_HEADER}[^\n]*+\n"
 _WHOLE = re.compile(f"{_LINE}(?:{_LINE})*+".encode())  # begins with a letter, which is searched for fast
 #: The end of a text that more may turn into a header: every beginning of one, and some that are none.
 _MAYBE = re.compile(rb"I[0-9]{0,8}(?: [0-9:.]{0,15}(?: +[0-9]*(?: [^\s\]]*)?)?)?\Z")
-#: Headers are shorter than this, so that no more of the end of a text is looked at.
-_LONGEST = 512
+#: Of a line without an end no more is held than this; headers are shorter.
+_LONGEST = 4096
 
 
 class Filter:
-    """Leaves glog's INFO lines out of a stream of bytes, block by block; what comes out is the stream without them, byte by byte."""
+    """A stream of bytes, block by block, cut after ends of lines: several processes print on one terminal, and a print is several writes.
+
+    Attributes:
+        held: The beginning of a line whose end has not come.
+    """
 
     def __init__(self) -> None:
         self.held = b""
+
+    def feed(self, block: bytes) -> bytes:
+        """Give what was held, and of a block all but the beginning of its last line."""
+        text = self.held + block
+        return self._cut(text, text.rfind(b"\n") + 1)
+
+    def _cut(self, text: bytes, line: int) -> bytes:
+        """Hold the last line, which starts at ``line``, or what follows the last time that it was written over."""
+        end = max(line, text.rfind(b"\r", line) + 1)
+        if len(text) - end > _LONGEST:
+            end = self._surely(text)
+        self.held = text[end:]
+        return text[:end]
+
+    def release(self, surely: bool = False) -> bytes:
+        """Give what is held.
+
+        Args:
+            surely: More is on its way: give only what stays as it is whatever that is.
+        """
+        end = self._surely(self.held) if surely else len(self.held)
+        given, self.held = self.held[:end], self.held[end:]
+        return given
+
+    def _surely(self, text: bytes) -> int:
+        return len(text)
+
+
+class _Program(Filter):
+    """The stream without glog's INFO lines, byte by byte."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self._within = False  # an INFO line whose end has not come
 
     def feed(self, block: bytes) -> bytes:
-        """Give what of a block, and of what was held before it, is no INFO line; a possible beginning of one is held."""
-        text = self.held + block
-        self.held = b""
+        text, self.held = self.held + block, b""
         if self._within:
             end = text.find(b"\n") + 1
             if not end:
                 return b""
             text, self._within = text[end:], False
-        tail = text.rfind(b"\n") + 1
-        decided = len(text)
-        if begun := _BEGINS.search(text, tail):
-            decided, self._within = begun.start(), True
-        elif maybe := _MAYBE.search(text, max(tail, len(text) - _LONGEST)):
-            decided = maybe.start()
-            self.held = text[decided:]
-        return _WHOLE.sub(b"", text[:decided])
+        line = text.rfind(b"\n") + 1
+        if begun := _BEGINS.search(text, line):
+            self._within = True
+            return _WHOLE.sub(b"", text[: begun.start()])
+        return _WHOLE.sub(b"", self._cut(text, line))
 
-    def release(self) -> bytes:
-        """Give what is held: nothing came after it, so it is the program's own."""
-        held, self.held = self.held, b""
-        return held
-
-
-class _Whole(Filter):
-    """Everything."""
-
-    def feed(self, block: bytes) -> bytes:
-        return block
+    def _surely(self, text: bytes) -> int:
+        maybe = _MAYBE.search(text, max(0, len(text) - _LONGEST))
+        return maybe.start() if maybe else len(text)
 
 
 class _Nothing(Filter):
@@ -70,7 +95,7 @@ class _Nothing(Filter):
 
 
 #: How what is passed on is chosen, by the values of :attr:`memlens.options.Record.passed`.
-FILTERS: dict[str, type[Filter]] = {"program": Filter, "all": _Whole, "none": _Nothing}
+FILTERS: dict[str, Callable[[], Filter]] = {"program": _Program, "all": Filter, "none": _Nothing}
 
 
 class Output:

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from memlens.errors import UsageError
+from memlens.recording.inside.torch_history import ENTRIES, STACKS
 
 __all__ = ["STARTUP", "Settings", "settings"]
 
@@ -50,7 +51,15 @@ _PADDLE = (
     _Variable("FLAGS_new_executor_sequential_run", "true", "operators run in one order in every run"),
     _Variable("PYTHONUNBUFFERED", "1", "what is printed stands at its place in the log"),
 )
-_PRESETS: dict[str, tuple[_Variable, ...]] = {"paddle": _PADDLE, "torch": ()}
+_TORCH = (
+    _Variable("MEMLENS_TORCH_ENTRIES", str(ENTRIES), "so many of the latest entries of the history are kept"),
+    _Variable(
+        "MEMLENS_TORCH_STACKS",
+        STACKS[0],
+        "each has the call stack of Python; all has that of C++ too, none has no stacks",
+    ),
+)
+_PRESETS: dict[str, tuple[_Variable, ...]] = {"paddle": _PADDLE, "torch": _TORCH}
 
 
 def settings(preset: str, given: Sequence[str], own: Mapping[str, str], record: str) -> Settings:

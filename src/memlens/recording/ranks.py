@@ -63,7 +63,9 @@ class Ranks:
         ready.register(self._server, select.POLLIN)
         ready.register(self._closed, select.POLLIN)
         while self._closed not in dict(ready.poll()):
-            with suppress(OSError, ValueError, KeyError):  # of a process that did not go on, or is none of ours
+            with suppress(
+                OSError, ValueError, KeyError, TypeError
+            ):  # of a process that did not go on, or is none of ours
                 connection, _ = self._server.accept()
                 with connection:
                     connection.settimeout(5.0)

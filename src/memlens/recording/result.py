@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,17 +11,17 @@ if TYPE_CHECKING:
     from memlens.errors import Failure
     from memlens.text import Answer
 
-__all__ = ["RecordedLog", "Recording"]
+__all__ = ["RecordedLog", "Recording", "by_rank"]
 
 
 @dataclass(frozen=True)
 class RecordedLog:
-    """A log that was written.
+    """A log, or a snapshot, that was written.
 
     Attributes:
         path: Of the file.
         rank: What the process of a distributed run calls its rank; ``None`` of the program itself, or of its launcher.
-        text_bytes: Bytes that the program wrote, uncompressed.
+        text_bytes: Bytes that the program wrote, uncompressed; of a snapshot, the size of the file.
         problem: Why the file does not hold all of them, in words; ``""`` where it does.
     """
 
@@ -39,7 +40,7 @@ class Recording:
         exit_code: Its own; 128 and the number of the signal where one ended it.
         signal: The name of this signal, ``SIGKILL``; ``None`` where none did.
         seconds: From its start to its end.
-        logs: What was written: first the log of the program itself, then those of ranks by their numbers.
+        logs: What was written: first the log of the program itself, then those of its ranks by their numbers.
         environment: The variables of the program that differ from those of the recorder; ``None`` was taken away.
         problems: What went wrong with recording, or spoils the log, in words.
         answer: What :func:`memlens.analyze` says of the logs, those of the ranks where there are any; ``None`` where it can say nothing.
@@ -58,10 +59,18 @@ class Recording:
 
     @property
     def judged(self) -> tuple[RecordedLog, ...]:
-        """The logs that the verdict is on: a launcher's own holds no allocator lines."""
-        return tuple(log for log in self.logs if log.rank is not None) or self.logs
+        """The logs that the verdict is on: a launcher's own holds no allocator lines, and a snapshot of the end what one of an out-of-memory failure before it holds."""
+        ranks = tuple(log for log in self.logs if log.rank is not None) or self.logs
+        paths = {log.path for log in ranks}
+        return tuple(log for log in ranks if ".oom" not in log.path or log.path.replace(".oom", "") not in paths)
 
     @property
     def verdict(self) -> str:
         """What the logs say, in one to three sentences with exact figures; ``""`` where they say nothing."""
         return "" if self.answer is None else str(self.answer)
+
+
+def by_rank(log: RecordedLog) -> tuple[bool, int, str]:
+    """The program itself, then its ranks by their numbers, then what calls itself otherwise."""
+    rank = log.rank or ""
+    return log.rank is not None, int(rank) if rank.isdecimal() else sys.maxsize, log.path

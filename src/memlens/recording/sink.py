@@ -18,7 +18,7 @@ from memlens.recording.passing import FILTERS, Output
 
 __all__ = ["Drain", "LogFile", "check_name", "rank_path"]
 
-#: Seconds after which what was written can be read in the file, and after which half a header that nothing follows is passed on.
+#: Seconds after which what was written can be read in the file, and after which half a line is passed on.
 _FLUSH_SECONDS, _HELD_SECONDS = 0.5, 0.05
 #: Seconds for which the pipe is drained after the program has ended, where a process that it left behind still holds it.
 _GRACE_SECONDS = 2.0
@@ -106,38 +106,40 @@ class LogFile:
         self.text_bytes += len(data)
         if self.problem:
             return
-        self._put(self._frame.compress(data))
+        self._put(self._frame.compress, data)
         self._unflushed = True
         self._in_frame += len(data)
         if self._in_frame >= _FRAME_BYTES:
-            self._put(self._frame.flush())
+            self._put(self._frame.flush)
             self._frame, self._in_frame = self._make(), 0
 
     def flush(self) -> None:
         """Make all that was written readable in the file."""
         if self._unflushed and not self.problem:
-            self._put(self._frame.flush(self._frame.block))
+            self._put(self._frame.flush, self._frame.block)
         self._unflushed = False
 
     def close(self) -> None:
         """End the file."""
         if not self.problem and (self._in_frame or not self.text_bytes):
-            self._put(self._frame.flush())
+            self._put(self._frame.flush)
         try:
             os.close(self._number)
         except OSError as error:  # a network's file system may say only now that its disk is full
             self._failed(error)
 
-    def _put(self, data: bytes) -> None:
-        rest = memoryview(data)
+    def _put(self, make: Callable[..., bytes], *given: object) -> None:
+        """Write what a compressor makes.  Whatever fails, the pipe must be drained further: a program would wait for it forever."""
         try:
+            rest = memoryview(make(*given))
             while rest:
                 rest = rest[os.write(self._number, rest) :]
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001
             self._failed(error)
 
-    def _failed(self, error: OSError) -> None:
-        self.problem = self.problem or f"{self.path}: the log ends early: {error.strerror}"
+    def _failed(self, error: Exception) -> None:
+        why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+        self.problem = self.problem or f"{self.path}: the log ends early: {why}"
 
 
 class _Plain:
@@ -207,7 +209,8 @@ class Drain(threading.Thread):
         """Read until every writer has closed the pipe, or :meth:`end` was called a while ago."""
         readable = select.poll()
         readable.register(self._pipe, select.POLLIN)
-        flushed, after_end = time.monotonic(), 0
+        flushed = held_since = time.monotonic()
+        after_end = 0
         while True:
             ready = readable.poll(1000 * (_HELD_SECONDS if self._filter.held else _FLUSH_SECONDS))
             now = time.monotonic()
@@ -217,6 +220,10 @@ class Drain(threading.Thread):
                     break
                 self.log.write(data)
                 shown = self._filter.feed(data)
+                if shown or not self._filter.held:
+                    held_since = now
+                elif now - held_since > _HELD_SECONDS:
+                    shown = self._filter.release(surely=True)
                 after_end += len(data) if now > self._ended else 0
             else:
                 shown = self._filter.release()

@@ -27,7 +27,8 @@ __all__ = ["command"]
   memlens record -o run.log.zst -- python train.py
   memlens record --env FLAGS_allocator_strategy=naive_best_fit python train.py
   memlens record -o run.log.zst python -m paddle.distributed.launch train.py
-  memlens record --pass none -o run.log.gz python train.py""",
+  memlens record --pass none -o run.log.gz python train.py
+  memlens record --preset torch -o run.pickle python train.py""",
     only=("preset", "env", "passed", "output", "force", "quiet"),
     allow_interspersed_args=False,
 )
@@ -36,7 +37,8 @@ def command(command: tuple[str, ...], to: Output, options: Record) -> int:
 
     COMMAND is run with the environment that makes it log, which is shown first on stderr. What it writes to stdout and stderr goes into one log, compressed as it
     comes. Options of memlens stand before COMMAND. Signals are handed on to the program; at its end the verdict of memlens analyze on the log is said on stderr. Each
-    rank of a distributed run (paddle.distributed.launch, torchrun) gets a log of its own.
+    rank of a distributed run (paddle.distributed.launch, torchrun) gets a log of its own. Of a program of PyTorch (--preset torch) the memory history is written as a
+    snapshot when a process ends, and when it runs out of memory.
 
     The exit code is the program's own: 128 and the number of the signal where one ended it, 127 where there is no such program.
     """
@@ -48,7 +50,7 @@ def command(command: tuple[str, ...], to: Output, options: Record) -> int:
             "no program to record", "Give its command: memlens record -o run.log.zst -- python train.py --epochs 1"
         )
     recording = record_with(command, replace(options, tell=lambda text: note(text, to)))
-    for line in _ending(recording):
+    for line in _ending(recording, options.preset):
         note(line, to)
     return recording.exit_code
 
@@ -60,7 +62,7 @@ _NO_VERDICT = (
 )
 
 
-def _ending(recording: Recording) -> list[str]:
+def _ending(recording: Recording, preset: str) -> list[str]:
     """What is said when the program has ended."""
     import os
 
@@ -69,14 +71,21 @@ def _ending(recording: Recording) -> list[str]:
 
     how = f"{recording.signal} ended it" if recording.signal else f"exit code {recording.exit_code}"
     lines = [f"the program ran for {format_duration(round(recording.seconds * 1e6))}: {how}"]
+    snapshots = preset == "torch"
     for log in recording.logs:
-        size = f"{format_bytes(log.text_bytes)} of log in {format_bytes(os.path.getsize(log.path))}"
+        size = format_bytes(os.path.getsize(log.path))
+        if not snapshots:
+            size = f"{format_bytes(log.text_bytes)} of log in {size}"
         lines.append(f"{log.path}: {size}{'; it ends early' if log.problem else ''}")
     if recording.answer is not None:
         lines += recording.answer.sentences
         lines.append(f"next: memlens analyze {shlex.join(log.path for log in recording.judged)}")
     for failure in recording.failures:
         lines.append(f"no verdict: {failure.message}")
-    if recording.failures and recording.answer is None and not any(log.problem for log in recording.logs):
+    if (
+        recording.failures
+        and recording.answer is None
+        and not (snapshots or any(log.problem for log in recording.logs))
+    ):
         lines += _NO_VERDICT
     return lines

@@ -31,6 +31,8 @@ def start(asked: dict[str, Any]) -> None:
     own = marks()
     if own == asked["marks"]:
         return
+    # Processes that this one starts write into its streams, and so into its log.
+    del os.environ["MEMLENS_RECORD"]
     # torchrun may itself run where RANK is that of the machine, and then its rank 0 has the same: what differs goes first.
     told = sorted(MARKS[:-1], key=lambda name: own.get(name) == asked["marks"].get(name))
     rank = next((own[name] for name in told if name in own), own.get("LOCAL_RANK", ""))
@@ -49,5 +51,3 @@ def start(asked: dict[str, Any]) -> None:
     os.dup2(writing, 1)
     os.dup2(writing, 2)
     os.close(writing)
-    # Processes that this one starts write into its streams, and so into its log.
-    del os.environ["MEMLENS_RECORD"]

@@ -1,4 +1,6 @@
-"""The memory history of PyTorch, recorded and written as a snapshot.  Runs inside the program: nothing here may need memlens.
+"""The memory history of PyTorch, recorded and written as a snapshot.
+
+Runs inside the program, whose Python may be an older one (3.8) and need not have memlens: the standard library alone.
 
 **In a program that knows nothing of it** (:func:`start`, called before the program begins): once ``torch`` is imported, recording waits for
 CUDA to be initialised, which it never does itself, for a process that initialised CUDA cannot fork others that use it.  The snapshot is written at exit, after an
@@ -11,6 +13,8 @@ moment when memory ran out.
 torch's functions, from torch 2.1 on: ``torch.cuda.memory._record_memory_history``, which initialises CUDA, and clears the history when it is switched off;
 ``_dump_snapshot``; ``torch._C._cuda_attach_out_of_memory_observer``, whose observers stay for ever and are called without the allocator's lock.
 """
+
+from __future__ import annotations
 
 import atexit
 import os
@@ -25,7 +29,7 @@ ENTRIES = 1_000_000
 #: Whose frames a call stack has: Python's, those of C++ too, or there is none.
 STACKS = ("python", "all", "none")
 
-_recording: list["History"] = []
+_recording: list[History] = []
 _observed: list[bool] = []  # torch has the observer of this module; it can be taken from it no more
 
 
@@ -43,7 +47,14 @@ def missing(torch: Any) -> str:
         return f"PyTorch {torch.__version__} records no memory history that can be limited; 2.1 is the first that does"
     if not torch.cuda._parse_visible_devices():
         return "no CUDA device: CUDA_VISIBLE_DEVICES hides them all"
-    # Not asked of the driver: a process that initialised it cannot fork others that use it.
+    return no_device()
+
+
+def no_device() -> str:
+    """That this machine has no device, in words, as far as its files tell; ``""`` where it has one, or nobody knows.
+
+    The driver is not asked: a process that initialised it cannot fork others that use it.
+    """
     if sys.platform == "linux" and not any(map(_is_device, os.listdir("/dev"))):
         return "no CUDA device"
     return ""

@@ -5,6 +5,8 @@ one raises is Python's to report, as always.  Nothing here may fail the program,
 may not have.  ``python -I``, ``-E`` and ``-S`` do not load it: then nothing is started.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 

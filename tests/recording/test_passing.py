@@ -1,0 +1,124 @@
+"""What is passed on of a program's output while it is recorded: what it would have written without a log, as soon as that is known."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memlens.recording.passing import FILTERS, Output
+
+#: The definition, for a whole text at once: an INFO line of glog from its header to its end.
+INFO = re.compile(rb"I(?:\d{4})?\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^\s:\]]+:\d+\][^\n]*(?:\n|\Z)")
+PIECES = (
+    b"I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] Alloc 1792 bytes, ptr = 0x7f\n",
+    b"I20261120 10:22:32.856307     7 a.cc:1] \n",
+    b"I1120 10:22:32.856307 13292 a.cc:270] In one line I1120 10:22:32.856307 13292 b.cc:1] another\n",
+    b"W1120 10:22:32.856307 13292 init.cc:5] a warning\n",
+    b"I1120 10:22:32.856307 13292 no header\n",
+    b"I1120 10:22:32.85630 13292 a.cc:270] nor this\n",
+    b"STEP 1 START\n",
+    b"\r 10%|##        | 1/10",
+    b"I",
+    b"I1120",
+    b" 10:22:32.",
+    b"\n",
+    b"\xff\x00",
+    b"x" * 700,
+)
+
+
+def passed(text: bytes, cuts: list[int]) -> bytes:
+    kept = FILTERS["program"]()
+    parts = [kept.feed(text[start:end]) for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    return b"".join(parts) + kept.release()
+
+
+def test_any_blocks_give_what_the_whole_text_gives(rounds: Callable[[int], range]) -> None:
+    for seed in rounds(3000):
+        chance = random.Random(seed)
+        text = b"".join(chance.choices(PIECES, k=chance.randrange(1, 12)))
+        text = text[: chance.randrange(1, len(text) + 1)]
+        cuts = sorted(chance.choices(range(len(text) + 1), k=chance.randrange(8)))
+        assert passed(text, cuts) == INFO.sub(b"", text), (seed, text, cuts)
+
+
+def test_byte_by_byte_gives_the_same(rounds: Callable[[int], range]) -> None:
+    for seed in rounds(100):
+        text = b"".join(random.Random(seed).choices(PIECES, k=8))
+        assert passed(text, list(range(1, len(text)))) == INFO.sub(b"", text)
+
+
+def test_of_a_real_log_stays_what_glog_did_not_write(shared: Path) -> None:
+    text = (shared / "data/paddle/09_launch2_dygraph_331.workerlog.0").read_bytes()
+    kept = passed(text, list(range(4096, len(text), 4096)))
+    lines = text.splitlines(keepends=True)
+    assert kept == b"".join(line for line in lines if not re.match(rb"I\d{4} \d\d:", line))
+    assert kept.count(b"STEP 0 START") == 1
+    assert b"] Alloc " not in kept
+
+
+def test_lines_come_at_once_and_half_a_line_when_nothing_follows() -> None:
+    kept = FILTERS["program"]()
+    assert kept.feed(b"one\ntwo\n50%") == b"one\ntwo\n"
+    assert kept.feed(b"\r60% I1120 10:2") == b"50%\r"
+    assert kept.release(surely=True) == b"60% "
+    assert kept.held == b"I1120 10:2"
+    assert kept.release() == b"I1120 10:2"
+    assert kept.held == b""
+
+
+@pytest.mark.parametrize("name", ["program", "all"])
+def test_no_more_than_the_size_of_a_line_is_held(name: str) -> None:
+    kept = FILTERS[name]()
+    assert sum(len(kept.feed(b"x" * 1000)) for _ in range(1000)) >= 1_000_000 - 5000
+    assert len(kept.held) < 5000
+
+
+def test_the_other_filters_pass_all_and_nothing() -> None:
+    text = b"".join(PIECES)
+    everything = FILTERS["all"]()
+    assert everything.feed(text) + everything.release() == text
+    nothing = FILTERS["none"]()
+    assert nothing.feed(text) + nothing.release() == b""
+
+
+def test_an_output_that_takes_little_at_a_time_gets_everything() -> None:
+    """The descriptor is non-blocking, as that of a terminal is that an event loop shares."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    text, found = os.urandom(1 << 20), bytearray()
+
+    def read() -> None:
+        with open(reading, "rb") as file:
+            found.extend(file.read())
+
+    reader = threading.Thread(target=read)
+    output = Output(writing, owned=True)
+    reader.start()
+    output.write(text)
+    output.close()
+    reader.join()
+    assert bytes(found) == text
+    assert output.problem == ""
+
+
+def test_a_reader_that_has_gone_is_no_problem_and_a_full_disk_is_one() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    gone = Output(writing, owned=True)
+    gone.write(b"x")
+    gone.write(b"x")
+    gone.close()
+    assert gone.problem == ""
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    full = Output(os.open("/dev/full", os.O_WRONLY), owned=True)
+    full.write(b"x")
+    full.close()
+    assert full.problem == "its output is no longer passed on: No space left on device"

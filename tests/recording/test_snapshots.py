@@ -1,0 +1,114 @@
+"""``memlens record --preset torch``: a program of PyTorch recorded from outside, with a stand-in for one that has a device."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from torch_programs import Programs
+
+import memlens
+
+USES = "import torch\nkept = torch.alloc(1000)\npassing = torch.alloc(500); passing.free()\n"
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Programs:
+    return Programs(tmp_path)
+
+
+def recorded(programs: Programs, text: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of the stand-in through the command line."""
+    (programs.folder / "program.py").write_text(text)
+    options = ("--env", f"PYTHONPATH={programs.stand_in()}", *options)
+    record = [sys.executable, "-m", "memlens", "record", "--preset", "torch", "-o", "run.pickle", *options]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), **variables}
+    command = [*record, "--", sys.executable, "program.py"]
+    return subprocess.run(
+        command, cwd=programs.folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_snapshot_is_written_and_judged_and_the_streams_are_the_programs(programs: Programs) -> None:
+    done = recorded(programs, USES + "import sys; print('out'); print('error', file=sys.stderr); sys.exit(7)")
+    assert (done.returncode, done.stdout) == (7, "out\n")
+    assert "\nerror\n" in done.stderr
+    assert programs.files == ["run.pickle"]
+    assert memlens.analyze(programs.folder / "run.pickle").answer.sentences[0] in done.stderr
+    assert "memlens: run.pickle: " in done.stderr
+    assert "of log in" not in done.stderr
+
+
+def test_of_a_program_that_runs_out_of_memory_both_snapshots_are_named_and_the_last_is_judged(
+    programs: Programs,
+) -> None:
+    done = recorded(programs, USES + "torch.alloc(2_000_000)")
+    assert done.returncode == 1
+    assert programs.files == ["run.oom.pickle", "run.pickle"]
+    assert "run.oom.pickle: " in done.stderr
+    assert "out of memory" in str(memlens.analyze(programs.folder / "run.pickle").answer).lower()
+    assert memlens.analyze(programs.folder / "run.pickle").answer.sentences[0] in done.stderr
+    assert done.stderr.endswith("next: memlens analyze run.pickle\n")
+
+
+def test_ranks_have_a_snapshot_each_and_are_judged_together(programs: Programs) -> None:
+    starts = (
+        "import os, subprocess, sys\n"
+        "for rank in '10', '2':\n"
+        f"    subprocess.run([sys.executable, '-c', {USES!r}], env={{**os.environ, 'RANK': rank}}, check=True)\n"
+    )
+    done = recorded(programs, starts)
+    assert programs.files == ["run.rank10.pickle", "run.rank2.pickle"]
+    assert done.stderr.endswith("next: memlens analyze run.rank2.pickle run.rank10.pickle\n")
+    assert "1000 B" in done.stderr or "1.46 KiB" in done.stderr  # the peak: 1,500 bytes
+
+
+def test_a_program_that_leaves_no_snapshot_says_so(programs: Programs) -> None:
+    done = recorded(programs, "print('nothing of torch')")
+    assert (done.returncode, programs.files) == (0, [])
+    assert "memlens: no snapshot was written" in done.stderr
+    assert "no verdict" not in done.stderr
+
+
+def test_without_a_device_it_is_said_at_once(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    from memlens.recording import snapshots
+
+    told: list[str] = []
+    for why in ("", "no CUDA device"):
+        monkeypatch.setattr(snapshots, "no_device", lambda why=why: why)
+        output = programs.folder / "run.pickle"
+        recording = memlens.record("true", preset="torch", output=output, tell=told.append)
+        assert recording.logs == ()
+        assert (told[0] == "no CUDA device: nothing will be recorded") == bool(why)
+        told.clear()
+
+
+def test_snapshots_of_an_earlier_run_go_only_with_force_and_only_when_the_program_starts(programs: Programs) -> None:
+    old = programs.folder / "run.pickle"
+    old.write_bytes(b"old")
+    (programs.folder / "run.rank0.pickle").write_bytes(b"old")
+    assert "run.pickle exists" in recorded(programs, USES).stderr
+    with pytest.raises(memlens.MemlensError, match="no such command"):
+        memlens.record(["nosuch-command"], preset="torch", output=old, force=True)
+    assert old.read_bytes() == b"old"
+    done = recorded(programs, USES, "-f")
+    assert done.returncode == 0
+    assert programs.files == ["run.pickle"]
+    assert memlens.analyze(old).logs[0].windows[0].results["peak"].peak_bytes == 1500
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [({"output": "run.pickle.zst"}, "not compressed"), ({"output": "x.pickle", "passed": "none"}, "its output")],
+)
+def test_what_makes_no_sense_with_snapshots_is_wrong_usage(options: dict[str, str], match: str) -> None:
+    with pytest.raises(memlens.UsageError, match=match):
+        memlens.record("true", preset="torch", **options)  # type: ignore[arg-type]
+
+
+def test_a_preset_that_does_not_exist_is_wrong_usage() -> None:
+    with pytest.raises(memlens.UsageError, match="no preset 'jax'"):
+        memlens.record("true", preset="jax")
