@@ -135,10 +135,18 @@ def test_at_the_end_the_judge_of_the_analysis_decides_alone() -> None:
     assert crossed(state, "growth=9MiB", final=True) == []
 
 
-def test_a_window_that_is_no_longer_kept_is_named_by_its_number() -> None:
-    state = log_state(live=range(3, 103))
-    (found,) = crossed(state, "growth=8MiB")
-    assert found.since == "window 2"
+def test_a_window_that_is_no_longer_kept_has_its_name_still_where_it_was_judged_before() -> None:
+    first, later = log_state(live=range(3, 23)), log_state(live=range(3, 103))
+    judge = Judge()
+    judge.judge((first,), final=True)
+    judge.judge((later,), final=True)
+    growth = judge.growth(later)
+    assert growth is not None
+    assert (growth.since, growth.since_window, growth.judged) == ("STEP_1", 1, 100)
+    assert later.windows[0].index == 101 - 64
+    # One that was never judged before is told by its number, which is nobody's name.
+    (found,) = crossed(later, "growth=8MiB")
+    assert found.since == "window no. 2"
 
 
 def test_the_open_window_is_not_judged() -> None:

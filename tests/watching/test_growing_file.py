@@ -67,7 +67,8 @@ def test_a_file_that_is_not_there_yet_is_waited_for(path: Path, log: Followed) -
     assert not log.poll()
     assert log.states()[0].waiting == "no such file yet"
     path.touch()
-    log.poll()
+    assert log.poll()  # that there is one now can be shown
+    assert not log.poll()
     assert log.states()[0].waiting == "nothing is written yet"
     write(path, "hello\n")
     assert drain(log).waiting == "no event of an allocator yet"
@@ -327,16 +328,42 @@ def test_a_file_that_is_removed_is_read_to_its_end(path: Path, log: Followed) ->
         drain(log)
         path.unlink()
         file.write(events(2, first=5))
-    assert drain(log).allocs == 7
+    assert log.poll()
+    assert log.states()[0].allocs == 7
+    assert log.poll()  # so that it can be shown
     assert log.states()[0].waiting == "the file is gone"
+    assert not log.poll()
     write(path, events(3, first=7))
     state = drain(log)
     assert (state.allocs, state.rotations, state.waiting) == (10, 1, "")
 
 
+def test_a_file_that_goes_away_while_it_is_looked_at_is_waited_for(
+    path: Path, log: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(path, "half a line")
+    drain(log)
+    truncated(path)
+    path.rename(path.with_suffix(".1"))
+    path.touch()
+
+    def gone(*_: object) -> int:
+        raise FileNotFoundError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", gone)
+        for _ in range(3):
+            log.poll()
+        assert log.states()[0].waiting == "the file is gone"
+    write(path, events(2))
+    state = drain(log)
+    assert (state.allocs, state.lines, state.rotations) == (2, 3, 1)
+
+
 def test_a_named_pipe_is_read_as_it_is_written_and_ends_with_its_writers(path: Path, text: bytes) -> None:
     os.mkfifo(path)
     log = Followed(path)
+    assert log.poll()  # there it is
     assert not log.poll()
     assert not log.ended
 

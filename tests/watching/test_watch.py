@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -239,6 +240,11 @@ def test_a_command_does_not_hold_up_the_watching(scripts: Scripts) -> None:
 # Real logs
 
 
+def real_log(shared: Path, name: str) -> bytes:
+    found = next((shared / "data" / "paddle").glob(f"{name}.log*"))
+    return gzip.decompress(found.read_bytes()) if found.suffix == ".gz" else found.read_bytes()
+
+
 def rows(result: Any) -> list[tuple[Any, ...]]:
     return [
         (
@@ -259,8 +265,7 @@ def rows(result: Any) -> list[tuple[Any, ...]]:
 def test_the_figures_at_the_end_are_those_of_the_analysis(
     name: str, by: str | None, shared: Path, tmp_path: Path
 ) -> None:
-    found = next((shared / "data" / "paddle").glob(f"{name}.log*"))
-    text = gzip.decompress(found.read_bytes()) if found.suffix == ".gz" else found.read_bytes()
+    text = real_log(shared, name)
     log = tmp_path / "run.log"
     log.touch()
     pieces = [text[at : at + 100_003] for at in range(0, len(text), 100_003)]
@@ -300,6 +305,35 @@ def test_the_figures_at_the_end_are_those_of_the_analysis(
         assert (last.growths[0].verdict, last.growths[0].gained_bytes) == (growth.verdict, growth.gained_bytes)
 
 
+@pytest.mark.parametrize(
+    ("name", "leaks"),
+    [  # by the flags that each was made with
+        ("05_leak_activations_331", True),
+        ("05_leak_graph_331", True),
+        ("05_grow_batch_331", True),
+        ("05_fixed_331", False),
+        ("04_threads_30_ast_pt_transformer", False),
+        # Calls of subgraphs and blocks are counted long before steps are, and fill memory one after the other.
+        ("30_sot_cnn_breaks_pir", False),
+        ("30b2_sot_cnn_breaks_pt", False),
+        ("331_parts_pir_transformer", False),
+    ],
+)
+def test_growth_of_a_real_log_is_claimed_while_it_is_written_where_it_leaks_alone(
+    name: str, leaks: bool, shared: Path, tmp_path: Path
+) -> None:
+    text = real_log(shared, name)
+    log = tmp_path / "run.log"
+    log.touch()
+    with closing(Watching(log, Watch(limits=["growth=0"]))) as watching, log.open("ab") as out:
+        for at in range(0, len(text), 20_011):
+            out.write(text[at : at + 20_011])
+            out.flush()
+            watching.look()
+        assert bool(watching.seen.crossings) == leaks
+        assert bool(watching.finish().crossings) == leaks
+
+
 def test_the_peak_is_the_one_that_the_framework_counted(shared: Path, tmp_path: Path) -> None:
     folder = shared / "data" / "paddle"
     log = tmp_path / "run.log"
@@ -327,6 +361,12 @@ def test_a_rotated_log_ends_with_the_figures_of_all_that_was_read(examples: Path
     assert last.analysis is None  # the file of that name holds the second half alone
     assert last.verdict.startswith(f"Peak: {memlens.format_bytes(peak.peak_bytes)} allocated, ")
     assert "went on in a new file 1 time, so that earlier parts may be gone" in last.verdict
+
+
+def test_a_log_that_never_comes_does_not_lose_the_verdict_on_the_others(tmp_path: Path, examples: Path) -> None:
+    *_, last = memlens.watch([examples / "leak.log.gz", tmp_path / "nosuch.log"], idle=0)
+    assert last.verdict == memlens.analyze(examples / "leak.log.gz").verdict
+    assert last.states[1].waiting == "no such file yet"
 
 
 def test_a_folder_stands_for_the_logs_in_it(tmp_path: Path, examples: Path) -> None:

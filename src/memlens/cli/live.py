@@ -29,19 +29,30 @@ _ENDING = ("SIGINT", "SIGTERM")
 
 
 def has_screen() -> bool:
-    """Whether stdout is a terminal that moves its cursor."""
-    return os.name == "posix" and sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
+    """Whether stdout is a terminal that moves its cursor, and that is not another command's at the moment."""
+    dumb = os.name != "posix" or os.environ.get("TERM", "dumb") in ("", "dumb")
+    return not dumb and sys.stdout.isatty() and _in_front(sys.stdout.fileno())
+
+
+def _in_front(terminal: int) -> bool:
+    """Whether this is the command that a terminal is for: not one that a shell runs in the background."""
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:  # it controls no session
+        return True
 
 
 class Screen:
     """The screen of the terminal at stdout, for as long as the block runs.
 
     Attributes:
+        there: It is taken.
         blank: Nothing was drawn since it was taken.
     """
 
     def __init__(self) -> None:
-        self._there, self.blank = False, True
+        self.there, self.blank = False, True
+        self._echoed = 0
 
     def __enter__(self) -> Self:
         self.enter()
@@ -52,15 +63,17 @@ class Screen:
 
     def enter(self) -> None:
         """Take the screen."""
-        self._there = self.blank = True
+        self.there = self.blank = True
+        self._echo(on=False)
         self._write(_ENTER)
 
     def leave(self) -> None:
         """Give it back as it was."""
-        if self._there:
-            self._there = False
+        if self.there:
+            self.there = False
             with suppress(OSError):  # the terminal is gone
                 self._write(_LEAVE)
+            self._echo(on=True)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -84,6 +97,18 @@ class Screen:
         """Ring the terminal's bell."""
         self._write(_BELL)
 
+    def _echo(self, *, on: bool) -> None:
+        """Whether the terminal shows what is typed: not over a frame, and after it where it did before."""
+        import termios
+
+        with suppress(OSError, ValueError, termios.error):
+            keys = sys.stdin.fileno()
+            if os.isatty(keys) and _in_front(keys):  # one in the background would be stopped
+                modes = termios.tcgetattr(keys)
+                self._echoed = self._echoed if on else modes[3] & termios.ECHO
+                modes[3] = modes[3] | self._echoed if on else modes[3] & ~termios.ECHO
+                termios.tcsetattr(keys, termios.TCSADRAIN, modes)
+
     @staticmethod
     def _write(text: str) -> None:
         sys.stdout.write(text)
@@ -102,7 +127,7 @@ class Signals:
     """
 
     def __init__(self, screen: Screen | None) -> None:
-        self.ended = self.again = self._breaks = False
+        self.ended = self.again = self._breaks = self._stopped = False
         self._screen = screen
         self._before: dict[int, Any] = {}
 
@@ -116,7 +141,7 @@ class Signals:
             self._handle(name, self._end)
         if self._screen is not None:
             self._handle("SIGWINCH", lambda *_: None)  # wakes
-            self._handle("SIGTSTP", self._stop)
+            self._handle("SIGTSTP", self._note_stop)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -127,10 +152,13 @@ class Signals:
         self._wakes.close()
 
     def wait(self, seconds: float) -> None:
-        """Wait so long, or until a signal comes."""
+        """Wait so long, or until a signal comes; stop where one said so."""
         if not self.ended and select.select([self._woken], [], [], seconds)[0]:
             with suppress(OSError):
                 self._woken.recv(1 << 12)
+        if self._stopped:
+            self._stopped = False
+            self._stop()
 
     @contextmanager
     def breaking(self) -> Iterator[None]:
@@ -154,11 +182,20 @@ class Signals:
             raise KeyboardInterrupt
         self.again, self.ended = self.ended, True
 
-    def _stop(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+    def _note_stop(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """Stop at once, or where a frame may be half drawn, after it."""
+        if self._screen is not None and self._screen.there:
+            self._stopped = True
+        else:
+            self._stop()
+
+    def _stop(self) -> None:
         """Stop as Ctrl-Z means it, with the terminal as it was."""
-        assert self._screen is not None
-        self._screen.leave()
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)  # it goes on behind this line when the shell continues it
-        signal.signal(number, self._stop)
-        self._screen.enter()
+        screen = self._screen if self._screen is not None and self._screen.there else None
+        if screen is not None:
+            screen.leave()
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)  # it goes on behind this line when the shell continues it
+        signal.signal(signal.SIGTSTP, self._note_stop)
+        if screen is not None:
+            screen.enter()

@@ -237,8 +237,8 @@ class Drain(threading.Thread):
             self._tell_problems()
             if ready and len(data) < _BLOCK and now < self._ended:
                 time.sleep(self._pause)
-            # A pipe holds no more than its size: what came beyond that was written after the program's end.
-            if now > self._ended + _GRACE_SECONDS and (not ready or after_end > _PIPE_BYTES):
+            # Once it was empty, or more came than it holds, the rest was written after the program's end.
+            if now > self._ended + _GRACE_SECONDS and (after_end > _PIPE_BYTES or not readable.poll(0)):
                 self.left = True
                 break
         self.output.write(self._filter.release())

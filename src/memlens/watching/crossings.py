@@ -75,12 +75,20 @@ def key_of(state: LogState) -> tuple[str, str]:
     return state.path, state.device
 
 
-def growth_of(state: LogState) -> Growth:
-    """How memory develops over the closed windows of a log so far."""
+def growth_of(state: LogState, before: Growth | None = None) -> Growth:
+    """How memory develops over the closed windows of a log so far.
+
+    Args:
+        state: The log.
+        before: What was found before: it may know the name of a window that is no longer kept.
+    """
     trend = judge(state.end_live_bytes)
     judged = len(state.end_live_bytes)
     names = {window.index: window.name for window in state.windows}
-    since = None if trend.since is None else names.get(trend.since, f"window {trend.since + 1:,}")
+    if before is not None and before.since_window is not None and before.since is not None:
+        names.setdefault(before.since_window, before.since)
+    since = trend.since
+    named = None if since is None else names.get(since, f"window no. {since + 1:,}")
     rise = trend.rise
     return Growth(
         state.window_count,
@@ -89,8 +97,8 @@ def growth_of(state: LogState) -> Growth:
         trend.gained_bytes,
         trend.gained_bytes_per_window,
         trend.verdict,
+        named,
         since,
-        trend.since,
         trend.swing_bytes,
         rose=None if rise is None else rise.how,
         rose_bytes=0 if rise is None else rise.rose_bytes,
@@ -121,6 +129,7 @@ class Judge:
     """What the series of logs gained: judged where windows have closed, and not so often that it takes much time."""
 
     def __init__(self) -> None:
+        # Of each log by what it is cut and into how many closed windows, what was found, and what is held against its limit.
         self._found: dict[tuple[str, str], tuple[tuple[str, int], Growth, int | None]] = {}
         self._again = 0.0
 
@@ -132,7 +141,10 @@ class Judge:
         for state in states:
             key, series = key_of(state), (state.by, len(state.end_live_bytes))
             if _judged(state) and (final or key not in self._found or self._found[key][0] != series):
-                growth = growth_of(state)
+                series_before, growth_before, _ = self._found.get(key, (("", 0), None, None))
+                growth = growth_of(
+                    state, growth_before if series_before[0] == state.by and series_before[1] <= series[1] else None
+                )
                 gained = growth.gained_bytes if growth.verdict == "growing" else None
                 self._found[key] = series, growth, gained if final else lasting_gain(state.end_live_bytes)
         now = time.monotonic()

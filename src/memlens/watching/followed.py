@@ -73,6 +73,7 @@ class Followed:
         self._before = b""  # how the piece before began
         self._bytes = self._rotations = self._restarts = 0
         self._written = 0.0
+        self._waiting = self._file.waiting
         self._problem = ""
         self._states: tuple[LogState, ...] | None = None  # as long as nothing changes
 
@@ -83,20 +84,21 @@ class Followed:
         """Read what is new, some dozens of MB at most.
 
         Returns:
-            Whether anything was read: then there may be more.
+            Whether anything changed: then there may be more.
 
         Raises:
             InputError: It cannot be read, or is of a format that cannot be followed.
             UsageError: The format that was asked for does not exist, or a file of formats is not sound.
         """
         try:
-            look = self._file.look()
+            look, waiting = self._file.look(), self._file.waiting
             if look is Look.NEXT:
                 self._end_piece()
             if look is Look.NOTHING or (look is Look.NEXT and not self._begin_piece()):
-                return False
-            self._states = None
-            return self._read()
+                changed, self._waiting = waiting != self._waiting, waiting
+                return changed
+            self._states, self._waiting = None, self._file.waiting
+            return self._read() or look is Look.NEXT
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
 

@@ -211,7 +211,8 @@ class GrowingFile:
         """Begin with the file that has the name now; ``None`` where none has."""
         if self._file < 0 or not self._same():
             self._open()
-        if self._file < 0:
+        if self._file < 0:  # it went away since it was looked at
+            self.piece, self.waiting = None, "the file is gone" if self.piece else self.waiting
             return None
         self.waiting = ""
         start = os.lseek(self._file, 0, os.SEEK_CUR) if self.name == "-" and self._regular and self.piece is None else 0

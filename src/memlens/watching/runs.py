@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.analyzers.running import Running
-from memlens.errors import InputError
+from memlens.errors import InputError, MemlensError
 from memlens.inputs import device_named
 from memlens.inputs.blocks import Blocks
 from memlens.inputs.input_format import HEAD, InputFormat, Request
 from memlens.inputs.line_reader import LineReader, TextSource
-from memlens.inputs.registry import PADDLE, Recognised, known_formats, recognise
+from memlens.inputs.registry import BUILT_IN, PADDLE, Recognised, known_formats, recognise
 from memlens.watching.series import Series
 from memlens.watching.state import LogState, Timeline
 
@@ -119,12 +119,19 @@ class Run:
         if self._found is not None and found.format is self._found.format:
             return
         self._found = found
-        others = () if found.format is not PADDLE or found.asked else known_formats(self._how.formats)
-        forms = [found.format, *(form for form in others if form.is_text and form is not PADDLE)]
+        forms = [found.format, *(() if found.asked or found.format is not PADDLE else self._others())]
         self._readings = [_Reading(form, self._name, head, self._by) for form in forms if form.lines is not None]
         # What was read as something else.
         for block in Blocks(io.BytesIO(head[:given])):
             self.add(self.read(block))
+
+    def _others(self) -> list[InputFormat]:
+        """The other formats of text, of which one counts where no line is of Paddle's."""
+        try:
+            known = known_formats(self._how.formats)
+        except MemlensError:  # of a package whose format is not asked for
+            known = BUILT_IN
+        return [form for form in known if form.is_text and form is not PADDLE]
 
     def _refuse(self, found: Recognised) -> None:
         if found.unread is not None:

@@ -213,7 +213,9 @@ class Watching:
         for log in self._logs:
             self._poll(log, lambda log: log.flush())
         self._take(final=True)
-        analysis = self._analysis(progress) if analyze and all(map(_whole, self._states)) else None
+        with_events = [state for state in self._states if state.events]
+        whole = analyze and with_events and all(map(_whole, with_events))
+        analysis = self._analysis(with_events, progress) if whole else None
         seen = self.seen
         return replace(
             seen,
@@ -222,8 +224,8 @@ class Watching:
             analysis=analysis,
         )
 
-    def _analysis(self, progress: Callable[[int], None] | None) -> Analysis | None:
-        """What the analysis of the logs' files says; ``None`` where it is not about what was read."""
+    def _analysis(self, states: Sequence[LogState], progress: Callable[[int], None] | None) -> Analysis | None:
+        """What the analysis of the files of logs says; ``None`` where it is not about what was read."""
         from memlens.analyzing.analyze import analyze_with
 
         options = Analyze(
@@ -233,12 +235,11 @@ class Watching:
             analyzers=("remaining", "peak", "unmatched", "growth"),
             progress=progress,
         )
-        paths: list[Any] = list(dict.fromkeys(state.path for state in self._states))
+        lines = {state.path: state.lines for state in states}
         try:
-            analysis = analyze_with(paths, options)
+            analysis = analyze_with(list(lines), options)
         except MemlensError:
             return None
-        lines = {state.path: state.lines for state in self._states}
         same = all(log.trust.lines >= lines.get(log.input, 0) for log in analysis.logs)
         return analysis if same and not analysis.failures else None
 

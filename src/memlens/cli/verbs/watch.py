@@ -75,7 +75,7 @@ def command(logs: tuple[str, ...], options: Watch, show: ShowWatch) -> int:
     rotated, made shorter or replaced, it is followed there. One log gives a screen with its levels and its last windows, several a table with a row each.
     Where stdout is no terminal, a line is written for each change of note.
 
-    Ctrl-C ends it, with the verdict of memlens analyze where the log is whole. The exit code is 3 where a limit was exceeded, 1 where no log held an event.
+    Ctrl-C ends it, with the verdict of memlens analyze where the log is whole. The exit code is 3 where a limit was exceeded, 1 where a log held no event and nobody ended it early.
     """
     from memlens.cli.output import progress_bar, read_stdin_once
     from memlens.watching.watch import Watching
@@ -98,8 +98,8 @@ def command(logs: tuple[str, ...], options: Watch, show: ShowWatch) -> int:
         while not (watching.ended or signals.ended):
             changed = watching.look()
             display.show(watching.seen, changed=changed, busy=watching.busy)
-            if not (watching.ended or watching.busy):
-                signals.wait(options.every)
+            if not watching.ended:
+                signals.wait(0 if watching.busy else options.every)
         if screen is not None:
             screen.leave()
         try:
@@ -124,19 +124,16 @@ def command(logs: tuple[str, ...], options: Watch, show: ShowWatch) -> int:
 
 
 def _exit_code(last: Watched) -> int:
-    """3 where a limit was exceeded; 1 where nothing was read, unless somebody ended it early."""
+    """3 where a limit was exceeded; 1 where nothing is known of a log, unless somebody ended it early."""
     from memlens.cli import report_error
     from memlens.errors import NoEventsError
     from memlens.watching.verdict import nothing_of
 
-    if last.crossings:
-        return 3
-    if last.ended == "interrupted" or any(state.events for state in last.states):
-        return 0
-    for state in last.states:
+    unread = [] if last.ended == "interrupted" else [state for state in last.states if not state.events]
+    for state in unread:
         hint = f"memlens analyze {state.path} says what to switch on." if state.lines else ""
         report_error(NoEventsError(f"{state.path}: {(what := nothing_of(state))[0].lower()}{what[1:-1]}", hint))
-    return 1
+    return 3 if last.crossings else 1 if unread else 0
 
 
 class _OnScreen:
