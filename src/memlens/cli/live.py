@@ -1,7 +1,7 @@
 """A screen that is drawn again and again on the terminal, and signals that end a command without breaking into its work.
 
-Drawn here and not by a library: a frame is text that :mod:`memlens.reports.terminal` has laid out for this screen to the column.  It is
-drawn on the terminal's alternate screen, so that a window that changes its size leaves no remains, and what was there before comes back.
+A frame is text that :mod:`memlens.reports.terminal` has laid out for this screen to the column; rich draws it, on the terminal's alternate
+screen, so that a window that changes its size leaves no remains, and what was there before comes back.
 """
 
 from __future__ import annotations
@@ -18,19 +18,23 @@ from typing import Any, Self
 
 __all__ = ["Screen", "Signals", "has_screen"]
 
-#: To the alternate screen, without a cursor, and without breaking lines that are too long; and back.
-_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[H\x1b[2J", "\x1b[H\x1b[2J\x1b[?7h\x1b[?25h\x1b[?1049l"
-#: To the first column of the first line; and what clears the rest of a line, and of the screen.
-_HOME, _REST_OF_LINE, _REST = "\x1b[H", "\x1b[K", "\x1b[J"
-_BELL = "\a"
 _USUAL = 80, 24
 #: Signals that end the command; on Windows there are fewer.
 _ENDING = ("SIGINT", "SIGTERM")
 
 
 def has_screen() -> bool:
-    """Whether stdout is a terminal that moves its cursor."""
-    return os.name == "posix" and sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
+    """Whether stdout is a terminal that moves its cursor, and that is not another command's at the moment."""
+    dumb = os.name != "posix" or os.environ.get("TERM", "dumb") in ("", "dumb")
+    return not dumb and sys.stdout.isatty() and _in_front(sys.stdout.fileno())
+
+
+def _in_front(terminal: int) -> bool:
+    """Whether this is the command that a terminal is for: not one that a shell runs in the background."""
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:  # it controls no session
+        return True
 
 
 class Screen:
@@ -42,7 +46,16 @@ class Screen:
     """
 
     def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
         self.there, self.blank = False, True
+        self._echoed = 0
+        # What a frame has of colours is in its text.
+        self._console = Console(file=sys.stdout, force_terminal=True, color_system="truecolor", legacy_windows=False)
+        self._live = Live(
+            console=self._console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+        )
 
     def __enter__(self) -> Self:
         self.enter()
@@ -54,14 +67,17 @@ class Screen:
     def enter(self) -> None:
         """Take the screen."""
         self.there = self.blank = True
-        self._write(_ENTER)
+        self._echo(on=False)
+        self._fit(self.size)
+        self._live.start()
 
     def leave(self) -> None:
         """Give it back as it was."""
         if self.there:
             self.there = False
             with suppress(OSError):  # the terminal is gone
-                self._write(_LEAVE)
+                self._live.stop()
+            self._echo(on=True)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -74,21 +90,35 @@ class Screen:
 
     def draw(self, text: str, size: tuple[int, int]) -> None:
         """Draw a text in place of what is there: the lines that fit, and always the last one."""
+        from rich.text import Text
+
         self.blank = False
         lines, rows = text.splitlines(), size[1]
         if len(lines) > rows:
             lines = [*lines[: rows - 1], lines[-1]]
-        # Each line is cleared after it is written: nothing flickers.
-        self._write(_HOME + "\r\n".join(f"{line}{_REST_OF_LINE}" for line in lines) + _REST)
+        self._fit(size)
+        self._live.update(Text.from_ansi("\n".join(lines), no_wrap=True, overflow="ignore"), refresh=True)
+
+    def _fit(self, size: tuple[int, int]) -> None:
+        from rich.console import ConsoleDimensions
+
+        self._console.size = ConsoleDimensions(*size)
 
     def ring(self) -> None:
         """Ring the terminal's bell."""
-        self._write(_BELL)
+        self._console.bell()
 
-    @staticmethod
-    def _write(text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+    def _echo(self, *, on: bool) -> None:
+        """Whether the terminal shows what is typed: not over a frame, and after it where it did before."""
+        import termios
+
+        with suppress(OSError, ValueError, termios.error):
+            keys = sys.stdin.fileno()
+            if os.isatty(keys) and _in_front(keys):  # one in the background would be stopped
+                modes = termios.tcgetattr(keys)
+                self._echoed = self._echoed if on else modes[3] & termios.ECHO
+                modes[3] = modes[3] | self._echoed if on else modes[3] & ~termios.ECHO
+                termios.tcsetattr(keys, termios.TCSADRAIN, modes)
 
 
 class Signals:
