@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -32,20 +33,28 @@ PRESET = {"GLOG_vmodule": "auto_g*=10", "FLAGS_new_executor_sequential_run": "tr
 WRITES = "import sys, shutil; a, b = open(sys.argv[1], 'rb'), open(sys.argv[2], 'ab', buffering=0); shutil.copyfileobj(a, b, 1 << 16)"
 
 
-def timed(
-    command: Sequence[str], environment: dict[str, str] | None = None, output: Path | None = None
-) -> tuple[float, str]:
-    """Run a command to its end, with stdout and stderr into a file as a shell's redirect has them: seconds, and what it wrote to stderr else."""
-    with open(output or os.devnull, "wb") as file:
+@dataclass(frozen=True)
+class Ran:
+    """A command that was run: seconds on the clock, seconds of the processors by it and its children, and what it wrote to stderr."""
+
+    wall: float
+    work: float
+    said: str = ""
+
+
+def ran(command: Sequence[str], environment: dict[str, str] | None = None, output: Path | None = None) -> Ran:
+    """Run a command to its end; into a file both of its streams go, as a shell's redirect has them."""
+    with open(output or os.devnull, "wb") as file, tempfile.TemporaryFile() as said:
         begin = time.perf_counter()
-        done = subprocess.run(
-            command, env=environment, stdout=file, stderr=file if output else subprocess.PIPE, check=False
-        )
+        process = subprocess.Popen(command, env=environment, stdout=file, stderr=file if output else said)
+        _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - begin
-    said = "" if output else done.stderr.decode()
-    if done.returncode:
-        sys.exit(f"{' '.join(command)} gave {done.returncode}: {said}")
-    return seconds, said
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        done = Ran(seconds, usage.ru_utime + usage.ru_stime, said.read().decode())
+    if process.returncode:
+        sys.exit(f"{' '.join(command)} gave {process.returncode}: {done.said}")
+    return done
 
 
 def ran_for(said: str) -> float:
@@ -65,40 +74,41 @@ def training(paddle: RealPaddle, folder: Path, steps: int, repeat: int) -> None:
     log, recorded = folder / "run.log", folder / "run.log.zst"
     sizes: list[int] = []
 
-    def redirect(variables: dict[str, str]) -> tuple[float, float]:
-        seconds, _ = timed(program, variables, log)
+    def redirect(variables: dict[str, str]) -> tuple[Ran, float]:
+        done = ran(program, variables, log)
         text = log.read_text()
         sizes.append(len(text))
-        return seconds, loop_seconds(text)
+        return done, loop_seconds(text)
 
-    def record() -> tuple[float, float]:
-        _, said = timed([*MEMLENS, "record", "-f", "-o", str(recorded), "--", *program], plain)
+    def record() -> tuple[Ran, float]:
+        done = ran([*MEMLENS, "record", "-f", "-o", str(recorded), "--", *program], plain)
         with (
             recorded.open("rb") as file,
             zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as text,
         ):
-            return ran_for(said), loop_seconds(text.read().decode())
+            return done, loop_seconds(text.read().decode())
 
-    ways: dict[str, Callable[[], tuple[float, float]]] = {
+    ways: dict[str, Callable[[], tuple[Ran, float]]] = {
         "without a log": lambda: redirect(plain),
         "redirected, `> run.log 2>&1`": lambda: redirect(plain | PRESET),
         "recorded, `-o run.log.zst`": record,
     }
-    runs: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    runs: dict[str, list[tuple[Ran, float]]] = {name: [] for name in ways}
     for turn in range(repeat + 1):
         for name in list(ways)[:: 1 if turn % 2 else -1]:  # each way comes first as often as last
             one = ways[name]()
             if turn:  # the first one warms the caches
                 runs[name].append(one)
     print(f"\nPaddle {paddle.version}, {steps} steps, {max(sizes) / 1e6:.0f} MB of log; medians of {repeat} runs\n")
-    print("| | program | its training loop | against redirected, in pairs |\n|---|---|---|---|")
+    print("| | training loop | against redirected, in pairs | command | processors, all of it |\n|---|---|---|---|---|")
     redirected = [loop for _, loop in runs["redirected, `> run.log 2>&1`"]]
     for name, found in runs.items():
         ratios = [loop / other for (_, loop), other in zip(found, redirected, strict=True)]
         shown = f"{median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
-        print(
-            f"| {name} | {median(whole for whole, _ in found):.2f} s | {median(loop for _, loop in found):.2f} s | {shown} |"
+        loop, wall, work = (
+            median(column) for column in zip(*((loop, one.wall, one.work) for one, loop in found), strict=True)
         )
+        print(f"| {name} | {loop:.2f} s | {shown} | {wall:.2f} s | {work:.2f} s |", flush=True)
 
 
 def loop_seconds(text: str) -> float:
@@ -113,12 +123,7 @@ def loop_seconds(text: str) -> float:
 def printing(text: Path, folder: Path, repeat: int) -> None:
     """How fast a log of allocator lines is taken from a program that does nothing but write it."""
     size = text.stat().st_size
-    start = median(
-        timed([*MEMLENS, "record", "-q", "-f", "-o", str(folder / "none.log"), "--", "true"])[0] for _ in range(5)
-    )
-    print(
-        f"\n`cat` of {size / 1e6:.0f} MB of log; medians of {repeat} runs. Recording `true` takes {start:.2f} s, the verdict on an empty log included.\n"
-    )
+    print(f"\n`cat` of {size / 1e6:.0f} MB of log; medians of {repeat} runs\n")
     print("| | program | | file |\n|---|---|---|---|")
     rows: list[tuple[str, str, list[str]]] = [("redirected, `> run.log`", "run.log", [])]
     rows += [(f"recorded, `-o {name}`", name, []) for name in ("run.log", "run.log.zst", "run.log.gz")]
@@ -126,10 +131,10 @@ def printing(text: Path, folder: Path, repeat: int) -> None:
     for title, name, options in rows:
         out = folder / name
         if title.startswith("redirected"):
-            times = [timed(["cat", str(text)], output=out)[0] for _ in range(repeat)]
+            times = [ran(["cat", str(text)], output=out).wall for _ in range(repeat)]
         else:
             command = [*MEMLENS, "record", "-f", *options, "-o", str(out), "--", "cat", str(text)]
-            times = [ran_for(timed(command)[1]) for _ in range(repeat)]
+            times = [ran_for(ran(command).said) for _ in range(repeat)]
         seconds = median(times)
         print(
             f"| {title} | {seconds:.2f} s | {size / seconds / 1e6:,.0f} MB/s | {out.stat().st_size / 1e6:.0f} MB |",
@@ -213,6 +218,9 @@ def main() -> int:
     parts = {given.only} if given.only else {"training", "printing", "following"}
     with tempfile.TemporaryDirectory() as name:
         folder, text = Path(name), Path(name) / "dense.log"
+        none = [*MEMLENS, "record", "-q", "-f", "-o", str(folder / "none.log"), "--", "true"]
+        start = median(ran(none).wall for _ in range(5))
+        print(f"`memlens record true` takes {start:.2f} s: its start, and the verdict on an empty log")
         if "training" in parts and not pythons():
             print("no program of Paddle is measured: MEMLENS_PADDLE names no interpreter that has it")
         for number, python in enumerate(pythons() if "training" in parts else []):

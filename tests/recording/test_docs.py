@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pseudo_terminal import in_terminal
+from live_screen import LiveTerminal
 from real_paddle import RealPaddle, environment
 
 from memlens.recording.presets import settings
@@ -61,8 +61,8 @@ def test_the_plain_command_sets_what_the_preset_sets() -> None:
 
 
 def test_the_two_lines_print_what_a_mark_prints(tmp_path: Path) -> None:
-    lines = block("python", "import os\ndef mark")
-    assert len(lines.splitlines()) == 2
+    (two,) = re.findall(r"^    (import os)\n    (def mark.*)\n\n", PAGE.read_text(), re.MULTILINE)
+    lines = "\n".join(two)
     written = [
         subprocess.run([sys.executable, "-c", f"{text}\nmark('STEP 1 – ü')"], stderr=subprocess.PIPE, check=True).stderr
         for text in (lines, "from memlens import mark")
@@ -73,9 +73,8 @@ def test_the_two_lines_print_what_a_mark_prints(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs pseudo-terminals")
 def test_the_screen_of_watching_is_that_of_a_terminal_of_80_columns() -> None:
     command = "memlens watch examples/logs/cnn_5steps.log.gz --limit peak=4MiB"
-    written = in_terminal(*command.split()[1:], "--idle", "0", folder=ROOT, NO_COLOR="1")
-    frames = re.findall(r"\x1b\[H((?:(?!\x1b\[[HJ]).)*)\x1b\[J", written, re.DOTALL)
-    shown(command, re.sub(r"\x1b\[K|\r", "", frames[-1]))
+    with LiveTerminal(*command.split()[1:], rows=40, folder=ROOT, NO_COLOR="1") as terminal:
+        shown(command, terminal.shows("1,367 events. Ctrl-C ends.").text)
 
 
 @pytest.mark.paddle
