@@ -49,6 +49,17 @@ def test_what_is_given_wins_over_both_and_nothing_takes_away() -> None:
     assert "removed HOME (--env)" in made.shown
 
 
+def test_the_allocator_that_the_user_chose_is_the_one_that_logs() -> None:
+    for given, own in (
+        (["FLAGS_allocator_strategy=naive_best_fit"], {}),
+        ([], {"FLAGS_allocator_strategy": "naive_best_fit"}),
+    ):
+        made = paddle(*given, **own)
+        assert made.environment[VMODULE] == "naive_*=10"
+        assert made.warnings == ()
+    assert paddle(FLAGS_allocator_strategy="auto_growth").environment[VMODULE] == "auto_g*=10"
+
+
 def test_the_users_own_python_path_comes_after_ours() -> None:
     assert paddle(PYTHONPATH="/x").environment["PYTHONPATH"] == f"{STARTUP}{os.pathsep}/x"
     assert paddle("PYTHONPATH=/y", PYTHONPATH="/x").environment["PYTHONPATH"] == f"{STARTUP}{os.pathsep}/y"
@@ -72,6 +83,8 @@ def test_without_a_python_path_nothing_is_started_in_the_program() -> None:
         ({VMODULE: "oper*=4", "GLOG_v": "10"}, ["changes what it measures"]),
         ({VMODULE: "b*=1,a*=10"}, []),
         ({VMODULE: "a*=x"}, ["will be missing"]),
+        ({VMODULE: "a*=10", "FLAGS_allocator_strategy": "naive_best_fit"}, ["will be missing"]),
+        ({VMODULE: "na*=10", "FLAGS_allocator_strategy": "naive_best_fit"}, []),
         ({"GLOG_v": "5"}, []),
         ({"GLOG_v": "6"}, ["changes what it measures"]),
         ({"GLOG_minloglevel": "0"}, []),

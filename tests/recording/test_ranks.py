@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from recorder import read_zst, recorder, started
+from torch_programs import real_torch
 
 import memlens
 from memlens.recording.inside.ranks import MARKS
@@ -73,6 +74,16 @@ def test_each_rank_has_a_log_and_the_launcher_one_of_its_own(tmp_path: Path, nam
         "run.rank1.log.zst",
         "run.rank10.log.zst",
     ]
+
+
+def test_ranks_of_the_real_torchrun_have_a_log_each(tmp_path: Path) -> None:
+    (tmp_path / "worker.py").write_text(WORKER)
+    torchrun = [real_torch(), "-m", "torch.distributed.run", "--nproc_per_node", "2", str(tmp_path / "worker.py")]
+    recording = memlens.record(torchrun, output=tmp_path / "run.log", passed="none")
+    assert recording.exit_code == 0
+    assert [log.rank for log in recording.logs] == [None, "0", "1"]
+    for rank in (0, 1):
+        assert (tmp_path / f"run.rank{rank}.log").read_bytes() == of(rank)
 
 
 def test_what_is_passed_on_of_a_rank_goes_where_the_launcher_put_it(tmp_path: Path) -> None:
@@ -146,6 +157,11 @@ def test_a_log_of_a_rank_that_cannot_be_written_is_said_and_the_rank_goes_on(tmp
     assert recording.exit_code == 0
     assert [log.rank for log in recording.logs] == [None]
     assert recording.problems == (f"cannot write {folder}/run.rank0.log: No such file or directory",)
+    folder.mkdir()
+    ran = started([*recorder(folder / "run.log", "--pass", "none"), *command])
+    _, error = ran.communicate(timeout=60)
+    assert ran.returncode == 0
+    assert f"{folder}/run.log: ".encode() in error
 
 
 def test_a_rank_after_the_recorder_has_gone_says_so_and_runs(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ __all__ = ["LiveTerminal", "Screen"]
 _PIECE = re.compile(
     r"\x1b\[(?P<private>\??)(?P<number>[0-9;]*)(?P<end>[A-Za-z])|(?P<control>[\r\n\a])|(?P<text>[^\x1b\r\n\a]+)"
 )
+_TORN = re.compile(r"\x1b\[?\??[0-9;]*(?=\x1b)")
 _PATIENCE = 20.0
 
 
@@ -43,9 +44,11 @@ class Screen:
     def feed(self, text: str) -> None:
         at = 0
         while at < len(text):
-            found = _PIECE.match(text, at)
+            found = _PIECE.match(text, at) or _TORN.match(text, at)
             assert found, f"not known here: {text[at : at + 20]!r}"
             at = found.end()
+            if found.re is _TORN:
+                continue
             if found["text"]:
                 self._put(found["text"])
             elif found["control"]:
@@ -120,7 +123,8 @@ class LiveTerminal:
         self._leader, follower = pty.openpty()
         self.screen = Screen(columns, rows)
         self.resize(columns, rows)
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        # A terminal drops what it has not shown yet when Ctrl-C is typed: a character, or a code, may be torn then.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._cut = ""
         try:
             self.program = subprocess.Popen(
@@ -153,6 +157,11 @@ class LiveTerminal:
 
     def type(self, keys: bytes) -> None:
         os.write(self._leader, keys)
+
+    @property
+    def echoes(self) -> bool:
+        """Whether the terminal shows what is typed."""
+        return bool(termios.tcgetattr(self._leader)[3] & termios.ECHO)
 
     def until(self, holds: Callable[[Screen], bool], seconds: float = _PATIENCE) -> Screen:
         """Read what comes until something holds of the screen."""

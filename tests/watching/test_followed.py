@@ -90,37 +90,51 @@ def test_damaged_logs_in_pieces_have_the_figures_of_the_whole_file(
         assert_as_analyzed(log, states)
 
 
-LINES = st.one_of(
-    st.builds(
-        event,
-        st.sampled_from(["Alloc", "Alloc", "Free"]),
-        st.sampled_from([256, 512, 1 << 20]),
-        st.sampled_from([0x10, 0x20, 0x30]),
-        st.sampled_from([7, 8]),
-    ),
-    st.sampled_from(
-        [
-            "STEP 1\n", "STEP 2\n", "STEP 2 #2\n", "STEP é\n", "noise\n", "\n", "Alloc 25\n", "\r\n", "\x00\n",
-            HEADER.format(7) + "Not found and reallocate 1024(0x7f00), and remaining 0\n",
-            HEADER.format(7) + "Free chunk with size 1024\n",
-            "I1120 10:22:32.856307 7 a.cc:1] Thread 139 Allocate 512 bytes at address 0x50  , stream: 0x55\n",
-            "I1120 10:22:32.856307 7 a.cc:1] Try free allocation 0x50\n",
-            "I1120 10:22:32.856307 7 naive.cc:1] Allocate 768 bytes on Place(gpu:0)\n",
-            "I1120 10:22:32.856307 7 naive.cc:1]   pointer=0x60\n",
-            "I1120 10:22:32.856307 7 naive.cc:1] Free pointer=0x60 on Place(gpu:0)\n",
-            "ResourceExhaustedError: Out of memory error on GPU 0. Cannot allocate 2.0GB memory on GPU 0, 1.0GB memory has been allocated\n",
-        ]
-    ),
-)  # fmt: skip
-
-
-@given(
-    st.lists(LINES, max_size=30).map("".join),
-    st.randoms(use_true_random=False),
-    st.sampled_from([1 << 21, 120]),
-    st.booleans(),
+BLOCKS = st.builds(
+    event,
+    st.sampled_from(["Alloc", "Alloc", "Free"]),
+    st.sampled_from([256, 512, 1 << 20]),
+    st.sampled_from([0x10, 0x20, 0x30]),
+    st.sampled_from([7, 8]),
 )
-@settings(max_examples=150, deadline=None)
+NOISE = st.sampled_from(
+    ["STEP 1\n", "STEP 2\n", "STEP 2 #2\n", "STEP é\n", "noise\n", "\n", "Alloc 25\n", "\r\n", "\x00\n"]
+)
+CHUNKS = st.sampled_from(
+    [
+        HEADER.format(7) + "Not found and reallocate 1024(0x7f00), and remaining 0\n",
+        HEADER.format(7) + "Free chunk with size 1024\n",
+    ]
+)
+#: Of layers whose FREEs have no size, or whose ALLOCs have it in a line before.
+STREAM_SAFE = st.sampled_from(
+    [
+        "I1120 10:22:32.856307 7 a.cc:1] Thread 139 Allocate 512 bytes at address 0x50  , stream: 0x55\n",
+        "I1120 10:22:32.856307 7 a.cc:1] Thread 139 Allocate 256 bytes at address 0x60  , stream: 0x55\n",
+        "I1120 10:22:32.856307 7 a.cc:1] Try free allocation 0x50\n",
+        "I1120 10:22:32.856307 7 a.cc:1] Try free allocation 0x60\n",
+    ]
+)
+NAIVE = st.sampled_from(
+    [
+        "I1120 10:22:32.856307 7 naive.cc:1] Allocate 768 bytes on Place(gpu:0)\n",
+        "I1120 10:22:32.856307 7 naive.cc:1]   pointer=0x60\n",
+        "I1120 10:22:32.856307 7 naive.cc:1] Free pointer=0x60 on Place(gpu:0)\n",
+    ]
+)
+TEXTS = st.sampled_from(
+    [
+        st.one_of(NOISE, BLOCKS),
+        st.one_of(NOISE, CHUNKS, STREAM_SAFE),
+        st.one_of(CHUNKS, NAIVE),
+        st.one_of(NOISE, STREAM_SAFE, NAIVE),
+        st.one_of(NOISE, BLOCKS, CHUNKS, STREAM_SAFE, NAIVE),
+    ]
+).flatmap(lambda lines: st.lists(lines, max_size=30).map("".join))
+
+
+@given(TEXTS, st.randoms(use_true_random=False), st.sampled_from([1 << 21, 120]), st.booleans())
+@settings(max_examples=250, deadline=None)
 def test_any_log_has_the_figures_of_its_lines_at_every_look(
     tmp_path_factory: pytest.TempPathFactory, text: str, chance: random.Random, block: int, whole: bool
 ) -> None:
@@ -140,6 +154,20 @@ def test_any_log_has_the_figures_of_its_lines_at_every_look(
     by = r"STEP \S+"
     if analyzed(path, by) and "STEP 2 #2" not in text:  # what comes later may not name what came before
         assert_as_analyzed(path, states, by)
+
+
+def test_a_log_that_is_cut_in_its_last_message_has_that_message_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    summary = (
+        "Error Message Summary:\n----------------------\nResourceExhaustedError: \n\nOut of memory error on GPU 0. Cann"
+    )
+    log = Followed(path)
+    for _ in feed(path, pieces((event("Alloc", 512, 1) + summary).encode(), random.Random(0), 4), log):
+        assert log.states()[0].ooms == 0
+    log.flush()
+    assert log.states()[0].ooms == 1
+    assert_as_analyzed(path, log.states())
+    log.close()
 
 
 def test_levels_at_every_look_are_those_of_the_lines_so_far(shared: Path, tmp_path: Path) -> None:

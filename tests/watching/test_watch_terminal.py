@@ -58,8 +58,25 @@ def written(source: Path, target: Path, pieces: int = 40, pause: float = 0.05) -
 
 
 def restored(screen: Screen) -> bool:
-    """Whether the terminal is as a shell expects it."""
+    """Whether the screen is as a shell expects it."""
     return not screen.alternate and not screen.hidden and screen.wraps
+
+
+def test_what_is_typed_is_not_shown_over_a_frame_and_is_again_after(leak: Path) -> None:
+    with LiveTerminal("watch", leak) as terminal:
+        assert terminal.echoes
+        terminal.shows("Ctrl-C ends.")
+        assert not terminal.echoes
+        terminal.type(b"\x1a")
+        terminal.shows("[1]+ stopped")
+        assert terminal.echoes
+        terminal.until(lambda screen: screen.alternate and "Ctrl-C ends." in screen.text)
+        assert not terminal.echoes
+        terminal.type(b"\x03")
+        terminal.until(restored)
+        terminal.shows("at line 12,802")
+        assert terminal.echoes
+        assert terminal.end() == 0
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40), (80, 10)])
@@ -109,7 +126,8 @@ def test_a_second_ctrl_c_does_not_wait_for_a_command(leak: Path) -> None:
         terminal.shows("at line 12,802")
         terminal.type(b"\x03")
         assert terminal.end(8) == 3
-        assert "a command of --run is still running" in terminal.screen.text
+        # The terminal shows the Ctrl-C that it was typed, wherever the output was then.
+        assert "a command of --run is still running" in terminal.screen.text.replace("\n", "")
 
 
 @pytest.mark.parametrize("when", ["there", "comes later"])

@@ -29,8 +29,17 @@ _ENDING = ("SIGINT", "SIGTERM")
 
 
 def has_screen() -> bool:
-    """Whether stdout is a terminal that moves its cursor."""
-    return os.name == "posix" and sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
+    """Whether stdout is a terminal that moves its cursor, and that is not another command's at the moment."""
+    dumb = os.name != "posix" or os.environ.get("TERM", "dumb") in ("", "dumb")
+    return not dumb and sys.stdout.isatty() and _in_front(sys.stdout.fileno())
+
+
+def _in_front(terminal: int) -> bool:
+    """Whether this is the command that a terminal is for: not one that a shell runs in the background."""
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:  # it controls no session
+        return True
 
 
 class Screen:
@@ -43,6 +52,7 @@ class Screen:
 
     def __init__(self) -> None:
         self.there, self.blank = False, True
+        self._echoed = 0
 
     def __enter__(self) -> Self:
         self.enter()
@@ -54,6 +64,7 @@ class Screen:
     def enter(self) -> None:
         """Take the screen."""
         self.there = self.blank = True
+        self._echo(on=False)
         self._write(_ENTER)
 
     def leave(self) -> None:
@@ -62,6 +73,7 @@ class Screen:
             self.there = False
             with suppress(OSError):  # the terminal is gone
                 self._write(_LEAVE)
+            self._echo(on=True)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -84,6 +96,18 @@ class Screen:
     def ring(self) -> None:
         """Ring the terminal's bell."""
         self._write(_BELL)
+
+    def _echo(self, *, on: bool) -> None:
+        """Whether the terminal shows what is typed: not over a frame, and after it where it did before."""
+        import termios
+
+        with suppress(OSError, ValueError, termios.error):
+            keys = sys.stdin.fileno()
+            if os.isatty(keys) and _in_front(keys):  # one in the background would be stopped
+                modes = termios.tcgetattr(keys)
+                self._echoed = self._echoed if on else modes[3] & termios.ECHO
+                modes[3] = modes[3] | self._echoed if on else modes[3] & ~termios.ECHO
+                termios.tcsetattr(keys, termios.TCSADRAIN, modes)
 
     @staticmethod
     def _write(text: str) -> None:

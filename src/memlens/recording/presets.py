@@ -45,9 +45,14 @@ class Settings:
     warnings: tuple[str, ...]
 
 
-#: glog's ``auto_g*`` stands for the source file auto_growth_best_fit_allocator.  A longer pattern, or two of them, must not be set: see `_long_vmodule`.
+#: The source files that log Alloc and Free, by the values of ``FLAGS_allocator_strategy``; "" is what Paddle takes without it.
+_ALLOCATORS = {"": "auto_growth_best_fit_allocator", "naive_best_fit": "naive_best_fit_allocator"}
+#: The level of these lines.
+_LEVEL = 10
+
 _PADDLE = (
-    _Variable("GLOG_vmodule", "auto_g*=10", "the allocator logs each Alloc and Free"),
+    # Not the whole name of the file, nor two of them: see `_long_vmodule`.
+    _Variable("GLOG_vmodule", "{allocator:.6}*=10", "the allocator logs each Alloc and Free"),
     _Variable("FLAGS_new_executor_sequential_run", "true", "operators run in one order in every run"),
     _Variable("PYTHONUNBUFFERED", "1", "what is printed stands at its place in the log"),
 )
@@ -86,17 +91,18 @@ def settings(preset: str, given: Sequence[str], own: Mapping[str, str], record: 
     for one in _PRESETS[preset]:
         if one.name in asked:
             continue
+        value = one.value.format(allocator=_allocator(values))
         # Python and glog take an empty variable for none.
         if values.get(one.name):
-            if values[one.name] != one.value:
-                shown.append(f"kept {one.name}={values[one.name]} of your environment, not {one.value}: {one.why}")
+            if values[one.name] != value:
+                shown.append(f"kept {one.name}={values[one.name]} of your environment, not {value}: {one.why}")
             continue
-        values[one.name] = one.value
-        shown.append(f"set {one.name}={one.value}: {one.why}")
+        values[one.name] = value
+        shown.append(f"set {one.name}={value}: {one.why}")
     warnings = [text for check in _CHECKS[preset] if (text := check(values))]
     if "PYTHONPATH" not in asked or asked["PYTHONPATH"]:
         values["PYTHONPATH"] = os.pathsep.join(filter(None, [str(STARTUP), values.get("PYTHONPATH")]))
-        shown.append(f"set PYTHONPATH={STARTUP}{os.pathsep}…: {_WHY_STARTUP[preset]}")
+        shown.append(f"set PYTHONPATH={STARTUP}{os.pathsep}...: {_WHY_STARTUP[preset]}")
         if "MEMLENS_RECORD" not in asked:
             values["MEMLENS_RECORD"] = record
     changed = {name: value for name, value in values.items() if own.get(name) != value}
@@ -113,10 +119,12 @@ def _parsed(text: str) -> tuple[str, str]:
     return name, value
 
 
-# What of the user's own variables spoils a log of Paddle, each in words; "" where nothing does.
+def _allocator(values: Mapping[str, str]) -> str:
+    """The source file of the allocator that the program will use."""
+    return _ALLOCATORS.get(values.get("FLAGS_allocator_strategy", ""), _ALLOCATORS[""])
 
-#: The level of the allocator's Alloc and Free lines, and the source file that writes them.
-_LEVEL, _ALLOCATOR = 10, "auto_growth_best_fit_allocator"
+
+# What of the user's own variables spoils a log of Paddle, each in words; "" where nothing does.
 
 
 def _long_vmodule(values: Mapping[str, str]) -> str:
@@ -132,10 +140,11 @@ def _long_vmodule(values: Mapping[str, str]) -> str:
 def _quiet_allocator(values: Mapping[str, str]) -> str:
     pairs = (pair.rpartition("=") for pair in values.get("GLOG_vmodule", "").split(","))
     # glog takes the first pattern that fits.
-    level = next((level for name, _, level in pairs if fnmatchcase(_ALLOCATOR, name)), values.get("GLOG_v", ""))
+    allocator = _allocator(values)
+    level = next((level for name, _, level in pairs if fnmatchcase(allocator, name)), values.get("GLOG_v", ""))
     if _number(level) >= _LEVEL:
         return ""
-    return f"neither GLOG_vmodule nor GLOG_v has {_ALLOCATOR} log at level {_LEVEL}: its Alloc and Free lines will be missing"
+    return f"neither GLOG_vmodule nor GLOG_v has {allocator} log at level {_LEVEL}: its Alloc and Free lines will be missing"
 
 
 def _high_level(values: Mapping[str, str]) -> str:

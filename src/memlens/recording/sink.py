@@ -22,6 +22,9 @@ __all__ = ["Drain", "LogFile", "check_name", "rank_path"]
 _FLUSH_SECONDS, _HELD_SECONDS = 0.5, 0.05
 #: Seconds for which the pipe is drained after the program has ended, where a process that it left behind still holds it.
 _GRACE_SECONDS = 2.0
+#: Seconds between two looks at a pipe that was empty: a program writes each line by itself, and must not wake the recorder for each; the pipe
+#: holds what a fast one writes meanwhile (a tenth of them where it is small).
+_PAUSE_SECONDS = 0.005
 #: Bytes read at once, and of a pipe where its size can be set: a program that logs at full speed seldom waits then.
 _BLOCK = 1 << 18
 _PIPE_BYTES = 1 << 20
@@ -199,7 +202,7 @@ class Drain(threading.Thread):
         self._filter = FILTERS[passed]()
         self._tell, self._told = tell, {""}
         self._ended = float("inf")  # when the program ended
-        _enlarge(pipe)
+        self._pause = _PAUSE_SECONDS if _enlarge(pipe) else _PAUSE_SECONDS / 10
 
     def end(self) -> None:
         """Say that the program has ended: what is in the pipe is read, and what others still write is not waited for long."""
@@ -232,8 +235,10 @@ class Drain(threading.Thread):
                 flushed = now
             self.output.write(shown)
             self._tell_problems()
-            # A pipe holds no more than its size: what came beyond that was written after the program's end.
-            if now > self._ended + _GRACE_SECONDS and (not ready or after_end > _PIPE_BYTES):
+            if ready and len(data) < _BLOCK and now < self._ended:
+                time.sleep(self._pause)
+            # Once it was empty, or more came than it holds, the rest was written after the program's end.
+            if now > self._ended + _GRACE_SECONDS and (after_end > _PIPE_BYTES or not readable.poll(0)):
                 self.left = True
                 break
         self.output.write(self._filter.release())
@@ -248,11 +253,12 @@ class Drain(threading.Thread):
             self._tell(problem)
 
 
-def _enlarge(pipe: int) -> None:
-    """Let the pipe hold more, where the system can; a limit of the user's is no problem."""
+def _enlarge(pipe: int) -> bool:
+    """Let the pipe hold more, where the system can: whether it does; a limit of the user's is no problem."""
     try:
         import fcntl
 
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     except (ImportError, AttributeError, OSError):
-        pass
+        return False
+    return True

@@ -56,8 +56,8 @@ _PICTURE, _WINDOWS, _NOTES, _LOGS = (
     (9, 3, 2, 1),
     (99, 60, 40, 30, 20, 15, 10, 7, 5, 3, 2, 1),
 )
-#: Windows that stand there when it has ended.
-_AT_THE_END = (10, 7, 5, 3, 2, 1)
+#: The same of the picture and the windows when it has ended.
+_PICTURE_AT_END, _WINDOWS_AT_END = (6, 4, 3), (10, 7, 5, 3, 2, 1)
 #: What gives way first where all does not fit: the least.
 _OF_WINDOWS, _OF_PICTURE, _OF_NOTES = 0, 4, 12
 #: A log that was written so many seconds ago is being written.
@@ -74,7 +74,7 @@ def watch_blocks(seen: Watched, *, picture: bool = False, rows: int = SCREEN_ROW
         picture: Draw the levels, of one log.
         rows: The height of the screen that it is to fit.
     """
-    _, *parts = _parts(seen, picture=picture, windows=_AT_THE_END)
+    _, *parts = _parts(seen, picture=picture)
     return fitted([Part((answered(seen.answer),)), *parts], min(rows, SCREEN_ROWS))
 
 
@@ -91,18 +91,19 @@ def live_blocks(seen: Watched, columns: int, rows: int, ending: str) -> list[Blo
     return fitted([*_parts(seen, picture=True), Part(((None, foot), (foot,)), 2)], rows, columns)
 
 
-def _parts(seen: Watched, *, picture: bool, windows: Sequence[int] = _WINDOWS) -> Iterator[Part]:
+def _parts(seen: Watched, *, picture: bool) -> Iterator[Part]:
     """What is the case now, then the rest."""
     limits = [Line(f"{_called(seen, crossing)}{crossing}", "bad", label="Limit") for crossing in seen.crossings]
     if seen.ended and len(limits) == 1:  # the verdict says it
         limits = []
+    rows, windows = (_PICTURE_AT_END, _WINDOWS_AT_END) if seen.ended else (_PICTURE, _WINDOWS)
     if len(seen.states) == 1:
         state, growth = seen.states[0], seen.growths[0]
         yield Part((tuple(_head(state, growth)),))
         yield from _limits(limits)
         if picture and state.events and len(state.timeline.allocated_bytes):
             drawn = Picture(_curve(state), terms_of(state.layer))
-            yield Part((*(apart(Picture(drawn.curve, drawn.terms, count)) for count in _PICTURE), ()), _OF_PICTURE)
+            yield Part((*(apart(Picture(drawn.curve, drawn.terms, count)) for count in rows), ()), _OF_PICTURE)
         if state.windows:
             yield Part((*(apart(_windows(state, count)) for count in windows), ()), _OF_WINDOWS)
         notes = [*_notes(state)]

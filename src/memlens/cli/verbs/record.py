@@ -52,12 +52,14 @@ def command(command: tuple[str, ...], to: Output, options: Record) -> int:
     recording = record_with(command, replace(options, tell=lambda text: note(text, to)))
     for line in _ending(recording, options.preset):
         note(line, to)
+    for problem in recording.problems if to.quiet else ():  # else it was said when it came
+        note(problem, Output())
     return recording.exit_code
 
 
 #: What to say where nothing of a log can be judged: its own hints would tell to switch on what was on.
 _NO_VERDICT = (
-    "Nothing was logged by Paddle's auto-growth allocator: the program uses no device, or another allocator.",
+    "Nothing was logged by Paddle's allocator: the program uses no device, or another one than was set to log.",
     "For a program of PyTorch: memlens record --preset torch ...",
 )
 
@@ -73,7 +75,10 @@ def _ending(recording: Recording, preset: str) -> list[str]:
     lines = [f"the program ran for {format_duration(round(recording.seconds * 1e6))}: {how}"]
     snapshots = preset == "torch"
     for log in recording.logs:
-        size = format_bytes(os.path.getsize(log.path))
+        try:
+            size = format_bytes(os.path.getsize(log.path))
+        except OSError as error:  # the program, or somebody else, took it away
+            size = str(error.strerror)
         if not snapshots:
             size = f"{format_bytes(log.text_bytes)} of log in {size}"
         lines.append(f"{log.path}: {size}{'; it ends early' if log.problem else ''}")

@@ -12,8 +12,8 @@ import socket
 import struct
 from typing import Any
 
-#: Variables that launchers set for each rank, the rank itself in all but the last: torchrun, paddle.distributed.launch, Open MPI, Slurm.
-MARKS = ("RANK", "PADDLE_TRAINER_ID", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "LOCAL_RANK")
+#: Variables that launchers set for each rank, the rank itself in all but the last: torchrun, paddle.distributed.launch, Open MPI, other MPIs, Slurm.
+MARKS = ("RANK", "PADDLE_TRAINER_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "LOCAL_RANK")
 _SECONDS = 10.0
 
 
