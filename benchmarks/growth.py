@@ -9,26 +9,38 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import time_ns
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memlens.analyzers.series.trend import judge
+from memlens.watching.crossings import lasting_gain
 
 ROOT = Path(__file__).resolve().parents[1]
 # The kinds are those that the tests use, too
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-from made_series import LEAKS, LENGTHS, NO_LEAKS, Maker, grown, made  # noqa: E402
+from made_series import LEAKS, LENGTHS, NO_LEAKS, Maker, grown, is_growing, made  # noqa: E402
 
 SHORT = (4, 5, 6, 7, 8, 10, 12, 15)
+#: Of series that come in window by window.
+LIVE = (20, 50, 100)
+Called = Callable[[NDArray[np.int64]], bool]
 
 
-def table(kinds: Iterable[Maker], lengths: tuple[int, ...], runs: int, seed: int) -> dict[str, list[float]]:
+def claimed(live: NDArray[np.int64]) -> bool:
+    """Whether ``memlens watch`` says at any moment, while a series comes in, that it gains more than ``--limit growth=0``."""
+    return any((lasting_gain(live[:count]) or 0) > 0 for count in range(1, len(live) + 1))
+
+
+def table(
+    kinds: Iterable[Maker], lengths: tuple[int, ...], runs: int, seed: int, called: Called
+) -> dict[str, list[float]]:
     """Of each kind and length, what percentage is called growing; printed as a Markdown table with the means below."""
-    rates = {kind.__name__: [100 * grown(kind, n, runs, seed) / runs for n in lengths] for kind in kinds}
+    rates = {kind.__name__: [100 * grown(kind, n, runs, seed, called) / runs for n in lengths] for kind in kinds}
     print("| |", *(f"{n} |" for n in lengths))
     print("|---|" + "---|" * len(lengths))
     for name, row in rates.items():
@@ -59,13 +71,17 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=200, help="series of each kind and length (%(default)s)")
     parser.add_argument("--seed", type=int, default=time_ns() % 10**9, help="a fresh one each time, unless given")
     parser.add_argument("--short", action="store_true", help="series below 20 windows instead")
+    parser.add_argument(
+        "--live", action="store_true", help="what is called growing at any moment while it comes in instead"
+    )
     given = parser.parse_args()
-    lengths = SHORT if given.short else LENGTHS
+    lengths = LIVE if given.live else SHORT if given.short else LENGTHS
+    called = claimed if given.live else is_growing
     print(f"seed {given.seed}, {given.runs} series of each kind and length; per cent called growing\n\nLeaks\n")
-    found = table(LEAKS, lengths, given.runs, given.seed)
+    found = table(LEAKS, lengths, given.runs, given.seed, called)
     print("\nNo leaks\n")
-    alarms = table(NO_LEAKS, lengths, given.runs, given.seed)
-    if given.short:
+    alarms = table(NO_LEAKS, lengths, given.runs, given.seed, called)
+    if given.short or given.live:
         return 0
     starts(min(given.runs, 100), given.seed)
     met = (

@@ -21,6 +21,7 @@ from recorder import python, read_zst, recorder, started, until
 
 import memlens
 from memlens.inputs.streams import open_bytes
+from memlens.recording.sink import LogFile
 from memlens.recording.waiting import CommandError
 
 SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"]
@@ -74,7 +75,7 @@ def test_a_program_that_a_signal_ends_gives_128_and_its_number_and_its_log(tmp_p
 
 #: The recorder where nothing tells who sent a signal (macOS).
 WITHOUT_SENDERS = (
-    "import signal, sys; del signal.sigtimedwait; from memlens.cli import main; sys.exit(main(sys.argv[1:]))"
+    "import signal, sys; del signal.sigwaitinfo; from memlens.cli import main; sys.exit(main(sys.argv[1:]))"
 )
 
 
@@ -118,6 +119,19 @@ def test_a_terminal_that_goes_away_ends_the_program(tmp_path: Path) -> None:
     until(lambda: log.exists() and b"ready" in log.read_bytes())
     os.close(leader)
     assert ran.wait(60) == 101
+
+
+def test_a_recorder_that_was_stopped_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+    """Ctrl-Z and fg."""
+    log = tmp_path / "run.log"
+    ran = started(recorder(log, "-q") + python("print('one', flush=True); print(input()); raise SystemExit(7)"))
+    until(lambda: log.exists() and log.read_bytes() == b"one\n")
+    ran.send_signal(signal.SIGSTOP)
+    time.sleep(2.5)
+    ran.send_signal(signal.SIGCONT)
+    time.sleep(0.5)
+    assert ran.communicate(b"two\n", timeout=60) == (b"one\ntwo\n", b"")
+    assert ran.returncode == 7
 
 
 def in_own_terminal(command: list[str]) -> tuple[int, subprocess.Popen[bytes]]:
@@ -210,6 +224,37 @@ def test_a_closed_stdout_does_not_harm_the_program(tmp_path: Path) -> None:
     ran.stderr.close()
     assert ran.stdin is not None
     ran.stdin.close()
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (1, 2), (0, 1, 2)])
+def test_a_log_takes_no_closed_streams_place(tmp_path: Path, closed: tuple[int, ...]) -> None:
+    log = tmp_path / "run.log"
+    program = python("import os\nos.write(1, b'out'); os.write(2, b'err')")
+    calls = (
+        f"import memlens, os\nfor number in {closed}: os.close(number)\nmemlens.record({program}, output={str(log)!r})"
+    )
+    ran = started(python(calls))
+    ran.communicate(timeout=60)
+    assert ran.returncode == 0
+    assert log.read_bytes() == b"outerr"
+
+
+@pytest.mark.parametrize("name", ["run.log.zst", "run.log.gz", "run.log"])
+def test_a_log_that_ends_with_a_frame_is_whole(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memlens.recording.sink._FRAME_BYTES", 8)
+    log = LogFile(tmp_path / name)
+    log.begin()
+    for text in (b"0123456", b"7", b"89"):
+        log.write(text)
+        log.flush()
+    log.write(b"abcdef")
+    log.flush()
+    log.close()
+    read: Callable[[Path], bytes] = {
+        ".zst": read_zst,
+        ".gz": lambda path: gzip.decompress(path.read_bytes()),  # raises where it is cut
+    }.get(log.path.suffix, Path.read_bytes)
+    assert read(log.path) == b"0123456789abcdef"
 
 
 @pytest.mark.parametrize("name", ["run.log.zst", "run.log.gz", "run.log"])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from memlens.analyzers.series.trend import judge
 
-__all__ = ["LEAKS", "LENGTHS", "NO_LEAKS", "Maker", "grown", "made"]
+__all__ = ["LEAKS", "LENGTHS", "NO_LEAKS", "Maker", "grown", "is_growing", "made"]
 
 Chance = np.random.Generator
 Floats = NDArray[np.floating[Any]]
@@ -36,10 +36,17 @@ def made(maker: Maker, chance: Chance, windows: int) -> tuple[NDArray[np.int64],
     return live - min(int(live.min()), 0), since
 
 
-def grown(maker: Maker, windows: int, runs: int, seed: int) -> int:
+def is_growing(live: NDArray[np.int64]) -> bool:
+    """Whether a series is called growing."""
+    return judge(live).verdict == "growing"
+
+
+def grown(
+    maker: Maker, windows: int, runs: int, seed: int, called: Callable[[NDArray[np.int64]], bool] = is_growing
+) -> int:
     """How many of so many series of a kind are called growing."""
     chance = np.random.default_rng([seed, windows, *maker.__name__.encode()])
-    return sum(judge(made(maker, chance, windows)[0]).verdict == "growing" for _ in range(runs))
+    return sum(called(made(maker, chance, windows)[0]) for _ in range(runs))
 
 
 # Pieces that several kinds are made of

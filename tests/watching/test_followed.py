@@ -302,3 +302,14 @@ def test_what_is_no_log_of_lines_is_refused(shared: Path, tmp_path: Path) -> Non
         Followed("https://example.org/run.log")
     with pytest.raises(memlens.InputError, match="is a directory"):
         Followed(tmp_path).poll()
+
+
+def test_what_begins_as_no_log_of_lines_is_refused_when_that_is_certain(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text('{"schemaVersion": 1, "traceEvents": [\n' * 3)
+    log = Followed(path)
+    assert log.poll()
+    assert log.states()[0].events == 0
+    with pytest.raises(memlens.InputError, match="Kineto trace"):
+        log.flush()
+    log.close()

@@ -219,6 +219,19 @@ def test_what_was_written_before_a_rotation_is_read_to_its_end(path: Path, log: 
     assert (state.allocs, state.lines, state.peak_line) == (11, 11, 11)
 
 
+def test_what_is_written_to_the_old_file_until_the_new_one_is_used_counts(path: Path, log: Followed) -> None:
+    write(path, events(3))
+    assert drain(log).allocs == 3
+    old = path.rename(path.with_suffix(".1"))
+    path.touch()  # as logrotate does before it tells the writer
+    assert drain(log).allocs == 3
+    write(old, events(2, first=3))
+    assert drain(log).allocs == 5
+    write(path, events(4, first=5))
+    state = drain(log)
+    assert (state.allocs, state.rotations, state.restarts) == (9, 1, 0)
+
+
 @pytest.mark.parametrize("how", [moved_away, truncated])
 def test_another_run_starts_anew(path: Path, log: Followed, how: Callable[[Path], None]) -> None:
     write(path, "STEP 1\n" + events(5, thread=7))
@@ -345,7 +358,7 @@ def test_a_file_that_goes_away_while_it_is_looked_at_is_waited_for(
     drain(log)
     truncated(path)
     path.rename(path.with_suffix(".1"))
-    path.touch()
+    write(path, events(1))
 
     def gone(*_: object) -> int:
         raise FileNotFoundError
@@ -355,7 +368,7 @@ def test_a_file_that_goes_away_while_it_is_looked_at_is_waited_for(
         for _ in range(3):
             log.poll()
         assert log.states()[0].waiting == "the file is gone"
-    write(path, events(2))
+    write(path, events(1, first=1))
     state = drain(log)
     assert (state.allocs, state.lines, state.rotations) == (2, 3, 1)
 

@@ -61,6 +61,7 @@ def record_with(command: str | Sequence[str], options: Record) -> Recording:
         problems.append(problem)
         tell(problem)
 
+    _occupy_streams()
     written = _WRITTEN[options.preset](Path(options.output or _default_path(options.preset)), options, note)
     with waiting() as (mask, wait):
         try:
@@ -83,6 +84,13 @@ def record_with(command: str | Sequence[str], options: Record) -> Recording:
 
 
 record = with_keywords("record", record_with, Record)
+
+
+def _occupy_streams() -> None:
+    """Give the numbers of closed standard streams to what cannot be written: a log that got one would have what is passed on in it."""
+    while (number := os.open(os.devnull, os.O_RDONLY)) <= 2:
+        pass
+    os.close(number)
 
 
 def _judged(recording: Recording) -> Recording:

@@ -114,7 +114,7 @@ class LogFile:
         self._in_frame += len(data)
         if self._in_frame >= _FRAME_BYTES:
             self._put(self._frame.flush)
-            self._frame, self._in_frame = self._make(), 0
+            self._frame, self._in_frame, self._unflushed = self._make(), 0, False
 
     def flush(self) -> None:
         """Make all that was written readable in the file."""

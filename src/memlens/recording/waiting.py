@@ -25,8 +25,6 @@ _FORWARDED = tuple(number for name in _NAMES if (number := getattr(signal, name,
 _OF_KEYS = frozenset({signal.SIGINT, getattr(signal, "SIGQUIT", signal.SIGINT)})
 #: What Linux says of a signal that the kernel itself sent, as it does for a terminal (``SI_KERNEL``).
 _BY_KERNEL = 0x80
-#: Seconds after which is looked again, in case that another thread of this process was woken instead.
-_LOOK_SECONDS = 1.0
 
 
 class CommandError(MemlensError):
@@ -106,20 +104,28 @@ def waiting() -> Iterator[tuple[AbstractSet[Any], Callable[[int], int]]]:
             forward(number, 0)
         if not exact:
             return _status(os.waitpid(pid, 0))
+        waker = threading.Thread(target=wake, args=(pid, threading.get_ident()), name="memlens end", daemon=True)
+        waker.start()
         while True:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
+                waker.join()
                 return _status((ended, status))
-            found = signal.sigtimedwait(watched, _LOOK_SECONDS)
-            if found is None or found.si_signo == signal.SIGCHLD:
-                continue
-            if not (found.si_signo in _OF_KEYS and found.si_code == _BY_KERNEL):
+            # Not sigtimedwait: where this process was stopped beyond the timeout, Python's gives a signal that nobody sent.
+            found = signal.sigwaitinfo(watched)
+            if found.si_signo != signal.SIGCHLD and not (found.si_signo in _OF_KEYS and found.si_code == _BY_KERNEL):
                 forward(found.si_signo, found.si_pid)
+
+    def wake(pid: int, waiter: int) -> None:
+        # The kernel may give SIGCHLD to another thread of this process, which does not block it.
+        with suppress(ChildProcessError):  # this one was in time
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        signal.pthread_kill(waiter, signal.SIGCHLD)
 
     # One that is ignored here (nohup, or & in a script) is ignored by the program too.
     taken = [number for number in _FORWARDED if signal.getsignal(number) not in (signal.SIG_IGN, None)]
     watched = {*taken, signal.SIGCHLD}
-    exact = hasattr(signal, "sigtimedwait")
+    exact = hasattr(signal, "sigwaitinfo")
     before = {number: signal.signal(number, handle) for number in taken}
     # Where children are reaped unasked, nobody could know how the program ended.
     before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)

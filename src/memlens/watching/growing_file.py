@@ -3,7 +3,7 @@
 A file is read through one descriptor, by position, so what is moved away is read to its end before the file that took its place.  It is
 over, and another piece of the log begins, where
 
-- its name stands for another file (rotated, or replaced), and nothing more came to the old one since;
+- its name stands for another file (rotated, or replaced) that is not empty any more, and nothing more came to the old one since;
 - it was made shorter than what was read of it (truncated), or what was read last is no longer there (written anew, in place).
 
 Several of these between two looks are one: what a file held that came and went in between is not seen.
@@ -202,7 +202,9 @@ class GrowingFile:
             if piece.pending or os.fstat(self._file).st_size > piece.position:
                 return Look.MORE
             self.waiting = "the file is gone" if named is None else ""
-            return Look.NOTHING if named is None else Look.NEXT
+            # Who rotates a log makes the new file first and tells the writer then: until it writes there, it writes to the old one.
+            empty = named is None or (stat.S_ISREG(named.st_mode) and not named.st_size)
+            return Look.NOTHING if empty else Look.NEXT
         if named.st_size == piece.position:
             return Look.MORE if piece.pending else Look.NOTHING
         return Look.MORE if named.st_size > piece.position and piece.stands else Look.NEXT

@@ -153,9 +153,8 @@ class Run:
         """Take what the next block says."""
         for reading, result in results:
             reading.add(result)
-        first = self._readings[0]
-        if len(self._readings) > 1 and first.running.events:
-            self._readings = [first]
+        if len(self._readings) > 1 and self._readings[0].running.events:
+            del self._readings[1:]
 
     def end(self) -> None:
         """Nothing more comes."""
