@@ -122,7 +122,12 @@ def test_other_pythons_run_their_own_sitecustomize(tmp_path: Path, version: str)
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.stderr.write('next\\n')")
     path = os.pathsep.join(map(str, [STARTUP, tmp_path]))
     asked = '{"socket": {"path": "/nowhere", "marks": {}}, "torch": {"output": "run.pickle"}}'
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": path, "MEMLENS_RECORD": asked}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": path,
+        "MEMLENS_RECORD": asked,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     done = subprocess.run([python, "-c", "print(1)"], env=environment, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("1\n", "next\n")
 
