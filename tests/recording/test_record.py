@@ -376,6 +376,21 @@ def test_without_a_name_the_log_gets_one_of_its_own(tmp_path: Path, monkeypatch:
     assert first.logs[0].path.endswith(".log.zst")
 
 
+def test_recorders_that_are_started_together_choose_different_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At one time, when neither sees the other's log yet."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(time, "strftime", lambda _: "20260101-000000")
+    names = set()
+    for process in (1, 2):
+        monkeypatch.setattr(os, "getpid", lambda process=process: process)
+        (log,) = memlens.record("true").logs
+        names.add(log.path)
+        Path(log.path).unlink()
+    assert len(names) == 2
+
+
 def test_files_that_were_handed_over_stay_open_for_the_program(tmp_path: Path) -> None:
     (tmp_path / "given").write_text("handed over")
     shell = ["sh", "-c", 'exec 7< given; exec "$@"', "sh"]

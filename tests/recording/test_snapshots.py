@@ -102,7 +102,11 @@ def test_snapshots_of_an_earlier_run_go_only_with_force_and_only_when_the_progra
 
 @pytest.mark.parametrize(
     ("options", "match"),
-    [({"output": "run.pickle.zst"}, "not compressed"), ({"output": "x.pickle", "passed": "none"}, "its output")],
+    [
+        ({"output": "run.pickle.zst"}, "not compressed"),
+        ({"output": "run-{rank}.pickle"}, "no meaning"),
+        ({"output": "x.pickle", "passed": "none"}, "its output"),
+    ],
 )
 def test_what_makes_no_sense_with_snapshots_is_wrong_usage(options: dict[str, str], match: str) -> None:
     with pytest.raises(memlens.UsageError, match=match):

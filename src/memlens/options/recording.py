@@ -26,7 +26,7 @@ class Record:
         preset: What to record: the log of Paddle's allocators with all that the program prints (paddle), or the memory history of
             PyTorch as a snapshot (torch).
         output: Write to FILE, compressed as its name says (.zst, .gz); each rank of a distributed run to a file of its own, run.rank0.log.zst. Default: memlens-, the
-            time, and .log.zst or .pickle.
+            time and the number of the process, and .log.zst or .pickle.
         force: Write over FILE if it exists.
         env: Set a variable of the program, in place of what the preset sets; NAME= takes it away. May be given several times.
         tell: Called with each line for people: what the program's environment is, and what goes wrong while it runs. Default: nobody is told.

@@ -118,7 +118,8 @@ def _judged(recording: Recording) -> Recording:
 
 def _default_path(preset: str) -> Path:
     """A new name in the current folder."""
-    stem, suffix = f"memlens-{time.strftime('%Y%m%d-%H%M%S')}", _SUFFIXES[preset]
+    # Recorders that are started together (mpirun) must not choose the same one.
+    stem, suffix = f"memlens-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}", _SUFFIXES[preset]
     names = (Path(f"{stem}{f'-{again}' if again > 1 else ''}{suffix}") for again in count(1))
     return next(path for path in names if not os.path.lexists(path))
 

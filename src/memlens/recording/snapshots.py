@@ -52,6 +52,11 @@ class Snapshots:
             raise UsageError(
                 "the torch preset leaves the program its output", "Leave --pass out; redirect the program as ever."
             )
+        if "{rank}" in path.name:
+            raise UsageError(
+                "{rank} has no meaning in the name of a snapshot",
+                "Ranks of torchrun add theirs by themselves: run.rank0.pickle beside run.pickle.",
+            )
         for file in (path, Path(oom_path(str(path)))):
             refuse_overwrite(file, options.force)
         self.path, self._force, self._note = path, options.force, note
