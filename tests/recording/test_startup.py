@@ -85,6 +85,18 @@ def test_what_runs_in_the_program_imports_nothing_but_the_standard_library() -> 
 
 
 @pytest.mark.parametrize(
+    "asked", ['{"socket": {"path": "/nowhere", "marks": {}}}', '{"torch": {"output": "run.pickle"}}']
+)
+def test_a_process_that_is_no_rank_loads_little(asked: str) -> None:
+    """What is slow to import, and used by ranks alone or by nobody."""
+    shown = (
+        "import sys; print({'socket', 'struct', 'typing', 'subprocess', 'tempfile', 'inspect'} & sys.modules.keys())"
+    )
+    assert run(shown, path=[]).stdout == "set()\n"
+    assert run(shown, path=[STARTUP], MEMLENS_RECORD=asked).stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
     "path", sorted([*STARTUP.glob("*.py"), *STARTUP.parent.glob("inside/*.py")]), ids=lambda path: path.stem
 )
 def test_it_is_read_by_the_older_pythons_that_programs_run_in(path: Path) -> None:

@@ -61,7 +61,7 @@ def window(name: str) -> Iterator[None]:
 
 
 def _one_line(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in text)
+    return "".join(character if character.isprintable() else " " for character in str(text))
 
 
 def _print(line: str) -> None:
