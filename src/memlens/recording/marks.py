@@ -70,7 +70,7 @@ def _print(line: str) -> None:
             stream.flush()
     data = f"{line}\n".encode()
     with suppress(OSError):
-        while data:  # a pipe that does not wait may take a part
+        while data:  # a non-blocking pipe may take only a part
             data = data[os.write(2, data) :]
 
 
