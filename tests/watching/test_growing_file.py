@@ -358,7 +358,7 @@ def test_a_file_that_goes_away_while_it_is_looked_at_is_waited_for(
     drain(log)
     truncated(path)
     path.rename(path.with_suffix(".1"))
-    path.touch()
+    write(path, events(1))
 
     def gone(*_: object) -> int:
         raise FileNotFoundError
@@ -368,7 +368,7 @@ def test_a_file_that_goes_away_while_it_is_looked_at_is_waited_for(
         for _ in range(3):
             log.poll()
         assert log.states()[0].waiting == "the file is gone"
-    write(path, events(2))
+    write(path, events(1, first=1))
     state = drain(log)
     assert (state.allocs, state.lines, state.rotations) == (2, 3, 1)
 
