@@ -149,6 +149,8 @@ def _allocated(state: LogState) -> str:
     """What is allocated now, and at the peak; or why nobody knows."""
     if state.waiting and not state.events:
         return state.waiting
+    if state.problem and not state.lines:
+        return "nothing was read"
     if state.allocated_bytes is None:
         return f"no event in {plural(state.lines, 'line')} yet" if not state.events else "only chunks are logged"
     where = "" if state.peak_line is None else f" at line {state.peak_line:,}"
