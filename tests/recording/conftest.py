@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -17,5 +18,7 @@ def paddle(request: pytest.FixtureRequest, shared: Path, tmp_path_factory: pytes
     if not request.param:
         pytest.skip("needs PaddlePaddle: MEMLENS_PADDLE names no interpreter that has it")
     if not shutil.which("g++"):
+        if os.environ.get("CI"):
+            pytest.fail("no g++ to build Paddle's host-memory device: CI must have it")
         pytest.skip("needs g++ to build Paddle's host-memory device")
     return RealPaddle.build(request.param, shared, tmp_path_factory.mktemp("device"))

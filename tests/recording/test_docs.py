@@ -102,6 +102,7 @@ def test_the_program_of_the_page_gives_what_is_shown(paddle: RealPaddle, tmp_pat
     startup = r"(?<=PYTHONPATH=)\S+(?=/memlens/recording)"
     output = re.sub(startup, "…", done.stdout)
     figures = (
+        (r"(?<=^loss )[\d.]+", "small"),
         (r"(?<=ran for )[\d.]+ m?s", "a while"),
         (r"[\d.]+ KiB of log in [\d.]+ KiB", "text"),
         (r"(?<=at line )[\d,]+", "N"),
