@@ -129,6 +129,25 @@ def test_a_log_that_exceeds_a_limit_or_has_failed_comes_before_those_with_higher
     assert "Limit   over: what is reserved exceeds 1.00 MiB: 16.00 MiB" in text
 
 
+def test_of_several_logs_the_rows_stay_longer_than_the_list_of_limits() -> None:
+    states = [log_state(f"workerlog.{k}", peak_bytes=9 * MIB) for k in range(16)]
+    crossings = tuple(Crossing(state.path, "", "peak", MIB, 9 * MIB, 17) for state in states)
+    text = screen(seen(*states, crossings=crossings))
+    assert text.count("  over the limit") >= 10
+    assert " more limits\n" in text
+
+
+def test_growth_that_exceeded_its_limit_for_a_time_is_not_said_to_exceed_it_at_the_end() -> None:
+    crossing = Crossing("run.log", "", "growth", MIB, 12 * MIB, None, "STEP_1")
+    tooth = log_state(live=[*range(3, 17), *[3, 4] * 20])
+    assert seen(log_state(live=LEAK), crossings=(crossing,), ended="idle").verdict.startswith(
+        "What the windows gain exceeds 1.00 MiB: 12.00 MiB, from STEP_1 on. "
+    )
+    ended = seen(tooth, crossings=(crossing,), ended="idle").verdict
+    assert "12.00 MiB, from STEP_1 on, for a time and not at the end." in ended
+    assert "at the end" not in seen(tooth, crossings=(crossing,)).verdict
+
+
 def test_devices_of_one_log_are_told_apart() -> None:
     text = screen(seen(log_state(device="device 0"), log_state(device="device 1")), columns=120)
     assert "run.log [device 0]" in text

@@ -179,6 +179,12 @@ def test_what_is_no_limit_is_refused(text: str, message: str) -> None:
         parse_watched([text])
 
 
+def test_a_metric_that_is_unknown_is_answered_with_those_that_can_be_watched() -> None:
+    with pytest.raises(memlens.UsageError) as caught:
+        parse_watched(["level=1GiB"])
+    assert caught.value.hint == "Metrics: peak, reserved, growth."
+
+
 def test_limits_are_exact_and_each_is_given_once() -> None:
     assert parse_watched(["growth=0", "peak = 1.5 KiB"]) == {"peak": 1536, "growth": 0}
     with pytest.raises(memlens.UsageError, match="given twice"):

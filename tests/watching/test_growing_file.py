@@ -22,6 +22,7 @@ import zstandard
 from following import analyzed, pieces, said, without_counts
 from texts import read_packed
 
+from memlens.errors import InputError
 from memlens.watching.followed import Followed
 from memlens.watching.state import LogState
 
@@ -334,6 +335,17 @@ def test_a_file_written_anew_in_place_is_seen_though_it_is_longer(path: Path, lo
     assert (state.allocs, state.restarts) == (300, 1)
 
 
+def test_a_file_that_never_could_be_read_is_refused(path: Path, log: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(path, events(1))
+
+    def closed(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", closed)
+    with pytest.raises(InputError, match="cannot be read: Permission denied"):
+        log.poll()
+
+
 def test_a_file_that_is_removed_is_read_to_its_end(path: Path, log: Followed) -> None:
     with path.open("a") as file:
         file.write(events(5))
@@ -351,8 +363,15 @@ def test_a_file_that_is_removed_is_read_to_its_end(path: Path, log: Followed) ->
     assert (state.allocs, state.rotations, state.waiting) == (10, 1, "")
 
 
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (FileNotFoundError(), "the file is gone"),
+        (PermissionError(13, "Permission denied"), "cannot be read: Permission denied"),
+    ],
+)
 def test_a_file_that_goes_away_while_it_is_looked_at_is_waited_for(
-    path: Path, log: Followed, monkeypatch: pytest.MonkeyPatch
+    error: OSError, why: str, path: Path, log: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(path, "half a line")
     drain(log)
@@ -361,13 +380,13 @@ def test_a_file_that_goes_away_while_it_is_looked_at_is_waited_for(
     write(path, events(1))
 
     def gone(*_: object) -> int:
-        raise FileNotFoundError
+        raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", gone)
         for _ in range(3):
             log.poll()
-        assert log.states()[0].waiting == "the file is gone"
+        assert log.states()[0].waiting == why
     write(path, events(1, first=1))
     state = drain(log)
     assert (state.allocs, state.lines, state.rotations) == (2, 3, 1)

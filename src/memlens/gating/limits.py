@@ -42,7 +42,6 @@ _SIZE = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(?P<unit>[A-Za-z
 _LIKE_A_LIMIT = "Write METRIC=PERCENT,SIZE with one of the two or both, like peak=2%,1MiB, remaining=0 or reserved=5%."
 _LIKE_A_BUDGET = "Write METRIC=SIZE, like peak=12GiB."
 _LIKE_A_WATCHED = "Write METRIC=SIZE, like peak=10GiB, reserved=12GiB or growth=64MiB."
-_KNOWN = f"Metrics: {', '.join(METRICS)}."
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def parse_budgets(texts: str | Sequence[str]) -> dict[Metric, int]:
     Raises:
         UsageError: A text is no budget, its size has no unit, there is no budget for such a metric, or one metric is given twice.
     """
-    given = _by_metric(texts, "budget", _LIKE_A_BUDGET)
+    given = _by_metric(texts, "budget", _LIKE_A_BUDGET, BUDGETED)
     for metric in given:
         if metric not in BUDGETED:
             raise UsageError(
@@ -131,7 +130,7 @@ def parse_watched(texts: str | Sequence[str]) -> dict[Metric, int]:
     Raises:
         UsageError: A text is no such limit, its size has no unit, such a metric is not watched, or one metric is given twice.
     """
-    given = _by_metric(texts, "limit", _LIKE_A_WATCHED)
+    given = _by_metric(texts, "limit", _LIKE_A_WATCHED, WATCHED)
     for metric in given:
         if metric not in WATCHED:
             raise UsageError(
@@ -141,7 +140,9 @@ def parse_watched(texts: str | Sequence[str]) -> dict[Metric, int]:
     return {metric: _size(given[metric], given[metric], _LIKE_A_WATCHED) for metric in WATCHED if metric in given}
 
 
-def _by_metric(texts: str | Sequence[str], what: str, hint: str) -> dict[Metric, str]:
+def _by_metric(
+    texts: str | Sequence[str], what: str, hint: str, offered: Sequence[Metric] = METRICS
+) -> dict[Metric, str]:
     found: dict[Metric, str] = {}
     for text in [texts] if isinstance(texts, str) else texts:
         name, equals, value = text.partition("=")
@@ -149,7 +150,7 @@ def _by_metric(texts: str | Sequence[str], what: str, hint: str) -> dict[Metric,
         if not equals or len(text) > _LONGEST:
             raise UsageError(f"{_quoted(text)} is no {what}", hint)
         if metric is None:
-            raise UsageError(f"there is no metric {_quoted(name)}", _KNOWN)
+            raise UsageError(f"there is no metric {_quoted(name)}", f"Metrics: {', '.join(offered)}.")
         if metric in found:
             raise UsageError(f"the {what} of {metric} is given twice", "Give one for each metric.")
         found[metric] = value.strip()

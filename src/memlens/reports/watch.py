@@ -60,6 +60,8 @@ _PICTURE, _WINDOWS, _NOTES, _LOGS = (
 _PICTURE_AT_END, _WINDOWS_AT_END = (6, 4, 3), (10, 7, 5, 3, 2, 1)
 #: What gives way first where all does not fit: the least.
 _OF_WINDOWS, _OF_PICTURE, _OF_NOTES = 0, 4, 12
+#: Limits of several logs: the rows of the logs say "over the limit", too.
+_OF_LIMITS = 5
 #: A log that was written so many seconds ago is being written.
 _FRESH = 10
 #: How far a peak is at least from the median that stands out.
@@ -109,7 +111,7 @@ def _parts(seen: Watched, *, picture: bool) -> Iterator[Part]:
         notes = [*_notes(state)]
     else:
         yield Part((tuple(answered(seen.answer)),))
-        yield from _limits(limits)
+        yield from _limits(limits, _OF_LIMITS)
         yield Part(tuple(apart(_logs(seen, count)) for count in _LOGS), _OF_WINDOWS)
         names = _names(seen)
         notes = [
@@ -123,15 +125,15 @@ def _parts(seen: Watched, *, picture: bool) -> Iterator[Part]:
         yield Part((*(apart(*_few(notes, count)) for count in _NOTES), ()), _OF_NOTES)
 
 
-def _limits(limits: Sequence[Line]) -> Iterator[Part]:
+def _limits(limits: Sequence[Line], weight: int = _OF_NOTES) -> Iterator[Part]:
     if limits:
-        yield Part(tuple(tuple(_few(limits, count)) for count in _NOTES), _OF_NOTES)
+        yield Part(tuple(tuple(_few(limits, count, "more limit")) for count in _NOTES), weight)
 
 
-def _few(notes: Sequence[Line], count: int) -> Iterator[Line]:
+def _few(notes: Sequence[Line], count: int, what: str = "more note") -> Iterator[Line]:
     yield from notes[:count]
     if (left := len(notes) - count) > 0:
-        yield Line(f"… and {plural(left, 'more note')}", "hint", label=" ")
+        yield Line(f"… and {plural(left, what)}", "hint", label=" ")
 
 
 def _head(state: LogState, growth: Growth | None) -> Iterator[Line]:
@@ -147,6 +149,8 @@ def _allocated(state: LogState) -> str:
     """What is allocated now, and at the peak; or why nobody knows."""
     if state.waiting and not state.events:
         return state.waiting
+    if state.problem and not state.lines:
+        return "nothing was read"
     if state.allocated_bytes is None:
         return f"no event in {plural(state.lines, 'line')} yet" if not state.events else "only chunks are logged"
     where = "" if state.peak_line is None else f" at line {state.peak_line:,}"

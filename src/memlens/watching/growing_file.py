@@ -180,19 +180,22 @@ class GrowingFile:
     def __init__(self, name: str) -> None:
         self.name = name
         self.piece: Piece | None = None
-        self.waiting = "no such file yet"
+        self.waiting = self._missing = "no such file yet"
         self._file = -1
-        self._known = (0, 0)
+        self._known: tuple[int, int] | None = None
         self._regular = True
 
     def look(self) -> Look:
         """See what there is to do; one call of the system where there is nothing.
 
         Raises:
-            InputError: It is a directory, or may not be read.
+            InputError: It is a directory, or may not be read and never was.
         """
         if self.piece is None:
-            return Look.NEXT if self._there() else Look.NOTHING
+            if self._there():
+                return Look.NEXT
+            self.waiting = self._missing
+            return Look.NOTHING
         piece = self.piece
         if not self._regular:
             return Look.MORE if piece.pending or piece.readable else Look.NOTHING
@@ -201,7 +204,7 @@ class GrowingFile:
             # What was moved away, or taken away, is read to its end first.
             if piece.pending or os.fstat(self._file).st_size > piece.position:
                 return Look.MORE
-            self.waiting = "the file is gone" if named is None else ""
+            self.waiting = self._missing if named is None else ""
             # Who rotates a log makes the new file first and tells the writer then: until it writes there, it writes to the old one.
             empty = named is None or (stat.S_ISREG(named.st_mode) and not named.st_size)
             return Look.NOTHING if empty else Look.NEXT
@@ -214,7 +217,7 @@ class GrowingFile:
         if self._file < 0 or not self._same():
             self._open()
         if self._file < 0:  # it went away since it was looked at
-            self.piece, self.waiting = None, "the file is gone" if self.piece else self.waiting
+            self.piece, self.waiting = None, self._missing
             return None
         self.waiting = ""
         start = os.lseek(self._file, 0, os.SEEK_CUR) if self.name == "-" and self._regular and self.piece is None else 0
@@ -247,10 +250,9 @@ class GrowingFile:
     def _stat(self) -> os.stat_result | None:
         try:
             return os.fstat(0) if self.name == "-" else os.stat(self.name)
-        except FileNotFoundError:
-            return None
         except OSError as error:
-            raise self._unreadable(error) from error
+            self._note_missing(error)
+            return None
 
     def _there(self) -> bool:
         found = self._stat()
@@ -270,13 +272,22 @@ class GrowingFile:
             else:
                 # A pipe without a writer is opened at once, too.
                 file = os.open(self.name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-        except FileNotFoundError:
-            return
         except OSError as error:
-            raise self._unreadable(error) from error
+            self._note_missing(error)
+            return
         found = os.fstat(file)
         self._file, self._known = file, (found.st_dev, found.st_ino)
         self._regular = stat.S_ISREG(found.st_mode)
 
-    def _unreadable(self, error: OSError) -> InputError:
-        return InputError(f"{self.name}: cannot be read: {error.strerror or error}")
+    def _note_missing(self, error: OSError) -> None:
+        """Note why there is no file to read now; that it may not be read is final only where it never could be.
+
+        Raises:
+            InputError: It may not be read.
+        """
+        if not isinstance(error, FileNotFoundError):
+            self._missing = f"cannot be read: {error.strerror or error}"
+            if self._known is None:
+                raise InputError(f"{self.name}: {self._missing}") from error
+        elif self._known is not None:
+            self._missing = "the file is gone"

@@ -17,6 +17,7 @@ from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
     from memlens.analyzers import Growth
+    from memlens.watching.crossings import Crossing
     from memlens.watching.state import LogState
     from memlens.watching.watch import Watched
 
@@ -39,11 +40,24 @@ def _exceeded(seen: Watched) -> Iterator[str]:
     """The first limit that was exceeded, and how many more."""
     if seen.crossings:
         first, more = seen.crossings[0], len(seen.crossings) - 1
+        text = f"{first}{', for a time and not at the end' if _over_again(first, seen) else ''}"
         others = f" ({plural(more, 'more limit')} exceeded)" if more else ""
         if len(seen.states) > 1:
-            yield f"{names_of(seen.states)[first.path, first.device]}: {first}{others}."
+            yield f"{names_of(seen.states)[first.path, first.device]}: {text}{others}."
         else:
-            yield f"{str(first)[0].upper()}{str(first)[1:]}{others}."
+            yield f"{text[0].upper()}{text[1:]}{others}."
+
+
+def _over_again(crossing: Crossing, seen: Watched) -> bool:
+    """Whether growth that exceeded its limit while the log grew does not at the end, as of a sawtooth that came back."""
+    growths = (
+        growth
+        for state, growth in zip(seen.states, seen.growths, strict=True)
+        if key_of(state) == (crossing.path, crossing.device)
+    )
+    growth = next(growths, None)
+    lasts = growth is not None and growth.verdict == "growing" and growth.gained_bytes > crossing.limit_bytes
+    return bool(seen.ended) and crossing.metric == "growth" and not lasts
 
 
 def unjudged(states: Sequence[LogState], growths: Sequence[Growth | None], limits: Iterable[str]) -> Iterator[str]:
