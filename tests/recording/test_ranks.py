@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from recorder import read_zst, recorder, started
+from recorder import python, read_zst, recorder, started
 from torch_programs import real_torch
 
 import memlens
@@ -108,6 +108,22 @@ def test_the_recording_lists_ranks_by_number_and_judges_them_alone(tmp_path: Pat
     assert recording.verdict == memlens.analyze(ranks).verdict
     peak = memlens.analyze(example).logs[0].windows[0].results["peak"].peak_bytes
     assert memlens.format_bytes(peak) in recording.verdict
+
+
+def test_a_program_that_calls_its_helpers_ranks_is_judged_by_its_own_log(tmp_path: Path, examples: Path) -> None:
+    """As one does that sets ``RANK`` for itself, to be the only process of a distributed run, and starts others."""
+    example = examples / "case1_pir.log"
+    program = f"""
+import os, subprocess, sys
+os.environ["RANK"] = "0"
+sys.stdout.buffer.write(open({str(example)!r}, "rb").read())
+subprocess.run([sys.executable, "-c", "print('helper')"], check=True)
+"""
+    recording = memlens.record(python(program), output=tmp_path / "run.log", passed="none")
+    assert [Path(log.path).name for log in recording.logs] == ["run.log", "run.rank0.log"]
+    assert recording.verdict == memlens.analyze(tmp_path / "run.log").verdict
+    assert [log.rank for log in recording.judged] == [None]
+    assert recording.failures == ()
 
 
 def test_two_ranks_of_one_number_and_logs_of_earlier_runs_are_kept_apart(tmp_path: Path) -> None:

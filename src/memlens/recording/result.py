@@ -43,8 +43,9 @@ class Recording:
         logs: What was written: first the log of the program itself, then those of its ranks by their numbers.
         environment: The variables of the program that differ from those of the recorder; ``None`` was taken away.
         problems: What went wrong with recording, or spoils the log, in words.
-        answer: What :func:`memlens.analyze` says of the logs, those of the ranks where there are any; ``None`` where it can say nothing.
-        failures: Which of the logs cannot be analyzed, and why.
+        answer: What :func:`memlens.analyze` says of the logs; ``None`` where it can say nothing.
+        failures: Which of the logs cannot be analyzed, and why; of those that were to be judged.
+        judged: The logs that the verdict is on: those of the ranks, or where they say nothing, or there are none, that of the program itself.
     """
 
     command: tuple[str, ...]
@@ -56,13 +57,7 @@ class Recording:
     problems: tuple[str, ...] = ()
     answer: Answer | None = None
     failures: tuple[Failure, ...] = ()
-
-    @property
-    def judged(self) -> tuple[RecordedLog, ...]:
-        """The logs that the verdict is on: a launcher's own holds no allocator lines, and a snapshot of the end what one of an out-of-memory failure before it holds."""
-        ranks = tuple(log for log in self.logs if log.rank is not None) or self.logs
-        paths = {log.path for log in ranks}
-        return tuple(log for log in ranks if ".oom" not in log.path or log.path.replace(".oom", "") not in paths)
+    judged: tuple[RecordedLog, ...] = ()
 
     @property
     def verdict(self) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memlens.errors import MemlensError, UsageError
 from memlens.keywords import with_keywords
@@ -20,6 +21,10 @@ from memlens.recording.result import RecordedLog, Recording
 from memlens.recording.snapshots import Snapshots
 from memlens.recording.streams import Streams
 from memlens.recording.waiting import start, waiting
+
+if TYPE_CHECKING:
+    from memlens.errors import Failure
+    from memlens.text import Answer
 
 __all__ = ["RecordedLog", "Recording", "record", "record_with"]
 
@@ -95,13 +100,25 @@ def _occupy_streams() -> None:
 
 def _judged(recording: Recording) -> Recording:
     """The same with the verdict on its logs; that there is none is no failure of the recording."""
+    # A pipe or a device is not there to be read again; a snapshot of the end holds what one of an out-of-memory failure before it does.
+    every = {log.path for log in recording.logs}
+    again = {path for path in every if ".oom" in path and path.replace(".oom", "") in every}
+    logs = [log for log in recording.logs if log.path not in again and os.path.isfile(log.path)]
+    # A launcher's own log holds no allocator lines; but a program may itself tell its helpers, which hold none, that they are ranks.
+    for judged in ([log for log in logs if log.rank is not None], [log for log in logs if log.rank is None]):
+        if judged and recording.answer is None:
+            answer, failures = _said([log.path for log in judged])
+            if answer is not None or not recording.failures:
+                recording = replace(recording, answer=answer, failures=failures, judged=tuple(judged))
+    return recording
+
+
+def _said(paths: list[str]) -> tuple[Answer | None, tuple[Failure, ...]]:
+    """What is said of logs, if anything can be, and which of them cannot be analyzed."""
     from memlens.analyzing.analyze import analyze_with
     from memlens.errors import Failure
     from memlens.options import Analyze
 
-    paths = [log.path for log in recording.judged if os.path.isfile(log.path)]
-    if not paths:  # a pipe or a device is not there to be read again
-        return recording
     try:
         # What the verdict is made of.
         analysis = analyze_with(paths, Analyze(analyzers=("remaining", "peak", "unmatched", "growth")))
@@ -112,8 +129,7 @@ def _judged(recording: Recording) -> Recording:
         words = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
         answer, failures = None, (Failure(paths[0], f"{paths[0]}: not analyzed: {words}"),)
     # The hints of the reader say how to do what was done here: to switch logging on.
-    failures = tuple(Failure(one.path, one.message.partition("\n")[0]) for one in failures)
-    return replace(recording, answer=answer, failures=failures)
+    return answer, tuple(Failure(one.path, one.message.partition("\n")[0]) for one in failures)
 
 
 def _default_path(preset: str) -> Path:
