@@ -249,6 +249,21 @@ def test_another_run_starts_anew(path: Path, log: Followed, how: Callable[[Path]
     assert (state.rotations, state.restarts) == (0, 1)
 
 
+def test_a_log_of_another_format_starts_anew(path: Path, log: Followed) -> None:
+    rows = "".join(f"7,10:29:36.{k:06},allocate,0x{4096 * (k + 1):x},512,0\n" for k in range(3))
+    write(path, "Thread,Time,Action,Pointer,Size,Stream\n" + rows)
+    assert drain(log).allocs == 3
+    moved_away(path)
+    write(path, events(300))
+    state = drain(log)
+    assert (state.layer, state.allocs, state.rotations, state.restarts) == ("auto_growth", 300, 0, 1)
+    moved_away(path)
+    write(path, "Thread,Time,Action,Pointer,Size,Stream\n" + rows)
+    log.flush()
+    (state,) = log.states()
+    assert (state.layer, state.allocs, state.rotations, state.restarts) == ("rmm", 3, 0, 2)
+
+
 def test_a_thread_that_is_new_does_not_make_another_run(path: Path, log: Followed) -> None:
     write(path, events(5, thread=7))
     drain(log)

@@ -82,6 +82,11 @@ class _Reading:
             return True
         return not new if ended or not self._left else None
 
+    @property
+    def silent(self) -> bool:
+        """Whether the piece has no event so far."""
+        return self._left == _FIRST_EVENTS
+
 
 class Run:
     """What is known of one run.
@@ -179,6 +184,17 @@ class Run:
         """
         reading = self._reading
         return True if reading is None else reading.same_run(ended=ended)
+
+    def replaced_by(self, other: Run, *, ended: bool) -> bool:
+        """Whether this piece has no event in the format of those before, and events in the one that it is read as by itself.
+
+        Args:
+            other: The piece, read by itself.
+            ended: No more of it comes.
+        """
+        mine, theirs = self._reading, other._reading
+        few = 1 if ended else _FIRST_EVENTS
+        return mine is not None and mine.silent and theirs is not None and theirs.running.events >= few
 
     @property
     def _reading(self) -> _Reading | None:
