@@ -109,6 +109,26 @@ def test_a_name_that_no_file_can_have_is_an_error_and_no_traceback(tmp_path: Pat
         refuse_overwrite(tmp_path / ("y" * 300))
 
 
+@pytest.mark.skipif(not hasattr(os, "setreuid"), reason="needs users")
+def test_a_folder_that_cannot_be_written_to_is_said_before_the_work(tmp_path: Path) -> None:
+    """An old file in it is another matter: it may be written in its place."""
+    old = tmp_path / "old.log"
+    old.write_text("old")
+    refuse_overwrite(tmp_path / "new.log")
+    tmp_path.chmod(0o555)
+    user = os.getuid()
+    try:
+        if user == 0:
+            os.setreuid(65534, 0)  # os.access asks for the real user
+        refuse_overwrite(old, force=True)
+        with pytest.raises(OutputError, match="cannot be written to"):
+            refuse_overwrite(tmp_path / "new.log")
+    finally:
+        if user == 0:
+            os.setreuid(0, 0)
+        tmp_path.chmod(0o755)
+
+
 def test_a_directory_and_a_place_that_is_not_there_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="is a directory"), open_output(tmp_path, force=True):
         pass

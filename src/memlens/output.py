@@ -74,7 +74,7 @@ def refuse_overwrite(path: str | Path | None, force: bool = False) -> None:
 
     Raises:
         OutputError: The file exists and ``force`` is off, it is a directory, its directory does not exist, or nothing can be there: its
-            name is too long, or its directory may not be entered.
+            name is too long, or its directory may not be entered or written to.
     """
     if (target := _file(path)) is None:
         return
@@ -85,6 +85,10 @@ def refuse_overwrite(path: str | Path | None, force: bool = False) -> None:
             raise OutputError(f"cannot write {_shown(target)}: there is no directory {_shown(target.parent)}")
         if target.is_file() and not force:
             raise OutputError(f"{_shown(target)} exists", "Name another file, or write over it with -f (--force).")
+        if not (os.path.lexists(target) or os.access(target.parent, os.W_OK)):
+            raise OutputError(
+                f"cannot write {_shown(target)}: the directory {_shown(target.parent)} cannot be written to"
+            )
     except OSError as error:
         raise _failed(target, error) from error
 

@@ -48,6 +48,7 @@ def test_anchors_stand_where_they_were_printed_among_buffered_output(programs: P
 def test_text_is_one_line_whatever_it_holds(programs: Programs) -> None:
     hostile = "a\nb\rc\x1b[31md\x00e\u2028f\u202eg\ud800h \N{GREEK SMALL LETTER BETA}"
     assert printed(programs, f"import memlens; memlens.mark({hostile!r})") == ["a b c [31md e f g h β"]
+    assert printed(programs, "import memlens; memlens.mark(7)") == ["7"]  # no reason to fail a training
 
 
 def test_an_anchor_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:

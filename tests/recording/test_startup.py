@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -85,8 +86,54 @@ def test_what_runs_in_the_program_imports_nothing_but_the_standard_library() -> 
 
 
 @pytest.mark.parametrize(
-    "path", sorted([*STARTUP.glob("*.py"), *STARTUP.parent.glob("inside/*.py")]), ids=lambda path: path.stem
+    "asked", ['{"socket": {"path": "/nowhere", "marks": {}}}', '{"torch": {"output": "run.pickle"}}']
 )
+def test_a_process_that_is_no_rank_loads_little(asked: str) -> None:
+    """What is slow to import, and used by ranks alone or by nobody."""
+    shown = (
+        "import sys; print({'socket', 'struct', 'typing', 'subprocess', 'tempfile', 'inspect'} & sys.modules.keys())"
+    )
+    assert run(shown, path=[]).stdout == "set()\n"
+    assert run(shown, path=[STARTUP], MEMLENS_RECORD=asked).stdout == "set()\n"
+
+
+def test_what_every_python_comes_by_is_read_by_all_of_them() -> None:
+    """An error of syntax would be said by each process, and keep it from its own sitecustomize: of what came after Python 2.7 there is nothing."""
+    text = (STARTUP / "sitecustomize.py").read_text()
+    later = (
+        ast.JoinedStr,
+        ast.NamedExpr,
+        ast.AnnAssign,
+        ast.FunctionDef,
+        ast.AsyncFunctionDef,
+        ast.Nonlocal,
+        ast.Starred,
+    )
+    nodes = list(ast.walk(ast.parse(text)))
+    assert text.isascii()
+    assert not [ast.unparse(node) for node in nodes if isinstance(node, later)]
+    assert "__future__" not in text
+
+
+@pytest.mark.parametrize("version", ["2.7", "3.6", "3.7", "3.8", "3.9", "3.10", "3.12", "3.13"])
+def test_other_pythons_run_their_own_sitecustomize(tmp_path: Path, version: str) -> None:
+    python = shutil.which(f"python{version}")  # or a stand-in that only says how to install it
+    if python is None or subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode != 0:
+        pytest.skip(f"needs Python {version}")
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.stderr.write('next\\n')")
+    path = os.pathsep.join(map(str, [STARTUP, tmp_path]))
+    asked = '{"socket": {"path": "/nowhere", "marks": {}}, "torch": {"output": "run.pickle"}}'
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": path,
+        "MEMLENS_RECORD": asked,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run([python, "-c", "print(1)"], env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("1\n", "next\n")
+
+
+@pytest.mark.parametrize("path", sorted(STARTUP.parent.glob("inside/*.py")), ids=lambda path: path.stem)
 def test_it_is_read_by_the_older_pythons_that_programs_run_in(path: Path) -> None:
     """Python 3.8 has the grammar asked for here, and evaluates no annotation."""
     tree = ast.parse(path.read_text(), feature_version=(3, 8))

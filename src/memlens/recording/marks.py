@@ -61,7 +61,7 @@ def window(name: str) -> Iterator[None]:
 
 
 def _one_line(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in text)
+    return "".join(character if character.isprintable() else " " for character in str(text))
 
 
 def _print(line: str) -> None:
@@ -70,7 +70,7 @@ def _print(line: str) -> None:
             stream.flush()
     data = f"{line}\n".encode()
     with suppress(OSError):
-        while data:  # a pipe that does not wait may take a part
+        while data:  # a non-blocking pipe may take only a part
             data = data[os.write(2, data) :]
 
 

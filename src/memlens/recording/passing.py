@@ -125,7 +125,7 @@ class Output:
             while rest and self._open:
                 try:
                     rest = rest[os.write(self.number, rest) :]
-                except BlockingIOError:  # whoever shares it with us wants it so
+                except BlockingIOError:  # non-blocking, as another process that shares it made it
                     ready = select.poll()
                     ready.register(self.number, select.POLLOUT)
                     ready.poll()

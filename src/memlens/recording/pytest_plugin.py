@@ -5,7 +5,7 @@ fixtures hold is carried in.  One of two sources tells:
 
 * **The allocator's own statistics**, of PyTorch (CUDA) and of Paddle (GPUs and custom devices), where the test, or one before it, has imported
   them: every device by itself.  ``peak`` is the highest allocated level during the call, what was live before it included; ``growth`` is
-  the level after it less the level before, rubbish collected both times.
+  the level after it less the level before, garbage collected both times.
 * **A log that the test wrote**, ``log="run.log"``, in the test's ``tmp_path`` where it asks for that, else in the current folder: every device by itself, the CPU only where there is no other.
   ``peak`` is that of the log, from its first event on; ``growth`` is what is allocated in it less what is freed, or with ``by=REGEX`` what the series of windows gains
   (:class:`memlens.analyzers.series.growth.Growth`).  A log that is in doubt, or runs out of memory, fails the test.

@@ -51,7 +51,7 @@ def rank_path(path: Path, rank: str, again: int = 1) -> Path:
     Args:
         path: The launcher's log; where its name has ``{rank}``, the rank stands there.
         rank: What the process calls its rank; text from another process.
-        again: The how manieth log of this rank it is.
+        again: Which log of this rank it is, counted from 1.
     """
     rank = re.sub(r"[^\w.-]", "_", rank)[:40] + (f"-{again}" if again > 1 else "")
     if "{rank}" in path.name:

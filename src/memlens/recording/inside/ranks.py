@@ -6,11 +6,11 @@ a rank is a process that was told another rank than the recorder was.
 
 from __future__ import annotations
 
-import json
 import os
-import socket
-import struct
-from typing import Any
+
+TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
+if TYPE_CHECKING:
+    from typing import Any
 
 #: Variables that launchers set for each rank, the rank itself in all but the last: torchrun, paddle.distributed.launch, Open MPI, other MPIs, Slurm.
 MARKS = ("RANK", "PADDLE_TRAINER_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "LOCAL_RANK")
@@ -31,6 +31,10 @@ def start(asked: dict[str, Any]) -> None:
     own = marks()
     if own == asked["marks"]:
         return
+    import json
+    import socket
+    import struct
+
     # Processes that this one starts write into its streams, and so into its log.
     del os.environ["MEMLENS_RECORD"]
     # torchrun may itself run where RANK is that of the machine, and then its rank 0 has the same: what differs goes first.

@@ -20,7 +20,10 @@ import atexit
 import os
 import signal
 import sys
-from typing import Any
+
+TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["ENTRIES", "STACKS", "History", "missing", "oom_path", "start"]
 

@@ -3,9 +3,9 @@
 It starts what the variable ``MEMLENS_RECORD`` asks for, and then runs the sitecustomize that Python would have found without it; what that
 one raises is Python's to report, as always.  Nothing here may fail the program, and nothing needs memlens, which the program's environment
 may not have.  ``python -I``, ``-E`` and ``-S`` do not load it: then nothing is started.
-"""
 
-from __future__ import annotations
+Any Python that the program runs comes by here, and so this is written in what Python 2.7 reads; what is started needs 3.8.
+"""
 
 import os
 import sys
@@ -15,30 +15,24 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 #: What may be asked for: its key in the variable, and the module in ``inside/`` whose ``start`` takes its value, which is not null.
 _MODULES = {"socket": "ranks", "torch": "torch_history"}
 
-
-def _start() -> None:
-    """Start what is asked for; what cannot be is one line on stderr."""
-    if not (asked := os.environ.get("MEMLENS_RECORD")):
-        return
+sys.path[:] = [folder for folder in sys.path if folder != _HERE]
+if sys.version_info >= (3, 8) and os.environ.get("MEMLENS_RECORD"):
     try:
         import json
         from importlib.machinery import SourceFileLoader
 
-        values = json.loads(asked)
-        for key, name in _MODULES.items():
-            if values.get(key) is not None:
-                path = os.path.join(os.path.dirname(_HERE), "inside", f"{name}.py")
-                module = type(sys)(f"_memlens_{name}")
-                module.__file__ = path
-                SourceFileLoader(module.__name__, path).exec_module(module)
-                module.start(values[key])
-    except Exception as error:  # noqa: BLE001  the program goes on whatever is wrong here
+        for _key, _asked in json.loads(os.environ["MEMLENS_RECORD"]).items():
+            if _asked is not None:
+                _path = os.path.join(os.path.dirname(_HERE), "inside", _MODULES[_key] + ".py")
+                _module = type(sys)("_memlens_" + _MODULES[_key])
+                _module.__file__ = _path
+                SourceFileLoader(_module.__name__, _path).exec_module(_module)
+                _module.start(_asked)
+    except Exception as _error:  # noqa: BLE001  the program goes on whatever is wrong here
         if sys.stderr is not None:
-            sys.stderr.write(f"memlens: not recording in this process: {type(error).__name__}: {error}\n")
+            _words = ["memlens: not recording in this process", type(_error).__name__, str(_error)]
+            sys.stderr.write(": ".join(_words) + "\n")
 
-
-sys.path[:] = [folder for folder in sys.path if folder != _HERE]
-_start()
 # The import system takes the module that stands under the name in the end; where there is no other, it raises what says so.
 sys.modules.pop("sitecustomize", None)
 import sitecustomize  # type: ignore[import-not-found]  # noqa: E402, F401
