@@ -249,6 +249,41 @@ def test_another_run_starts_anew(path: Path, log: Followed, how: Callable[[Path]
     assert (state.rotations, state.restarts) == (0, 1)
 
 
+@pytest.mark.parametrize("by", [None, r"^(STEP \d+)"])
+@pytest.mark.parametrize(("first", "steps"), [(0, (3, 3)), (3, (6, 0))])
+def test_a_program_that_is_started_again_with_the_same_threads_starts_anew(
+    first: int, steps: tuple[int, int], by: str | None, path: Path
+) -> None:
+    def run(first: int, hour: int) -> str:
+        """Three steps that all do the same."""
+        return "".join(f"STEP {k} START\n" + events(300) for k in range(first, first + 3)).replace(" 10:", f" {hour}:")
+
+    log = Followed(path, by=by)
+    write(path, run(0, 9))
+    drain(log)
+    moved_away(path)
+    write(path, run(first, 10))  # the same steps again, or those that follow them
+    state = drain(log)
+    assert (state.allocs, state.restarts + state.rotations) == (300 * steps[0], 1)
+    assert (state.restarts == 1) == (steps[1] > 0)
+    log.close()
+
+
+def test_a_log_of_another_format_starts_anew(path: Path, log: Followed) -> None:
+    rows = "".join(f"7,10:29:36.{k:06},allocate,0x{4096 * (k + 1):x},512,0\n" for k in range(3))
+    write(path, "Thread,Time,Action,Pointer,Size,Stream\n" + rows)
+    assert drain(log).allocs == 3
+    moved_away(path)
+    write(path, events(300))
+    state = drain(log)
+    assert (state.layer, state.allocs, state.rotations, state.restarts) == ("auto_growth", 300, 0, 1)
+    moved_away(path)
+    write(path, "Thread,Time,Action,Pointer,Size,Stream\n" + rows)
+    log.flush()
+    (state,) = log.states()
+    assert (state.layer, state.allocs, state.rotations, state.restarts) == ("rmm", 3, 0, 2)
+
+
 def test_a_thread_that_is_new_does_not_make_another_run(path: Path, log: Followed) -> None:
     write(path, events(5, thread=7))
     drain(log)

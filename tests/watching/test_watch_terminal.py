@@ -109,6 +109,18 @@ def test_a_growing_log_is_shown_and_ctrl_c_ends_it_with_the_verdict(
         assert "Traceback" not in left
 
 
+def test_notes_at_the_end_do_not_push_the_verdict_off_the_screen(leak: Path, tmp_path: Path) -> None:
+    names = [f"workerlog.{k}" for k in range(6)]
+    for name in names:  # too little to have steps: of each it is said that growth is not judged
+        (tmp_path / name).write_bytes(b"".join(leak.read_bytes().splitlines(keepends=True)[:100]))
+    with LiveTerminal("watch", *names, "--limit", "growth=1GiB", "--idle", "0", rows=20, folder=tmp_path) as terminal:
+        assert terminal.end() == 0
+        screen = terminal.shows("growth is not judged")
+        assert screen.text.count("growth is not judged") == 6
+        assert screen.scrolled <= 1
+        assert "All of 6 logs have the same peak" in screen.text
+
+
 def test_sigterm_ends_it_like_ctrl_c(leak: Path) -> None:
     with LiveTerminal("watch", leak) as terminal:
         terminal.shows("Ctrl-C ends.")

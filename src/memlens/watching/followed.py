@@ -35,7 +35,7 @@ class Followed:
     - The same text as before: the log was copied anew, or cut.  All figures start again with it.
     - Events, of the first of which one is of a thread that was seen before, or lines that do not tell of threads: the log goes on, levels, windows and
       numbers of lines with it.
-    - Other events: it is of another run, and all figures start anew.
+    - Other events, events of another format, or the same events that the run began with: it is of another run, and all figures start anew.
 
     Until that is known, figures are those of a log that goes on.
 
@@ -205,7 +205,8 @@ class Followed:
         again = bool(now and before) and (now.startswith(before) or before.startswith(now))
         if again and len(now) < len(before) and not ended:
             return
-        same = not again and self._run.same_run(ended=ended)
+        replaced = again or self._run.replaced_by(self._other, ended=ended)
+        same = None if replaced is None else not replaced and self._run.same_run(ended=ended)
         if same is None:
             return
         if not same:

@@ -52,12 +52,16 @@ class _Reading:
         self._known: set[int] = set()  # of those before this piece of the log
         self._new: set[int] = set()  # of the first ones of this piece
         self._left = 0  # events of this piece that are still to be looked at
+        self._first: list[tuple[int, ...]] = []  # kind and size of the first events of the run
+        self._marks: list[bytes | str] = []  # lines before the last of them that may start windows
+        self._begun = False  # whether all of these stand before this piece
 
     def add(self, result: Any, *, ended: bool = False) -> None:
         """Take what the next block says; where there is no result, only that nothing more comes."""
         if result is not None:
             self.reader.add(result)
         taken = self.reader.take(ended=ended)
+        self._note_beginning(taken)
         self.running.add(taken, self.series.take(taken))
         self.series.settle(self.running, taken.believed[0], taken.lines, ended=ended)
         thread: NDArray[np.int64] | None = taken.columns.get("thread")
@@ -67,9 +71,28 @@ class _Reading:
             self._threads.update(np.unique(thread).tolist())
         self.last = taken._replace(columns={}, group=None)
 
+    def _note_beginning(self, taken: Taken) -> None:
+        if (left := _FIRST_EVENTS - len(self._first)) <= 0:
+            return
+        kind, size, offset = (taken.columns[name][:left].tolist() for name in ("kind", "size", "offset"))
+        end = offset[-1] if len(offset) == left else taken.end
+        marks = taken.landmarks
+        self._marks += [text for at, text in zip(marks.offsets, marks.texts, strict=True) if at < end]
+        self._marks += [match[2] for anchors in taken.anchors for match in anchors if match[0] < end]
+        self._first += zip(kind, size, strict=True)
+
+    def begins_like(self, other: _Reading) -> bool:
+        """Whether this piece begins as the run did before it: its first events of the same sizes, the lines among them that may start windows the same.
+
+        Args:
+            other: The piece, read by itself.
+        """
+        return self._begun and (self._first, self._marks) == (other._first, other._marks)
+
     def begin_piece(self) -> None:
         """The log goes on in another file."""
         self._known, self._new, self._left = self._threads - {-1}, set(), _FIRST_EVENTS
+        self._begun = len(self._first) == _FIRST_EVENTS
 
     def same_run(self, *, ended: bool) -> bool | None:
         """Whether the piece is of the same run; ``None`` where it is not known yet.
@@ -81,6 +104,11 @@ class _Reading:
         if not self._known or not new.isdisjoint(self._known):
             return True
         return not new if ended or not self._left else None
+
+    @property
+    def silent(self) -> bool:
+        """Whether the piece has no event so far."""
+        return self._left == _FIRST_EVENTS
 
 
 class Run:
@@ -179,6 +207,24 @@ class Run:
         """
         reading = self._reading
         return True if reading is None else reading.same_run(ended=ended)
+
+    def replaced_by(self, other: Run, *, ended: bool) -> bool | None:
+        """Whether this piece is plainly another run; ``None`` where it is not known yet.
+
+        It is where it has no event in the format of those before, and events in the one that it is read as by itself; and where it begins as
+        the run did: of a program that was started again, with the threads of the same numbers (in a container, say).
+
+        Args:
+            other: The piece, read by itself.
+            ended: No more of it comes.
+        """
+        mine, theirs = self._reading, other._reading
+        if mine is None:
+            return False
+        events = 0 if theirs is None else theirs.running.events
+        if theirs is None or events < (1 if ended else _FIRST_EVENTS):
+            return False if ended else None
+        return mine.silent or mine.begins_like(theirs)
 
     @property
     def _reading(self) -> _Reading | None:

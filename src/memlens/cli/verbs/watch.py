@@ -160,8 +160,9 @@ class _OnScreen:
         from memlens.reports.watch import watch_blocks
 
         columns, rows = self._screen.size
-        # A line is left for the command before it, and one for the shell's prompt.
-        sys.stdout.write(self._text(watch_blocks(last, picture=True, rows=rows - 2), columns))
+        # A line is left for the command before it, one for the shell's prompt, and those of the notes that follow.
+        rows -= 2 + sum(-(-len(f"memlens: {text}") // columns) for text in last.unjudged)
+        sys.stdout.write(self._text(watch_blocks(last, picture=True, rows=rows), columns))
         sys.stdout.flush()
         if len(last.crossings) > self._rang:
             self._screen.ring()
