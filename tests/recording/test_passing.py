@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memlens.recording.passing import FILTERS, Output
+from memlens.recording.passing import FILTERS, PassedOn
 
 #: The definition, for a whole text at once: an INFO line of glog from its header to its end.
 INFO = re.compile(rb"I(?:\d{4})?\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^\s:\]]+:\d+\][^\n]*(?:\n|\Z)")
@@ -99,7 +99,7 @@ def test_an_output_that_takes_little_at_a_time_gets_everything() -> None:
             found.extend(file.read())
 
     reader = threading.Thread(target=read)
-    output = Output(writing, owned=True)
+    output = PassedOn(writing, owned=True)
     reader.start()
     output.write(text)
     output.close()
@@ -111,14 +111,14 @@ def test_an_output_that_takes_little_at_a_time_gets_everything() -> None:
 def test_a_reader_that_has_gone_is_no_problem_and_a_full_disk_is_one() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    gone = Output(writing, owned=True)
+    gone = PassedOn(writing, owned=True)
     gone.write(b"x")
     gone.write(b"x")
     gone.close()
     assert gone.problem == ""
     if not os.path.exists("/dev/full"):
         pytest.skip("this system has no /dev/full")
-    full = Output(os.open("/dev/full", os.O_WRONLY), owned=True)
+    full = PassedOn(os.open("/dev/full", os.O_WRONLY), owned=True)
     full.write(b"x")
     full.close()
     assert full.problem == "its output is no longer passed on: No space left on device"

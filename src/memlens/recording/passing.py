@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from memlens.glog import CLOCK, DAY, FILE, LINE, YEAR
 
-__all__ = ["FILTERS", "Filter", "Output"]
+__all__ = ["FILTERS", "Filter", "PassedOn"]
 
 _HEADER = f"I(?:{YEAR})?{DAY} {CLOCK} +[0-9]+ {FILE}:{LINE}"
 #: Where an INFO line of glog begins: anywhere, for it is one write, which may come after half a line of the program (a progress bar).
@@ -98,7 +98,7 @@ class _Nothing(Filter):
 FILTERS: dict[str, Callable[[], Filter]] = {"program": _Program, "all": Filter, "none": _Nothing}
 
 
-class Output:
+class PassedOn:
     """Where output is passed on to: a file descriptor that several threads write to, unbuffered.
 
     Args:

@@ -19,7 +19,7 @@ from memlens.options import Record, as_list
 from memlens.recording.presets import settings
 from memlens.recording.result import RecordedLog, Recording
 from memlens.recording.snapshots import Snapshots
-from memlens.recording.streams import Streams
+from memlens.recording.streams import ProgramLogs
 from memlens.recording.waiting import start, waiting
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["RecordedLog", "Recording", "record", "record_with"]
 
 #: What writes the logs of a preset, and how their names end where none is given.
-_WRITTEN: dict[str, type[Streams | Snapshots]] = {"paddle": Streams, "torch": Snapshots}
+_WRITTEN: dict[str, type[ProgramLogs | Snapshots]] = {"paddle": ProgramLogs, "torch": Snapshots}
 _SUFFIXES = {"paddle": ".log.zst", "torch": ".pickle"}
 
 

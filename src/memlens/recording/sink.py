@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from memlens.errors import OutputError, UsageError
-from memlens.recording.passing import FILTERS, Output
+from memlens.recording.passing import FILTERS, PassedOn
 
 __all__ = ["Drain", "LogFile", "check_name", "rank_path"]
 
@@ -194,7 +194,7 @@ class Drain(threading.Thread):
         left: The pipe was still held by a process when reading it ended.
     """
 
-    def __init__(self, pipe: int, log: LogFile, passed: str, output: Output, tell: Callable[[str], None]) -> None:
+    def __init__(self, pipe: int, log: LogFile, passed: str, output: PassedOn, tell: Callable[[str], None]) -> None:
         super().__init__(name=f"memlens {log.path.name}", daemon=True)
         self.log, self.output = log, output
         self.left = False

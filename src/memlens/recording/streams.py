@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from memlens.errors import MemlensError
 from memlens.output import refuse_overwrite
 from memlens.recording.inside import ranks as inside
-from memlens.recording.passing import Output
+from memlens.recording.passing import PassedOn
 from memlens.recording.ranks import Ranks
 from memlens.recording.result import RecordedLog, by_rank
 from memlens.recording.sink import Drain, LogFile, check_name, rank_path
@@ -19,10 +19,10 @@ from memlens.recording.sink import Drain, LogFile, check_name, rank_path
 if TYPE_CHECKING:
     from memlens.options import Record
 
-__all__ = ["Streams"]
+__all__ = ["ProgramLogs"]
 
 
-class Streams:
+class ProgramLogs:
     """The logs of a program that is to be started.
 
     Args:
@@ -45,7 +45,7 @@ class Streams:
         self.path = rank_path(path, next(iter(own.values()), "main")) if "{rank}" in path.name else path
         refuse_overwrite(self.path, options.force)
         self._given, self._options, self._note = path, options, note
-        self._output = Output(1)
+        self._output = PassedOn(1)
         self._drains: list[tuple[Drain, str | None]] = []
         self._paths = {self.path}
         self._log = LogFile(self.path, options.force)
@@ -89,7 +89,7 @@ class Streams:
         if self._ranks is not None:
             self._ranks.close()
 
-    def _drain(self, pipe: int, log: LogFile, output: Output, rank: str | None) -> None:
+    def _drain(self, pipe: int, log: LogFile, output: PassedOn, rank: str | None) -> None:
         drain = Drain(pipe, log, self._options.passed, output, self._note)
         self._drains.append((drain, rank))
         drain.start()
@@ -114,7 +114,7 @@ class Streams:
         log.begin()
         # Where its stdout is that of the launcher, it is recorded: what is passed on of this rank would stand in the launcher's log too.
         own, theirs = os.fstat(self._reading), os.fstat(stdout)
-        output = Output(stdout, owned=True)
+        output = PassedOn(stdout, owned=True)
         if (own.st_dev, own.st_ino) == (theirs.st_dev, theirs.st_ino):
             output.close()
             output = self._output
