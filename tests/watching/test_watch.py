@@ -189,6 +189,9 @@ def test_leaving_the_loop_closes_the_logs(scripts: Scripts) -> None:
         (["a"], {"run": "true"}, "--run needs a limit"),
         (["-", "-"], {}, "read only once"),
         (["a"], {"every": 0}, "a time between two looks"),
+        (["a"], {"every": "1"}, "a time between two looks"),
+        (["a"], {"idle": "x"}, "not 'x'"),
+        (["a"], {"pid": "a"}, "not 'a'"),
         (["a"], {"by": "("}, "regular expression"),
     ],
 )

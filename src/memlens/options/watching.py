@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 
 from memlens.errors import UsageError
 from memlens.keywords import option
@@ -29,7 +30,7 @@ class Watch:
         formats: Know the formats in this TOML file too, instead of those in the nearest pyproject.toml.
 
     Raises:
-        UsageError: ``every`` is no time.
+        UsageError: ``every`` or ``idle`` is no time, or ``pid`` no number.
     """
 
     by: str | None = option(None, "REGEX")
@@ -42,5 +43,11 @@ class Watch:
     formats: str | Path | None = option(None, "FILE")
 
     def __post_init__(self) -> None:
-        if self.every <= 0:
+        if not isinstance(self.every, (int, float)) or not self.every > 0:
             raise UsageError("--every is a time between two looks", "Give seconds, like 0.5.")
+        if not isinstance(self.idle, (int, float, NoneType)):
+            raise UsageError(
+                f"--idle is a time in which nothing is written, not {self.idle!r}", "Give seconds, like 600."
+            )
+        if not isinstance(self.pid, (int, NoneType)):
+            raise UsageError(f"--pid is the number of a process, not {self.pid!r}", "Give it as a number, like 4711.")

@@ -12,7 +12,7 @@ from memlens.inputs.blocks import Block, Blocks, shared_out
 from memlens.inputs.remote import is_url, local_path
 from memlens.options import ReadAs
 from memlens.watching.growing_file import GrowingFile, Look
-from memlens.watching.runs import Run
+from memlens.watching.runs import LiveRun
 from memlens.windows.patterns import Pattern
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Followed:
         self._file = GrowingFile(where)
         self._blocks: Blocks | None = None
         self._run = self._new_run()
-        self._other: Run | None = None  # what this piece is if it is of another run, as long as that is not known
+        self._other: LiveRun | None = None  # what this piece is if it is of another run, as long as that is not known
         self._before = b""  # how the piece before began
         self._bytes = self._rotations = self._restarts = 0
         self._written = 0.0
@@ -77,8 +77,8 @@ class Followed:
         self._problem = ""
         self._states: tuple[LogState, ...] | None = None  # as long as nothing changes
 
-    def _new_run(self) -> Run:
-        return Run(self.path, self._how, self._by)
+    def _new_run(self) -> LiveRun:
+        return LiveRun(self.path, self._how, self._by)
 
     def poll(self) -> bool:
         """Read what is new, some dozens of MB at most.
@@ -141,7 +141,7 @@ class Followed:
         self._file.close()
 
     @property
-    def _runs(self) -> tuple[Run, ...]:
+    def _runs(self) -> tuple[LiveRun, ...]:
         return (self._run,) if self._other is None else (self._run, self._other)
 
     def _begin_piece(self) -> bool:

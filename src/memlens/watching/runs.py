@@ -15,7 +15,7 @@ from memlens.inputs.blocks import Blocks
 from memlens.inputs.input_format import HEAD, InputFormat, Request
 from memlens.inputs.line_reader import LineReader, TextSource
 from memlens.inputs.registry import BUILT_IN, PADDLE, Recognised, known_formats, recognise
-from memlens.watching.series import Series
+from memlens.watching.series import LiveSeries
 from memlens.watching.state import LogState, Timeline
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from memlens.options import ReadAs
     from memlens.windows.patterns import Pattern
 
-__all__ = ["Results", "Run"]
+__all__ = ["Results", "LiveRun"]
 
 #: Events of a piece of the log that tell whether it is of the same run.
 _FIRST_EVENTS = 256
@@ -46,7 +46,7 @@ class _Reading:
         assert form.lines is not None
         request = Request(patterns=() if by is None else (by,), columns=("thread",), landmarks=by is None)
         self.reader: LineReader[Any] = form.lines(TextSource(name, head), request)
-        self.running, self.series = Running(), Series(by)
+        self.running, self.series = Running(), LiveSeries(by)
         self.last: Taken | None = None
         self._threads: set[int] = set()  # of all events
         self._known: set[int] = set()  # of those before this piece of the log
@@ -111,7 +111,7 @@ class _Reading:
         return self._left == _FIRST_EVENTS
 
 
-class Run:
+class LiveRun:
     """What is known of one run.
 
     Args:
@@ -208,7 +208,7 @@ class Run:
         reading = self._reading
         return True if reading is None else reading.same_run(ended=ended)
 
-    def replaced_by(self, other: Run, *, ended: bool) -> bool | None:
+    def replaced_by(self, other: LiveRun, *, ended: bool) -> bool | None:
         """Whether this piece is plainly another run; ``None`` where it is not known yet.
 
         It is where it has no event in the format of those before, and events in the one that it is read as by itself; and where it begins as

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Series"]
+__all__ = ["LiveSeries"]
 
 #: Lines that may mark steps, up to which steps are looked for; what cuts the log then goes on to.
 _MOST_LANDMARKS = 1 << 13
@@ -38,7 +38,7 @@ class _Start(NamedTuple):
     name: str
 
 
-class Series:
+class LiveSeries:
     """The windows of one log.
 
     Where nothing is given to cut by, the steps are looked for among the lines that may mark them whenever the text has doubled, as
