@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from memlens.options import ReadAs
     from memlens.windows.patterns import Pattern
 
-__all__ = ["Results", "LiveRun"]
+__all__ = ["LiveRun", "Results"]
 
 #: Events of a piece of the log that tell whether it is of the same run.
 _FIRST_EVENTS = 256

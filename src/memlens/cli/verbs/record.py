@@ -59,8 +59,7 @@ def command(command: tuple[str, ...], to: Output, options: Record) -> int:
 
 #: What to say where nothing of a log can be judged: its own hints would tell to switch on what was on.
 _NO_VERDICT = (
-    "Nothing was logged by Paddle's allocator: the program uses no device, or another one than was set to log,"
-    " or it ended before.",
+    "Nothing was logged by Paddle's allocator: the program ended before it used it, or uses another one, or no device.",
     "For a program of PyTorch: memlens record --preset torch ...",
 )
 
