@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -111,14 +111,13 @@ def parse_budgets(texts: str | Sequence[str]) -> dict[Metric, int]:
     Raises:
         UsageError: A text is no budget, its size has no unit, there is no budget for such a metric, or one metric is given twice.
     """
-    given = _by_metric(texts, "budget", _LIKE_A_BUDGET, BUDGETED)
-    for metric in given:
-        if metric not in BUDGETED:
-            raise UsageError(
-                f"there is no budget for {metric}: a budget is how much the device may hold, in all",
-                f"Budgets: {', '.join(BUDGETED)}. --limit {metric}=SIZE says how much {metric} may grow over a base.",
-            )
-    return {metric: _size(given[metric], given[metric], _LIKE_A_BUDGET) for metric in METRICS if metric in given}
+    return _sizes(
+        *(texts, "budget", _LIKE_A_BUDGET, BUDGETED),
+        lambda metric: UsageError(
+            f"there is no budget for {metric}: a budget is how much the device may hold, in all",
+            f"Budgets: {', '.join(BUDGETED)}. --limit {metric}=SIZE says how much {metric} may grow over a base.",
+        ),
+    )
 
 
 def parse_watched(texts: str | Sequence[str]) -> dict[Metric, int]:
@@ -130,14 +129,28 @@ def parse_watched(texts: str | Sequence[str]) -> dict[Metric, int]:
     Raises:
         UsageError: A text is no such limit, its size has no unit, such a metric is not watched, or one metric is given twice.
     """
-    given = _by_metric(texts, "limit", _LIKE_A_WATCHED, WATCHED)
+    return _sizes(
+        *(texts, "limit", _LIKE_A_WATCHED, WATCHED),
+        lambda metric: UsageError(
+            f"{metric} is not watched",
+            f"Limits of a log that grows: {', '.join(WATCHED)}. memlens gate judges {metric}.",
+        ),
+    )
+
+
+def _sizes(
+    texts: str | Sequence[str],
+    what: str,
+    hint: str,
+    offered: Sequence[Metric],
+    refusal: Callable[[Metric], UsageError],
+) -> dict[Metric, int]:
+    """The size given for each metric, in the order of those that there are; the others are refused."""
+    given = _by_metric(texts, what, hint, offered)
     for metric in given:
-        if metric not in WATCHED:
-            raise UsageError(
-                f"{metric} is not watched",
-                f"Limits of a log that grows: {', '.join(WATCHED)}. memlens gate judges {metric}.",
-            )
-    return {metric: _size(given[metric], given[metric], _LIKE_A_WATCHED) for metric in WATCHED if metric in given}
+        if metric not in offered:
+            raise refusal(metric)
+    return {metric: _size(given[metric], given[metric], hint) for metric in offered if metric in given}
 
 
 def _by_metric(
