@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from memlens.inputs import read
     from memlens.inputs.registry import Formats, formats
     from memlens.lifetimes import Lifetimes
+    from memlens.ranking.result import Rank, Ranking, RankOutlier
+    from memlens.ranking.run import ranks
     from memlens.recording.marks import mark, window
     from memlens.recording.result import RecordedLog, Recording
     from memlens.recording.run import record
@@ -72,6 +74,9 @@ __all__ = [
     "OutputError",
     "Pattern",
     "PlotFigure",
+    "Rank",
+    "RankOutlier",
+    "Ranking",
     "RecordedLog",
     "Recording",
     "ReportPage",
@@ -98,6 +103,7 @@ __all__ = [
     "mark",
     "parse_bytes",
     "plot",
+    "ranks",
     "read",
     "record",
     "record_torch",
@@ -130,6 +136,8 @@ _HOMES = {
     "memlens.lifetimes": ("Lifetimes",),
     "memlens.inputs": ("read",),
     "memlens.inputs.registry": ("Formats", "formats"),
+    "memlens.ranking.result": ("Rank", "RankOutlier", "Ranking"),
+    "memlens.ranking.run": ("ranks",),
     "memlens.recording.result": ("RecordedLog", "Recording"),
     "memlens.recording.run": ("record",),
     "memlens.recording.marks": ("mark", "window"),

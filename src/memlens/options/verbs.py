@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlens.keywords import flag, option, python_only
-from memlens.options.parts import Cut, OneWindow, Owners, ReadAs, as_list
+from memlens.options.parts import Cut, OneWindow, Owners, ReadAs, Spread, as_list
 
 if TYPE_CHECKING:
     from memlens.inputs import Input
 
-__all__ = ["Accept", "Analyze", "Block", "Compare", "Diff", "Export", "Gate", "Slice"]
+__all__ = ["Accept", "Analyze", "Block", "Compare", "Diff", "Export", "Gate", "OfRanks", "Slice"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +120,19 @@ class Compare(ReadAs, Cut):
     jobs: int | None = option(None, "N", "-j", "--jobs", kind=1)
     strict: bool = flag(False)
     buckets: int = python_only(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfRanks(ReadAs, Owners, Cut, Spread):
+    """The options of :func:`memlens.ranks`.
+
+    Attributes:
+        diffs: Compare the N ranks that stand out most, by their peak, with the median rank of their peers, as memlens diff does; 0 for none.
+        strict: Take a compressed log that is cut short for unreadable, instead of looking at what there is.
+    """
+
+    diffs: int = option(3, "N", kind=0, shown=True)
+    strict: bool = flag(False)
 
 
 @dataclass(frozen=True, kw_only=True)

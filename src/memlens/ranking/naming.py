@@ -17,7 +17,7 @@ from pathlib import PurePath
 
 from memlens.text import file_names
 
-__all__ = ["RANK", "WORDS", "fields_of", "labels_of", "missing_of"]
+__all__ = ["RANK", "WORDS", "fields_of", "is_machine", "labels_of", "missing_of"]
 
 RANK = "rank"
 #: Words that number what a job consists of.
@@ -38,6 +38,11 @@ _FIELD = re.compile(
 _NUMBER = re.compile(r"[0-9]+")
 #: Of more ranks than this that are missing none is listed.
 _MOST_MISSING = 100_000
+
+
+def is_machine(field: str) -> bool:
+    """Whether a field numbers machines, or places where logs lie, by its name: what differs by it does not by design."""
+    return any(word in field.lower() for word in ("node", "host", "machine", "server", "folder"))
 
 
 def fields_of(paths: Sequence[str]) -> list[dict[str, str]]:
