@@ -111,7 +111,7 @@ def _here(work: Callable[[Any], Result], order: Any, count: _Count) -> Result | 
         raise
     except MemlensError as error:
         found = error
-    count.done(size := size_of(order.given))
+    count.done(size := _size(order))
     if size > _LARGE:
         gc.collect()  # what readers leave behind is in cycles, and as large as the log
     return found
@@ -147,7 +147,7 @@ def _at_worker(job: tuple[Callable[[Any], Any], Any]) -> tuple[Any, int]:
             found = work(replace(order, options=replace(order.options, progress=count)))
         except MemlensError as error:
             found = error
-        return found, max(count.bytes, size_of(order.given))
+        return found, max(count.bytes, _size(order))
 
 
 def packed(order: Any) -> Any:
@@ -162,27 +162,37 @@ def packed(order: Any) -> Any:
         formats=None if formats is None else os.path.abspath(formats),
         **dict.fromkeys(("executor", "scheduler", "jobs")),
     )
-    given = order.given
-    path = given if is_url(given) else NamedPath(os.path.abspath(given), name=os.fspath(given))
-    return replace(order, given=path, options=options)
+    places = {name: _place(given) for name, given in _inputs(order).items()}
+    return replace(order, options=options, **places)
+
+
+def _inputs(order: Any) -> dict[str, Any]:
+    """The inputs of an order: the one, and a second one where it has such a field."""
+    named = {name: getattr(order, name, None) for name in ("given", "base")}
+    return {name: given for name, given in named.items() if given is not None}
+
+
+def _place(given: str | Path) -> str:
+    name = os.fspath(given)
+    return name if is_url(name) else NamedPath(os.path.abspath(name), name=name)
 
 
 def _for_a_worker(order: Any, executor: Executor) -> bool:
     """Whether a worker should read an input: it can be opened there, and is not one that the reader shares out among processors."""
     from memlens.scheduling.executors import LocalProcesses
 
-    given = order.given
-    if not isinstance(given, (str, Path)) or os.fspath(given) == "-":
+    inputs = _inputs(order).values()
+    if any(not isinstance(given, (str, Path)) or os.fspath(given) == "-" for given in inputs):
         return False
     if not isinstance(executor, LocalProcesses):
         return True
-    if is_url(given) or not os.path.exists(given):
-        return True
-    return os.path.isfile(given) and (size_of(given) < _SHARED_OUT or not _shared_out(os.fspath(given), order.options))
+    return not any(_shared_out(os.fspath(given), order.options) for given in inputs if os.path.exists(given))
 
 
 def _shared_out(path: str, how: ReadAs) -> bool:
-    """Whether the reader shares a large file out: plain text of Paddle."""
+    """Whether the reader shares a file out: large plain text of Paddle.  What is no regular file is not for several processes either."""
+    if not os.path.isfile(path) or size_of(path) < _SHARED_OUT:
+        return not os.path.isfile(path)
     from memlens.inputs.registry import PADDLE, recognise
 
     try:
@@ -190,6 +200,11 @@ def _shared_out(path: str, how: ReadAs) -> bool:
             return not source.compression and recognise(source, how).format is PADDLE
     except MemlensError:  # reported when it is read
         return True
+
+
+def _size(order: Any) -> int:
+    """The bytes of an order's inputs as they lie on disk, where these are files."""
+    return sum(map(size_of, _inputs(order).values()))
 
 
 def size_of(given: Input) -> int:
