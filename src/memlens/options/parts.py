@@ -178,7 +178,8 @@ class Spread:
     Attributes:
         scheduler: Have logs read by the workers of a Dask cluster that exists, tcp://HOST:PORT, or by processes of this machine, one a
             processor (local).
-        jobs: Read N logs at a time, each in a process of its own on this machine.
+        jobs: Read N logs at a time, each in a process of its own on this machine. Default: one after another. A plain log of 48 MiB or
+            more is shared out among all processors in any case.
         executor: Have logs read by this :class:`concurrent.futures.Executor`, which stays open: of a Dask client, of mpi4py, a pool of
             processes or of threads.
     """

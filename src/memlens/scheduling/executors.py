@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from memlens.options import Spread
 
-__all__ = ["LocalProcesses", "may_fork", "opened"]
+__all__ = ["Counted", "LocalProcesses", "count_here", "may_fork", "opened"]
 
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
@@ -77,6 +77,7 @@ class LocalProcesses(RenewableExecutor):
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
+        self._read: Any = None
         self.ahead = 2 * workers  # one that runs, and one to go on with
         self._pool: ProcessPoolExecutor | None = None
 
@@ -94,7 +95,13 @@ class LocalProcesses(RenewableExecutor):
         from concurrent.futures import ProcessPoolExecutor
 
         context: Any = multiprocessing.get_context("fork" if may_fork() else "spawn")
-        return ProcessPoolExecutor(self._workers, context, _begin)
+        self._read = context.Value("q", 0)
+        return ProcessPoolExecutor(self._workers, context, _begin, (self._read,))
+
+    @property
+    def reading(self) -> int:
+        """The bytes read so far of the logs that are being read, as they lie on disk."""
+        return 0 if self._read is None else int(self._read.value)
 
     def renew(self) -> None:
         self.shutdown()
@@ -110,10 +117,42 @@ class LocalProcesses(RenewableExecutor):
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin() -> None:
+class _Here:
+    """What a process of ours shares with its parent: the bytes read by all of them of the logs that they are at."""
+
+    read: Any = None
+
+
+class Counted:
+    """The bytes that a worker has read of its log; called with each new figure."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def __call__(self, done: int) -> None:
+        if _Here.read is not None:
+            with _Here.read.get_lock():
+                _Here.read.value += done - self.bytes
+        self.bytes = done
+
+
+@contextmanager
+def count_here() -> Iterator[Counted]:
+    """In a worker: count the bytes of a log while the block reads it, for whoever shows progress."""
+    count = Counted()
+    try:
+        yield count
+    finally:
+        if _Here.read is not None:
+            with _Here.read.get_lock():
+                _Here.read.value -= count.bytes
+
+
+def _begin(read: Any) -> None:
     """In a process of ours: leave Ctrl-C, which goes to all processes of a terminal, to the parent, and end with it."""
     import multiprocessing
 
+    _Here.read = read
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
