@@ -11,7 +11,7 @@ import numpy as np
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 #: 2 h after midnight of July 12th.
 _BEGIN_US = 2 * 3600 * 1_000_000
-_LINE_US = 100
+_LINE_US = 50_000
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,9 @@ class _Writer:
     def alloc(self, size: int, owner: str) -> int:
         addr, self._next = self._next, self._next + size
         self._owner(owner)
-        self.say("auto_growth_best_fit_allocator.cc:270", f"Not found and reallocate {size}({addr:#x}), and remaining 0")
+        self.say(
+            "auto_growth_best_fit_allocator.cc:270", f"Not found and reallocate {size}({addr:#x}), and remaining 0"
+        )
         self.say("auto_growth_best_fit_allocator.cc:295", f"Alloc {size} bytes, ptr = {addr:#x}")
         return addr
 
@@ -114,7 +116,10 @@ class _Writer:
 
     def refuse(self, size: int, owner: str) -> None:
         self._owner(owner)
-        self.say("stream_safe_cuda_allocator.cc:224", f"Allocation of {size} bytes failed after releasing memory from all streams.")
+        self.say(
+            "stream_safe_cuda_allocator.cc:224",
+            f"Allocation of {size} bytes failed after releasing memory from all streams.",
+        )
 
     @property
     def text(self) -> bytes:

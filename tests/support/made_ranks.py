@@ -53,7 +53,9 @@ def alike(chance: Chance, ranks: int) -> Job:
 def normal(chance: Chance, ranks: int) -> Job:
     """Noise of a normal distribution, up to 5 %."""
     base = _base(chance)
-    return Job((base * (1 + chance.uniform(1e-4, 0.05) * chance.standard_normal(ranks))).astype(np.int64), _sites(ranks))
+    return Job(
+        (base * (1 + chance.uniform(1e-4, 0.05) * chance.standard_normal(ranks))).astype(np.int64), _sites(ranks)
+    )
 
 
 def uniform(chance: Chance, ranks: int) -> Job:
@@ -72,7 +74,8 @@ def skewed(chance: Chance, ranks: int) -> Job:
     """Noise to one side (log-normal)."""
     base = _base(chance)
     return Job(
-        (base * (1 + chance.uniform(1e-3, 0.05) * np.exp(0.5 * chance.standard_normal(ranks)))).astype(np.int64), _sites(ranks)
+        (base * (1 + chance.uniform(1e-3, 0.05) * np.exp(0.5 * chance.standard_normal(ranks)))).astype(np.int64),
+        _sites(ranks),
     )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from memlens.comparing.result import Run
     from memlens.errors import Failure
     from memlens.options import ReadAs
+    from memlens.ranking.result import Rank
     from memlens.reports.blocks import Block
     from memlens.reports.machine import Result
 
@@ -120,7 +121,7 @@ def write(text: str, to: Output) -> None:
         out.write(text.encode())
 
 
-def report_failures(failures: Iterable[Failure | Run]) -> None:
+def report_failures(failures: Iterable[Failure | Run | Rank]) -> None:
     """Write on stderr which of several inputs could not be read, and why."""
     from memlens.cli import report_error
     from memlens.errors import MemlensError

@@ -126,7 +126,10 @@ class OfRanks(ReadAs, Owners, Cut, Spread):
     """The options of :func:`memlens.ranks`.
 
     Attributes:
-        diffs: Compare the N ranks that stand out most, by their peak, with the median rank of their peers, as memlens diff does; 0 for none.
+        jobs: Read N logs at a time, each in a process of its own. Default: one a processor. A plain log of 48 MiB or more is
+            shared out among all processors instead.
+        diffs: Compare the N ranks that stand out most, by their peak, with the median rank of their peers, as memlens diff does; 0
+            for none.
         strict: Take a compressed log that is cut short for unreadable, instead of looking at what there is.
     """
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from memlens.analyzers.result import Row
 from memlens.diffing.finding import Record
-from memlens.options import Cut, Diff, ReadAs
-from memlens.options.parts import values_of
+from memlens.options import Cut, Diff, OfRanks, ReadAs
+from memlens.options.parts import Owners, values_of
 from memlens.text import innermost
 
 __all__ = ["DiffFinding", "DiffOrder", "RankDiff", "compare_ranks"]
@@ -22,20 +22,14 @@ class DiffOrder:
     """Two ranks to be compared.
 
     Attributes:
+        given: The log of the one that stands out.
         base: The log of the median rank.
-        head: The log of the one that stands out.
-        cut: Where to cut both.
-        how: What to read them as.
-        owners: Further lines that name owners.
-        strict: One that is cut short is an error.
+        options: Where to cut both, and what to read them as.
     """
 
+    given: str
     base: str
-    head: str
-    cut: Cut = field(default_factory=Cut)
-    how: ReadAs = field(default_factory=ReadAs)
-    owners: tuple[str, ...] = ()
-    strict: bool = False
+    options: OfRanks = field(default_factory=OfRanks)
 
 
 @dataclass(frozen=True)
@@ -82,8 +76,8 @@ def compare_ranks(order: DiffOrder) -> RankDiff:
     """
     from memlens.diffing.run import diff_with
 
-    options = Diff(**values_of(order.cut, Cut), **values_of(order.how, ReadAs), owners=order.owners, strict=order.strict)
-    found = diff_with(order.base, order.head, options)
+    options = Diff(**values_of(order.options, Cut, ReadAs, Owners), strict=order.options.strict)
+    found = diff_with(order.base, order.given, options)
     if found.by is None:
         listed = [(one, one.count, one.d_peak_bytes, one.d_remaining_bytes) for one in found.windows[0].findings]
     else:

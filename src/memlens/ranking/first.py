@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 from memlens.analyzers.result import Row
 from memlens.ranking.naming import is_machine
 
-__all__ = ["FirstFailure", "Fall", "first_to_fail"]
+__all__ = ["Fall", "FirstFailure", "first_to_fail"]
 
 HowKnown: TypeAlias = Literal["only", "time", "progress", "unknown"]
 #: What the clocks of machines that are set by a network differ by at most.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from memlens.comparing.templates import Template
 from memlens.errors import UsageError
@@ -79,7 +79,7 @@ def find_logs(
         files = [match for match in found if not match.problem]
         problems = tuple(match.problem for match in found if match.problem)
         return FoundLogs(tuple(one.path for one in files), tuple(one.fields for one in files), template.text, problems)
-    paths = tuple(str(log) for log in expanded(cast("list[str | Path]", given), how, passed_over, deep=True))
+    paths = tuple(str(log) for log in expanded(given, how, passed_over, deep=True))
     if len(set(paths)) < len(paths):
         twice = next(path for path in paths if paths.count(path) > 1)
         raise UsageError(f"{twice} is named twice", "Name each log once: its rank would be counted twice.")

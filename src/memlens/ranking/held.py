@@ -108,7 +108,9 @@ class HeldBlocks:
         length = spans[:, 1]
         begins = np.cumsum(length) - length
         at = np.repeat(spans[:, 0] - begins, length) + np.arange(int(length.sum()))
-        size, count, owner = (np.frombuffer(column, column.typecode)[at] for column in (self._size, self._count, self._owner))
+        size, count, owner = (
+            np.frombuffer(column, column.typecode)[at] for column in (self._size, self._count, self._owner)
+        )
         return [
             int(np.count_nonzero((size == of_size) & (owner == of_owner) & (count >= least)))
             for of_size, of_owner, least in wanted

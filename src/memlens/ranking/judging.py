@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.comparing.result import Status
 from memlens.comparing.statistics import METRICS
 from memlens.comparing.templates import natural
 from memlens.errors import MemlensError
@@ -20,12 +19,14 @@ from memlens.ranking.held import HeldBlocks
 from memlens.ranking.naming import is_machine, labels_of, missing_of
 from memlens.ranking.outliers import standing_out
 from memlens.ranking.peers import Peers, codes_of, peers_of
-from memlens.ranking.result import FailureOfRanks, Rank, RankOutlier, Ranking
+from memlens.ranking.result import FailureOfRanks, Rank, Ranking, RankOutlier
 from memlens.ranking.spread import field_skew, metric_spread
+from memlens.ranking.verdict import alike_outliers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.comparing.result import Status
     from memlens.options import OfRanks
     from memlens.ranking.found import FoundLogs
     from memlens.ranking.held import HeldMore
@@ -152,9 +153,10 @@ def judge(gathered: Gathered, options: OfRanks) -> tuple[Ranking, list[WantedDif
     )
     at = {rank.path: k for k, rank in enumerate(ranks)}
     log = {rank.path: gathered.found.paths[k] for k in gathered.read for rank, *_ in gathered.read[k]}
+    firsts = [group.outliers[0] for group in alike_outliers(ranking)]  # what several have alike is looked at once
     wanted = [
-        WantedDiff(number, log[one.median_path], log[one.path], entries[at[one.path]][2])
-        for number, one in enumerate(outliers)
+        WantedDiff(outliers.index(one), log[one.median_path], log[one.path], entries[at[one.path]][2])
+        for one in firsts
         if one.metric == _METRICS[0].key and one.path != one.median_path
     ]
     return ranking, wanted[: options.diffs]
@@ -174,11 +176,18 @@ class _Case:
         values = {name: [rank.fields[name] for rank in ranks] for name in (ranks[0].fields if ranks else ())}
         self._values = {name: texts for name, texts in values.items() if len(set(texts)) > 1}
         self._codes = {name: codes_of(np.array(texts)) for name, texts in self._values.items()}
-        self._known = [np.array([k for k, rank in enumerate(ranks) if self._figure(k, one) is not None], np.int64) for one in range(len(_METRICS))]
-        self._figures = [np.array([self._figure(k, one) for k in known.tolist()], np.int64) for one, known in enumerate(self._known)]
+        self._known = [
+            np.array([k for k in range(len(ranks)) if self._figure(k, one) is not None], np.int64)
+            for one in range(len(_METRICS))
+        ]
+        self._figures = [
+            np.array([self._figure(k, one) for k in known.tolist()], np.int64) for one, known in enumerate(self._known)
+        ]
         self.peers = [self._peers(one) for one in range(len(_METRICS))]
 
     def _figure(self, rank: int, metric: int) -> int | None:
+        if _METRICS[metric].name == "live" and self.ranks[rank].status == "oom":
+            return None  # it did not come to its end
         value: int | None = getattr(self.ranks[rank], _METRICS[metric].key)
         return value
 
@@ -205,7 +214,7 @@ class _Case:
             return []
         failed = np.array([self.ranks[k].status == "oom" for k in known.tolist()], bool)
         figures = self._figures[metric]
-        found = []
+        found: list[RankOutlier] = []
         for one in standing_out(figures, peers, _METRICS[metric].least_change, failed):
             alike = known[peers.group == peers.group[one.rank]]
             usual = int(known[np.flatnonzero((peers.group == peers.group[one.rank]) & (figures == one.median))[0]])
@@ -236,11 +245,12 @@ class _Case:
 
     def skews(self) -> tuple[FieldSkew, ...]:
         """How the peak differs by each field, the largest skew first."""
-        known = self._known[0].tolist()
-        if len(known) < 2:
+        known, peers = self._known[0].tolist(), self.peers[0]
+        if peers is None:
             return ()
+        metric = _METRICS[0]
         found = (
-            field_skew(name, _METRICS[0].key, self._figures[0], [texts[k] for k in known], _METRICS[0].least_change)
+            field_skew(name, metric.key, self._figures[0], [texts[k] for k in known], peers, metric.least_change)
             for name, texts in self._values.items()
         )
         return tuple(sorted(filter(None, found), key=lambda skew: -skew.skew_bytes))
@@ -249,7 +259,9 @@ class _Case:
 def _first(ranks: Sequence[Rank], failed: Sequence[FailedRank | None], case: _Case) -> FailureOfRanks | None:
     """The rank that failed first."""
     falls = [
-        Fall(k, one.time_us, ranks[k].begins_us, one.allocs, ranks[k].fields) for k, one in enumerate(failed) if one is not None
+        Fall(k, one.time_us, ranks[k].begins_us, one.allocs, ranks[k].fields)
+        for k, one in enumerate(failed)
+        if one is not None
     ]
     peers = case.peers[0]
     first = first_to_fail(falls, alike=peers is None or not peers.fields)
@@ -257,4 +269,6 @@ def _first(ranks: Sequence[Rank], failed: Sequence[FailedRank | None], case: _Ca
         return None
     rank, how = ranks[first.rank], failed[first.rank]
     assert how is not None
-    return FailureOfRanks(rank.name, rank.path, first, how, None if first.next_rank is None else ranks[first.next_rank].name)
+    return FailureOfRanks(
+        rank.name, rank.path, first, how, None if first.next_rank is None else ranks[first.next_rank].name
+    )

@@ -23,7 +23,23 @@ RANK = "rank"
 #: Words that number what a job consists of.
 WORDS = (
     *("workerlog", "worker", "trainer", "process", "proc", "task", "rank", "local_rank", "localrank", "global_rank"),
-    *("node", "host", "machine", "stage", "pp", "tp", "dp", "mp", "ep", "cp", "sp", "vpp", "sharding", "shard", "expert"),
+    *(
+        "node",
+        "host",
+        "machine",
+        "stage",
+        "pp",
+        "tp",
+        "dp",
+        "mp",
+        "ep",
+        "cp",
+        "sp",
+        "vpp",
+        "sharding",
+        "shard",
+        "expert",
+    ),
     *("replica", "gpu", "card", "device", "npu", "xpu"),
 )
 _SAME = {
@@ -73,8 +89,8 @@ def _named(names: Sequence[str]) -> dict[str, str]:
     found = {}
     for name in names:
         for word, number in _FIELD.findall(name):
-            word = word.lower()
-            found[_SAME.get(word, word)] = _plain(number)
+            field = word.lower()
+            found[_SAME.get(field, field)] = _plain(number)
     return found
 
 
@@ -118,7 +134,9 @@ def labels_of(paths: Sequence[str], found: Sequence[Mapping[str, str]]) -> list[
         return [f"{RANK} {rank}" for rank in ranks]
     varying = _varying(found)
     names = [
-        " ".join(value if name.startswith("folder") else f"{name} {value}" for name in varying if (value := fields[name]))
+        " ".join(
+            value if name.startswith("folder") else f"{name} {value}" for name in varying if (value := fields[name])
+        )
         for fields in found
     ]
     if all(names) and len(set(names)) == len(names):
@@ -157,7 +175,15 @@ def missing_of(found: Sequence[Mapping[str, str]]) -> list[str]:
     if len(expected) * len(combinations) > min(2 * len(known), len(known) + _MOST_MISSING):
         return []
     return [
-        " ".join([*(text if name.startswith("folder") else f"{name} {text}" for name, text in zip(others, key, strict=True)), f"{field} {number}"])
+        " ".join(
+            [
+                *(
+                    text if name.startswith("folder") else f"{name} {text}"
+                    for name, text in zip(others, key, strict=True)
+                ),
+                f"{field} {number}",
+            ]
+        )
         for key in combinations
         for number in expected
         if (*key, number) not in known

@@ -48,11 +48,13 @@ class Peers:
 
     Attributes:
         group: The group of each rank, numbers from 0, int64.
+        by_fields: The same before groups were parted into modes.
         fields: The fields whose values make the groups, in order.
         modes: Whether groups were parted into modes beyond that.
     """
 
     group: Ints
+    by_fields: Ints
     fields: tuple[str, ...] = ()
     modes: bool = False
 
@@ -108,7 +110,8 @@ def peers_of(figures: Ints, fields: Mapping[str, Ints], least_change: int) -> Pe
         fields: For each field that may make peers the value of each rank, as numbers from 0, int64.
         least_change: The smallest difference that is worth a word.
     """
-    group, chosen = np.zeros(len(figures), np.int64), []
+    group = np.zeros(len(figures), np.int64)
+    chosen: list[str] = []
     left = dict(fields)
     least = max(SHARE * abs(int(np.median(figures))), least_change)
     while found := _best(figures, group, left, least):
@@ -116,7 +119,7 @@ def peers_of(figures: Ints, fields: Mapping[str, Ints], least_change: int) -> Pe
         chosen.append(name)
         del left[name]
     parted = _with_modes(figures, group, least_change)
-    return Peers(parted, tuple(chosen), int(parted.max()) > int(group.max()))
+    return Peers(parted, group, tuple(chosen), int(parted.max()) > int(group.max()))
 
 
 def _best(figures: Ints, group: Ints, fields: Mapping[str, Ints], least: float) -> tuple[str, Ints] | None:
@@ -151,7 +154,8 @@ def _with_modes(figures: Ints, group: Ints, least_change: int) -> Ints:
 
 def _modes(values: Ints, least_change: int) -> list[tuple[int, int]]:
     """The modes of sorted figures: the first index of each and the one behind it."""
-    done, waiting = [], [(0, len(values))]
+    done: list[tuple[int, int]] = []
+    waiting = [(0, len(values))]
     while waiting:
         begin, end = waiting.pop()
         cut = None if len(done) + len(waiting) >= _MOST_MODES else _widest(values[begin:end], least_change)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +165,7 @@ class Ranking(Answered):
     skews: tuple[FieldSkew, ...] = ()
     first: FailureOfRanks | None = None
     missing: tuple[str, ...] = ()
-    fields: Mapping[str, tuple[str, ...]] = None  # type: ignore[assignment]
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     template: str | None = None
     by: str | None = None
     cut: bool = False
@@ -197,7 +197,9 @@ class Ranking(Answered):
             "skews": [skew.to_dict() for skew in self.skews],
             "missing": list(self.missing),
             "problems": list(self.problems),
-            "ranks": [{**rank.to_dict(), "fields": dict(rank.fields), "doubts": list(rank.doubts)} for rank in self.ranks],
+            "ranks": [
+                {**rank.to_dict(), "fields": dict(rank.fields), "doubts": list(rank.doubts)} for rank in self.ranks
+            ],
         }
 
     def rows(self) -> list[dict[str, Any]]:
@@ -208,7 +210,12 @@ class Ranking(Answered):
         plain = rank.to_dict()
         fields, doubts = plain.pop("fields"), plain.pop("doubts")
         head = {name: plain.pop(name) for name in ("name", "path")}
-        return {**head, **{name: value for name, value in fields.items() if name not in plain}, **plain, "doubts": " ".join(doubts)}
+        return {
+            **head,
+            **{name: value for name, value in fields.items() if name not in plain},
+            **plain,
+            "doubts": " ".join(doubts),
+        }
 
     def to_pandas(self) -> pd.DataFrame:
         """:meth:`rows` as a DataFrame, a row a rank."""

@@ -114,10 +114,11 @@ class FieldSkew(Record):
         metric: The figure, by its name in machine output.
         values: Values that it has.
         lowest: The value with the lowest median; text from paths.
-        lowest_bytes: That median.
+        lowest_off_bytes: That median less the median of all.
         highest: The value with the highest one.
-        highest_bytes: That one.
-        skew_bytes: ``highest_bytes - lowest_bytes``.
+        highest_off_bytes: That one less the median of all.
+        skew_bytes: ``highest_off_bytes - lowest_off_bytes``.
+        beyond: The fields that make peers, where this one is none of them: what ranks differ by from the median of their peers is what counts.
         explained: How much of the distances from the median of all the field explains, 0 to 1, by the formula of this module.
         stand_out: The values that stand out among at least four, the farthest first.
     """
@@ -126,15 +127,18 @@ class FieldSkew(Record):
     metric: str
     values: int
     lowest: str
-    lowest_bytes: int
+    lowest_off_bytes: int
     highest: str
-    highest_bytes: int
+    highest_off_bytes: int
     skew_bytes: int
+    beyond: tuple[str, ...]
     explained: float
     stand_out: tuple[FieldValue, ...]
 
 
-def metric_spread(metric: str, figures: Ints, names: Sequence[str], peers: Peers, groups: Sequence[str]) -> MetricSpread:
+def metric_spread(
+    metric: str, figures: Ints, names: Sequence[str], peers: Peers, groups: Sequence[str]
+) -> MetricSpread:
     """The spread of one figure.
 
     Args:
@@ -150,7 +154,7 @@ def metric_spread(metric: str, figures: Ints, names: Sequence[str], peers: Peers
     lowest, quarter, median, three, highest = (ranked[-(-part * count // 4) - 1 if part else 0] for part in range(5))
 
     def name(figure: np.int64) -> str:
-        return names[order[ranked.searchsorted(figure)]]
+        return names[int(order[ranked.searchsorted(figure)])]
 
     bins = BINS if highest > lowest else 1
     histogram = np.bincount((figures - lowest) * bins // (int(highest) - int(lowest) + 1), minlength=bins)
@@ -189,7 +193,9 @@ def peer_groups(figures: Ints, peers: Peers, groups: Sequence[str]) -> list[Peer
     return [rows[k] for k in dict.fromkeys(peers.group.tolist())]
 
 
-def field_skew(field: str, metric: str, figures: Ints, values: Sequence[str], least_change: int) -> FieldSkew | None:
+def field_skew(
+    field: str, metric: str, figures: Ints, values: Sequence[str], peers: Peers, least_change: int
+) -> FieldSkew | None:
     """How the median of a figure differs by the values of a field; ``None`` where it has one value, or one for nearly every rank.
 
     Args:
@@ -197,28 +203,35 @@ def field_skew(field: str, metric: str, figures: Ints, values: Sequence[str], le
         metric: The figure's name in machine output.
         figures: One a rank, int64.
         values: The value of each rank.
+        peers: Which ranks are alike by design.
         least_change: The smallest difference that is worth a word.
     """
+    beyond = () if field in peers.fields else peers.fields
+    usual = int(medians(figures, np.zeros_like(peers.group))[0])
+    if beyond:
+        figures = figures - medians(figures, peers.by_fields)[peers.by_fields] + usual
     names = list(dict.fromkeys(values))
     if not 1 < len(names) <= len(values) // 2:
         return None
     code = {name: k for k, name in enumerate(names)}
     group = np.array([code[value] for value in values], np.int64)
     middle, count = medians(figures, group), np.bincount(group)
-    every = np.zeros_like(group)
-    total = float(np.abs(figures - medians(figures, every)).sum()) / (len(values) - 1)
+    usual = int(medians(figures, np.zeros_like(group))[0])
+    total = float(np.abs(figures - usual).sum()) / (len(values) - 1)
     within = float(np.abs(figures - middle[group]).sum()) / (len(values) - len(names))
     low, high = int(middle.argmin()), int(middle.argmax())
-    apart = standing_out(middle, Peers(np.zeros(len(names), np.int64)), least_change)
+    alone = np.zeros(len(names), np.int64)
+    apart = standing_out(middle, Peers(alone, alone), least_change)
     return FieldSkew(
         field,
         metric,
         len(names),
         names[low],
-        int(middle[low]),
+        int(middle[low]) - usual,
         names[high],
-        int(middle[high]),
+        int(middle[high]) - usual,
         int(middle[high] - middle[low]),
+        beyond,
         max(0.0, 1 - within / total) if total else 0.0,
         tuple(FieldValue(names[one.rank], int(count[one.rank]), one.off) for one in apart),
     )

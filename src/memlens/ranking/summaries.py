@@ -11,9 +11,9 @@ from memlens.analyzers.failures import failures, most_telling
 from memlens.analyzers.levels import profile
 from memlens.analyzers.peak import LiveGroup, peak
 from memlens.errors import AnchorError
-from memlens.inputs import Reading, named_devices, without_cpu
+from memlens.inputs import Reading, without_cpu
 from memlens.inputs.paddle.times import times_of
-from memlens.options import Cut, ReadAs, as_list
+from memlens.options import OfRanks, as_list
 from memlens.text import innermost, terms_of
 from memlens.windows.windows import BEFORE, as_patterns, judged
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from memlens.analyzers.failures import MemoryFailure
     from memlens.events import EventLog
+    from memlens.options import Cut
     from memlens.text import Terms
     from memlens.windows.windows import Window
 
@@ -39,18 +40,12 @@ class RankOrder:
     """A rank's log to be read, and how.
 
     Attributes:
-        path: Its path or URL.
-        cut: Where to cut it.
-        how: What to read it as.
-        owners: Further lines that name owners.
-        strict: One that is cut short is an error.
+        given: Its path or URL.
+        options: Where to cut it, and what to read it as.
     """
 
-    path: str
-    cut: Cut = field(default_factory=Cut)
-    how: ReadAs = field(default_factory=ReadAs)
-    owners: Sequence[str] = ()
-    strict: bool = False
+    given: str
+    options: OfRanks = field(default_factory=OfRanks)
 
 
 @dataclass(frozen=True)
@@ -117,11 +112,11 @@ def summarize(order: RankOrder) -> tuple[RankSummary, ...]:
     Raises:
         MemlensError: It cannot be read.
     """
-    marks = as_patterns(as_list(order.owners), regex=True)
-    reading = Reading(order.cut.patterns, strict=order.strict, owners=marks, how=order.how)
-    logs, _ = without_cpu(reading.read_all(order.path))
-    alone = len(named_devices(order.path, logs)) == 1
-    return tuple(_summary(log, order.cut, None if alone else log.device) for log in logs)
+    options = order.options
+    marks = as_patterns(as_list(options.owners), regex=True)
+    reading = Reading(options.patterns, strict=options.strict, owners=marks, how=options)
+    logs, _ = without_cpu(reading.read_all(order.given))
+    return tuple(_summary(log, options, None if len(logs) == 1 else log.device) for log in logs)
 
 
 def _summary(log: EventLog, cut: Cut, device: int | None) -> RankSummary:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memlens.analyzers.failures import failure_sentence
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from memlens.ranking.held import HeldMore
     from memlens.ranking.result import FailureOfRanks, Rank, Ranking, RankOutlier
 
-__all__ = ["answer_of", "failed_first", "held_words", "unreadable_reasons"]
+__all__ = ["AlikeOutliers", "alike_outliers", "answer_of", "failed_first", "held_words", "unreadable_reasons"]
 
 #: Ranks that a sentence names.
 _NAMED = 3
@@ -24,6 +25,9 @@ _HOLDS = {
     "reserved_peak_bytes": "reserves {} {} than its peers",
     "live_bytes": "keeps {} {} to its end than its peers",
 }
+
+
+_EACH = {"peak_bytes": "hold", "reserved_peak_bytes": "reserve", "live_bytes": "keep to their end"}
 
 
 def answer_of(ranking: Ranking) -> Answer:
@@ -59,7 +63,9 @@ def _failed(ranking: Ranking) -> Iterator[str]:
         failed, count = ranking.first.first.failed, format_count(len(ranking.ranks))
         told = failed_first(ranking.first)
         words = f"{format_count(failed)} of {count} ranks ran out of memory{f', {told}' if told else ''}."
-        own = failure_sentence([ranking.first.failed.failure], ranking.first.failed.terms, short_name(ranking.first.rank))
+        own = failure_sentence(
+            [ranking.first.failed.failure], ranking.first.failed.terms, short_name(ranking.first.rank)
+        )
         yield f"{words} {own[:1].upper()}{own[1:]}"
 
 
@@ -104,24 +110,49 @@ def _missing(ranking: Ranking) -> str:
 def _stand_out(ranking: Ranking) -> str:
     if not ranking.outliers:
         return _nobody(ranking)
-    metric = ranking.outliers[0].metric
-    found = [one for one in ranking.outliers if one.metric == metric]
-    others = len({one.rank for one in ranking.outliers} - {one.rank for one in found})
-    more = f"; {plural(others, 'more rank')} by other figures" if others else ""
-    if len(found) == 1:
-        words = _words(found[0])
-        return f"One rank stands out: {words}{more}."
-    same = _alike(found)
-    if same is not None:
-        low, high = (format_bytes(abs(k(one.off_bytes for one in found))) for k in (min, max))
-        by = f"{low}" if low == high else f"{low} to {high}"
-        holds = _HOLDS[metric].format(by, "more").replace("its peers", "their peers")
-        words = f"each {holds}, {same}"
-    else:
-        words = "; ".join(map(_words, found[:_NAMED]))
-        words += f"; and {format_count(len(found) - _NAMED)} more" if len(found) > _NAMED else ""
-    where = _common(ranking, found)
-    return f"{format_count(len(found))} ranks stand out{where}: {words}{more}."
+    groups = alike_outliers(ranking)
+    count = sum(len(group.outliers) for group in groups)
+    words = "; ".join(_group_words(group) for group in groups[:_NAMED])
+    if left := sum(len(group.outliers) for group in groups[_NAMED:]):
+        words += f"; and {format_count(left)} more"
+    return f"{'One rank stands' if count == 1 else f'{format_count(count)} ranks stand'} out: {words}."
+
+
+@dataclass(frozen=True)
+class AlikeOutliers:
+    """Ranks that stand out by the same figure in the same direction, and hold more of the same blocks in the first place.
+
+    Attributes:
+        outliers: The farthest first.
+        where: Of several ranks what their paths share and few others have, in words, or ``""``; text from paths is in it.
+    """
+
+    outliers: tuple[RankOutlier, ...]
+    where: str
+
+
+def alike_outliers(ranking: Ranking) -> list[AlikeOutliers]:
+    """The ranks that stand out, each by the first of its figures that does, in groups that are alike; the farthest first."""
+    groups: dict[tuple[object, ...], list[RankOutlier]] = {}
+    seen: set[str] = set()
+    for one in ranking.outliers:
+        if one.path not in seen:
+            seen.add(one.path)
+            most = one.holds[0] if one.holds and one.off_bytes > 0 else None
+            kind = (most.size_bytes, most.blocks, most.owner) if most else None
+            groups.setdefault((one.metric, one.off_bytes > 0, kind), []).append(one)
+    return [AlikeOutliers(tuple(group), _common(ranking, group)) for group in groups.values()]
+
+
+def _group_words(group: AlikeOutliers) -> str:
+    first, count = group.outliers[0], len(group.outliers)
+    if count == 1:
+        return _words(first)
+    low, high = (format_bytes(abs(end(one.off_bytes for one in group.outliers))) for end in (min, max))
+    by = low if low == high else f"{low} to {high}"
+    name = f"{short_name(first.rank)} and {format_count(count - 1)} more{group.where and f', {group.where},'}"
+    words = f"{name} {_EACH[first.metric]} {by} {'more' if first.off_bytes > 0 else 'less'} than their peers"
+    return f"{words}, {_in_blocks(first)}" if first.off_bytes > 0 and first.holds else words
 
 
 def _nobody(ranking: Ranking) -> str:
@@ -143,7 +174,9 @@ def _nobody(ranking: Ranking) -> str:
 def _words(one: RankOutlier) -> str:
     """What is said of one rank."""
     name = short_name(one.rank)
-    words = f"{name} {_HOLDS[one.metric].format(format_bytes(abs(one.off_bytes)), 'more' if one.off_bytes > 0 else 'less')}"
+    words = (
+        f"{name} {_HOLDS[one.metric].format(format_bytes(abs(one.off_bytes)), 'more' if one.off_bytes > 0 else 'less')}"
+    )
     if one.off_bytes > 0 and one.holds:
         return f"{words}, {_in_blocks(one)}"
     if one.off_bytes < 0 and 2 * one.allocs < one.median_allocs:
@@ -164,16 +197,10 @@ def held_words(held: HeldMore) -> str:
     return f"{least}{plural(held.blocks, 'block')} of {format_bytes(held.size_bytes)}{owner}"
 
 
-def _alike(found: Sequence[RankOutlier]) -> str | None:
-    """What all of some ranks hold more of in the first place, where that is the same of all."""
-    if any(one.off_bytes <= 0 or not one.holds for one in found):
-        return None
-    kinds = {(one.holds[0].size_bytes, one.holds[0].owner, one.holds[0].blocks) for one in found}
-    return _in_blocks(found[0]) if len(kinds) == 1 else None
-
-
 def _common(ranking: Ranking, found: Sequence[RankOutlier]) -> str:
     """The value of a field that all of some ranks share, and few others have."""
+    if len(found) < 2:
+        return ""
     chosen = {one.path for one in found}
     own = [rank.fields for rank in ranking.ranks if rank.path in chosen]
     for name, values in ranking.fields.items():
@@ -182,6 +209,6 @@ def _common(ranking: Ranking, found: Sequence[RankOutlier]) -> str:
             continue
         having = Counter(rank.fields[name] for rank in ranking.ranks)[value]
         if having <= 2 * len(found):
-            part = "all the ranks" if having == len(found) else f"{format_count(len(found))} of the {format_count(having)} ranks"
-            return f", {part} of {short_name(f'{name} {value}')}"
+            part = "all" if having == len(found) else f"{format_count(len(found))} of the {format_count(having)}"
+            return f"{part} of {short_name(f'{name} {value}')}"
     return ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import log
 from typing import TYPE_CHECKING
 
-from memlens.ranking.verdict import held_words, unreadable_reasons
+from memlens.ranking.verdict import AlikeOutliers, alike_outliers, unreadable_reasons
 from memlens.reports.blocks import Block, Column, Line, Table, Toned, Value, answered, apart, labelled, take
 from memlens.reports.terminal import Part, fits, one_screen
 from memlens.text import NO_BREAK, format_change, format_count, format_moment, name_list, plural, short_name
@@ -47,15 +47,17 @@ def ranks_blocks(ranking: Ranking, *, top: int | None = None, full: bool = False
     if full or top is not None or fits(everything):
         return everything
     parts = [
-        Part((head, [line for line in head if line.style != "quiet"], [line for line in head if line.style == "bad"]), 3),
-        Part((apart(*spread), ()), 6),
+        Part(
+            (head, [line for line in head if line.style != "quiet"], [line for line in head if line.style == "bad"]), 12
+        ),
+        Part((apart(*spread), apart(spread[0]) if spread else (), ()), 13),
     ]
-    for make, weight in zip(lists, (4, 5, 1, 2), strict=True):
+    for make, weight in zip(lists, (2, 3, 0, 9), strict=True):
         versions = [[block for table in make(ranking, rows) for block in apart(table)] for rows in _ROWS]
         if versions[0]:
-            parts.append(Part((*versions, ()), weight))
+            parts.append(Part((*versions[:: 3 if make is _skews else 1], ()), weight))
         if make is _outliers and diffs:
-            parts.append(Part((apart(*diffs), apart(diffs[0]), ()), 2))
+            parts.append(Part((apart(*diffs), apart(diffs[0]), ()), 7))
     return one_screen(ranking.answer, parts)
 
 
@@ -66,7 +68,11 @@ def _head(ranking: Ranking) -> Iterator[Line]:
     yield Line(f"{counted}: {product}" if len(varying) > 1 else counted, "quiet", ranking.template or "", label="Ranks")
     if ranking.by is not None:
         counts = sorted({rank.windows for rank in ranking.read})
-        several = f"{format_count(counts[0])} to {format_count(counts[-1])}" if len(counts) > 1 else f"{counts[0] if counts else 0}"
+        several = (
+            f"{format_count(counts[0])} to {format_count(counts[-1])}"
+            if len(counts) > 1
+            else f"{counts[0] if counts else 0}"
+        )
         yield Line(f"{several} windows a rank by {ranking.by}; figures are those of its median window", label="Windows")
     elif ranking.cut:
         yield Line("", name=name_list(tuple(dict.fromkeys(rank.window for rank in ranking.read))), label="Window")
@@ -75,7 +81,9 @@ def _head(ranking: Ranking) -> Iterator[Line]:
     for problem in ranking.problems:
         yield Line(problem, "bad", label="Folder")
     reasons = unreadable_reasons(ranking.ranks)
-    lines = [Line(f"{plural(len(ranks), 'rank')}: {reason} ({_names(ranks)})", "bad") for reason, ranks in reasons.items()]
+    lines = [
+        Line(f"{plural(len(ranks), 'rank')}: {reason} ({_names(ranks)})", "bad") for reason, ranks in reasons.items()
+    ]
     yield from labelled("No figures", lines, "more reason")
     yield from _trust(ranking.read)
     yield from _survivors(ranking.read)
@@ -119,13 +127,21 @@ def _trust(ranks: Sequence[Rank]) -> Iterator[Line]:
 def _survivors(ranks: Sequence[Rank]) -> Iterator[Line]:
     found = [rank for rank in ranks if rank.ooms and rank.status != "oom"]
     if found:
-        yield Line(f"{plural(len(found), 'rank')} met an out-of-memory failure and went on ({_names(found)})", label="Note")
+        yield Line(
+            f"{plural(len(found), 'rank')} met an out-of-memory failure and went on ({_names(found)})", label="Note"
+        )
 
 
 def _spreads(ranking: Ranking) -> Iterator[Block]:
     if not ranking.spreads:
         return
-    titles = {"min_bytes": "Lowest", "lower_quartile_bytes": "25 %", "median_bytes": "Median", "upper_quartile_bytes": "75 %", "max_bytes": "Highest"}
+    titles = {
+        "min_bytes": "Lowest",
+        "lower_quartile_bytes": "25 %",
+        "median_bytes": "Median",
+        "upper_quartile_bytes": "75 %",
+        "max_bytes": "Highest",
+    }
     columns = [
         Column("metric", "", "word"),
         *(Column(key, title, "bytes", strong=key == "median_bytes") for key, title in titles.items()),
@@ -133,7 +149,8 @@ def _spreads(ranking: Ranking) -> Iterator[Block]:
         Column("min_rank", "Lowest in", "name", drop=2),
     ]
     rows = tuple(
-        (_TITLES[one.metric], *(getattr(one, key) for key in titles), one.max_rank, one.min_rank) for one in ranking.spreads
+        (_TITLES[one.metric], *(getattr(one, key) for key in titles), one.max_rank, one.min_rank)
+        for one in ranking.spreads
     )
     yield Table("", tuple(columns), rows, says_hidden=False)
     for one in ranking.spreads[:2]:
@@ -144,7 +161,9 @@ def _spreads(ranking: Ranking) -> Iterator[Block]:
 def _histogram(one: MetricSpread) -> str:
     """How many ranks lie where between the lowest figure and the highest, on a scale of logarithms: one rank shows among ten thousand."""
     most = max(one.histogram)
-    bars = [NO_BREAK if not count else _BARS[int(7 * log(count) / log(most)) if most > 1 else 7] for count in one.histogram]
+    bars = [
+        NO_BREAK if not count else _BARS[int(7 * log(count) / log(most)) if most > 1 else 7] for count in one.histogram
+    ]
     ends = (format_bytes(one.min_bytes).replace(" ", NO_BREAK), format_bytes(one.max_bytes).replace(" ", NO_BREAK))
     return f"{ends[0]}{NO_BREAK}{''.join(bars)}{NO_BREAK}{ends[1]}"
 
@@ -179,33 +198,43 @@ def _failed(ranking: Ranking, top: int) -> Iterator[Table]:
 
 
 def _outliers(ranking: Ranking, top: int) -> Iterator[Table]:
-    if not ranking.outliers:
+    """The ranks that stand out, those that are alike in one row."""
+    groups = alike_outliers(ranking)
+    if not groups:
         return
-    several = len({one.metric for one in ranking.outliers}) > 1
+    several = len({group.outliers[0].metric for group in groups}) > 1
     columns = [
         Column("rank", "Rank", "name"),
         *([Column("metric", "Figure", "word")] if several else []),
-        Column("figure", _TITLES[ranking.outliers[0].metric] if not several else "Bytes", "bytes", drop=2),
+        Column("figure", "Bytes" if several else _TITLES[groups[0].outliers[0].metric], "bytes", drop=3),
         Column("off", "Off peers", "count", strong=True),
-        Column("percent", "%", "count", drop=1),
-        Column("peers", "Peers", "count", drop=3),
-        Column("z", "z", "count", drop=4),
-        Column("holds", "Holds more", "name"),
+        Column("percent", "%", "count", drop=2),
+        Column("peers", "Peers", "count", drop=4),
+        Column("z", "z", "count", drop=5),
+        Column("holds", "Holds more", "word"),
+        Column("owner", "Of", "name"),
+        Column("where", "Where", "name", drop=1),
     ]
-    rows = (_outlier(one, several=several) for one in ranking.outliers)
-    yield take("Stand out among their peers", columns, rows, len(ranking.outliers), top, "row")
+    rows = (_outlier(group, several=several) for group in groups)
+    yield take("Stand out among their peers", columns, rows, len(groups), top, "row")
 
 
-def _outlier(one: RankOutlier, *, several: bool) -> list[Value]:
+def _outlier(group: AlikeOutliers, *, several: bool) -> list[Value]:
+    one, more = group.outliers[0], len(group.outliers) - 1
+    held = one.holds[0] if one.holds and one.off_bytes > 0 else None
     return [
-        one.rank,
+        f"{one.rank} +{format_count(more)}" if more else one.rank,
         *([_TITLES[one.metric]] if several else []),
         one.figure_bytes,
         Toned.change(format_signed(one.off_bytes), one.off_bytes),
         format_change(one.median_bytes, one.figure_bytes),
         one.peers,
         "" if one.z is None else f"{one.z:+.1f}",
-        held_words(one.holds[0]) if one.holds and one.off_bytes > 0 else "",
+        ""
+        if held is None
+        else f"{'at least ' if held.at_least else ''}{format_count(held.blocks)} × {format_bytes(held.size_bytes)}",
+        "" if held is None else held.owner,
+        group.where,
     ]
 
 
@@ -216,7 +245,11 @@ def _diffs(ranking: Ranking) -> list[Line]:
         if one.diff is not None:
             said.setdefault(one.diff.verdict, []).append(one)
     return [
-        Line(f"against {short_name(found[0].median_rank)} (base), which has the median: {verdict}", name=name_list([one.rank for one in found]), label=" " if number else "Diff")
+        Line(
+            f"against {short_name(found[0].median_rank)} (base), which has the median: {verdict}",
+            name=name_list([one.rank for one in found]),
+            label=" " if number else "Diff",
+        )
         for number, (verdict, found) in enumerate(said.items())
     ]
 
@@ -249,15 +282,16 @@ def _skews(ranking: Ranking, top: int) -> Iterator[Table]:
         Column("field", "Field", "name"),
         Column("values", "Values", "count"),
         Column("lowest", "Lowest", "name"),
-        Column("low", "Median", "bytes"),
+        Column("low", "Off", "net"),
         Column("highest", "Highest", "name"),
-        Column("high", "Median", "bytes"),
-        Column("skew", "Skew", "bytes", strong=True),
+        Column("high", "Off", "net"),
         Column("explains", "Explains", "word"),
         Column("out", "Stand out", "name", drop=1),
     )
     rows = (_skew(skew) for skew in shown)
-    yield take("Skew of the peak by field", columns, rows, len(shown), top, "field")
+    beyond = next((skew.beyond for skew in shown if skew.beyond), ())
+    besides = f"; of other fields than {' and '.join(map(short_name, beyond))} off the peers'" if beyond else ""
+    yield take(f"Medians of the peak by field, off that of all{besides}", columns, rows, len(shown), top, "field")
 
 
 def _skew(skew: FieldSkew) -> list[Value]:
@@ -266,10 +300,9 @@ def _skew(skew: FieldSkew) -> list[Value]:
         skew.field,
         skew.values,
         skew.lowest,
-        skew.lowest_bytes,
+        skew.lowest_off_bytes,
         skew.highest,
-        skew.highest_bytes,
-        skew.skew_bytes,
+        skew.highest_off_bytes,
         "<1 %" if 0 < percent < 1 else f"{percent:.0f} %",
         ", ".join(short_name(one.value) for one in skew.stand_out[:3]) + (" …" if len(skew.stand_out) > 3 else ""),
     ]
@@ -285,7 +318,14 @@ def _all_ranks(ranking: Ranking, top: int) -> Iterator[Table]:
         Column("status", "Status", "word"),
     )
     rows = (
-        (rank.name, rank.peak_bytes, rank.reserved_peak_bytes, rank.live_bytes, rank.allocs, "" if rank.status == "ok" else rank.status.replace("_", " "))
+        (
+            rank.name,
+            rank.peak_bytes,
+            rank.reserved_peak_bytes,
+            rank.live_bytes,
+            rank.allocs,
+            "" if rank.status == "ok" else rank.status.replace("_", " "),
+        )
         for rank in ranking.ranks
     )
     yield take("All ranks", columns, rows, len(ranking.ranks), top, "rank")

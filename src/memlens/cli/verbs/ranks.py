@@ -61,7 +61,11 @@ def command(logs: tuple[str, ...], options: OfRanks, show: ShowRanks) -> int:
     if not logs:
         raise UsageError("no log of a rank", "Name some, a folder, or a template: 'runs/{node}/workerlog.{rank}'.")
     template = template_of(logs)
-    paths = [one.path for one in template.find() if not one.problem] if template else [*named_logs(logs, options, show, deep=True)]
+    paths = (
+        [one.path for one in template.find() if not one.problem]
+        if template
+        else [*named_logs(logs, options, show, deep=True)]
+    )
     refuse_outputs(show, paths, formats=options.formats)
     with progress_bar(filter(os.path.isfile, paths), show) as progress:
         ranking = ranks_with(logs[0] if template else paths, replace(options, progress=progress))
