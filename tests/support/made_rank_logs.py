@@ -51,7 +51,8 @@ class Program:
     def peak(self) -> int:
         """The highest level: before the temporaries of the last step are freed, and before it leaves something behind."""
         left = sum(size for size, _ in self.leaked) * max(self._steps_done - 1, 0)
-        highest = sum(size for size, _ in self.parameters) + left + sum(size for size, _ in self.temporaries)
+        at_once = sum(size for size, _ in self.temporaries) * (self._steps_done > 0)
+        highest = sum(size for size, _ in self.parameters) + left + at_once
         return max(highest, self.live)
 
     @property

@@ -67,6 +67,8 @@ def standing_out(
         least_change: The smallest difference that is worth a word.
         failed: Ranks that ran out of memory.
     """
+    if not len(figures):
+        return []
     group = peers.group
     count = np.bincount(group)
     middle = medians(figures, group)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["BINS", "FieldSkew", "FieldValue", "MetricSpread", "PeerGroup", "field_skew", "metric_spread", "peer_groups"]
 
 #: Bins of a histogram.
-BINS = 50
+BINS = 40
 #: Groups of peers, or values of a field, that a result lists.
 _MOST = 100
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import log
 from typing import TYPE_CHECKING
 
@@ -53,12 +54,19 @@ def ranks_blocks(ranking: Ranking, *, top: int | None = None, full: bool = False
         Part((apart(*spread), apart(spread[0]) if spread else (), ()), 13),
     ]
     for make, weight in zip(lists, (2, 3, 0, 9), strict=True):
-        versions = [[block for table in make(ranking, rows) for block in apart(table)] for rows in _ROWS]
+        versions = [
+            [block for table in make(ranking, rows) for block in apart(*_without_notes([table]))] for rows in _ROWS
+        ]
         if versions[0]:
             parts.append(Part((*versions[:: 3 if make is _skews else 1], ()), weight))
         if make is _outliers and diffs:
             parts.append(Part((apart(*diffs), apart(diffs[0]), ()), 7))
     return one_screen(ranking.answer, parts)
+
+
+def _without_notes(blocks: Sequence[Block]) -> list[Block]:
+    """Tables that do not say which of their columns have no room: on one screen other lines say more."""
+    return [replace(block, says_hidden=False) if isinstance(block, Table) else block for block in blocks]
 
 
 def _head(ranking: Ranking) -> Iterator[Line]:
@@ -152,7 +160,7 @@ def _spreads(ranking: Ranking) -> Iterator[Block]:
         (_TITLES[one.metric], *(getattr(one, key) for key in titles), one.max_rank, one.min_rank)
         for one in ranking.spreads
     )
-    yield Table("", tuple(columns), rows, says_hidden=False)
+    yield Table("", tuple(columns), rows)
     for one in ranking.spreads[:2]:
         if one.max_bytes > one.min_bytes:
             yield Line(_histogram(one), "plain", label=_TITLES[one.metric])
@@ -290,7 +298,7 @@ def _skews(ranking: Ranking, top: int) -> Iterator[Table]:
     )
     rows = (_skew(skew) for skew in shown)
     beyond = next((skew.beyond for skew in shown if skew.beyond), ())
-    besides = f"; of other fields than {' and '.join(map(short_name, beyond))} off the peers'" if beyond else ""
+    besides = f"; {' and '.join(map(short_name, beyond))} taken out of the others" if beyond else ""
     yield take(f"Medians of the peak by field, off that of all{besides}", columns, rows, len(shown), top, "field")
 
 
