@@ -65,9 +65,9 @@ def test_wrong_usage_is_told(memlens: Any, job: Path) -> None:
 
 
 def test_a_job_of_a_thousand_ranks_fits_one_screen(memlens: Any, tmp_path: Path) -> None:
-    large_job(200).write(tmp_path / "job")
+    large_job(1000).write(tmp_path / "job")
     ran = memlens("ranks", tmp_path / "job", columns=80)
     assert ran.code == 0
     assert ran.out.count("\n") <= 40
     assert "rank 17" in ran.out
-    assert "rank 100 holds" in ran.out
+    assert "rank 500 holds" in ran.out

@@ -276,3 +276,56 @@ def test_an_edited_block_of_a_real_log_is_what_stands_out(shared: Path, tmp_path
     ranking = memlens.ranks(tmp_path, jobs=1)
     (one,) = [one for one in ranking.outliers if one.metric == "peak_bytes"]
     assert (one.rank, one.holds[0].size_bytes, one.holds[0].blocks) == ("rank 6", size + 2 * MIB, 1)
+
+
+def trace(path: Path, **devices: int) -> None:
+    """A trace in which each device allocates one block of so many bytes and keeps it."""
+    events = []
+    for name, size in devices.items():
+        number = -1 if name == "cpu" else int(name.removeprefix("gpu"))
+        arguments = {
+            "Device Type": int(number >= 0),
+            "Device Id": number,
+            "Addr": 4096,
+            "Bytes": size,
+            "Total Allocated": size,
+        }
+        events.append({"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": float(len(events)), "args": arguments})
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+
+
+def test_each_gpu_of_an_input_is_a_rank_and_memory_of_the_cpu_beside_them_is_left_out(tmp_path: Path) -> None:
+    for node in range(2):
+        trace(tmp_path / f"node{node}.json", cpu=7, **{f"gpu{k}": (10 + 10 * (node == k == 1)) * MIB for k in range(2)})
+    ranking = memlens.ranks(tmp_path, jobs=1)
+    assert [rank.name for rank in ranking.ranks] == [f"node {node} device {k}" for node in range(2) for k in range(2)]
+    assert [rank.peak_bytes for rank in ranking.ranks] == [10 * MIB] * 3 + [20 * MIB]
+    (one,) = [one for one in ranking.outliers if one.metric == "peak_bytes"]
+    assert one.rank == "node 1 device 1"
+    assert one.diff is not None
+    assert [(finding.kind, finding.size_bytes) for finding in one.diff.findings] == [
+        ("only_head", 20 * MIB),
+        ("only_base", 10 * MIB),
+    ]
+
+
+def test_logs_that_tell_of_chunks_alone_are_judged_by_what_they_reserve(tmp_path: Path) -> None:
+    for rank in range(6):
+        text = (replace(USUAL, parameters=((400 * MIB, "x"),)) if rank == 2 else USUAL).text
+        chunks = [line for line in text.splitlines(keepends=True) if b"reallocate" in line]
+        (tmp_path / f"rank{rank}.log").write_bytes(b"".join(chunks))
+    ranking = memlens.ranks(tmp_path, jobs=1)
+    assert [spread.metric for spread in ranking.spreads] == ["reserved_peak_bytes"]
+    assert "One rank stands out: rank 2 reserves 272.00 MiB more than its peers." in ranking.verdict
+
+
+def test_ranks_come_in_the_natural_order_of_their_names(tmp_path: Path) -> None:
+    programs = {f"dp{rank % 2}/rank{rank}.log": USUAL for rank in (10, 9, 2, 1, 0, 11)}
+    assert [rank.name for rank in made(tmp_path, programs).ranks] == [f"rank {k}" for k in (0, 1, 2, 9, 10, 11)]
+
+
+def test_one_rank_is_told_as_one(tmp_path: Path) -> None:
+    assert (
+        made(tmp_path, of_ranks(1)).verdict
+        == "1 rank: a peak of 144.00 MiB. Of fewer than four ranks none can stand out."
+    )

@@ -113,7 +113,7 @@ def modes() -> Ranking:
 
 def hostile() -> Ranking:
     """Paths, fields and owners that would act on a terminal, in a browser or in Markdown."""
-    bad = "\x1b[31m|`<b>‮x\n"
+    bad = "\x1b[31m|`<b>\u202ex\n"
     found: dict[str, RankSummary | Exception] = {
         f"{bad}{k}.log": _summary(10 * GIB, (_held(GIB, 10, bad),)) for k in range(8)
     }

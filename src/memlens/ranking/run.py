@@ -14,6 +14,7 @@ from memlens.keywords import with_keywords
 from memlens.options import OfRanks, as_list
 from memlens.ranking.found import FoundLogs, find_logs
 from memlens.ranking.judging import Gathered, judge
+from memlens.ranking.naming import labels_of
 from memlens.ranking.summaries import RankOrder, summarize
 from memlens.scheduling.spreading import spread_out
 from memlens.windows.windows import anchors_of
@@ -62,9 +63,8 @@ def _check(options: OfRanks) -> None:
 
 
 def _judged(found: FoundLogs, options: OfRanks) -> Ranking:
-    order = sorted(
-        range(len(found.paths)), key=lambda k: [*map(natural, found.fields[k].values()), natural(found.paths[k])]
-    )
+    names = labels_of(found.paths, found.fields)
+    order = sorted(range(len(names)), key=lambda k: natural(names[k]))
     found = replace(found, paths=tuple(found.paths[k] for k in order), fields=tuple(found.fields[k] for k in order))
     gathered = Gathered(found)
     orders = [RankOrder(path, options) for path in found.paths]
