@@ -107,11 +107,11 @@ class _Jobs:
         retries: int,
         look: Callable[[], None] | None,
     ) -> None:
-        self._work, self._items, self._executor, self._retries, self._look = work, items, executor, retries, look
+        self._work, self._items, self._executor, self._look = work, items, executor, look
         self._ahead = executor.ahead if isinstance(executor, RenewableExecutor) else len(items)
         self._waiting = deque(range(len(items)))
         self._alone: deque[int] = deque()  # those whose last try is to come
-        self._losses = [0] * len(items)
+        self._losses, self._left = [0] * len(items), [retries] * len(items)
         self._running: dict[int, Future[bytes]] = {}
         self._ended: SimpleQueue[tuple[int, Future[bytes]]] = SimpleQueue()
         self._ticket = uuid.uuid4().hex
@@ -197,20 +197,15 @@ class _Jobs:
 
     def _lost(self, index: int, error: BaseException) -> Iterator[tuple[int, MemlensError]]:
         """Try a job again whose worker was lost; its error where that was its last try."""
-        losses = self._losses[index] + 1
-        if losses > self._retries:
-            tries = "once" if losses == 1 else f"{losses} times"
-            yield (
-                index,
-                MemlensError(
-                    f"its worker was lost, {tries}: {_in_words(error)}",
-                    "Perhaps memory ran out there: the system log of that machine says. Give workers more memory, or read this log by itself.",
-                ),
-            )
+        self._losses[index] += 1
+        if not self._left[index]:
+            tries = "once" if self._losses[index] == 1 else f"{self._losses[index]} times"
+            hint = "Perhaps memory ran out there: the system log of that machine says. Give workers more memory, or read this log by itself."
+            yield index, MemlensError(f"its worker was lost, {tries}: {_in_words(error)}", hint)
             return
         # Dask tries a job on several workers by itself, and says so.
-        self._losses[index] = self._retries if hasattr(error, "allowed_failures") else losses
-        (self._alone if self._losses[index] == self._retries else self._waiting).append(index)
+        self._left[index] = 0 if hasattr(error, "allowed_failures") else self._left[index] - 1
+        (self._waiting if self._left[index] else self._alone).append(index)
 
 
 def _succeeded(future: Future[bytes]) -> bool:
