@@ -137,8 +137,8 @@ def test_a_log_is_judged_and_blamed_where_it_lies(
     assert memlens.accept([pt, pt], "memory.json", by=by, with_events=True).render() == kept
     for options in ({"baseline": "memory.json"}, {"base_log": pt, "by": by}, {"budgets": ("peak=1MiB",)}):
         for log, failing in ((pir, True), (pt, "budgets" in options)):
-            expected = memlens.gate(log, **options)  # type: ignore[arg-type]
-            found = memlens.gate(log, executor=executor, **options)  # type: ignore[arg-type]
+            expected = memlens.gate(log, **options)
+            found = memlens.gate(log, executor=executor, **options)
             assert (found.verdict == "regression") == failing
             assert json.dumps(found.to_dict()) == json.dumps(expected.to_dict())
             assert render("table", found, lambda found=found: gate_blocks(found, None)) == render(  # type: ignore[misc]
@@ -163,8 +163,8 @@ def test_real_logs_of_every_format_say_the_same(client: Any, shared: Path) -> No
     logs = sorted(str(path) for path in found_logs if path.stat().st_size < 1 << 20)[::2]
     assert len(logs) > 15
     for options in ({}, {"by": STEPS}, {"start": "STEP 1 START"}, {"analyzers": ("peak", "growth"), "times": False}):
-        expected = memlens.analyze(logs, **options)  # type: ignore[arg-type]
-        found = memlens.analyze(logs, executor=client.get_executor(), **options)  # type: ignore[arg-type]
+        expected = memlens.analyze(logs, **options)
+        found = memlens.analyze(logs, executor=client.get_executor(), **options)
         assert json.dumps(found.to_dict()) == json.dumps(expected.to_dict())
         assert [str(one.answer) for one in found.logs] == [str(one.answer) for one in expected.logs]
 
