@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Self, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import numpy as np
 
@@ -17,38 +17,18 @@ from memlens.errors import InputError
 from memlens.inputs.blocks import Block, Blocks, in_order
 from memlens.inputs.line_reader import TextSource
 from memlens.inputs.remote import is_url, local_path
-from memlens.inputs.streams import ByteStream, open_bytes
+from memlens.inputs.streams import ByteStream, NamedPath, open_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FileSource", "NamedPath", "open_source"]
+__all__ = ["FileSource", "open_source"]
 
 Result = TypeVar("Result")
 #: Bytes between the places up to which line ends are counted, where single lines are numbered later.
 _PIECE = 1 << 14
 #: … and so many of them are read at once where all are.
 _MANY_PIECES = 128
-
-
-class NamedPath(str):
-    """An absolute path that is called as somebody named it, for processes with another working directory.
-
-    Args:
-        path: The absolute path.
-        name: What to call it.
-    """
-
-    __slots__ = ("name",)
-    name: str
-
-    def __new__(cls, path: str, name: str) -> Self:
-        made = super().__new__(cls, path)
-        made.name = name
-        return made
-
-    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
-        return type(self), (str(self), self.name)
 
 
 class FileSource(TextSource):

@@ -1,7 +1,9 @@
 """Jobs, a log each, run by any executor: each comes back once, as its result or as the error that it alone ends in.
 
-A worker gets the function and its item as bytes, with the version of memlens that made them, and gives bytes back.  What the function
-raises is part of those bytes; so what a future raises is trouble of the executor: a worker was lost, or cannot load memlens.  A job
+What is handed to an executor is made of the standard library alone, ``pickle.loads`` and bytes, for some of them wait for ever where a
+worker, or the scheduler in between, cannot load what they are handed.  Loaded, the bytes are a call of :func:`at_worker`, with the
+version of memlens that asks; it gives bytes back.  What the function raises is part of those; so what a future raises is trouble of the
+executor: a worker was lost, or has no memlens.  A job
 whose worker was lost is tried again, the last time with nothing else running: then only what ends its worker by itself fails, and not
 what ran beside it.
 """
@@ -96,6 +98,16 @@ def at_worker(version: str, payload: bytes, ticket: str) -> bytes:  # noqa: ARG0
         return pickle.dumps(MemlensError(f"it failed in its worker: {_in_words(error)}"))
 
 
+class _Call:
+    """A call of :func:`at_worker`: made by pickling it, and carried out by loading that."""
+
+    def __init__(self, *args: object) -> None:
+        self._args = args
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return at_worker, self._args
+
+
 class _Jobs:
     """One run over items; see :func:`run_jobs`."""
 
@@ -107,11 +119,11 @@ class _Jobs:
         retries: int,
         look: Callable[[], None] | None,
     ) -> None:
-        self._work, self._items, self._executor, self._retries, self._look = work, items, executor, retries, look
+        self._work, self._items, self._executor, self._look = work, items, executor, look
         self._ahead = executor.ahead if isinstance(executor, RenewableExecutor) else len(items)
         self._waiting = deque(range(len(items)))
         self._alone: deque[int] = deque()  # those whose last try is to come
-        self._losses = [0] * len(items)
+        self._losses, self._left = [0] * len(items), [retries] * len(items)
         self._running: dict[int, Future[bytes]] = {}
         self._ended: SimpleQueue[tuple[int, Future[bytes]]] = SimpleQueue()
         self._ticket = uuid.uuid4().hex
@@ -138,7 +150,8 @@ class _Jobs:
             try:
                 payload = pickle.dumps((self._work, self._items[index]))
                 ticket = f"{self._ticket} {index} {self._losses[index]}"
-                future = self._executor.submit(at_worker, __version__, payload, ticket)
+                call = pickle.dumps(_Call(__version__, payload, ticket))
+                future: Future[bytes] = self._executor.submit(pickle.loads, call)
             except BrokenExecutor as error:
                 self._waiting.appendleft(index)
                 yield from self._broken(error)
@@ -170,7 +183,7 @@ class _Jobs:
             yield from self._lost(index, MemlensError("the executor cancelled it"))
         elif error is None:
             yield index, _unpacked(future.result())
-        elif isinstance(error, ImportError):
+        elif isinstance(error, (ImportError, AttributeError)):
             yield index, MemlensError(f"its worker cannot load memlens: {_in_words(error)}", _SAME)
         else:
             yield from self._lost(index, error)
@@ -197,20 +210,15 @@ class _Jobs:
 
     def _lost(self, index: int, error: BaseException) -> Iterator[tuple[int, MemlensError]]:
         """Try a job again whose worker was lost; its error where that was its last try."""
-        losses = self._losses[index] + 1
-        if losses > self._retries:
-            tries = "once" if losses == 1 else f"{losses} times"
-            yield (
-                index,
-                MemlensError(
-                    f"its worker was lost, {tries}: {_in_words(error)}",
-                    "Perhaps memory ran out there: the system log of that machine says. Give workers more memory, or read this log by itself.",
-                ),
-            )
+        self._losses[index] += 1
+        if not self._left[index]:
+            tries = "once" if self._losses[index] == 1 else f"{self._losses[index]} times"
+            hint = "Perhaps memory ran out there: the system log of that machine says. Give workers more memory, or read this log by itself."
+            yield index, MemlensError(f"its worker was lost, {tries}: {_in_words(error)}", hint)
             return
         # Dask tries a job on several workers by itself, and says so.
-        self._losses[index] = self._retries if hasattr(error, "allowed_failures") else losses
-        (self._alone if self._losses[index] == self._retries else self._waiting).append(index)
+        self._left[index] = 0 if hasattr(error, "allowed_failures") else self._left[index] - 1
+        (self._waiting if self._left[index] else self._alone).append(index)
 
 
 def _succeeded(future: Future[bytes]) -> bool:

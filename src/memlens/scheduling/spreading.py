@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from memlens.errors import MemlensError, UsageError
 from memlens.inputs import Input, input_name
-from memlens.inputs.file_source import NamedPath, open_source
+from memlens.inputs.file_source import open_source
 from memlens.inputs.remote import is_url
+from memlens.inputs.streams import NamedPath
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -182,7 +183,7 @@ def _for_a_worker(order: Any, executor: Executor) -> bool:
     from memlens.scheduling.executors import LocalProcesses
 
     inputs = _inputs(order).values()
-    if any(not isinstance(given, (str, Path)) or os.fspath(given) == "-" for given in inputs):
+    if any(not isinstance(given, (str, Path)) or os.fspath(given) == "-" or os.path.isdir(given) for given in inputs):
         return False
     if not isinstance(executor, LocalProcesses):
         return True
