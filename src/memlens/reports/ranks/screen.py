@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import log
 from typing import TYPE_CHECKING
@@ -54,26 +54,29 @@ def ranks_blocks(ranking: Ranking, *, top: int | None = None, full: bool = False
         everything += [block for table in all_ranks_table(ranking, most) for block in apart(table)]
     if full or top is not None or fits(everything):
         return everything
-    parts = [
-        Part(
-            (head, [line for line in head if line.style != "quiet"], [line for line in head if line.style == "bad"]), 12
-        ),
-        Part((apart(*spread), apart(spread[0]) if spread else (), ()), 13),
-    ]
-    for make, weight in zip(lists, (2, 3, 0, 9), strict=True):
-        versions = [
-            [block for table in make(ranking, rows) for block in apart(*_without_notes([table]))] for rows in _ROWS
-        ]
-        if versions[0]:
-            parts.append(Part((*versions[:: 3 if make is skews_table else 1], ()), weight))
-        if make is outliers_table and diffs:
-            parts.append(Part((apart(*diffs), apart(diffs[0]), ()), 7))
+    failed, outliers, groups, skews = (_shorter(make, ranking) for make in lists)
+    bad = [line for line in head if line.style == "bad"]
+    parts = (
+        Part((head, [line for line in head if line.style != "quiet"], bad), 12),
+        Part((_screen_tables(spread), _screen_tables(spread[:1]), ()), 13),
+        Part(failed, 2),
+        Part(outliers, 3),
+        Part((_screen_tables(diffs), _screen_tables(diffs[:1]), ()), 7),
+        Part((*groups, ()), 0),
+        Part((*skews[::3], ()), 11),
+    )
     return one_screen(ranking.answer, parts)
 
 
-def _without_notes(blocks: Sequence[Block]) -> list[Block]:
-    """Tables that do not say which of their columns have no room: on one screen other lines say more."""
-    return [replace(block, says_hidden=False) if isinstance(block, Table) else block for block in blocks]
+def _shorter(make: Callable[[Ranking, int], Iterator[Table]], ranking: Ranking) -> tuple[Sequence[Block], ...]:
+    """A table with fewer and fewer rows; nothing where it has none."""
+    return tuple(_screen_tables([*make(ranking, rows)]) for rows in _ROWS)
+
+
+def _screen_tables(blocks: Sequence[Block]) -> Sequence[Block]:
+    """Blocks behind an empty line, if there are any; tables do not say which of their columns have no room, for on one screen other lines say more."""
+    shown = [replace(block, says_hidden=False) if isinstance(block, Table) else block for block in blocks]
+    return apart(*shown) if shown else ()
 
 
 def _head(ranking: Ranking) -> Iterator[Line]:
