@@ -15,6 +15,7 @@ from memlens.inputs import Reading, without_cpu
 from memlens.inputs.paddle.times import times_of
 from memlens.options import OfRanks, as_list
 from memlens.text import innermost, terms_of
+from memlens.trust.report import failures_of
 from memlens.windows.windows import BEFORE, as_patterns, judged
 
 if TYPE_CHECKING:
@@ -167,12 +168,13 @@ def _failed(log: EventLog, allocs: int) -> FailedRank | None:
     found = failures(log)
     if not found:
         return None
-    failure = found[most_telling(found)]
+    at = most_telling(found)
+    failure, last = found[at], int(log.offset.searchsorted(failures_of(log)[at].offset)) - 1
     return FailedRank(
         replace(failure, live=(), youngest=None, oldest=None, owner=_named(failure.owner)),
         len(found),
         allocs - failure.allocs_after,
-        times_of(log, [failure.event])[0] if failure.event is not None else None,
+        times_of(log, [last])[0] if last >= log.facts.opening else None,
         terms_of(log.facts.layer),
     )
 
