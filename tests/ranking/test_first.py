@@ -28,12 +28,23 @@ def test_the_only_one_is_the_first() -> None:
 def test_time_stamps_tell_with_the_lead_over_the_next() -> None:
     first = told(fall(1, 9 * S), fall(2, 5 * S), fall(3, 7 * S))
     assert first == FirstFailure(2, "time", 2 * S, None, False, 3, 3)
+    assert told(fall(1, 5 * S), fall(2, 5 * S + 1)).within_clocks  # nothing says that they are on one machine
 
 
 def test_a_short_lead_over_another_machine_is_within_what_clocks_differ_by_and_on_the_same_machine_it_is_not() -> None:
     assert told(fall(1, 5 * S, node="0"), fall(2, 5 * S + CLOCKS_US - 1, node="1")).within_clocks
     assert not told(fall(1, 5 * S, node="0"), fall(2, 5 * S + CLOCKS_US, node="1")).within_clocks
     assert not told(fall(1, 5 * S, node="0"), fall(2, 5 * S + 1, node="0"), fall(3, 7 * S, node="1")).within_clocks
+
+
+def test_a_lead_that_is_shorter_than_the_logs_begin_apart_is_within_what_clocks_differ_by() -> None:
+    # A clock that is 5 min fast makes its log begin 5 min later, and its failure too.
+    minutes = 60 * S
+    assert told(fall(1, 20 * minutes), fall(2, 23 * minutes, begins_us=5 * minutes)).within_clocks
+    assert not told(fall(1, 20 * minutes), fall(2, 26 * minutes, begins_us=5 * minutes)).within_clocks
+    assert not told(
+        fall(1, 20 * minutes, node="0"), fall(2, 23 * minutes, begins_us=5 * minutes, node="0")
+    ).within_clocks
 
 
 def test_logs_that_do_not_overlap_in_time_have_clocks_that_tell_nothing() -> None:

@@ -2,8 +2,8 @@
 
 1. *only*: one rank failed.
 2. *time*: by the time stamp of the last event before each failure, where all ranks that failed have one and their logs overlap in time, each beginning before the first of
-   these failures: else they are of different runs, or of clocks that have nothing to do with each other.  What tells is the lead over the next failure on
-   another machine: where the paths name machines, and it is less than a second, which clocks of machines may differ by, that is said with it.
+   these failures: else they are of different runs, or of clocks that have nothing to do with each other.  Ranks begin at about one time.  A lead over a rank that is not known to be on the same
+   machine is therefore in doubt where it is less than a second, or than the times are apart at which the two logs begin: so much the clocks may differ by, and that is said with it.
 3. *progress*: by the fewest allocations before the failure, where times do not tell, no other rank has as few, and what ran is one program: the ranks are peers.
 4. *unknown*: else the first in the order of ranks is shown, and which one failed first is left open.
 """
@@ -52,7 +52,7 @@ class FirstFailure(Row):
         known_by: ``only``, ``time``, ``progress`` or ``unknown``.
         lead_us: How much later the next rank failed; ``None`` where times do not tell.
         lead_allocs: How many more allocations the next one made before it failed; ``None`` where that does not tell.
-        within_clocks: The lead over the next one on another machine is less than their clocks may differ by.
+        within_clocks: The lead over another one, which is not known to be on the same machine, is less than their clocks may differ by.
         failed: How many ranks failed.
         next_rank: The index of the rank that failed next; ``None`` where that is not known.
     """
@@ -83,8 +83,7 @@ def first_to_fail(falls: Sequence[Fall], *, alike: bool) -> FirstFailure | None:
         order = sorted(falls, key=lambda fall: (fall.time_us or 0, fall.allocs))
         first = order[0]
         lead = (order[1].time_us or 0) - (first.time_us or 0)
-        elsewhere = [fall for fall in order if _machine(fall) != _machine(first)]
-        close = bool(elsewhere) and (elsewhere[0].time_us or 0) - (first.time_us or 0) < CLOCKS_US
+        close = any(_within_clocks(first, fall) for fall in order[1:])
         if lead > 0:
             return FirstFailure(first.rank, "time", lead, None, close, len(falls), order[1].rank)
     order = sorted(falls, key=lambda fall: fall.allocs)
@@ -94,5 +93,10 @@ def first_to_fail(falls: Sequence[Fall], *, alike: bool) -> FirstFailure | None:
     return FirstFailure(falls[0].rank, "unknown", None, None, False, len(falls))
 
 
-def _machine(fall: Fall) -> tuple[str, ...]:
-    return tuple(value for name, value in fall.fields.items() if is_machine(name))
+def _within_clocks(first: Fall, later: Fall) -> bool:
+    """Whether one failed so shortly after another that the clocks of their machines may tell the opposite."""
+    machines = [tuple(value for name, value in fall.fields.items() if is_machine(name)) for fall in (first, later)]
+    if machines[0] == machines[1] != ():
+        return False
+    apart = abs((first.begins_us or 0) - (later.begins_us or 0))
+    return (later.time_us or 0) - (first.time_us or 0) < max(CLOCKS_US, apart)
