@@ -231,12 +231,13 @@ def test_a_template_names_fields(tmp_path: Path) -> None:
 
 def test_arguments_without_sense_are_refused(tmp_path: Path) -> None:
     log = write(tmp_path, "rank0.log", USUAL)
-    for given, match in (
+    refused: list[tuple[list[str | Path], str]] = [
         ([], "no log of a rank"),
         (["-"], "by their paths"),
         ([log, log], "named twice"),
         ([log, "a{b}"], "exclude each other"),
-    ):
+    ]
+    for given, match in refused:
         with pytest.raises(UsageError, match=match):
             memlens.ranks(given)
     with pytest.raises(UsageError, match="diffs"):
@@ -280,7 +281,7 @@ def test_an_edited_block_of_a_real_log_is_what_stands_out(shared: Path, tmp_path
 
 def trace(path: Path, **devices: int) -> None:
     """A trace in which each device allocates one block of so many bytes and keeps it."""
-    events = []
+    events: list[dict[str, object]] = []
     for name, size in devices.items():
         number = -1 if name == "cpu" else int(name.removeprefix("gpu"))
         arguments = {

@@ -88,7 +88,8 @@ class Program:
 
 class _Writer:
     def __init__(self, begin_us: int) -> None:
-        self._at, self._lines, self._next = begin_us, [], 0x7F0000000000
+        self._at, self._next = begin_us, 0x7F0000000000
+        self._lines: list[str] = []
 
     def say(self, where: str, words: str, *, plain: bool = False) -> None:
         self._at += _LINE_US

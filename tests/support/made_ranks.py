@@ -38,7 +38,8 @@ def _base(chance: Chance) -> int:
 def _noise(chance: Chance, ranks: int, base: int) -> Ints:
     """What ranks differ by that do the same work: nothing, or up to a few percent."""
     share = chance.choice([0.0, 1e-6, 1e-4, 1e-3, 5e-3, 2e-2])
-    return (base * share * chance.standard_normal(ranks)).astype(np.int64)
+    noise: Ints = (base * share * chance.standard_normal(ranks)).astype(np.int64)
+    return noise
 
 
 def _sites(ranks: int) -> dict[str, Ints]:

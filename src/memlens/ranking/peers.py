@@ -64,7 +64,7 @@ def most_outliers(count: int) -> int:
     return max(min(count // 4, 2), count // 10)
 
 
-def codes_of(values: NDArray[np.str_]) -> Ints:
+def codes_of(values: NDArray[np.str_] | Ints) -> Ints:
     """Values as numbers from 0, int64."""
     return np.unique(values, return_inverse=True)[1].astype(np.int64).reshape(-1)
 
@@ -128,7 +128,7 @@ def _best(figures: Ints, group: Ints, fields: Mapping[str, Ints], least: float) 
     before = medians(figures, group)
     usual = _mean_of_most(np.abs(figures - before[group]))
     for name, codes in fields.items():
-        parted = codes_of(group * (int(codes.max()) + 1) + codes)  # type: ignore[arg-type]  # any values have codes
+        parted = codes_of(group * (int(codes.max()) + 1) + codes)
         count = np.bincount(parted)
         if len(count) == int(group.max()) + 1 or count[count < FEWEST].sum() * _LEFT_OUT > len(figures):
             continue
