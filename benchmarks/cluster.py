@@ -29,7 +29,9 @@ def dask(workers: int) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR) as cluster,
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
+        ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         client.wait_for_workers(workers)
