@@ -238,6 +238,7 @@ class _Case:
                     median_rank.path,
                     own.allocs or 0,
                     median_rank.allocs or 0,
+                    own.doubts,
                     tuple(holds),
                 )
             )

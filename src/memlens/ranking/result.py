@@ -89,6 +89,7 @@ class RankOutlier(Record):
         median_path: The log of that rank.
         allocs: Its allocations, in the whole log.
         median_allocs: Those of the median rank.
+        doubts: The codes of what its trust report doubts.
         holds: What it holds more of at its peak than the median rank, the most bytes first; of the peak only.
         diff: What a diff of the two logs says, of the few that are farthest off; else ``None``.
     """
@@ -105,6 +106,7 @@ class RankOutlier(Record):
     median_path: str
     allocs: int
     median_allocs: int
+    doubts: tuple[str, ...] = ()
     holds: tuple[HeldMore, ...] = ()
     diff: RankDiff | None = None
 

@@ -66,7 +66,8 @@ def _failed(ranking: Ranking) -> Iterator[str]:
         own = failure_sentence(
             [ranking.first.failed.failure], ranking.first.failed.terms, short_name(ranking.first.rank)
         )
-        yield f"{words} {own[:1].upper()}{own[1:]}"
+        numbered = ranking.first.rank[-1:].isdecimal()  # and no file's name
+        yield f"{words} {own[:1].upper()}{own[1:]}" if numbered else f"{words} {own}"
 
 
 def failed_first(first: FailureOfRanks) -> str:
@@ -174,14 +175,16 @@ def _nobody(ranking: Ranking) -> str:
 def _words(one: RankOutlier) -> str:
     """What is said of one rank."""
     name = short_name(one.rank)
-    words = (
-        f"{name} {_HOLDS[one.metric].format(format_bytes(abs(one.off_bytes)), 'more' if one.off_bytes > 0 else 'less')}"
-    )
+    more = "more" if one.off_bytes > 0 else "less"
+    words = f"{name} {_HOLDS[one.metric].format(format_bytes(abs(one.off_bytes)), more)}"
+    told = ", ".join(code.replace("_", " ") for code in one.doubts if not code.startswith("no_"))
+    doubt = f" (its log is in doubt: {told})" if told else ""  # what a log does not tell of changes no other figure
     if one.off_bytes > 0 and one.holds:
-        return f"{words}, {_in_blocks(one)}"
+        return f"{words}, {_in_blocks(one)}{doubt}"
     if one.off_bytes < 0 and 2 * one.allocs < one.median_allocs:
-        return f"{words} (its log has {plural(one.allocs, 'allocation')}, that of {short_name(one.median_rank)} {format_count(one.median_allocs)})"
-    return words
+        usual = f"that of {short_name(one.median_rank)} {format_count(one.median_allocs)}"
+        return f"{words} (its log has {plural(one.allocs, 'allocation')}, {usual}){doubt}"
+    return f"{words}{doubt}"
 
 
 def _in_blocks(one: RankOutlier) -> str:

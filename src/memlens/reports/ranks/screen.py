@@ -93,7 +93,7 @@ def _head(ranking: Ranking) -> Iterator[Line]:
         windows = " to ".join(map(format_count, dict.fromkeys((found[0], found[-1])))) if found else "no"
         words = f"{windows} windows a rank by {ranking.by}; figures are those of its median window"
         yield Line(words, label="Windows")
-    elif ranking.cut:
+    elif ranking.cut and ranking.read:
         yield Line("", name=name_list(tuple(dict.fromkeys(rank.window for rank in ranking.read))), label="Window")
     if ranking.missing:
         yield Line(_runs_of(ranking.missing), "bad", label="Missing")
