@@ -54,6 +54,13 @@ def test_ranks_that_are_alike_are_said_to_be(tmp_path: Path) -> None:
     assert ranking.answer.tone == "good"
 
 
+def test_figures_that_are_written_alike_are_told_by_how_far_they_are_apart(tmp_path: Path) -> None:
+    large = replace(USUAL, parameters=((4 * GIB, "embedding"),))
+    little = replace(large, parameters=(*large.parameters, (12 * 1024, "norm")))
+    ranking = made(tmp_path, of_ranks(4, {3: little}, large))
+    assert ranking.verdict == "4 ranks: peaks of about 4.02 GiB, at most 12.00 KiB apart. No rank stands out."
+
+
 def test_a_rank_with_two_blocks_more_is_named_with_them_and_with_a_diff(tmp_path: Path) -> None:
     odd = replace(USUAL, parameters=(*USUAL.parameters, (20 * MIB, "gather"), (20 * MIB, "gather")))
     ranking = made(tmp_path, of_ranks(8, {5: odd}))
