@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.analyzers.levels import profile
+from memlens.folding.levels import profile
 from memlens.trust.report import failures_in
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from memlens.analyzers.fates import pairing, until
-from memlens.analyzers.levels import walk
 from memlens.analyzers.places import Lines, elapsed_us, time_of
 from memlens.analyzers.result import Each, Lazy, Result, Row, results
 from memlens.facts import Kind
+from memlens.folding.levels import walk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,9 +10,9 @@ import numpy as np
 
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import by_size_and_owner
-from memlens.analyzers.levels import profile
 from memlens.analyzers.places import Lines, time_of
 from memlens.analyzers.result import Each, Later, Lazy, Result, Row, results
+from memlens.folding.levels import profile
 
 if TYPE_CHECKING:
     from memlens.events import EventLog

@@ -16,10 +16,10 @@ import numpy as np
 
 from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before, what_is_left
 from memlens.analyzers.fates import live_events
-from memlens.analyzers.levels import levels_before, profile
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Each, Later, Lazy, Result, Row
 from memlens.analyzers.stats import power_of_two
+from memlens.folding.levels import levels_before, profile
 from memlens.trust.report import failures_in
 
 if TYPE_CHECKING:

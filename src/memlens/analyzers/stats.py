@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from memlens.analyzers.levels import profile, walk
 from memlens.analyzers.places import elapsed_us
 from memlens.analyzers.result import Each, Lazy, Result, Row, results
 from memlens.facts import Kind
+from memlens.folding.levels import profile, walk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -153,7 +153,7 @@ def _ending(log: EventLog) -> Oom | None:
 
 def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...]:
     """The figures of windows of one log, from one pass over it."""
-    from memlens.analyzers.levels import profile
+    from memlens.folding.levels import profile
 
     if not windows:
         return ()

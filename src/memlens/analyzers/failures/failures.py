@@ -13,12 +13,12 @@ import numpy as np
 from memlens.analyzers.failures.causes import UNKNOWN, Cause, Judged, Room, cause_of
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import owner_labels, owners_of
-from memlens.analyzers.levels import levels_before
 from memlens.analyzers.peak import LiveGroup, live_before
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Each, Later, Lazy, Row
 from memlens.analyzers.segments import layout_before
 from memlens.facts import Kind
+from memlens.folding.levels import levels_before
 from memlens.text import terms_of
 from memlens.trust.report import failures_of
 
