@@ -97,12 +97,18 @@ class Condenser:
 
     def _count(self, events: Events, cuts: Ints, folds: Ints, end: int) -> Counted:
         kind, size = events.kind, events.size
-        signed = np.where(kind & 1, -size, size)
-        block = kind <= Kind.FREE
-        level = np.cumsum(np.where(block, signed, 0)) + self._level
-        reserved = np.cumsum(np.where(block, 0, signed)) + self._reserved
-        allocs = np.where(kind == Kind.ALLOC, size, 0)
-        allocated = np.cumsum(allocs) - allocs + self._allocated
+        signed = size * (1 - 2 * (kind & 1))
+        reserved: Ints | int = self._reserved
+        if len(kind) and kind.max() > Kind.FREE:
+            block = kind <= Kind.FREE
+            reserved = np.cumsum(signed * ~block) + self._reserved
+            signed *= block
+        level = np.cumsum(signed)
+        level += self._level
+        np.maximum(signed, 0, out=signed)  # what ALLOCs add
+        allocated = np.cumsum(signed)
+        allocated -= signed
+        allocated += self._allocated
         number = np.arange(self._events, self._events + len(kind))
         self._add_figures(events, folds, end)
         self._add_sizes(events, cuts)
@@ -112,8 +118,8 @@ class Condenser:
             if (most := int(over.max())) > 0:
                 first = int(number[(over > 0).argmax()]) if self._above is None else self._above[0]
                 self._above = first, max(most, 0 if self._above is None else self._above[1])
-            self._level, self._reserved = int(level[-1]), int(reserved[-1])
-            self._allocated = int(allocated[-1] + allocs[-1])
+            self._level, self._allocated = int(level[-1]), int(allocated[-1] + signed[-1])
+            self._reserved = reserved if isinstance(reserved, int) else int(reserved[-1])
         self._events += len(kind)
         return Counted(number, allocated, level)
 
@@ -129,18 +135,21 @@ class Condenser:
 
     def _add_sizes(self, events: Events, cuts: Ints) -> None:
         """Go on with the histograms, each of the events between two cuts."""
-        blocks = np.flatnonzero(events.kind <= Kind.FREE)
-        size = events.size[blocks]
-        part = np.searchsorted(cuts, events.offset[blocks], "right")
-        key = part * 128 + size_code(events.kind[blocks], size)
-        keys = distinct(key)
-        place = np.searchsorted(keys, key)
-        totals = np.zeros(len(keys), np.int64)
-        np.add.at(totals, place, size)
-        places = np.append(0, cuts)[keys // 128]
-        self._sizes.append(np.stack((places, keys % 128, np.bincount(place, minlength=len(keys)), totals)))
+        kind, size = events.kind, events.size
+        part = parts(events.offset, cuts)
+        if not len(part):
+            return
+        first, count = int(part[0]), int(part[-1] - part[0]) + 1
+        key = (part - first) * 128 + size_code(kind & 1, size)
+        if kind.max() > Kind.FREE:
+            key, size = key[kind <= Kind.FREE], size[kind <= Kind.FREE]
+        counts, totals = np.bincount(key, minlength=128 * count), np.zeros(128 * count, np.int64)
+        np.add.at(totals, key, size)
+        some = np.flatnonzero(counts)
+        places = np.append(0, cuts)[first + some // 128]
+        self._sizes.append(np.stack((places, some % 128, counts[some], totals[some])))
 
-    def _add_levels(self, level: Ints, reserved: Ints) -> None:
+    def _add_levels(self, level: Ints, reserved: Ints | int) -> None:
         """Go on with the timeline."""
         first, last = self._events, self._events + len(level)
         while last > self._stretch * _STRETCHES:
@@ -158,7 +167,7 @@ class Condenser:
             (
                 np.minimum.reduceat(level, starts),
                 np.maximum.reduceat(level, starts),
-                np.maximum.reduceat(reserved, starts),
+                np.maximum.reduceat(np.broadcast_to(reserved, level.shape), starts),
             )
         )
         if begun:
@@ -179,13 +188,13 @@ class Condenser:
         partner, doubled = pair(kind, events.addr)
         alloc = np.flatnonzero((kind == Kind.ALLOC) & (partner >= 0))
         free = partner[alloc].astype(np.int64)
-        stretch = np.searchsorted(distinct(np.concatenate((cuts, keeps))), events.offset, "right")
+        stretch = parts(events.offset, distinct(np.concatenate((cuts, keeps))))
         odd = self._marked(events, number, cuts)
         odd[doubled] = True
         spare = (stretch[alloc] == stretch[free]) & (size[alloc] == size[free]) & ~odd[alloc] & ~odd[free]
         spare &= number[alloc] >= FIRST_EVENTS
         alloc, free = alloc[spare], free[spare]
-        window = np.searchsorted(cuts, events.offset[alloc], "right")
+        window = parts(events.offset, cuts)[alloc]
         at_peak = self._live_at_peak(number[alloc], number[free], window, cuts)
         alloc, free, window = alloc[~at_peak], free[~at_peak], window[~at_peak]
         long_lived = _last_in_chunk(events, alloc, free)
@@ -206,7 +215,7 @@ class Condenser:
         if not len(number):
             return marked
         found = self._tally.tally
-        part = np.searchsorted(found.edges, events.offset, "right")
+        part = parts(events.offset, found.edges)
         first = np.append(0, np.flatnonzero(np.diff(part)) + 1)
         marked[first] = marked[np.append(first[1:], len(number)) - 1] = True
         marked[np.searchsorted(number, found.summit[found.rise[0] > 0])] = True
@@ -281,13 +290,19 @@ def _last_in_chunk(events: Events, alloc: Ints, free: Ints) -> NDArray[np.bool_]
     born = np.flatnonzero(events.kind == Kind.RESERVE)
     chunk = serving_chunks((born, events.addr[born], events.size[born]), alloc, events.addr[alloc])
     order = np.lexsort((free, chunk))
-    last[order[np.append(np.diff(chunk[order]) > 0, True)]] = True
+    last[order[np.append(np.diff(chunk[order]) > 0, True)[: len(order)]]] = True
     return last
 
 
 def _next(places: Ints, cuts: Ints, end: int) -> Ints:
     """The first cut after each place, or the end."""
     found: Ints = np.append(cuts, end)[np.searchsorted(cuts, places, "right")]
+    return found
+
+
+def parts(offset: Ints, places: Ints) -> Ints:
+    """Of each of some rising offsets how many of some rising places are not behind it, int64."""
+    found: Ints = np.cumsum(np.bincount(np.searchsorted(offset, places), minlength=len(offset) + 1)[: len(offset)])
     return found
 
 

@@ -231,7 +231,7 @@ class Reading:
         how: The format and the device, where they are given; and who is told of the bytes read so far, over all logs.
         threads: Read the thread of every event.
         landmarks: Keep lines that may mark the work of the run.
-        most_events: Events of a log that are held at once, where those that no result needs may be dropped; ``None`` keeps all.
+        most_events: As in :class:`~memlens.inputs.input_format.Request`.
     """
 
     patterns: tuple[Pattern, ...] = ()

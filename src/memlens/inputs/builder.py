@@ -32,6 +32,8 @@ SAMPLES = 5
 _SHOWN = 200
 #: Sums of sizes stay in 63 bits below this many bytes.
 _MOST_BYTES = float(1 << 62)
+#: The events of a text of fewer bytes are all kept, where nobody says how many may be held, and of others so many.
+_SHORT, _MOST_EVENTS = 2 << 30, 1 << 20
 
 
 class Text(NamedTuple):
@@ -120,6 +122,9 @@ class Builder:
         self._index: list[tuple[int, int]] = []
         self._bytes, self._total, self._mid_line = 0, 0.0, False
         self._condensing: Condensing | None = None
+        self._most_events = request.most_events
+        if self._most_events == -1:
+            self._most_events = None if 0 < size < _SHORT else _MOST_EVENTS
         self.events = self.lines = self.malformed = 0
         self.samples: list[LineSample] = []
         self.hints: dict[str, int] = {}
@@ -131,7 +136,7 @@ class Builder:
             InputError: The sizes add up to more than 64-bit sums can hold.
         """
         first, events = self.lines + 1, len(part.columns["kind"])
-        done = (part.offset + part.size) / self._size if self._size and self._request.most_events is None else 0.0
+        done = (part.offset + part.size) / self._size if self._size and self._most_events is None else 0.0
         columns = part.columns if part.line is None else {**part.columns, "line": part.line + first}
         for name in columns.keys() - self._columns.keys():
             self._columns[name] = GrowingColumn(columns[name].dtype)
@@ -165,7 +170,7 @@ class Builder:
     @property
     def is_full(self) -> bool:
         """Whether so many events are held that those that no result needs are to be dropped."""
-        most = self._request.most_events
+        most = self._most_events
         if most is None:
             return False
         return self.events > (most if self._condensing is None else max(most, self._condensing.full))

@@ -31,7 +31,7 @@ class Request:
         landmarks: Keep lines that may mark the work of the run (:mod:`memlens.windows.landmarks`).
         progress: Called with the bytes consumed of the input as it lies on disk.
         most_events: Events that are held at once, where those that no result needs may be dropped (:mod:`memlens.folding.condensed`);
-            ``None`` keeps all.  Inputs that have no lines are read whole.
+            ``None`` keeps all, -1 those of a text that is known to be short.  Inputs that have no lines are read whole.
     """
 
     patterns: tuple[Pattern, ...] = ()

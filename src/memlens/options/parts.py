@@ -166,17 +166,17 @@ class Bounded:
 
     Attributes:
         memory: Take about SIZE (256MiB) for the events of a log: of one with more, those that no result needs are dropped while it
-            is read. 0 keeps them all. Default: 128MiB.
+            is read. 0 keeps them all. Default: 128MiB; a plain file of less than 2 GiB keeps all.
     """
 
     memory: int | None = option(None, "SIZE", kind="size")
 
     @property
     def most_events(self) -> int | None:
-        """Events that may be held at once; ``None`` for all."""
-        if self.memory == 0:
-            return None
-        return max((128 << 20 if self.memory is None else self.memory) // _OF_EVENT, 1)
+        """Events that may be held at once; ``None`` for all, -1 where the size of the input is to decide."""
+        if self.memory is None:
+            return -1
+        return max(self.memory // _OF_EVENT, 1) if self.memory else None
 
 
 @dataclass(frozen=True, kw_only=True)
