@@ -10,9 +10,9 @@ import numpy as np
 
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import by_size_and_owner
-from memlens.analyzers.levels import profile
 from memlens.analyzers.places import Lines, time_of
 from memlens.analyzers.result import Each, Later, Lazy, Result, Row, results
+from memlens.folding.levels import profile
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
@@ -99,12 +99,14 @@ def peak(windows: Sequence[Window]) -> Each[Peak]:
         event = events[k]
         before = windows[k].lo if event is None else event + 1
         late = Later(lines.of, event), time_of(log, event), Later(live_before, log, before)
-        return Peak(highest[k], rise[k], reserved[k], event, *late)
+        return Peak(highest[k], rise[k], reserved[k], log.number(event), *late)
 
     return Each(len(windows), one)
 
 
 def live_before(log: EventLog, event: int) -> tuple[LiveGroup, ...]:
-    """The blocks born and not freed before an event, in groups."""
+    """The blocks born and not freed before an event, in groups; none where a condensed log does not keep those of the peak that it follows."""
+    if log.condensed is not None and log.condensed.is_shallow(event - 1):
+        return ()
     groups = by_size_and_owner(log, live_events(log, event))
     return tuple(LiveGroup(*group[:3], group.owner) for group in groups)

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from memlens.analyzers.result import Each, Later
 from memlens.analyzing.result import Analysis, Failure, LogAnalysis, Steps, WindowAnalysis
 from memlens.errors import AnchorError, MemlensError, UsageError
@@ -42,6 +44,7 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
         UsageError: Arguments that make no sense together, or an analyzer that does not exist.
         MemlensError: The only log cannot be analyzed.  One of several becomes a :class:`Failure` instead.
     """
+    from memlens.analyzers import registry
     from memlens.windows.windows import as_patterns
 
     if options.whole and options.given:
@@ -54,7 +57,13 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
 
     marks = as_patterns(as_list(options.owners), regex=True)
     reading = Reading(
-        options.patterns, strict=options.strict, times=options.times, owners=marks, how=options, landmarks=chosen[1]
+        options.patterns,
+        strict=options.strict,
+        times=options.times,
+        owners=marks,
+        how=options,
+        landmarks=chosen[1],
+        most_events=options.most_events if all(registry.get(name).condensed for name in chosen[0]) else None,
     )
     done: list[LogAnalysis] = []
     failures: list[Failure] = []
@@ -87,9 +96,9 @@ def _analyze_one(
 ) -> LogAnalysis:
     from memlens.analyzers import growth
     from memlens.analyzers.failures import failures, failures_outside
-    from memlens.analyzers.levels import profile
     from memlens.analyzers.series.phases import cut_phases, phases
     from memlens.analyzing.steps import find_steps, share_pass
+    from memlens.folding.levels import profile
     from memlens.windows.landmarks import landmarks_of
     from memlens.windows.windows import open_window, suspect_anchors
 
@@ -106,7 +115,7 @@ def _analyze_one(
     analyzed = tuple(_analyzed(windows, names, whole=whole))
     repeated = cut.series or (found is not None and found.repeated)
     grown = growth(series, pieces) if with_growth and repeated else None
-    steps = None if found is None else found.result(_analyzed(found.windows, _OF_STEPS))
+    steps = None if found is None else found.result(_of_steps(found.windows))
     columns = profile(windows).columns if cut.series else {}
     levels = None if forget else Later(_curve, log, windows, series)
     ooms: Any = Later(failures, log, windows)
@@ -148,9 +157,17 @@ def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = 
         results: Later[Mapping[str, Any]] = Later(lambda: {name: column[index] for name, column in columns.items()})
         times = Later(_peak_time, window, results), Later(_duration, window)
         lines = int(window.start_line), int(window.end_line)
-        return WindowAnalysis(window.name, *lines, len(window), results, window.open_end, whole, *times)
+        return WindowAnalysis(window.name, *lines, window.events, results, window.open_end, whole, *times)
 
     return Each(len(windows), one)
+
+
+def _of_steps(steps: Sequence[Window]) -> Sequence[WindowAnalysis]:
+    """What is said of each step; of a condensed log, which does not keep what is live at the peaks of steps, the figures alone."""
+    analyzed = _analyzed(steps, _OF_STEPS)
+    if steps[0].log.condensed is None:
+        return analyzed
+    return Each(len(steps), lambda k: _light(analyzed[k]))
 
 
 def _light(step: WindowAnalysis) -> WindowAnalysis:
@@ -169,7 +186,8 @@ def _peak_time(window: Window, results: Callable[[], Mapping[str, Analyzed]]) ->
     from memlens.inputs.paddle.times import times_of
 
     peaks = [event for result in results().values() if isinstance(event := getattr(result, "event", None), int)]
-    return times_of(window.log, peaks[:1])[0] if peaks else None
+    indices = window.log.indices(np.array(peaks[:1], np.int64)).tolist()
+    return times_of(window.log, indices)[0] if peaks else None
 
 
 def _duration(window: Window) -> int | None:

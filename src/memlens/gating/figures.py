@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from memlens.analyzers.failures import failure_sentence, failures, run_ended_in
-from memlens.analyzers.levels import bounds, profile
 from memlens.analyzers.result import Row
 from memlens.analyzers.series.trend import MINIMUM, judge
 from memlens.errors import InputError
 from memlens.facts import Kind
+from memlens.folding.levels import bounds, profile
 from memlens.inputs import Input, Reading, check_alike, input_name, several_devices, without_cpu
 from memlens.text import terms_of
 from memlens.trust.case import RESERVED_DOUBTS, place_word

@@ -30,6 +30,8 @@ class Request:
         strict: An input that is cut short is an error.
         landmarks: Keep lines that may mark the work of the run (:mod:`memlens.windows.landmarks`).
         progress: Called with the bytes consumed of the input as it lies on disk.
+        most_events: Events that are held at once, where those that no result needs may be dropped (:mod:`memlens.folding.condensed`);
+            ``None`` keeps all, -1 those of a text that is known to be short.  Inputs that have no lines are read whole.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -39,6 +41,7 @@ class Request:
     strict: bool = False
     landmarks: bool = False
     progress: Callable[[int], None] | None = None
+    most_events: int | None = None
 
 
 @dataclass(frozen=True)
