@@ -18,13 +18,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import zstandard
-from numpy.typing import NDArray
 
 from memlens.units import parse_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 EVENT = re.compile(rb"(Alloc|Free) ([0-9]+) bytes, ptr = 0x([0-9a-f]+)")
 RESERVE = re.compile(rb"Not found and reallocate ([0-9]+)\(0x([0-9a-f]+)\), and remaining ([0-9]+)")
@@ -82,7 +84,8 @@ class Walk:
 
 def moved_together(extents: list[tuple[int, int]]) -> tuple[dict[int, int], int]:
     """New addresses of blocks and chunks, from 0 on, with what lies close together kept so; and where the last one ends."""
-    places, old_end, shift, new_end = {}, -GAP, 0, -GAP
+    places: dict[int, int] = {}
+    old_end, shift, new_end = -GAP, 0, -GAP
     for address, size in sorted(extents):
         if address - old_end > GAP or not places:
             base = new_end + GAP & ~0xFFF
@@ -293,8 +296,12 @@ def main() -> int:
     """Write a log and print what it holds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("piece", type=Path, help="a Paddle log; .gz and .zst are decompressed")
-    parser.add_argument("out", help="the log to write, compressed where it ends in .zst; - is stdout, with the JSON on stderr")
-    parser.add_argument("--size", type=parse_bytes, default=1 << 30, help="bytes at most, uncompressed, such as 20GB (1GiB)")
+    parser.add_argument(
+        "out", help="the log to write, compressed where it ends in .zst; - is stdout, with the JSON on stderr"
+    )
+    parser.add_argument(
+        "--size", type=parse_bytes, default=1 << 30, help="bytes at most, uncompressed, such as 20GB (1GiB)"
+    )
     parser.add_argument("--repetitions", type=int, help="so many instead")
     parser.add_argument("--leak", type=parse_bytes, default=0, help="bytes that each repetition leaks (none)")
     parser.add_argument("--higher-at", type=int, help="a repetition that is higher than the others")

@@ -131,5 +131,5 @@ def test_a_compressed_one_holds_the_same_and_so_does_one_that_is_piped(examples:
     assert made(piece, plain, "--repetitions", "5") == made(piece, packed, "--repetitions", "5")
     text = plain.read_bytes()
     assert zstandard.ZstdDecompressor().decompressobj().decompress(packed.read_bytes()) == text
-    command = [sys.executable, SCRIPT, piece, "-", "--repetitions", "5"]
+    command = [sys.executable, str(SCRIPT), str(piece), "-", "--repetitions", "5"]
     assert subprocess.run(command, check=True, capture_output=True).stdout == text
