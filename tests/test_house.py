@@ -24,7 +24,7 @@ ROOMS = (
     ("events", "text"),
     ("options",),
     ("inputs", "output", "extract"),
-    ("analyzers",),
+    ("analyzers", "scheduling"),
     ("analyzing", "diffing", "comparing", "gating"),
     ("reports",),
     ("drawing", "exporting", "recording", "watching"),

@@ -14,6 +14,7 @@ from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.inputs import Reading, expanded, input_name, named_devices
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, as_list
+from memlens.scheduling.spreading import spread_out
 
 if TYPE_CHECKING:
     from memlens.analyzers.curve import Curve
@@ -44,9 +45,6 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
         UsageError: Arguments that make no sense together, or an analyzer that does not exist.
         MemlensError: The only log cannot be analyzed.  One of several becomes a :class:`Failure` instead.
     """
-    from memlens.analyzers import registry
-    from memlens.windows.windows import as_patterns
-
     if options.whole and options.given:
         raise UsageError("whole and anchors exclude each other", "Leave out --whole to cut the logs.")
     chosen = _choose(options.analyzers, options)
@@ -55,40 +53,71 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
     if not inputs:
         raise UsageError("no log to analyze", "Name one, or several.")
 
+    orders = [_Order(given, options, chosen, alone=len(inputs) == 1) for given in inputs]
+    found = dict(spread_out(_analyze_input, orders, options, options.progress))
+    done: list[LogAnalysis] = []
+    failures: list[Failure] = []
+    for index, order in enumerate(orders):
+        result = found[index]
+        if isinstance(result, MemlensError):
+            if order.alone:
+                raise result
+            failures.append(Failure(input_name(order.given), result.message, result.hint))
+            continue
+        done += (one for one in result if isinstance(one, LogAnalysis))
+        failures += (one for one in result if isinstance(one, Failure))
+    return Analysis(tuple(done), tuple(failures), options.top, options.min_size)
+
+
+analyze = with_keywords("analyze", analyze_with, Analyze)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Order:
+    """An input to be analyzed.
+
+    Attributes:
+        given: The input.
+        options: What to make of it.
+        chosen: The analyzers of windows, and whether to look at growth.
+        alone: There is no other input.
+    """
+
+    given: Input
+    options: Analyze
+    chosen: tuple[Sequence[str], bool]
+    alone: bool
+
+
+def _analyze_input(order: _Order) -> tuple[LogAnalysis | Failure, ...]:
+    """What is said of the devices of one input."""
+    from memlens.analyzers import registry
+    from memlens.windows.windows import as_patterns
+
+    options = order.options
     marks = as_patterns(as_list(options.owners), regex=True)
+    needing = [name for name in order.chosen[0] if not registry.get(name).condensed]
     reading = Reading(
         options.patterns,
         strict=options.strict,
         times=options.times,
         owners=marks,
         how=options,
-        landmarks=chosen[1],
-        most_events=options.most_events if all(registry.get(name).condensed for name in chosen[0]) else None,
+        landmarks=order.chosen[1],
+        most_events=None if needing else options.most_events,
+        needed_by=f"the analyzer {needing[0]!r}" if needing else "",
     )
-    done: list[LogAnalysis] = []
-    failures: list[Failure] = []
-    for given in inputs:
-        name = input_name(given)
+    logs = reading.read_all(order.given)
+    alone = order.alone and len(logs) == 1
+    found: list[LogAnalysis | Failure] = []
+    for log, name, device in named_devices(input_name(order.given), logs):
         try:
-            found = reading.read_all(given)
-            for log, name, device in named_devices(input_name(given), found):
-                alone = len(inputs) == len(found) == 1
-                try:
-                    done.append(_analyze_one(log, name, device, options, chosen, forget=not alone))
-                except AnchorError as error:
-                    if alone:
-                        raise
-                    failures.append(Failure(name, error.message, error.hint))
-        except UsageError:
-            raise
-        except MemlensError as error:
-            if len(inputs) == 1:
+            found.append(_analyze_one(log, name, device, options, order.chosen, forget=not alone))
+        except AnchorError as error:
+            if alone:
                 raise
-            failures.append(Failure(name, error.message, error.hint))
-    return Analysis(tuple(done), tuple(failures), options.top, options.min_size)
-
-
-analyze = with_keywords("analyze", analyze_with, Analyze)
+            found.append(Failure(name, error.message, error.hint))
+    return tuple(found)
 
 
 def _analyze_one(

@@ -232,6 +232,7 @@ class Reading:
         threads: Read the thread of every event.
         landmarks: Keep lines that may mark the work of the run.
         most_events: As in :class:`~memlens.inputs.input_format.Request`.
+        needed_by: As there.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -242,6 +243,7 @@ class Reading:
     threads: bool = False
     landmarks: bool = False
     most_events: int | None = None
+    needed_by: str = ""
     _before: int = 0
 
     def read(self, given: Input) -> EventLog:
@@ -276,6 +278,7 @@ class Reading:
             landmarks=self.landmarks,
             progress=add_up,
             most_events=self.most_events,
+            needed_by=self.needed_by,
         )
         return read_all(given, request, self.how)
 

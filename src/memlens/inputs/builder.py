@@ -12,6 +12,8 @@ from memlens.errors import InputError, MemlensError
 from memlens.events import EventLog
 from memlens.facts import Facts, LineSample
 from memlens.inputs.growing import GrowingColumn
+from memlens.text import visible
+from memlens.units import format_bytes
 from memlens.windows.landmarks import Landmarks
 from memlens.windows.patterns import Anchor, Match
 
@@ -34,6 +36,8 @@ _SHOWN = 200
 _MOST_BYTES = float(1 << 62)
 #: The events of a text of fewer bytes are all kept, where nobody says how many may be held, and of others so many.
 _SHORT, _MOST_EVENTS = 2 << 30, 1 << 20
+#: Bytes that an event takes where all are kept, with what is worked out of it.
+_OF_EVENT = 48
 
 
 class Text(NamedTuple):
@@ -138,6 +142,8 @@ class Builder:
         first, events = self.lines + 1, len(part.columns["kind"])
         done = (part.offset + part.size) / self._size if self._size and self._most_events is None else 0.0
         columns = part.columns if part.line is None else {**part.columns, "line": part.line + first}
+        if self._request.needed_by and self.events <= _MOST_EVENTS < self.events + events:
+            self._say_memory(done)
         for name in columns.keys() - self._columns.keys():
             self._columns[name] = GrowingColumn(columns[name].dtype)
             self._columns[name].fill(-1, self.events, done)
@@ -161,6 +167,20 @@ class Builder:
             self._landmarks.append(part.landmarks._replace(lines=tuple(line + first for line in part.landmarks.lines)))
         for hint, line in part.hints.items():
             self.hints.setdefault(hint, first + line)
+
+    def _say_memory(self, done: float) -> None:
+        """Say how much memory all events will take, by those so far."""
+        import logging
+
+        events = round(self.events / done) if done > 0 else 0
+        how_much = (
+            f"about {events:,}, of {format_bytes(events * _OF_EVENT)} of memory"
+            if events
+            else f"nobody knows how many; a million takes {format_bytes(10**6 * _OF_EVENT)}"
+        )
+        logging.getLogger("memlens").warning(
+            "%s: %s needs all events (%s)", visible(self._source.name), self._request.needed_by, how_much
+        )
 
     @staticmethod
     def sample(text: Text, first: int) -> LineSample:

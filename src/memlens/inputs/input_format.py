@@ -32,6 +32,7 @@ class Request:
         progress: Called with the bytes consumed of the input as it lies on disk.
         most_events: Events that are held at once, where those that no result needs may be dropped (:mod:`memlens.folding.condensed`);
             ``None`` keeps all, -1 those of a text that is known to be short.  Inputs that have no lines are read whole.
+        needed_by: What needs all events, in words: where they are many it is said how much memory they will take.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -42,6 +43,7 @@ class Request:
     landmarks: bool = False
     progress: Callable[[int], None] | None = None
     most_events: int | None = None
+    needed_by: str = ""
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,13 @@ from memlens.errors import UsageError
 from memlens.keywords import option, python_only
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from memlens.events import EventLog
     from memlens.windows.patterns import Pattern
     from memlens.windows.windows import Window
 
-__all__ = ["Bounded", "Cut", "OneWindow", "Owners", "Read", "ReadAs", "as_list", "part_of", "values_of"]
+__all__ = ["Bounded", "Cut", "OneWindow", "Owners", "Read", "ReadAs", "Spread", "as_list", "part_of", "values_of"]
 
 Part = TypeVar("Part", bound="Cut | ReadAs")
 
@@ -190,3 +192,21 @@ class Owners:
     """
 
     owners: Sequence[str] = option((), "REGEX", "--owner", several=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Who reads several logs.
+
+    Attributes:
+        scheduler: Have logs read by the workers of a Dask cluster that exists, tcp://HOST:PORT, or by processes of this machine, one a
+            processor (local).
+        jobs: Read N logs at a time, each in a process of its own on this machine. Default: one after another. A plain log of 48 MiB or
+            more is shared out among all processors in any case.
+        executor: Have logs read by this :class:`concurrent.futures.Executor`, which stays open: of a Dask client, of mpi4py, a pool of
+            processes or of threads.
+    """
+
+    scheduler: str | None = option(None, "tcp://HOST:PORT|local")
+    jobs: int | None = option(None, "N", "-j", "--jobs", kind=1)
+    executor: Executor | None = python_only(None)
