@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -164,7 +164,11 @@ def _analyze_one(
         grown,
         cut.by,
         notes=tuple(filter(None, [None if whole else suspect_anchors(windows)])),
-        remarks=(*filter(None, [open_window(windows)]), *failures_outside(log, windows)),
+        remarks=(
+            *filter(None, [open_window(windows)]),
+            *failures_outside(log, windows),
+            *_not_kept(log, looked_for_steps=whole and with_growth),
+        ),
         steps=steps,
         phases=None if pieces is None else phases(pieces),
         curve=levels,
@@ -172,6 +176,21 @@ def _analyze_one(
         figures=columns,
         device=device,
     )
+
+
+def _not_kept(log: EventLog, *, looked_for_steps: bool) -> Iterator[str]:
+    """What a condensed log does not tell."""
+    if (condensed := log.condensed) is None:
+        return
+    if not condensed.lives:
+        yield "Which blocks live longest is not known of so many windows: not all events are kept (--memory 0 keeps them)."
+    if count := condensed.shallow.shape[1]:
+        yield (
+            f"What is live at the peak is known of the highest windows: of {count:,} lower ones the events are not kept (--memory 0 keeps"
+            " them)."
+        )
+    if looked_for_steps and log.landmarks is not None and not log.landmarks.complete:
+        yield "Too many lines may mark steps to look for the steps of the run: --by REGEX names those that do."
 
 
 def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = False) -> Each[WindowAnalysis]:

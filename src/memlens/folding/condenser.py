@@ -12,7 +12,7 @@ from memlens.facts import Kind
 from memlens.folding.chunk_use import serving_chunks
 from memlens.folding.condensed import Condensed, Timeline
 from memlens.folding.growing_tally import GrowingTally
-from memlens.folding.levels import Tally, size_code, tally
+from memlens.folding.levels import SUMS, Tally, size_code, tally
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,6 +175,20 @@ class Condenser:
             self._lines[1:, -1] = np.maximum(self._lines[1:, -1], new[1:, 0])
         self._lines = np.concatenate((self._lines, new[:, begun:]), axis=1)
 
+    def events_at_folds(self) -> tuple[Ints, Ints]:
+        """The places at which figures are kept, the end of the text so far among them, and how many events stand before each, int64."""
+        found = self._tally.tally
+        counts = sum(found.sums[SUMS.index(name)] for name in ("allocs", "frees", "reserves", "releases"))
+        return found.edges, np.append(0, np.cumsum(counts))
+
+    def forget(self, folds: Ints) -> None:
+        """Keep figures at these places alone from now on, which are among those so far; and at the end of what was counted."""
+        edges = self._tally.tally.edges
+        kept = edges[np.isin(edges, folds)]
+        kept = distinct(np.concatenate((edges[:1], kept, edges[-1:])))
+        if len(kept) < len(edges):
+            self._tally.squeeze(kept)
+
     def needless(self, events: Events, counted: Counted, cuts: Ints, keeps: Ints) -> NDArray[np.bool_]:
         """Which events need not be kept.
 
@@ -221,7 +235,7 @@ class Condenser:
         marked[np.searchsorted(number, found.summit[found.rise[0] > 0])] = True
         blocks = np.flatnonzero(events.kind <= Kind.FREE)
         if len(blocks):
-            at = np.searchsorted(events.offset[blocks], np.append(cuts, self._end))
+            at = np.searchsorted(events.offset[blocks], np.concatenate(([0], cuts, [self._end])))
             near = (at[:, None] + np.arange(-_NEAR, _NEAR)).reshape(-1)
             marked[blocks[near[(near >= 0) & (near < len(blocks))]]] = True
         if self._above is not None:

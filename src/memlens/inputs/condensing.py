@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from memlens.columns import distinct
+from memlens.facts import Facts
 from memlens.folding.condenser import Condenser, Counted, Events
 from memlens.inputs.growing import GrowingColumn
 from memlens.windows.anchor_templates import skeleton
@@ -17,12 +19,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.folding.condensed import Condensed
+    from memlens.windows.patterns import Pattern
 
     Ints = NDArray[np.int64]
 
 __all__ = ["Condensing"]
 
-#: Lines that may mark the work of the run, in a log of which not all events are kept.
+#: Lines that may mark the work of the run: of more of them only those are kept that count its steps, and of more of these none.
 _MOST_LANDMARKS = 1 << 17
 #: Kinds of such lines that are told apart.
 _MOST_KINDS = 1000
@@ -40,21 +43,49 @@ class Condensing:
         self._counted = 0  # events that were counted, of those that are kept
         self._last: dict[bytes, int] = {}  # where the last line of each kind of landmark stands
         self._seen = 0
+        self._family: Pattern | None = None  # what the landmarks are that are kept
         self._cuts = np.zeros(0, np.int64)
         self.full = 0
 
     def landmarks(self, parts: Sequence[Landmarks]) -> Landmarks:
-        """The landmarks so far, put together; none where there are more than are kept."""
+        """The landmarks so far, put together, as far as they are kept.
+
+        Args:
+            parts: What came of this the last time, and the new ones.
+        """
+        if self._family is not None:
+            parts = [*parts[:1], *(_matching(part, self._family) for part in parts[1:])]
         found = Landmarks().and_then(parts)
+        if (
+            self._family is None
+            and len(found.offsets) > _MOST_LANDMARKS
+            and found.complete
+            and (steps := self._steps(found)) is not None
+        ):
+            self._family = steps
+            found = _matching(found, steps)
         if len(found.offsets) > _MOST_LANDMARKS or not found.complete:
+            found = Landmarks(complete=False)
+        if len(found.offsets) < self._seen:  # some are let go
             self._last, self._seen = {}, 0
-            return Landmarks(complete=False)
         for offset, text in zip(found.offsets[self._seen :], found.texts[self._seen :], strict=True):
             kind = skeleton(text)
             if kind in self._last or len(self._last) < _MOST_KINDS:
                 self._last[kind] = offset
         self._seen = len(found.offsets)
         return found
+
+    def _steps(self, landmarks: Landmarks) -> Pattern | None:
+        """The lines among them that count the steps of the run, as far as they go."""
+        from memlens.events import Outline
+        from memlens.windows.anchor_discovery import family
+
+        places, counts = self._condenser.events_at_folds()
+        known = bisect_left(landmarks.offsets, int(places[-1]))
+        some = Landmarks(landmarks.offsets[:known], landmarks.lines[:known], landmarks.texts[:known])
+        facts = Facts(bytes=int(places[-1]), lines=landmarks.lines[-1])
+        found = family(Outline.of(places, counts, facts, some, blocks=True))
+        return None if found is None else found.anchors[0].pattern
 
     def condense(
         self,
@@ -91,6 +122,7 @@ class Condensing:
         new = events.part(self._counted)
         for name, values in self._condenser.count(new, cuts, folds, end)._asdict().items():
             columns[name].entries()[self._counted :] = values
+        self._condenser.forget(folds)
         if not last:
             needless = self._condenser.needless(events, self._of(columns), cuts, keeps)
             for column in columns.values():
@@ -114,3 +146,10 @@ class Condensing:
     @staticmethod
     def _of(columns: dict[str, GrowingColumn]) -> Counted:
         return Counted(*(columns[name].entries() for name in Counted._fields))
+
+
+def _matching(landmarks: Landmarks, pattern: Pattern) -> Landmarks:
+    """Those landmarks that match a pattern."""
+    some = [k for k, text in enumerate(landmarks.texts) if pattern.name_in(text) is not None]
+    offsets, lines, texts = (tuple(column[k] for k in some) for column in landmarks[:3])
+    return Landmarks(offsets, lines, texts, landmarks.complete)  # type: ignore[arg-type]
