@@ -19,7 +19,15 @@ try:
 except ImportError:  # Windows, which removes no file that is open
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["open_output", "refuse_inputs", "refuse_overwrite", "silence_stdout", "stdout_failed"]
+__all__ = [
+    "open_output",
+    "refuse_inputs",
+    "refuse_overwrite",
+    "remove_parts",
+    "replacing",
+    "silence_stdout",
+    "stdout_failed",
+]
 
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 #: How the name of a file ends that is being written: eight hexadecimal digits, so that two writers take two names.
@@ -116,6 +124,28 @@ def open_output(path: str | Path | None, force: bool = False) -> Iterator[Binary
         way = _beside(Path(os.path.realpath(target)), force) if _replaceable(target) else _direct(target)
     with way as out:
         yield out
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """Write a file of the program's own, which appears whole or not at all, in place of whatever is there, a symbolic link itself included.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    with _beside(Path(path), force=True) as out:
+        yield out
+
+
+def remove_parts(folder: str | Path, names: re.Pattern[str]) -> None:
+    """Remove what killed writers left in a folder of files whose names match a pattern; what a living one holds stays."""
+    with suppress(OSError), os.scandir(folder) as listing:
+        parts = [entry.path for entry in listing if (end := _PART.search(entry.name)) and end.end() == len(entry.name)]
+        for part in parts:
+            stem = os.path.basename(part)[1:]
+            if names.fullmatch(_PART.sub("", stem)):
+                with suppress(OSError):
+                    _remove_unheld(Path(part))
 
 
 def _file(path: str | Path | None) -> Path | None:

@@ -1,0 +1,149 @@
+"""Where entries lie, what they are called, and how much room they may take."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from memlens.caching import chosen_place
+from memlens.caching.digests import sum_of
+from memlens.errors import UsageError
+from memlens.inputs.remote import is_url, local_path
+from memlens.output import remove_parts
+from memlens.units import parse_bytes
+
+__all__ = ["LIMIT", "NAME", "Place", "entries_in", "limit_of", "make_room", "place_of", "user_folder"]
+
+#: The variable that says how much room they may take.
+LIMIT = "MEMLENS_CACHE_LIMIT"
+#: What an entry is called: by the log that it lies beside, if it does; by what the log holds; and by what was asked of it.
+NAME = re.compile(r"(?:\.(?P<log>.+)\.)?(?P<content>[0-9a-f]{32})-(?P<asked>[0-9a-f]{16})\.memlens", re.DOTALL)
+#: A longer name of a log is cut, and told from others by its sum: what writes files takes no more than 100 characters for the name of a part.
+_LONGEST_NAME = 40
+_MOST_BYTES = 10_000_000_000
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the entries of one log lie.
+
+    Attributes:
+        folder: The folder.
+        log: The log's path where they lie beside it, else ``""``.
+    """
+
+    folder: str
+    log: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """How the names of the entries begin: a dot hides those that lie beside a log, from whoever takes a folder for its logs too."""
+        name = os.path.basename(self.log)
+        if len(name) > _LONGEST_NAME:
+            name = f"{name[: _LONGEST_NAME - 9]}-{sum_of(os.fsencode(name))[:8]}"
+        return f".{name}." if name else ""
+
+    @property
+    def owners(self) -> frozenset[int]:
+        """Whose entries are believed: the user's own, and those of the log's owner, who could as well write another log."""
+        me = os.geteuid() if hasattr(os, "geteuid") else 0
+        return frozenset({me, os.stat(self.log).st_uid} if self.log else {me})
+
+    @property
+    def mode(self) -> int:
+        """Who may read entries: what is beside a log whoever may read the log, all others the user alone."""
+        return (os.stat(self.log).st_mode & 0o444) | 0o600 if self.log else 0o600
+
+
+def place_of(cache: str | Path | None, log: str) -> Place:
+    """Where entries of a log lie; those of one that is no file of this machine, never beside it.
+
+    Raises:
+        OSError: There is no folder of the user's own.
+    """
+    chosen, path = chosen_place(cache), local_path(log)
+    if chosen == "beside" and not is_url(path):
+        whole = os.path.realpath(path)
+        return Place(os.path.dirname(whole), whole)
+    return Place(user_folder() if chosen in ("user", "beside", "off") else os.path.abspath(chosen))
+
+
+def user_folder() -> str:
+    """The user's own folder for what can be made again, of memlens.
+
+    Raises:
+        OSError: There is none.
+    """
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(given):  # others are to be passed over, by the convention
+        return os.path.join(given, "memlens")
+    home = os.path.expanduser("~")
+    if not os.path.isabs(home):
+        raise OSError("nobody knows your home directory")
+    return os.path.join(home, *(("Library", "Caches") if sys.platform == "darwin" else (".cache",)), "memlens")
+
+
+def entries_in(folder: str) -> Iterator[tuple[re.Match[str], os.DirEntry[str]]]:
+    """The entries in a folder by their names, in no order; none where there is no folder."""
+    with suppress(OSError), os.scandir(folder) as listing:
+        for file in listing:
+            if (match := NAME.fullmatch(file.name)) is not None:
+                yield match, file
+
+
+def limit_of(folder: str) -> int:
+    """Bytes that the entries in a folder may take: what the variable says, else 10 GB, or a tenth of the room that there would be without them.
+
+    Raises:
+        OSError: Nobody knows how much room there is.
+        UsageError: The variable holds no size.
+    """
+    if given := os.environ.get(LIMIT, ""):
+        try:
+            return parse_bytes(given)
+        except UsageError as error:
+            raise UsageError(f"{LIMIT}: {error.message}", error.hint) from None
+    taken = sum(_state(file)[1] for _, file in entries_in(folder))
+    there = next(one for one in (Path(folder), *Path(folder).parents) if one.is_dir())
+    return min(_MOST_BYTES, (shutil.disk_usage(there).free + taken) // 10)
+
+
+def make_room(folder: str, limit: int, new: str = "") -> None:
+    """Remove entries, those first that were of no use for the longest time, until the others take no more than a limit; and what killed writers left.
+
+    Args:
+        folder: The folder.
+        limit: Bytes.
+        new: The path of an entry that stays; of the log that it lies beside those of other content go first of all.
+    """
+    remove_parts(folder, NAME)
+    name = NAME.fullmatch(os.path.basename(new))
+    found = []
+    for match, file in entries_in(folder):
+        if name is not None and name["log"] and match["log"] == name["log"] and match["content"] != name["content"]:
+            with suppress(OSError):
+                os.unlink(file.path)
+        else:
+            found.append((file.path == new, *_state(file), file.path))
+    left = sum(size for _, _, size, _ in found)
+    for stays, _, size, path in sorted(found):
+        if left <= limit or stays:
+            return
+        with suppress(OSError):
+            os.unlink(path)
+            left -= size
+
+
+def _state(file: os.DirEntry[str]) -> tuple[float, int]:
+    """When a file was written to last, and its size."""
+    try:
+        state = file.stat(follow_symlinks=False)
+    except OSError:  # it was just removed
+        return 0.0, 0
+    return state.st_mtime, state.st_size
