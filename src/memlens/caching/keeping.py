@@ -84,7 +84,7 @@ def _warn(source: FileSource, error: OSError | MemlensError) -> None:
 
 
 def _say(text: str, source: FileSource, *more: object) -> None:
-    logging.getLogger("memlens").info(f"%s: {text}", source.name, *more)
+    logging.getLogger("memlens").info("%s: " + text, source.name, *more)  # noqa: G003 - a format of two parts
 
 
 class _Content(NamedTuple):
@@ -155,7 +155,7 @@ class _Cache:
         """What was kept; ``None`` where nothing was, or what was asked to be an error."""
         began = time.perf_counter()
         entry = self._entry(self.asked)
-        if entry is None or entry.facts.get("packages") not in (None, _packages()):
+        if entry is None or ((told := entry.facts.get("packages")) is not None and told != _packages()):
             return None
         if self.source.path is not None:
             self.source.compression  # noqa: B018 - how lines are looked up depends on it, and it is known of an open file

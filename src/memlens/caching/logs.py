@@ -245,10 +245,13 @@ def _check(log: EventLog, pairs: Lifetimes, odd: OddFrees) -> None:
     Raises:
         ValueError: There are such.
     """
-    events, named = len(log), [(log.kind, 0, len(Kind)), (pairs.partner, -1, len(log)), (log.size, 0, 1 << 63)]
-    for name in ("owner", "pool", "user_metadata"):
-        if (column := getattr(log, name)) is not None:
-            named.append((column, -1, len(getattr(log, f"{name}_names"))))
+    events = len(log)
+    named = [(log.kind, 0, len(Kind)), (log.size, 0, 1 << 63), (pairs.partner, -1, events)]
+    named += [
+        (column, -1, len(getattr(log, f"{name}_names")))
+        for name in ("owner", "pool", "user_metadata")
+        if (column := getattr(log, name)) is not None
+    ]
     columns = [column for name in _COLUMNS if (column := getattr(log, name)) is not None]
     if not events or any(len(column) != events for column in (*columns, pairs.partner)):
         raise ValueError("columns of several lengths")
