@@ -203,10 +203,10 @@ class _Cache:
         """Logs that were kept, with the lines of the patterns that are looked for; those that are not known yet are kept then."""
         if logs[0].marks is not None or not self.request.patterns:
             return logs
-        known = {pattern: self._anchor(pattern) for pattern in self.request.patterns}
-        missing = [pattern for pattern, anchor in known.items() if anchor is None]
-        for anchor in find_anchors(logs[0], missing):
-            known[anchor.pattern] = anchor
+        stored = {pattern: self._anchor(pattern) for pattern in self.request.patterns}
+        known = {pattern: anchor for pattern, anchor in stored.items() if anchor is not None}
+        missing = [pattern for pattern in stored if pattern not in known]
+        known.update(zip(missing, find_anchors(logs[0], missing), strict=True))
         with_them = tuple(known[pattern] for pattern in self.request.patterns)
         found = []
         for log in logs:

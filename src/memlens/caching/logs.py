@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from itertools import accumulate, pairwise
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
@@ -138,8 +138,8 @@ def stored_anchor(anchor: Anchor) -> list[NDArray[Any]]:
 def restored_anchor(arrays: Sequence[NDArray[Any]], pattern: Pattern) -> Anchor:
     """The lines of a pattern; errors as of :func:`restored_logs`."""
     offsets, lines, names = json.loads(bytes(arrays[0]))
-    columns = [_column(arrays, number, np.int64) for number in (offsets, lines)]
-    found = Anchor(pattern, *(tuple(column.tolist()) for column in columns), tuple(msgspec.convert(names, list[str])))
+    starts, numbers = (tuple(_column(arrays, number, np.int64).tolist()) for number in (offsets, lines))
+    found = Anchor(pattern, starts, numbers, tuple(msgspec.convert(names, list[str])))
     if not len(found.offsets) == len(found.lines) == len(found.names):
         raise ValueError("columns of several lengths")
     return found
@@ -198,7 +198,8 @@ def _restored_landmarks(plain: list[Any] | None, arrays: Sequence[NDArray[Any]])
 
 
 @cache
-def _hints(owner: type) -> dict[str, Any]:
+def _hints(owner: Any) -> dict[str, Any]:
+    """The types of the fields of a class."""
     return get_type_hints(owner, _NAMES)
 
 
@@ -208,7 +209,7 @@ def _holds_arrays(hint: Any) -> bool:
     return (
         get_origin(hint) is np.ndarray
         or any(map(_holds_arrays, get_args(hint)))
-        or (is_dataclass(hint) and any(map(_holds_arrays, _hints(cast("type", hint)).values())))
+        or (is_dataclass(hint) and any(map(_holds_arrays, _hints(hint).values())))
     )
 
 
@@ -246,7 +247,11 @@ def _check(log: EventLog, pairs: Lifetimes, odd: OddFrees) -> None:
         ValueError: There are such.
     """
     events = len(log)
-    named = [(log.kind, 0, len(Kind)), (log.size, 0, 1 << 63), (pairs.partner, -1, events)]
+    named: list[tuple[NDArray[Any], int, int]] = [
+        (log.kind, 0, len(Kind)),
+        (log.size, 0, 1 << 63),
+        (pairs.partner, -1, events),
+    ]
     named += [
         (column, -1, len(getattr(log, f"{name}_names")))
         for name in ("owner", "pool", "user_metadata")

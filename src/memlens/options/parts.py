@@ -55,7 +55,7 @@ class ReadAs:
     device: int | None = option(None, "N", kind="device")
     layer: str | None = option(None, "NAME", offers="layers")
     formats: str | Path | None = option(None, "FILE")
-    cache: str | Path | None = option(None, "user|beside|off|DIR")
+    cache: str | Path | None = option(None, "WHERE")
     progress: Callable[[int], None] | None = python_only(None)
 
 
