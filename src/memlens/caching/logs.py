@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from itertools import accumulate, pairwise
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
@@ -117,9 +117,8 @@ def restored_logs(arrays: Sequence[NDArray[Any]], source: FileSource) -> tuple[E
         origin = _restored_source(one["source"], arrays, source, tables)
         landmarks = _restored_landmarks(one["landmarks"], arrays)
         log = _object(EventLog, one["log"], arrays, source=origin, landmarks=landmarks)
-        pairs, odd = (
-            _object(owner, one[name], arrays) for name, owner in (("lifetimes", Lifetimes), ("odd", OddFrees))
-        )
+        pairs = _object(Lifetimes, one["lifetimes"], arrays)
+        odd = _object(OddFrees, one["odd"], arrays)
         _check(log, pairs, odd)
         set_pairs(log, pairs, odd)
         logs.append(log)
@@ -209,7 +208,7 @@ def _holds_arrays(hint: Any) -> bool:
     return (
         get_origin(hint) is np.ndarray
         or any(map(_holds_arrays, get_args(hint)))
-        or (is_dataclass(hint) and any(map(_holds_arrays, _hints(hint).values())))
+        or (is_dataclass(hint) and any(map(_holds_arrays, _hints(cast("Any", hint)).values())))
     )
 
 
@@ -229,7 +228,12 @@ def _made(hint: Any, value: Any, arrays: Sequence[NDArray[Any]]) -> Any:
 def _object(owner: type[Object], value: dict[str, Any], arrays: Sequence[NDArray[Any]], **more: Any) -> Object:
     """An object of a class by the values of its fields, those that are given apart from the others."""
     return owner(
-        **{name: _made(hint, value[name], arrays) for name, hint in _hints(owner).items() if name not in _APART}, **more
+        **{
+            name: _made(hint, value[name], arrays)
+            for name, hint in _hints(cast("Any", owner)).items()
+            if name not in _APART
+        },
+        **more,
     )
 
 
