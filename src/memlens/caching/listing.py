@@ -14,10 +14,8 @@ from memlens.caching.entries import DamagedEntryError, read_facts
 from memlens.caching.places import NAME, Place, entries_in, limit_of, make_room, place_of
 from memlens.errors import OutputError, UsageError
 from memlens.inputs.remote import is_url, local_path, without_secrets
-from memlens.keywords import with_keywords
-from memlens.options import Cache
 
-__all__ = ["SCHEMA", "CacheListing", "KeptLog", "cache", "cache_with"]
+__all__ = ["SCHEMA", "CacheListing", "KeptLog", "cache"]
 
 SCHEMA = "memlens.cache/1"
 
@@ -82,28 +80,32 @@ class CacheListing:
         return [log.to_dict() for log in self.logs]
 
 
-def cache_with(logs: str | Path | Sequence[str | Path], options: Cache) -> CacheListing:
+def cache(
+    logs: str | Path | Sequence[str | Path] = (), *, cache: str | Path | None = None, clear: bool = False
+) -> CacheListing:
     """Say what is kept of logs that were read, or clear it.
 
     Args:
         logs: One log or several, or folders of logs: only what is kept of these, in the cache folder and beside them.  None: all that is kept in
             the folder.
-        options: See :class:`memlens.options.Cache`.
+        cache: Look there: in your cache folder (``user``), beside the logs that are named alone (``beside``), or in another folder.  ``None`` is what
+            ``MEMLENS_CACHE`` says, else ``user``.
+        clear: Remove what is listed.
 
     Raises:
         OutputError: It cannot be cleared, or there is no folder of the user's own.
         UsageError: What lies beside logs is asked for, and no log is named; or the variable that limits a cache holds no size.
     """
     named = [str(log) for log in (logs if isinstance(logs, (list, tuple)) else [logs])]
-    where = chosen_place(options.cache)
+    where = chosen_place(cache)
     if where == "beside" and not named:
         raise UsageError("which logs?", "Entries lie beside their logs: name these, or their folders.")
     try:
-        folder = "" if where == "beside" else place_of(options.cache, "").folder
+        folder = "" if where == "beside" else place_of(cache, "").folder
         limit = limit_of(folder) if folder else 0
         files = list(_files(folder, named))
         found = sorted(_by_log(files), key=lambda log: (-log.used_us, log.path))
-        if options.clear:
+        if clear:
             for path in files:
                 with suppress(FileNotFoundError):  # somebody else made room
                     os.unlink(path)
@@ -111,10 +113,7 @@ def cache_with(logs: str | Path | Sequence[str | Path], options: Cache) -> Cache
                 make_room(folder, limit)  # and what killed writers left
     except OSError as error:
         raise OutputError(f"the cache cannot be looked at or cleared: {error.strerror or error}") from error
-    return CacheListing(folder, limit, tuple(found), options.clear)
-
-
-cache = with_keywords("cache", cache_with, Cache)
+    return CacheListing(folder, limit, tuple(found), clear)
 
 
 def _files(folder: str, named: Sequence[str]) -> Iterator[str]:

@@ -47,11 +47,11 @@ def command(logs: tuple[str, ...], options: Cache, show: Show) -> None:
     was, what its entries take, and how often they spared reading it; and what all may take: what MEMLENS_CACHE_LIMIT says (20GB), else 10 GB, or a
     tenth of the free room where that is less. Beyond that entries are removed, those first that were of no use for the longest time.
     """
-    from memlens.caching.listing import cache_with
+    from memlens.caching.listing import cache
     from memlens.cli.output import refuse_outputs, write_result
 
     refuse_outputs(show, ())
-    listing = cache_with(logs, options)
+    listing = cache(logs, cache=options.cache, clear=options.clear)
     write_result(listing, show, lambda: _blocks(listing))
 
 
