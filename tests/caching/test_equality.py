@@ -194,3 +194,37 @@ def test_a_log_of_ones_own_format_with_several_devices_is_the_same(tmp_path: Pat
     assert len(plain["logs"]) == 2
     assert kept == [plain, plain]
     assert entries(tmp_path / "c")
+
+
+EXPORTED = ("paddle/05_leak_graph_331.log.gz", "torch/snapshots", "torch/kineto", "rmm/rmm_log.dev0.csv")
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_pages_pictures_and_exports_are_the_same_to_the_byte(shared: Path, tmp_path: Path, name: str) -> None:
+    path = shared / "data" / name
+    path = logs_in(path)[0] if path.is_dir() else path
+    device = memlens.analyze(path).logs[0].device
+    more: dict[str, Any] = {"device": int(device.removeprefix("device "))} if device else {}
+
+    def written(cache: str | Path) -> list[bytes]:
+        files = []
+        for to, table in (("csv", "events"), ("jsonl", "lifetimes"), ("perfetto", "events"), ("speedscope", "events")):
+            memlens.export(path, to=to, table=table, output=tmp_path / "out", force=True, cache=cache, **more)
+            files.append((tmp_path / "out").read_bytes())
+        memlens.plot(path, cache=cache, **more).save(tmp_path / "out.svg", force=True)
+        memlens.report(path, cache=cache, **more).save(tmp_path / "out.html", force=True)
+        return [*files, (tmp_path / "out.svg").read_bytes(), (tmp_path / "out.html").read_bytes()]
+
+    plain = written("off")
+    assert written(tmp_path / "c") == plain
+    assert written(tmp_path / "c") == plain
+
+
+def test_runs_that_several_processes_read_are_the_same_to_the_byte(shared: Path, tmp_path: Path) -> None:
+    paths = [path for path in logs_in(shared / "data/paddle") if path.name.startswith(("05", "09", "30b2"))]
+    plain = memlens.compare(paths, jobs=2).to_dict()
+    assert len(plain["runs"]) == len(paths)
+    for _ in range(2):
+        assert memlens.compare(paths, jobs=2, cache=tmp_path).to_dict() == plain
+    assert len({log.path for log in memlens.cache(cache=tmp_path).logs}) >= len(paths) - 1
+    assert sum(log.hits for log in memlens.cache(cache=tmp_path).logs) >= len(paths) - 1

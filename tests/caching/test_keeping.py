@@ -192,7 +192,7 @@ def test_anchors_are_kept_once_whatever_else_is_asked(log: Path, tmp_path: Path,
     step = memlens.Pattern(r"STEP (\d)", regex=True)
     memlens.read(log, cache=folder)
     first = memlens.read(log, cache=folder, patterns=[step])
-    monkeypatch.setattr(keeping, "find_anchors", lambda log, patterns: pytest.fail("looked for") if patterns else ())
+    monkeypatch.setattr(keeping, "Matcher", lambda pattern: pytest.fail("looked for"))
     memlens.read(log, cache=folder, patterns=[step], columns=["thread"])
     again = memlens.read(log, cache=folder, patterns=[step, step])
     assert again.anchors == (first.anchors[0],) * 2
@@ -201,6 +201,29 @@ def test_anchors_are_kept_once_whatever_else_is_asked(log: Path, tmp_path: Path,
     monkeypatch.undo()
     with pytest.raises(UsageError, match="not a regular expression"):
         memlens.read(log, cache=folder, patterns=[memlens.Pattern("(", regex=True)])
+
+
+def test_anchors_of_many_blocks_are_those_of_a_line_by_line_look(tmp_path: Path) -> None:
+    """Against the definition of a pattern, over a text of several blocks with a line longer than a block and one without an end."""
+    text = (
+        text_of(*range(1, 30_000))
+        + b"STEP "
+        + b"x" * (5 << 20)
+        + b"\r\nnothing\n"
+        + text_of(*range(9))
+        + b"STEP 3 last"
+    )
+    log, pattern = tmp_path / "long.log", memlens.Pattern(r"STEP (\w*3)\b", regex=True)
+    log.write_bytes(text)
+    lines = text.split(b"\n")
+    names = {number: pattern.match_line(line) for number, line in enumerate(lines, 1)}
+    expected = {number: name for number, name in names.items() if name is not None}
+    starts = np.cumsum([0, *(len(line) + 1 for line in lines)])
+    memlens.read(log, cache=tmp_path / "c")
+    for _ in range(2):
+        (anchor,) = memlens.read(log, cache=tmp_path / "c", patterns=[pattern]).anchors
+        assert dict(zip(anchor.lines, anchor.names, strict=True)) == expected
+        assert anchor.offsets == tuple(int(starts[number - 1]) for number in expected)
 
 
 def test_streams_are_never_kept(log: Path, tmp_path: Path) -> None:

@@ -26,16 +26,18 @@ from memlens.inputs.custom.formats import formats_file
 from memlens.inputs.registry import GROUP, Recognised
 from memlens.inputs.remote import remote_version, without_secrets
 from memlens.lifetimes import odd_frees, set_pairs
-from memlens.windows.patterns import find_anchors
+from memlens.scanner.lines import count_lines
+from memlens.windows.patterns import Anchor, Matcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
+    from memlens.inputs.blocks import Block
     from memlens.inputs.file_source import FileSource
     from memlens.inputs.input_format import Request
     from memlens.options import ReadAs
-    from memlens.windows.patterns import Anchor, Pattern
+    from memlens.windows.patterns import Match, Pattern
 
 __all__ = ["read_through"]
 
@@ -206,7 +208,7 @@ class _Cache:
         stored = {pattern: self._anchor(pattern) for pattern in self.request.patterns}
         known = {pattern: anchor for pattern, anchor in stored.items() if anchor is not None}
         missing = [pattern for pattern in stored if pattern not in known]
-        known.update(zip(missing, find_anchors(logs[0], missing), strict=True))
+        known.update(zip(missing, self._found(missing), strict=True))
         with_them = tuple(known[pattern] for pattern in self.request.patterns)
         found = []
         for log in logs:
@@ -219,6 +221,20 @@ class _Cache:
         except (OSError, MemlensError) as error:
             _warn(self.source, error)
         return found
+
+    def _found(self, patterns: Sequence[Pattern]) -> list[Anchor]:
+        """The lines that match, by one pass over the text that several threads share."""
+        matchers, line = [Matcher(pattern) for pattern in patterns], 1
+        found: list[list[Match]] = [[] for _ in patterns]
+
+        def look(block: Block) -> tuple[list[list[Match]], int]:
+            return [matcher.find(block.text, block.offset) for matcher in matchers], count_lines(block.text)
+
+        for of_block, lines in self.source.read_blocks(look, self.request.progress) if patterns else ():
+            for matches, more in zip(found, of_block, strict=True):
+                matches += [match._replace(line=match.line + line) for match in more]
+            line += lines
+        return [*map(Anchor.of, patterns, found)]
 
     def _anchor(self, pattern: Pattern) -> Anchor | None:
         asked = _of_anchor(pattern)
