@@ -130,10 +130,12 @@ def open_output(path: str | Path | None, force: bool = False) -> Iterator[Binary
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
     """Write a file of the program's own, which appears whole or not at all, in place of whatever is there, a symbolic link itself included.
 
+    What killed writers left beside it stays: there may be very many files, and :func:`remove_parts` looks at all of them once.
+
     Raises:
         OutputError: It cannot be written.
     """
-    with _beside(Path(path), force=True) as out:
+    with _beside(Path(path), force=True, clear=False) as out:
         yield out
 
 
@@ -215,8 +217,9 @@ def _direct(target: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _beside(target: Path, force: bool) -> Iterator[BinaryIO]:
-    _clear(target)
+def _beside(target: Path, force: bool, clear: bool = True) -> Iterator[BinaryIO]:
+    if clear:
+        _clear(target)
     try:
         part, out, lock = _new_part(target)
     except OSError as error:

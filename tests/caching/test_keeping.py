@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import memlens
-from memlens.caching import digests, keeping, logs
+from memlens.caching import digests, keeping, logs, places
 from memlens.caching.entries import read_entry, write_entry
 from memlens.errors import InputError, MemlensWarning, UsageError
 from memlens.events import EventLog
@@ -366,9 +366,62 @@ def test_an_entry_of_another_user_is_neither_believed_nor_removed(log: Path, tmp
 def test_a_folder_that_cannot_be_written_costs_a_line_and_no_result(log: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     for place in (tmp_path / "taken", tmp_path / "taken" / "below"):
-        with pytest.warns(MemlensWarning, match="run.log: not kept for the next time: ") as seen:
+        with pytest.warns(MemlensWarning, match="what is read is not kept for the next time: ") as seen:
             assert sizes(log, place) == [1024, 2048, 4096]
         assert len(seen) == 1
+
+
+def test_what_all_logs_have_in_common_is_said_once(log: Path, tmp_path: Path) -> None:
+    for k in range(5):
+        (tmp_path / f"{k}.log").write_bytes(text_of(k + 1))
+    ran = run("analyze", *sorted(tmp_path.glob("*.log")), "--cache", log)
+    assert (ran.returncode, ran.stderr.count("\n")) == (0, 1)
+    assert ran.stderr.endswith(": File exists\n")
+
+
+def test_what_cannot_be_read_is_said_as_without_a_cache(tmp_path: Path) -> None:
+    (tmp_path / "empty.log").touch()
+    (tmp_path / "text.log").write_text("nothing\n" * 100)
+    for name in ("none.log", "empty.log", "text.log"):
+        said = [run("analyze", tmp_path / name, "--cache", cache) for cache in ("off", tmp_path / "c")]
+        assert (said[0].returncode, said[0].stderr) == (said[1].returncode, said[1].stderr) == (1, said[0].stderr)
+
+
+def test_anchors_of_another_text_than_that_of_the_events_are_not_taken(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log is written anew right after its sum was made."""
+    folder, step = tmp_path / "c", memlens.Pattern(r"STEP (\d)", regex=True)
+    memlens.read(log, cache=folder)
+    found = keeping._Cache._found
+
+    def later(cache: Any, patterns: Any) -> Any:
+        log.write_bytes(b"one line more\n" + log.read_bytes())
+        return found(cache, patterns)
+
+    monkeypatch.setattr(keeping._Cache, "_found", later)
+    taken = memlens.read(log, cache=folder, patterns=[step])
+    assert taken.anchors[0].lines == (2, 4, 6)
+    assert taken.line_numbers([0, 1, 2]) == [3, 5, 7]
+
+
+def test_very_many_logs_do_not_look_through_the_folder_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+    every = places.entries_in
+
+    def counted(folder: str) -> Any:
+        looks.append(folder)
+        return every(folder)
+
+    monkeypatch.setattr(places, "entries_in", counted)
+    for k in range(250):
+        path = tmp_path / f"{k}.log"
+        path.write_bytes(text_of(k + 1))
+        sizes(path, tmp_path / "c")
+    assert len(entries(tmp_path / "c")) == 250
+    assert len(looks) <= 5
 
 
 def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -387,8 +440,7 @@ def test_a_full_disk_costs_a_line_and_no_result(log: Path, tmp_path: Path) -> No
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500)),
     )
     assert (full.returncode, full.stdout) == (0, plain.stdout)
-    assert full.stderr.startswith(f"memlens: {log}: not kept for the next time: cannot write ")
-    assert full.stderr.count("\n") == 1
+    assert full.stderr == f"memlens: what is read is not kept for the next time: {tmp_path / 'c'}: File too large\n"
     assert not list((tmp_path / "c").iterdir())
     quiet = run("analyze", log, "--cache", log, "-q")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, plain.stdout, "")
@@ -488,7 +540,7 @@ def test_a_folder_of_logs_does_not_take_entries_for_logs(log: Path) -> None:
 def test_without_the_package_that_sums_up_a_line_says_so(log: Path, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "xxhash", None)
     with pytest.warns(
-        MemlensWarning, match=r"needs the package xxhash Install it with: pip install 'memlens\[cache\]'"
+        MemlensWarning, match=r"time: needs the package xxhash Install it with: pip install 'memlens\[cache\]'"
     ):
         assert sizes(log, tmp_path / "c") == [1024, 2048, 4096]
 

@@ -55,8 +55,11 @@ def sum_of_file(path: str) -> str:
     """The sum of a file as it lies on disk.
 
     Raises:
+        MemlensError: The package that sums up is not installed, or this system cannot read a file at any place.
         OSError: It cannot be read, or is made shorter meanwhile.
     """
+    if not hasattr(os, "pread"):
+        raise MemlensError("this system cannot read a file at any place", "A cache needs Linux or macOS.")
     number = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
         size = os.fstat(number).st_size

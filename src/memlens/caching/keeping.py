@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memlens.caching.digests import sum_of, sum_of_file, version_of_formats
 from memlens.caching.entries import DAMAGES, DamagedEntryError, Entry, read_entry, write_entry
 from memlens.caching.logs import can_be_stored, restored_anchor, restored_logs, stored_anchor, stored_logs
-from memlens.caching.places import Place, limit_of, make_room, place_of
+from memlens.caching.places import Place, asked_limit, limit_of, make_room, place_of
 from memlens.errors import MemlensError, MemlensWarning, UsageError
 from memlens.inputs.custom.formats import formats_file
 from memlens.inputs.registry import GROUP, Recognised
@@ -57,32 +57,34 @@ def read_through(source: FileSource, request: Request, how: ReadAs, read: Read) 
     Raises:
         MemlensError: As reading does; or the variable that limits the cache holds no size.
     """
+    asked_limit()  # what is wrong with it is said before anything is read
+    cache, problem = None, None
     try:
         cache = _Cache.of(source, request, how)
-        known = None if cache is None else cache.logs()
+        if cache is not None and (known := cache.logs()) is not None:
+            return known
     except UsageError:
         raise
     except (OSError, MemlensError) as error:
-        _warn(source, error)
-        cache = known = None
-    if cache is None:
-        return read(request)[1]
-    if known is not None:
-        return known
+        problem = error  # where reading fails as well that alone is said
     # Landmarks cost little here, and the next one who looks may want them.
-    found, logs = read(replace(request, landmarks=True))
+    found, logs = read(request if cache is None else replace(request, landmarks=True))
     try:
-        cache.keep(found, logs)
-    except UsageError:
-        raise
+        if cache is not None and problem is None:
+            cache.keep(found, logs)
     except (OSError, MemlensError) as error:
-        _warn(source, error)
+        problem = error
+    if problem is not None:
+        _warn(problem, cache)
     return logs
 
 
-def _warn(source: FileSource, error: OSError | MemlensError) -> None:
-    what = (error.strerror or str(error)) if isinstance(error, OSError) else f"{error.message} {error.hint}".strip()
-    warnings.warn(f"{source.name}: not kept for the next time: {what}", MemlensWarning, stacklevel=4)
+def _warn(error: OSError | MemlensError, cache: _Cache | None = None) -> None:
+    """Say that something is not kept: once for all logs of which the same is to be said."""
+    cause = error if isinstance(error, OSError) else error.__cause__
+    what = cause.strerror or str(cause) if isinstance(cause, OSError) else str(error).replace("\n", " ")
+    where = f"{cache.place.folder}: " if cache is not None else ""
+    warnings.warn(f"what is read is not kept for the next time: {where}{what}", MemlensWarning, stacklevel=4)
 
 
 def _say(text: str, source: FileSource, *more: object) -> None:
@@ -201,25 +203,29 @@ class _Cache:
         for anchor in logs[0].anchors:
             self._put(_of_anchor(anchor.pattern), stored_anchor(anchor))
 
-    def _with_anchors(self, logs: Sequence[EventLog]) -> Sequence[EventLog]:
-        """Logs that were kept, with the lines of the patterns that are looked for; those that are not known yet are kept then."""
+    def _with_anchors(self, logs: Sequence[EventLog]) -> Sequence[EventLog] | None:
+        """Logs that were kept, with the lines of the patterns that are looked for; those that are not known yet are kept then.
+
+        ``None`` where the input no longer holds what they are of.
+        """
         if logs[0].marks is not None or not self.request.patterns:
             return logs
         stored = {pattern: self._anchor(pattern) for pattern in self.request.patterns}
         known = {pattern: anchor for pattern, anchor in stored.items() if anchor is not None}
         missing = [pattern for pattern in stored if pattern not in known]
         known.update(zip(missing, self._found(missing), strict=True))
+        if missing and self.content != _Content.of(self.source):
+            return None  # it was written to, and these are the lines of another text
         with_them = tuple(known[pattern] for pattern in self.request.patterns)
         found = []
         for log in logs:
             found.append(replace(log, anchors=with_them))
             set_pairs(found[-1], log.lifetimes, odd_frees(log))
         try:
-            if missing and self.content == _Content.of(self.source):
-                for pattern in missing:
-                    self._put(_of_anchor(pattern), stored_anchor(known[pattern]))
+            for pattern in missing:
+                self._put(_of_anchor(pattern), stored_anchor(known[pattern]))
         except (OSError, MemlensError) as error:
-            _warn(self.source, error)
+            _warn(error, self)
         return found
 
     def _found(self, patterns: Sequence[Pattern]) -> list[Anchor]:
@@ -282,9 +288,10 @@ class _Cache:
             "kept": time.time(),
             **more,
         }
-        if not write_entry(path, facts, arrays, self.place.mode, limit):
+        size = write_entry(path, facts, arrays, self.place.mode, limit)
+        if not size:
             _say("not kept: it would take more than the limit of %s bytes", self.source, f"{limit:,}")
-        make_room(folder, limit, path)
+        make_room(folder, limit, path, size)
 
 
 def _of_anchor(pattern: Pattern) -> dict[str, Any]:

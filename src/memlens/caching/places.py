@@ -18,7 +18,7 @@ from memlens.inputs.remote import is_url, local_path
 from memlens.output import remove_parts
 from memlens.units import parse_bytes
 
-__all__ = ["LIMIT", "NAME", "Place", "entries_in", "limit_of", "make_room", "place_of", "user_folder"]
+__all__ = ["LIMIT", "NAME", "Place", "asked_limit", "entries_in", "limit_of", "make_room", "place_of", "user_folder"]
 
 #: The variable that says how much room they may take.
 LIMIT = "MEMLENS_CACHE_LIMIT"
@@ -27,6 +27,7 @@ NAME = re.compile(r"(?:\.(?P<log>.+)\.)?(?P<content>[0-9a-f]{32})-(?P<asked>[0-9
 #: A longer name of a log is cut, and told from others by its sum: what writes files takes no more than 100 characters for the name of a part.
 _LONGEST_NAME = 40
 _MOST_BYTES = 10_000_000_000
+_LOOKS = 100
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,11 @@ class Place:
     @property
     def mode(self) -> int:
         """Who may read entries: what is beside a log whoever may read the log, all others the user alone."""
-        return (os.stat(self.log).st_mode & 0o444) | 0o600 if self.log else 0o600
+        if not self.log:
+            return 0o600
+        state = os.stat(self.log)
+        group = 0o040 if state.st_gid == getattr(os, "getegid", lambda: -1)() else 0  # else it is another one's file
+        return 0o600 | (state.st_mode & (0o004 | group))
 
 
 def place_of(cache: str | Path | None, log: str) -> Place:
@@ -97,47 +102,73 @@ def entries_in(folder: str) -> Iterator[tuple[re.Match[str], os.DirEntry[str]]]:
                 yield match, file
 
 
+def asked_limit() -> int | None:
+    """Bytes that the entries in a folder may take by the variable; ``None`` where it says nothing.
+
+    Raises:
+        UsageError: It holds no size.
+    """
+    try:
+        return parse_bytes(given) if (given := os.environ.get(LIMIT, "")) else None
+    except UsageError as error:
+        raise UsageError(f"{LIMIT}: {error.message}", error.hint) from None
+
+
 def limit_of(folder: str) -> int:
-    """Bytes that the entries in a folder may take: what the variable says, else 10 GB, or a tenth of the room that there would be without them.
+    """Bytes that the entries in a folder may take: what was asked for, else 10 GB, or a tenth of the room that there would be without them.
 
     Raises:
         OSError: Nobody knows how much room there is.
-        UsageError: The variable holds no size.
+        UsageError: As of :func:`asked_limit`.
     """
-    if given := os.environ.get(LIMIT, ""):
-        try:
-            return parse_bytes(given)
-        except UsageError as error:
-            raise UsageError(f"{LIMIT}: {error.message}", error.hint) from None
-    taken = sum(_state(file)[1] for _, file in entries_in(folder))
+    if (asked := asked_limit()) is not None:
+        return asked
     there = next(one for one in (Path(folder), *Path(folder).parents) if one.is_dir())
-    return min(_MOST_BYTES, (shutil.disk_usage(there).free + taken) // 10)
+    return min(_MOST_BYTES, (shutil.disk_usage(there).free + _taken(folder)) // 10)
 
 
-def make_room(folder: str, limit: int, new: str = "") -> None:
+#: What the entries of a folder took when this process looked last, with those that it has written since, and how many these are.
+_SEEN: dict[str, tuple[int, int]] = {}
+
+
+def _taken(folder: str) -> int:
+    if folder not in _SEEN:
+        _SEEN[folder] = sum(_state(file)[1] for _, file in entries_in(folder)), 0
+    return _SEEN[folder][0]
+
+
+def make_room(folder: str, limit: int, new: str = "", size: int = 0) -> None:
     """Remove entries, those first that were of no use for the longest time, until the others take no more than a limit; and what killed writers left.
+
+    A folder may hold very many entries: it is looked through only where it may be too full, and else once for every hundred that a process writes.
 
     Args:
         folder: The folder.
         limit: Bytes.
-        new: The path of an entry that stays; of the log that it lies beside those of other content go first of all.
+        new: The path of an entry that was just written, and stays; of the log that it lies beside those of other content go first of all.
+        size: Its bytes.
     """
-    remove_parts(folder, NAME)
+    taken, written = _taken(folder) + size, _SEEN[folder][1] + 1
+    _SEEN[folder] = taken, written
     name = NAME.fullmatch(os.path.basename(new))
+    if new and taken <= limit and written % _LOOKS and written > 1 and not (name and name["log"]):
+        return
+    remove_parts(folder, NAME)
     found = []
     for match, file in entries_in(folder):
-        if name is not None and name["log"] and match["log"] == name["log"] and match["content"] != name["content"]:
+        if name and name["log"] and match["log"] == name["log"] and match["content"] != name["content"]:
             with suppress(OSError):
                 os.unlink(file.path)
         else:
             found.append((file.path == new, *_state(file), file.path))
-    left = sum(size for _, _, size, _ in found)
-    for stays, _, size, path in sorted(found):
+    left = sum(each for _, _, each, _ in found)
+    for stays, _, each, path in sorted(found):
         if left <= limit or stays:
-            return
+            break
         with suppress(OSError):
             os.unlink(path)
-            left -= size
+            left -= each
+    _SEEN[folder] = left, written
 
 
 def _state(file: os.DirEntry[str]) -> tuple[float, int]:
