@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memlens.caching.digests import sum_of, sum_of_file, version_of_formats
 from memlens.caching.entries import DAMAGES, DamagedEntryError, Entry, read_entry, write_entry
 from memlens.caching.logs import can_be_stored, restored_anchor, restored_logs, stored_anchor, stored_logs
-from memlens.caching.places import Place, asked_limit, limit_of, make_room, place_of
+from memlens.caching.places import Place, asked_limit, limit_of, make_room, place_of, remove_earlier
 from memlens.errors import MemlensError, MemlensWarning, UsageError
 from memlens.inputs.custom.formats import formats_file
 from memlens.inputs.registry import GROUP, Recognised
@@ -291,6 +291,7 @@ class _Cache:
         size = write_entry(path, facts, arrays, self.place.mode, limit)
         if not size:
             _say("not kept: it would take more than the limit of %s bytes", self.source, f"{limit:,}")
+        remove_earlier(path)
         make_room(folder, limit, path, size)
 
 

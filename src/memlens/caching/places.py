@@ -18,7 +18,18 @@ from memlens.inputs.remote import is_url, local_path
 from memlens.output import remove_parts
 from memlens.units import parse_bytes
 
-__all__ = ["LIMIT", "NAME", "Place", "asked_limit", "entries_in", "limit_of", "make_room", "place_of", "user_folder"]
+__all__ = [
+    "LIMIT",
+    "NAME",
+    "Place",
+    "asked_limit",
+    "entries_in",
+    "limit_of",
+    "make_room",
+    "place_of",
+    "remove_earlier",
+    "user_folder",
+]
 
 #: The variable that says how much room they may take.
 LIMIT = "MEMLENS_CACHE_LIMIT"
@@ -27,6 +38,7 @@ NAME = re.compile(r"(?:\.(?P<log>.+)\.)?(?P<content>[0-9a-f]{32})-(?P<asked>[0-9
 #: A longer name of a log is cut, and told from others by its sum: what writes files takes no more than 100 characters for the name of a part.
 _LONGEST_NAME = 40
 _MOST_BYTES = 10_000_000_000
+#: So many entries are written by one process between two looks at all of a folder.
 _LOOKS = 100
 
 
@@ -145,22 +157,15 @@ def make_room(folder: str, limit: int, new: str = "", size: int = 0) -> None:
     Args:
         folder: The folder.
         limit: Bytes.
-        new: The path of an entry that was just written, and stays; of the log that it lies beside those of other content go first of all.
+        new: The path of an entry that was just written, and stays.
         size: Its bytes.
     """
     taken, written = _taken(folder) + size, _SEEN[folder][1] + 1
     _SEEN[folder] = taken, written
-    name = NAME.fullmatch(os.path.basename(new))
-    if new and taken <= limit and written % _LOOKS and written > 1 and not (name and name["log"]):
+    if new and taken <= limit and written % _LOOKS and written > 1:
         return
     remove_parts(folder, NAME)
-    found = []
-    for match, file in entries_in(folder):
-        if name and name["log"] and match["log"] == name["log"] and match["content"] != name["content"]:
-            with suppress(OSError):
-                os.unlink(file.path)
-        else:
-            found.append((file.path == new, *_state(file), file.path))
+    found = [(file.path == new, *_state(file), file.path) for _, file in entries_in(folder)]
     left = sum(each for _, _, each, _ in found)
     for stays, _, each, path in sorted(found):
         if left <= limit or stays:
@@ -169,6 +174,25 @@ def make_room(folder: str, limit: int, new: str = "", size: int = 0) -> None:
             os.unlink(path)
             left -= each
     _SEEN[folder] = left, written
+
+
+def remove_earlier(new: str) -> None:
+    """Remove what a log held before from beside it.
+
+    Args:
+        new: The path of an entry that holds what it holds now; one that lies beside no log is let alone.
+    """
+    folder, name = os.path.split(new)
+    own = NAME.fullmatch(name)
+    if own is None or not own["log"]:
+        return
+    prefix = f".{own['log']}."
+    with suppress(OSError):
+        for other in [one for one in os.listdir(folder) if one.startswith(prefix)]:  # there may be very many others
+            match = NAME.fullmatch(other)
+            if match and match["log"] == own["log"] and match["content"] != own["content"]:
+                with suppress(OSError):
+                    os.unlink(os.path.join(folder, other))
 
 
 def _state(file: os.DirEntry[str]) -> tuple[float, int]:
