@@ -7,6 +7,7 @@ it is of such a type.  Pairs of ALLOCs and FREEs are stored as well: they take l
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
@@ -37,10 +38,10 @@ __all__ = ["Arrays", "can_be_stored", "restored_anchor", "restored_logs", "store
 
 Object = TypeVar("Object")
 
-#: Fields of a log that are not stored as they stand.
-_APART = ("source", "anchors", "landmarks")
+#: Fields of a log that are not stored as they stand; of a log that is condensed nothing is stored.
+_APART = ("source", "anchors", "landmarks", "condensed")
 #: Names that the types of fields are written with.
-_NAMES = {**vars(events), **vars(facts), **vars(lifetimes), "np": np, "NDArray": NDArray, "Anchor": Anchor, "Landmarks": Landmarks}  # fmt: skip
+_NAMES = {**vars(events), **vars(facts), **vars(lifetimes), "np": np, "NDArray": NDArray}
 #: The columns that have one entry an event.
 _COLUMNS = (
     "size",
@@ -198,8 +199,9 @@ def _restored_landmarks(plain: list[Any] | None, arrays: Sequence[NDArray[Any]])
 
 @cache
 def _hints(owner: Any) -> dict[str, Any]:
-    """The types of the fields of a class."""
-    return get_type_hints(owner, _NAMES)
+    """The types of the fields of a class, without those that are stored apart or not at all."""
+    known = {name: hint for name, hint in inspect.get_annotations(owner).items() if name not in _APART}
+    return get_type_hints(type(owner.__name__, (), {"__annotations__": known}), _NAMES)
 
 
 @cache
@@ -227,14 +229,8 @@ def _made(hint: Any, value: Any, arrays: Sequence[NDArray[Any]]) -> Any:
 
 def _object(owner: type[Object], value: dict[str, Any], arrays: Sequence[NDArray[Any]], **more: Any) -> Object:
     """An object of a class by the values of its fields, those that are given apart from the others."""
-    return owner(
-        **{
-            name: _made(hint, value[name], arrays)
-            for name, hint in _hints(cast("Any", owner)).items()
-            if name not in _APART
-        },
-        **more,
-    )
+    hints = _hints(cast("Any", owner))
+    return owner(**{name: _made(hint, value[name], arrays) for name, hint in hints.items()}, **more)
 
 
 def _column(arrays: Sequence[NDArray[Any]], number: int, *types: type[np.generic]) -> NDArray[Any]:
