@@ -4,7 +4,7 @@ A file has, one after the other,
 
 * eight bytes that say what it is, the length of the facts (8 bytes), their sum (16 bytes), and how often the entry was of use (8 bytes, the only ones
   that are ever written over, which also makes the file's own time that of its last use);
-* from byte 64 the facts, as JSON, among them the type, the length and the sum of each array;
+* from byte 64 the facts, as JSON, among them the type, the shape and the sum of each array;
 * the arrays, each from the next multiple of 64 bytes on.  The file ends with the last one.
 
 All sums are checked before anything of it is believed, whose file it is as well, and nothing is ever unpickled.
@@ -20,6 +20,7 @@ import struct
 from collections.abc import Collection, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def write_entry(path: str, facts: dict[str, Any], arrays: Sequence[NDArray[Any]]
         OutputError: The same.
     """
     arrays = [np.ascontiguousarray(array) for array in arrays]
-    described = [[array.dtype.name, len(array), made] for array, made in zip(arrays, sums_of(arrays), strict=True)]
+    described = [[array.dtype.name, array.shape, made] for array, made in zip(arrays, sums_of(arrays), strict=True)]
     text = json.dumps({**facts, "arrays": described}).encode("ascii")
     spans, size = _laid_out(len(text), [array.nbytes for array in arrays])
     if size > most or len(text) > _MOST_FACTS:
@@ -99,7 +100,7 @@ def write_entry(path: str, facts: dict[str, Any], arrays: Sequence[NDArray[Any]]
         out.write(head.ljust(_FACTS_AT, b"\0") + text)
         for (begin, _), array in zip(spans, arrays, strict=True):
             out.write(bytes(begin - out.tell()))
-            out.write(array.data.cast("B") if len(array) else b"")
+            out.write(array.data.cast("B") if array.size else b"")
     return size
 
 
@@ -131,15 +132,17 @@ def read_entry(path: str, owners: Collection[int], **asked: Any) -> Entry:
             raise DamagedEntryError("it is of something else")
         described = found.facts["arrays"]
         types = [_TYPES[name] for name, _, _ in described]
-        if any(type(count) is not int or count < 0 for _, count, _ in described):
+        shapes = [tuple(shape) for _, shape, _ in described]
+        if any(type(count) is not int or count < 0 for shape in shapes for count in shape):
             raise DamagedEntryError("an array has no length")
-        spans, size = _laid_out(length, [kind.itemsize * row[1] for kind, row in zip(types, described, strict=True)])
+        sizes = [kind.itemsize * prod(shape) for kind, shape in zip(types, shapes, strict=True)]
+        spans, size = _laid_out(length, sizes)
         if size != found.size:
             raise DamagedEntryError("it was cut short")
         whole = mmap.mmap(number, size, access=mmap.ACCESS_READ)
         arrays = [
-            np.frombuffer(whole, kind, (end - begin) // kind.itemsize, begin)
-            for kind, (begin, end) in zip(types, spans, strict=True)
+            np.frombuffer(whole, kind, prod(shape), begin).reshape(shape)
+            for kind, shape, (begin, _) in zip(types, shapes, spans, strict=True)
         ]
         if sums_of(arrays) != [made for _, _, made in described]:
             raise DamagedEntryError("an array is damaged")

@@ -258,7 +258,7 @@ def _check(log: EventLog, pairs: Lifetimes, odd: OddFrees) -> None:
         if (column := getattr(log, name)) is not None
     ]
     columns = [column for name in _COLUMNS if (column := getattr(log, name)) is not None]
-    if not events or any(len(column) != events for column in (*columns, pairs.partner)):
+    if not events or any(column.shape != (events,) for column in (*columns, log.kind, pairs.partner)):
         raise ValueError("columns of several lengths")
     named += [(column, 0, events) for column in (pairs.double_allocs, odd.unknown, odd.mismatched) if len(column)]
     if any(int(column.min()) < least or int(column.max()) >= end for column, least, end in named):
