@@ -265,7 +265,7 @@ def as_text(value: Any, room: int = LONGEST_TEXT) -> str:
     Every level of nesting takes from the room, so values that hold themselves or each other again and again end soon.  An entry of the trace, which
     only a damaged file has there, is none.
     """
-    if type(value) is dict and _OF_ENTRIES <= value.keys():
+    if type(value) is dict and value.keys() >= _OF_ENTRIES:
         return ""
     if type(value) is dict:
         return _joined(((f"{key[:room]}=", item) for key, item in value.items()), room)
@@ -274,7 +274,7 @@ def as_text(value: Any, room: int = LONGEST_TEXT) -> str:
 
 def _within(value: Any, room: int) -> str:
     """A value within another one."""
-    if type(value) is dict and _OF_ENTRIES <= value.keys():
+    if type(value) is dict and value.keys() >= _OF_ENTRIES:
         return ""
     if type(value) is dict:
         return f"{{{as_text(value, room - 2)}}}"
