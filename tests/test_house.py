@@ -18,7 +18,7 @@ ROOMS = (
     ("errors", "units", "native", "columns", "keywords", "glog"),
     ("scanner",),
     ("facts", "source"),
-    ("lifetimes",),
+    ("lifetimes", "folding"),
     ("windows",),
     ("trust",),
     ("events", "text"),

@@ -164,7 +164,7 @@ class FileSource(TextSource):
                 numbers.update(self._counted(group))
                 continue
             before = 0  # it is read from its start
-            for offset, text in self.blocks(group[0], group[-1] + 1):
+            for offset, text in self.blocks(0, group[-1] + 1):
                 at = 0
                 for wanted in _within(group, offset, text):
                     before += text.count(b"\n", at, wanted - offset)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlens.keywords import flag, option, python_only
-from memlens.options.parts import Cut, OneWindow, Owners, ReadAs, Spread, as_list
+from memlens.options.parts import Bounded, Cut, OneWindow, Owners, ReadAs, Spread, as_list
 
 if TYPE_CHECKING:
     from memlens.inputs import Input
@@ -17,7 +17,7 @@ __all__ = ["Accept", "Analyze", "Block", "Compare", "Diff", "Export", "Gate", "S
 
 
 @dataclass(frozen=True, kw_only=True)
-class Analyze(ReadAs, Owners, Cut, Spread):
+class Analyze(ReadAs, Owners, Cut, Bounded, Spread):
     """The options of :func:`memlens.analyze`.
 
     Attributes:
@@ -95,7 +95,7 @@ class Diff(ReadAs, Owners, Cut):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(ReadAs, Cut, Spread):
+class Compare(ReadAs, Cut, Bounded, Spread):
     """The options of :func:`memlens.compare`.
 
     Attributes:
@@ -122,7 +122,7 @@ class Compare(ReadAs, Cut, Spread):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gate(ReadAs, Cut, Spread):
+class Gate(ReadAs, Cut, Bounded, Spread):
     """The options of :func:`memlens.gate`.
 
     Attributes:
@@ -151,7 +151,7 @@ class Gate(ReadAs, Cut, Spread):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Accept(ReadAs, Cut, Spread):
+class Accept(ReadAs, Cut, Bounded, Spread):
     """The options of :func:`memlens.accept`.  Where no anchor is given, those of the baseline that is written over are kept.
 
     Attributes:
