@@ -20,15 +20,22 @@ from pathlib import Path
 from typing import Any
 
 import memlens
-from comparing import make_logs
+from comparing import make_logs  # type: ignore[import-not-found]  # beside this script
+
+#: What docs/scale.md tells workers: to keep freed memory.
+KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": 256 << 20, "MALLOC_MMAP_THRESHOLD_": 32 << 20}
 
 
 @contextmanager
 def dask(workers: int) -> Iterator[Any]:
     """The executor of a cluster of so many processes on this machine, all of them there."""
+    import dask as settings
     from distributed import Client, LocalCluster
 
     with (
+        settings.config.set(
+            {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in KEEP_MEMORY.items()}
+        ),
         LocalCluster(
             n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
         ) as cluster,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from memlens.analyzers.result import Each, Later
 from memlens.analyzing.result import Analysis, Failure, LogAnalysis, Steps, WindowAnalysis
@@ -89,10 +91,12 @@ class _Order:
 
 def _analyze_input(order: _Order) -> tuple[LogAnalysis | Failure, ...]:
     """What is said of the devices of one input."""
+    from memlens.analyzers import registry
     from memlens.windows.windows import as_patterns
 
     options = order.options
     marks = as_patterns(as_list(options.owners), regex=True)
+    needing = [name for name in order.chosen[0] if not registry.get(name).condensed]
     reading = Reading(
         options.patterns,
         strict=options.strict,
@@ -100,6 +104,8 @@ def _analyze_input(order: _Order) -> tuple[LogAnalysis | Failure, ...]:
         owners=marks,
         how=options,
         landmarks=order.chosen[1],
+        most_events=None if needing else options.most_events,
+        needed_by=f"the analyzer {needing[0]!r}" if needing else "",
     )
     logs = reading.read_all(order.given)
     alone = order.alone and len(logs) == 1
@@ -119,9 +125,9 @@ def _analyze_one(
 ) -> LogAnalysis:
     from memlens.analyzers import growth
     from memlens.analyzers.failures import failures, failures_outside
-    from memlens.analyzers.levels import profile
     from memlens.analyzers.series.phases import cut_phases, phases
     from memlens.analyzing.steps import find_steps, share_pass
+    from memlens.folding.levels import profile
     from memlens.windows.landmarks import landmarks_of
     from memlens.windows.windows import open_window, suspect_anchors
 
@@ -138,7 +144,7 @@ def _analyze_one(
     analyzed = tuple(_analyzed(windows, names, whole=whole))
     repeated = cut.series or (found is not None and found.repeated)
     grown = growth(series, pieces) if with_growth and repeated else None
-    steps = None if found is None else found.result(_analyzed(found.windows, _OF_STEPS))
+    steps = None if found is None else found.result(_of_steps(found.windows))
     columns = profile(windows).columns if cut.series else {}
     levels = None if forget else Later(_curve, log, windows, series)
     ooms: Any = Later(failures, log, windows)
@@ -158,7 +164,11 @@ def _analyze_one(
         grown,
         cut.by,
         notes=tuple(filter(None, [None if whole else suspect_anchors(windows)])),
-        remarks=(*filter(None, [open_window(windows)]), *failures_outside(log, windows)),
+        remarks=(
+            *filter(None, [open_window(windows)]),
+            *failures_outside(log, windows),
+            *_not_kept(log, looked_for_steps=whole and with_growth),
+        ),
         steps=steps,
         phases=None if pieces is None else phases(pieces),
         curve=levels,
@@ -166,6 +176,21 @@ def _analyze_one(
         figures=columns,
         device=device,
     )
+
+
+def _not_kept(log: EventLog, *, looked_for_steps: bool) -> Iterator[str]:
+    """What a condensed log does not tell."""
+    if (condensed := log.condensed) is None:
+        return
+    if not condensed.lives:
+        yield "Which blocks live longest is not known of so many windows: not all events are kept (--memory 0 keeps them)."
+    if count := condensed.shallow.shape[1]:
+        yield (
+            f"What is live at the peak is known of the highest windows: of {count:,} lower ones the events are not kept (--memory 0 keeps"
+            " them)."
+        )
+    if looked_for_steps and log.landmarks is not None and not log.landmarks.complete:
+        yield "Too many lines may mark steps to look for the steps of the run: --by REGEX names those that do."
 
 
 def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = False) -> Each[WindowAnalysis]:
@@ -180,9 +205,17 @@ def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = 
         results: Later[Mapping[str, Any]] = Later(lambda: {name: column[index] for name, column in columns.items()})
         times = Later(_peak_time, window, results), Later(_duration, window)
         lines = int(window.start_line), int(window.end_line)
-        return WindowAnalysis(window.name, *lines, len(window), results, window.open_end, whole, *times)
+        return WindowAnalysis(window.name, *lines, window.events, results, window.open_end, whole, *times)
 
     return Each(len(windows), one)
+
+
+def _of_steps(steps: Sequence[Window]) -> Sequence[WindowAnalysis]:
+    """What is said of each step; of a condensed log, which does not keep what is live at the peaks of steps, the figures alone."""
+    analyzed = _analyzed(steps, _OF_STEPS)
+    if steps[0].log.condensed is None:
+        return analyzed
+    return Each(len(steps), lambda k: _light(analyzed[k]))
 
 
 def _light(step: WindowAnalysis) -> WindowAnalysis:
@@ -201,7 +234,8 @@ def _peak_time(window: Window, results: Callable[[], Mapping[str, Analyzed]]) ->
     from memlens.inputs.paddle.times import times_of
 
     peaks = [event for result in results().values() if isinstance(event := getattr(result, "event", None), int)]
-    return times_of(window.log, peaks[:1])[0] if peaks else None
+    indices = window.log.indices(np.array(peaks[:1], np.int64)).tolist()
+    return times_of(window.log, indices)[0] if peaks else None
 
 
 def _duration(window: Window) -> int | None:

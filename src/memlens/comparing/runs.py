@@ -63,7 +63,9 @@ def record(order: Order) -> Run:
     """
     options = order.options
     # A look at a line or two tells the time of one window; of a series a column of times is cheaper.
-    reading = Reading(options.patterns, strict=options.strict, times=options.series, how=options)
+    reading = Reading(
+        options.patterns, strict=options.strict, times=options.series, how=options, most_events=options.most_events
+    )
     try:
         logs, left_out = without_cpu(reading.read_all(order.given))
     except UsageError:
@@ -137,7 +139,7 @@ def _ending(log: EventLog) -> Oom | None:
 
 def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...]:
     """The figures of windows of one log, from one pass over it."""
-    from memlens.analyzers.levels import profile
+    from memlens.folding.levels import profile
 
     if not windows:
         return ()
@@ -149,7 +151,7 @@ def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...
             window.name,
             int(window.start_line),
             int(window.end_line),
-            len(window),
+            window.events,
             **{name: column[k] for name, column in known.items()},
             duration_us=_duration(window),
             oom=oom is not None and window.start_line <= oom.line <= window.end_line,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.analyzers.levels import profile
 from memlens.errors import InputError
 from memlens.facts import Kind
+from memlens.folding.levels import profile
 from memlens.gating.judging import WHOLE, PairedRuns
 from memlens.gating.verdict import Blame, Verdict
 from memlens.windows.windows import BEFORE, Window

@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from memlens.analyzers.failures import failure_sentence, failures, run_ended_in
-from memlens.analyzers.levels import bounds, profile
 from memlens.analyzers.result import Row
 from memlens.analyzers.series.trend import MINIMUM, judge
 from memlens.errors import InputError
 from memlens.facts import Kind
+from memlens.folding.levels import bounds, profile
 from memlens.inputs import Input, Reading, input_name, several_devices, without_cpu
 from memlens.inputs.registry import check_layers_alike
 from memlens.text import terms_of
@@ -247,7 +247,15 @@ class Run:
             yield f"{self.name}: the run ran out of memory ({where}), so what it held is not what it needs"
 
 
-def read_runs(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool = True) -> list[Run]:
+def read_runs(
+    logs: Sequence[Input],
+    cut: Cut,
+    how: ReadAs,
+    *,
+    trust: bool = True,
+    most_events: int | None = None,
+    needed_by: str = "",
+) -> list[Run]:
     """Read and cut logs of one kind; one that is given twice is read once.
 
     Of an input with the CPU and one GPU it is the GPU.
@@ -257,7 +265,7 @@ def read_runs(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool = Tru
         InputError: One of them cannot be read, or is of another kind than the first.
         AnchorError: An anchor marks no line of one.
     """
-    reading = Reading(cut.patterns, how=how)
+    reading = Reading(cut.patterns, how=how, most_events=most_events, needed_by=needed_by)
     runs: dict[object, Run] = {}
     first: LogKind | None = None
     keys = input_keys(logs)

@@ -90,7 +90,7 @@ def _judged(order: _Order) -> Verdict:
     options, rules, kept, cut = order.options, order.rules, order.kept, order.cut
     baseline, trust = options.baseline, options.trust
     given = [order.given] if order.base is None else [order.given, order.base]
-    head, *others = read_runs(given, cut, options, trust=trust)
+    head, *others = read_runs(given, cut, options, trust=trust, most_events=options.most_events)
     old = others[0] if others else None
     base = kept.runs if kept is not None else () if old is None else (old.figures,)
     paired = pair_runs(base, head.figures, series=cut.series)
@@ -137,6 +137,13 @@ def _judged(order: _Order) -> Verdict:
     )
     if found.verdict == "unjudged":
         return found
+    can_blame = old is not None or (kept is not None and kept.events_sha256 is not None)
+    if can_blame and failing and any(run.log.condensed is not None for run in (head, *others)):
+        try:  # what differs between two runs is told by their events
+            head, *others = read_runs(given, cut, options, trust=trust, needed_by="saying what fails")
+        except InputError as error:
+            return replace(found, notes=(*found.notes, f"no blame: {error.message}"))
+        old = others[0] if others else None
     return explain(found, paired, head, old, kept, options.context, order.events)
 
 
@@ -274,7 +281,7 @@ def _accepted(
     keys = input_keys(logs)
     orders = {key: _AcceptOrder(given, cut, options) for key, given in dict(zip(keys, logs, strict=True)).items()}
     if keep:
-        (run,) = read_runs([logs[0]], cut, options, trust=options.trust)
+        (run,) = read_runs([logs[0]], cut, options, trust=options.trust, needed_by="keeping them beside the baseline")
         columns = stored.to_columns([*run.windows, run.log.whole])
         found[keys[0]] = run.summary()
     left = [key for key in orders if key not in found]
@@ -292,7 +299,8 @@ def _accepted(
 
 
 def _summary(order: _AcceptOrder) -> Summary:
-    (run,) = read_runs([order.given], order.cut, order.options, trust=order.options.trust)
+    options = order.options
+    (run,) = read_runs([order.given], order.cut, options, trust=options.trust, most_events=options.most_events)
     return run.summary()
 
 

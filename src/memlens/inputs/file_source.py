@@ -134,6 +134,11 @@ class FileSource(TextSource):
                     if progress is not None:
                         progress(stream.consumed or done)
 
+    @property
+    def indexed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """What :meth:`index` was given; the beginning of the text alone before."""
+        return self._offsets, self._lines
+
     def index(self, offsets: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
         """Keep where some lines begin (``offsets``, rising) and how many lines stand before each, to count from there."""
         if len(offsets):
@@ -164,7 +169,7 @@ class FileSource(TextSource):
                 numbers.update(self._counted(group))
                 continue
             before = 0  # it is read from its start
-            for offset, text in self.blocks(group[0], group[-1] + 1):
+            for offset, text in self.blocks(0, group[-1] + 1):
                 at = 0
                 for wanted in _within(group, offset, text):
                     before += text.count(b"\n", at, wanted - offset)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from memlens.windows.patterns import Pattern
     from memlens.windows.windows import Window
 
-__all__ = ["Cut", "OneWindow", "Owners", "Read", "ReadAs", "Spread", "as_list", "part_of", "values_of"]
+__all__ = ["Bounded", "Cut", "OneWindow", "Owners", "Read", "ReadAs", "Spread", "as_list", "part_of", "values_of"]
 
 Part = TypeVar("Part", bound="Cut | ReadAs")
 
@@ -48,6 +48,8 @@ class ReadAs:
         layer: Take blocks from this layer of Paddle's allocator (auto_growth, stream_safe, naive_best_fit, stats, …). Default:
             the most exact one that the log has.
         formats: Know the formats in this TOML file too, instead of those in the nearest pyproject.toml.
+        cache: Keep what is read of a file, and take it from there the next time: in your cache folder (user), beside the file (beside), in
+            another folder, or not at all (off). Default: what MEMLENS_CACHE says, else off. memlens cache shows what is kept.
         progress: Called now and then with the bytes read so far, over all inputs, as they lie on disk.
     """
 
@@ -55,6 +57,7 @@ class ReadAs:
     device: int | None = option(None, "N", kind="device")
     layer: str | None = option(None, "NAME", offers="layers")
     formats: str | Path | None = option(None, "FILE")
+    cache: str | Path | None = option(None, "WHERE")
     progress: Callable[[int], None] | None = python_only(None)
 
 
@@ -156,6 +159,29 @@ class Cut(OneWindow):
         if not self.given:
             return (log.whole,)
         return (log.window(self.start, self.end, start_regex=self.start_regex, end_regex=self.end_regex, nth=self.nth),)
+
+
+#: Bytes that one event takes while a log is read whose events are not all kept, with what is worked out on the way.
+_OF_EVENT = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounded:
+    """How much memory a log may take.
+
+    Attributes:
+        memory: Take about SIZE (256MiB) for the events of a log: of one with more, those that no result needs are dropped while it
+            is read. 0 keeps them all. Default: 128MiB; a plain file of less than 2 GiB keeps all.
+    """
+
+    memory: int | None = option(None, "SIZE", kind="size")
+
+    @property
+    def most_events(self) -> int | None:
+        """Events that may be held at once; ``None`` for all, -1 where the size of the input is to decide."""
+        if self.memory is None:
+            return -1
+        return max(self.memory // _OF_EVENT, 1) if self.memory else None
 
 
 @dataclass(frozen=True, kw_only=True)

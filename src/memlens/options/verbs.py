@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlens.keywords import flag, option, python_only
-from memlens.options.parts import Cut, OneWindow, Owners, ReadAs, Spread, as_list
+from memlens.options.parts import Bounded, Cut, OneWindow, Owners, ReadAs, Spread, as_list
 
 if TYPE_CHECKING:
     from memlens.inputs import Input
 
-__all__ = ["Accept", "Analyze", "Block", "Compare", "Diff", "Export", "Gate", "OfRanks", "Slice"]
+__all__ = ["Accept", "Analyze", "Block", "Cache", "Compare", "Diff", "Export", "Gate", "OfRanks", "Slice"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Analyze(ReadAs, Owners, Cut, Spread):
+class Analyze(ReadAs, Owners, Cut, Bounded, Spread):
     """The options of :func:`memlens.analyze`.
 
     Attributes:
@@ -95,7 +95,7 @@ class Diff(ReadAs, Owners, Cut):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(ReadAs, Cut, Spread):
+class Compare(ReadAs, Cut, Bounded, Spread):
     """The options of :func:`memlens.compare`.
 
     Attributes:
@@ -122,7 +122,7 @@ class Compare(ReadAs, Cut, Spread):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfRanks(ReadAs, Owners, Cut, Spread):
+class OfRanks(ReadAs, Owners, Cut, Bounded, Spread):
     """The options of :func:`memlens.ranks`.
 
     Attributes:
@@ -138,7 +138,7 @@ class OfRanks(ReadAs, Owners, Cut, Spread):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gate(ReadAs, Cut, Spread):
+class Gate(ReadAs, Cut, Bounded, Spread):
     """The options of :func:`memlens.gate`.
 
     Attributes:
@@ -167,7 +167,7 @@ class Gate(ReadAs, Cut, Spread):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Accept(ReadAs, Cut, Spread):
+class Accept(ReadAs, Cut, Bounded, Spread):
     """The options of :func:`memlens.accept`.  Where no anchor is given, those of the baseline that is written over are kept.
 
     Attributes:
@@ -189,6 +189,20 @@ class Block(ReadAs, Owners):
     """
 
     context: int = option(3, "N", kind=0, shown=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cache:
+    """The options of :func:`memlens.cache`.
+
+    Attributes:
+        cache: Look there: in your cache folder (user), beside the logs that are named alone (beside), or in another folder. Default: what MEMLENS_CACHE
+            says, else user.
+        clear: Remove what would be listed.
+    """
+
+    cache: str | Path | None = option(None, "WHERE")
+    clear: bool = flag(False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from memlens.analyzers.failures import failures, most_telling
-from memlens.analyzers.levels import profile
 from memlens.analyzers.peak import LiveGroup, peak
 from memlens.errors import AnchorError
+from memlens.folding.levels import profile
 from memlens.inputs import Reading, without_cpu
 from memlens.inputs.paddle.times import times_of
 from memlens.options import OfRanks, as_list
@@ -115,7 +115,9 @@ def summarize(order: RankOrder) -> tuple[RankSummary, ...]:
     """
     options = order.options
     marks = as_patterns(as_list(options.owners), regex=True)
-    reading = Reading(options.patterns, strict=options.strict, owners=marks, how=options)
+    reading = Reading(
+        options.patterns, strict=options.strict, owners=marks, how=options, most_events=options.most_events
+    )
     logs, _ = without_cpu(reading.read_all(order.given))
     return tuple(_summary(log, options, None if len(logs) == 1 else log.device) for log in logs)
 
