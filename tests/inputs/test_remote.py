@@ -142,6 +142,15 @@ class Files:
             raise self.error
         return self
 
+    def info(self, _: str) -> dict[str, object]:
+        return {"type": "file", "size": 100}
+
+    def invalidate_cache(self, _: str) -> None:
+        pass
+
+    def seek(self, _: int) -> None:
+        pass
+
     def read(self, _: int) -> bytes:
         raise self.error
 
@@ -168,8 +177,9 @@ class StatusError(Exception):
 def test_what_a_driver_raises_becomes_an_error_that_names_the_url(
     monkeypatch: pytest.MonkeyPatch, error: Exception, says: str, late: bool
 ) -> None:
-    from memlens.inputs import remote
+    from memlens.inputs import ranges, remote
 
+    monkeypatch.setattr(ranges, "DELAYS", (0.0,))
     monkeypatch.setattr(remote, "_files", lambda url: (Files(error, late), url))
     with pytest.raises(InputError) as raised:
         memlens.read("s3://bucket/run.log")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from memlens.errors import InputError
-from memlens.inputs.remote import is_url, open_remote
+from memlens.inputs.remote import PlainStream, is_url, open_remote
 
 __all__ = ["ByteStream", "Decompressor", "compression_of", "open_bytes"]
 
@@ -189,7 +189,7 @@ _COMPRESSIONS: dict[str, tuple[Callable[[], Any], Callable[[Any, bytes], Generat
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"))
 
 
-def open_bytes(where: str | Path | BinaryIO) -> ByteStream:
+def open_bytes(where: str | Path | BinaryIO | io.RawIOBase) -> ByteStream:
     """Open an input for reading its uncompressed bytes.
 
     Args:
@@ -198,8 +198,10 @@ def open_bytes(where: str | Path | BinaryIO) -> ByteStream:
     Raises:
         InputError: It does not exist, is a directory, or may not be read.
     """
+    file: BinaryIO | io.RawIOBase
     if is_url(where):
-        file: BinaryIO | io.RawIOBase = open_remote(str(where))
+        remote = open_remote(str(where))
+        file = remote if isinstance(remote, PlainStream) else remote.stream()
     elif isinstance(where, (str, Path)):
         file = sys.stdin.buffer if str(where) == "-" else _open_file(Path(where))
     else:
