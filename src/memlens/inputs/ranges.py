@@ -21,7 +21,7 @@ __all__ = ["FrontToBack", "RemoteObject", "is_final"]
 
 _Result = TypeVar("_Result")
 #: Bytes of one request.  Many are cheap in time and dear in memory: so many times as many bytes as are in flight are held.
-RANGE = 1 << 22
+RANGE = 1 << 21
 #: … and of the first one: to tell the format of a log needs no more than its beginning.
 FIRST = 1 << 20
 #: Requests at once to a store whose driver can have several.
@@ -186,7 +186,7 @@ class RemoteObject:
             self._compare(getattr(file, "_details", None))
         try:
             file.seek(begin)
-            text = bytearray()
+            text: bytes = file.read(end - begin)
             while len(text) < end - begin and (piece := file.read(end - begin - len(text))):
                 text += piece
         except Exception:
@@ -196,7 +196,7 @@ class RemoteObject:
             self._checked()
             raise OSError(f"{len(text):,} bytes came of {end - begin:,} at {begin:,}")
         self._idle.append(file)
-        return bytes(text)
+        return text
 
     def _checked(self) -> None:
         try:

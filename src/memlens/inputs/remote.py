@@ -93,7 +93,7 @@ def open_remote(url: str) -> RemoteObject | PlainStream:
         files, path = _files(url)
         try:
             return _opened(files, path, url)
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):
             _look_closer(files, path)
             raise
     except InputError:
@@ -145,9 +145,13 @@ def _gives_ranges(file: Any, size: int) -> bool:
 
 
 def _look_closer(files: Any, path: str) -> None:
-    """Web servers: fsspec calls everything that is refused "not found"; ask for the first byte, whose error tells more."""
-    if path.startswith(_WEB):
+    """Raise what tells more than the error of a driver."""
+    if path.startswith(
+        _WEB
+    ):  # of web servers it calls everything that is refused "not found"; the first byte's error tells more
         files.cat_file(path, start=0, end=1)
+    elif files.isdir(path):
+        raise IsADirectoryError(path)
 
 
 def remote_size(url: str) -> int | None:
