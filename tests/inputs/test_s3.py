@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -49,7 +50,7 @@ def memlens(store: Store, *words: str) -> subprocess.CompletedProcess[bytes]:
     )
 
 
-def in_python(store: Store, code: str) -> object:
+def in_python(store: Store, code: str) -> Any:
     """What some code prints as JSON: the driver's thread would outlive the test in this process."""
     found = subprocess.run(
         [sys.executable, "-c", code], env=store.environment, capture_output=True, text=True, check=False
@@ -118,7 +119,7 @@ print(json.dumps([[(line or b"").decode() for line in source.lines([{0}, {0} + 2
 """
     near, far = 3 * MIB + 30_000, 5 * MIB + 30_000
     store.forget()
-    lines, numbers = in_python(store, code.format(near, far))  # type: ignore[misc]
+    lines, numbers = in_python(store, code.format(near, far))
     read = 1 + -(-(len(text) - FIRST) // RANGE)
     asked = [(one["range"][0], one["range"][1]) for one in store.asked("dense.log")][read:]
 
@@ -161,7 +162,7 @@ try:
 except memlens.InputError as error:
     print(json.dumps([error.message, error.hint]))
 """
-    message, hint = in_python(store, code)  # type: ignore[misc]
+    message, hint = in_python(store, code)
     assert message == "s3://logs/replaced.log: changed while it was read: it was written anew"
     assert hint == "Read it again once nothing writes it, or copy it here first."
 

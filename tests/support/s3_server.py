@@ -84,7 +84,7 @@ def storing(log: Path) -> Iterator[Store]:
 def _serve(log: Path) -> None:
     import threading
 
-    from moto.server import DomainDispatcherApplication, create_backend_app
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
 
     class Quiet(WSGIRequestHandler):

@@ -9,6 +9,7 @@ import sys
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -43,6 +44,11 @@ class ByteStream(io.RawIOBase):
 
     def readable(self) -> bool:
         return True
+
+    @property
+    def unpacks(self) -> bool:
+        """Whether another thread may read it, and it is worth it: it is compressed, and no thread is left waiting for standard input at exit."""
+        return bool(self.compression) and self._file is not sys.stdin.buffer
 
     def fileno(self) -> int:
         return self._file.fileno()
@@ -96,15 +102,30 @@ class ByteStream(io.RawIOBase):
 
     def _decompressed(self, head: bytes) -> Iterator[bytes]:
         """Decompress member after member; a damaged or missing end becomes :attr:`problem` and ends the stream."""
-        members = Decompressor(self.compression)
+        given = 0
+        # What is wrong with a stream, and what it gives up to there, the usual library is asked; so it has to be read again.
+        quick = isinstance(self._file, io.FileIO) and stat.S_ISREG(os.fstat(self._file.fileno()).st_mode)
+        members = Decompressor(self.compression, quick=quick)
+        for piece in self._members(members, head):
+            given += len(piece)
+            yield piece
+        if members.quick and (members.problem or members.unfinished):
+            self._file.seek(0)
+            self.consumed, members = 0, Decompressor(self.compression)
+            for piece in self._members(members, self._file.read(len(head)) or b""):
+                if len(piece) > given:
+                    yield piece[given:]
+                given -= min(given, len(piece))
+        self.problem = members.problem or members.unfinished
+
+    def _members(self, members: Decompressor, head: bytes) -> Iterator[bytes]:
         chunk = head
         while chunk:
             self.consumed += len(chunk)
             yield from members.feed(chunk)
             if members.problem:
-                break
+                return
             chunk = self._file.read(_CHUNK) or b""
-        self.problem = members.problem or members.unfinished
 
 
 class Decompressor:
@@ -112,14 +133,19 @@ class Decompressor:
 
     Args:
         compression: ``gzip``, ``zstd``, ``xz`` or ``bzip2``.
+        quick: A quicker library may be used where it is installed, which may call what is wrong by other words.
 
     Attributes:
         problem: What is wrong with the bytes, in words; ``""`` as long as nothing is.
+        quick: It is used.
     """
 
-    def __init__(self, compression: str) -> None:
+    def __init__(self, compression: str, *, quick: bool = False) -> None:
         self._compression = compression
         self._make, self._feed = _COMPRESSIONS[compression]
+        self.quick = quick and compression == "gzip" and find_spec("isal") is not None
+        if self.quick:
+            self._make = lambda: import_module("isal.isal_zlib").decompressobj(wbits=31)
         self._member: Any = None
         self.problem = ""
 
@@ -170,7 +196,7 @@ def _feed_zstandard(member: Any, data: bytes) -> Generator[bytes, None, bytes]:
 
 def _damages() -> tuple[type[Exception], ...]:
     """What decompressors raise on damaged input."""
-    modules = (("lzma", "LZMAError"), ("zstandard", "ZstdError"))
+    modules = (("lzma", "LZMAError"), ("zstandard", "ZstdError"), ("isal.isal_zlib", "error"))
     # One that is just being imported has not got its error yet: a stream may be let go of at any moment.
     others = [getattr(sys.modules[module], name, OSError) for module, name in modules if module in sys.modules]
     return (OSError, EOFError, zlib.error, *others)
