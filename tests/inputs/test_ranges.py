@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memlens.errors import InputError
-from memlens.inputs import file_source, lookup, ranges
+from memlens.inputs import file_source, lookup
 from memlens.inputs.file_source import FileSource
-from memlens.inputs.ranges import RemoteObject
+from memlens.inputs.remote import ranges
+from memlens.inputs.remote.ranges import RemoteObject
 from memlens.source import MemorySource
 
 

@@ -179,7 +179,8 @@ class StatusError(Exception):
 def test_what_a_driver_raises_becomes_an_error_that_names_the_url(
     monkeypatch: pytest.MonkeyPatch, error: Exception, says: str, late: bool
 ) -> None:
-    from memlens.inputs import ranges, remote
+    from memlens.inputs import remote
+    from memlens.inputs.remote import ranges
 
     monkeypatch.setattr(ranges, "DELAYS", (0.0,))
     monkeypatch.setattr(remote, "_files", lambda url: (Files(error, late), url))
@@ -248,7 +249,7 @@ except memlens.InputError as error:
 
 READ = """
 import json, sys, memlens
-from memlens.inputs import ranges
+from memlens.inputs.remote import ranges
 ranges.DELAYS = (0.01, 0.01)
 try:
     log = memlens.read(sys.argv[1])

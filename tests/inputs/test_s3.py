@@ -148,7 +148,7 @@ def test_an_object_that_is_replaced_meanwhile_is_no_mixed_log(store: Store, logs
     store.put("replaced.log", (logs / "dense.log").read_bytes())
     code = """
 import json, memlens, os, sys, fsspec
-from memlens.inputs import ranges
+from memlens.inputs.remote import ranges
 ranges.FIRST = ranges.RANGE = ranges.PAGE
 done = []
 def replace(_):

@@ -74,8 +74,22 @@ def test_a_damaged_gzip_file_gives_and_says_what_the_usual_library_gives_and_say
 def test_the_quicker_library_is_used_for_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "run.log.gz"
     path.write_bytes(gzip.compress(b"line\n"))
-    monkeypatch.setattr(zlib, "decompressobj", None)
-    assert read(path)[0] == b"line\n"
+    with monkeypatch.context() as patch:
+        patch.setattr(zlib, "decompressobj", None)
+        assert read(path)[0] == b"line\n"
+
+
+@needs_isal
+def test_a_file_that_expands_a_thousandfold_is_not_held_back_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "run.log.gz"
+    text = b"x" * (40 << 20)
+    path.write_bytes(gzip.compress(text, 9))
+    assert path.stat().st_size < len(text) / 900
+    with path.open("rb") as file:
+        quick = streams._Quick(b"", file)
+        assert sum(map(len, quick)) == 0  # 64 KiB of it would be 60 MiB
+    assert not quick.right
+    assert read(path)[0] == text
 
 
 def test_what_a_thread_of_its_own_unpacks_comes_in_order_and_stops_when_nobody_wants_it(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from memlens.inputs.streams import ByteStream, open_bytes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.inputs.ranges import RemoteObject
+    from memlens.inputs.remote.ranges import RemoteObject
 
 __all__ = ["FileSource", "open_source"]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memlens.errors import InputError
 
 if TYPE_CHECKING:
-    from memlens.inputs.ranges import RemoteObject
+    from memlens.inputs.remote.ranges import RemoteObject
 
 __all__ = ["PlainStream", "is_url", "local_path", "open_remote", "remote_size", "scheme_of"]
 
@@ -103,7 +103,7 @@ def open_remote(url: str) -> RemoteObject | PlainStream:
 
 
 def _opened(files: Any, path: str, url: str) -> RemoteObject | PlainStream:
-    from memlens.inputs.ranges import FIRST, IN_FLIGHT, RemoteObject
+    from memlens.inputs.remote.ranges import FIRST, IN_FLIGHT, RemoteObject
 
     web = path.startswith(_WEB)
     known: dict[str, Any] = {}
