@@ -15,6 +15,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,10 @@ MB = 1_000_000
 
 def packed(log: Path, folder: Path) -> list[Path]:
     """A log compressed in the ways that there are."""
-    data = log.read_bytes()
     paths = {name: folder / f"{log.stem}.{name}" for name in ("one.zst", "frames.zst", "bgzf.gz", "one.gz")}
     if all(path.exists() for path in paths.values()):
         return list(paths.values())
+    data = log.read_bytes()
     paths["one.zst"].write_bytes(zstandard.ZstdCompressor().compress(data))
     frames = (data[at : at + (64 << 20)] for at in range(0, len(data), 64 << 20))
     paths["frames.zst"].write_bytes(b"".join(map(zstandard.ZstdCompressor().compress, frames)))
@@ -51,7 +52,10 @@ def bgzf(text: bytes) -> bytes:
 
 
 def timed(command: list[str], rounds: int) -> tuple[float, float, float]:
-    """The least seconds on the clock and on the processors, and the peak memory in megabytes, of some runs of a command."""
+    """The least seconds on the clock and on the processors, and the peak memory in megabytes, of some runs of a command.
+
+    A process starts with the memory of this one, which is small where the logs were there already.
+    """
     best = []
     for _ in range(rounds):
         begin = time.perf_counter()
@@ -76,7 +80,7 @@ def libraries(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
 
     ways = ["zstd"] if path.suffix == ".zst" else ["gzip", "igzip"]
     for way in ways:
-        yield f"memlens: {way}", lambda way=way: pieces(way)
+        yield f"memlens: {way}", partial(pieces, way)
     others = {
         ".zst": (("pyzstd", "ZstdFile", {}), ("indexed_zstd", "IndexedZstdFile", {})),
         ".gz": (
@@ -90,15 +94,12 @@ def libraries(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
             opened = getattr(import_module(module), name)
         except ImportError:
             continue
-        yield (
-            f"{module} {' '.join(map(str, how.values()))}",
-            lambda opened=opened, how=how: whole(opened(str(path), **how)),
-        )
+        yield f"{module} {' '.join(map(str, how.values()))}", partial(whole, partial(opened, str(path), **how))
 
 
-def whole(file: Any) -> Iterator[bytes]:
-    """All of an open file."""
-    with file:
+def whole(opened: Callable[[], Any]) -> Iterator[bytes]:
+    """All of a file."""
+    with opened() as file:
         while piece := file.read(1 << 21):
             yield piece
 
@@ -148,7 +149,7 @@ def main() -> None:
     def show(what: str, where: str) -> None:
         for name, tool in tools.items():
             wall, cpu, peak = timed([*tool, "analyze", where], given.rounds)
-            print(f"{what:32} {name:8} {wall:6.2f} s {cpu:6.2f} s of processors {peak:5.0f} MB", flush=True)
+            print(f"{what:36} {name:8} {wall:6.2f} s {cpu:6.2f} s of processors {peak:5.0f} MB", flush=True)
 
     if "packed" in given.what:
         for path in (log, *files):
