@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import memlens
 from memlens.errors import InputError
 from memlens.inputs import file_source, lookup
 from memlens.inputs.file_source import FileSource
@@ -158,6 +160,24 @@ def test_an_object_that_is_written_anew_meanwhile_is_no_mixed_log(
     ):
         stream.readall()
     assert error.value.hint.startswith("Read it again")
+
+
+@pytest.mark.usefixtures("small")
+def test_a_piece_is_of_one_version_though_the_rest_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b"".join(b"line %d\n" % k for k in range(100_000))
+    store = Store(text, ETag="a")
+
+    def trouble(number: int) -> None:
+        store.said = {"ETag": "b"} if number == 2 else store.said
+
+    monkeypatch.setattr(ranges, "RANGE", 1 << 18)
+    monkeypatch.setattr(file_source, "open_remote", lambda _: store.remote())
+    assert memlens.slice("s3://x", tmp_path / "piece", start="line 5", end="line 7").written_bytes == 14
+    store.trouble = trouble
+    store.spans.clear()
+    with pytest.raises(InputError, match="changed while it was read"):
+        memlens.slice("s3://x", tmp_path / "other", start="line 5", end="line 7")
+    assert [path.name for path in tmp_path.iterdir()] == ["piece"]
 
 
 @pytest.mark.usefixtures("small")

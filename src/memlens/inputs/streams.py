@@ -87,6 +87,15 @@ class ByteStream(io.RawIOBase):
         self._rest = memoryview(ahead + bytes(self._rest))
         return ahead
 
+    def confirm(self) -> None:
+        """Say that no more is read, and what was read is to be relied on.
+
+        Raises:
+            InputError: It lies elsewhere, and was replaced meanwhile.
+        """
+        if confirm := getattr(self._file, "confirm", None):
+            confirm()
+
     def part(self, start: int, end: int | None) -> ByteStream:
         """The bytes from ``start`` to before ``end``, of an uncompressed file that can be read anywhere.
 

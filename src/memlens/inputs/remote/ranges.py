@@ -250,6 +250,15 @@ class FrontToBack(io.RawIOBase):
         self._rest = self._rest[count:]
         return count
 
+    def confirm(self) -> None:
+        """Look whether what was read is of one version, for whoever reads no further.
+
+        Raises:
+            InputError: It is not.
+        """
+        if not self._ended:
+            self._remote.check()
+
     def close(self) -> None:
         if not self.closed:
             for future in self._waiting:
