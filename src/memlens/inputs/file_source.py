@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from io import RawIOBase
 from itertools import accumulate
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 
 from memlens.columns import distinct
 from memlens.errors import InputError
-from memlens.inputs.blocks import Block, Blocks, in_order
+from memlens.inputs.blocks import Block, Blocks, SupportsReadInto, in_order
 from memlens.inputs.line_reader import TextSource
 from memlens.inputs.lookup import AnyPlace, LocalText, lines_at
 from memlens.inputs.remote import PlainStream, is_url, local_path, open_remote
@@ -164,11 +164,11 @@ class FileSource(TextSource):
                     return
                 ((_, begin, _),) = lines_at(text, [max(start, 0)])
                 ((_, last, line),) = lines_at(text, [end - 1])
-            pieces = self._stream(begin, last + len(line))
+            opened: AbstractContextManager[SupportsReadInto] = self._stretch(begin, last + len(line))
         else:
-            begin, pieces = 0, self.open()
-        with pieces:
-            blocks = Blocks(pieces, begin)
+            begin, opened = 0, self.open()
+        with opened as stretch:
+            blocks = Blocks(stretch, begin)
             for block in blocks:
                 if end is not None and block.offset >= end:
                     return
@@ -265,9 +265,15 @@ class FileSource(TextSource):
         with self.open() as stream:
             yield LocalText(stream.fileno())
 
-    def _stream(self, begin: int, end: int) -> RawIOBase:
+    @contextmanager
+    def _stretch(self, begin: int, end: int) -> Iterator[SupportsReadInto]:
         """The bytes from ``begin`` to before ``end`` of a text that can be read from any place on."""
-        return self.open().part(begin, end) if self._object is None else self._object.stream(begin, end)
+        if self._object is not None:
+            with self._object.stream(begin, end) as remote:
+                yield remote
+            return
+        with self.open() as stream:
+            yield stream.part(begin, end)
 
     def _groups(self, offsets: Sequence[int]) -> Iterator[list[int]]:
         """Sorted offsets, those of one indexed stretch together; all together where the input is read from its start.
