@@ -147,7 +147,10 @@ def test_the_version_is_that_of_every_line_of_code_that_reads(tmp_path: Path) ->
 
     same = version(package.parent)
     assert version(tmp_path) == same
-    for name in ("inputs/paddle/events.py", "scanner/programs.py", "facts.py", "windows/landmarks.py"):
+    for name in (
+        *("inputs/paddle/events.py", "scanner/programs.py", "facts.py", "windows/landmarks.py"),
+        *("folding/condenser.py", "folding/levels.py"),  # which events of a log are kept, with which figures
+    ):
         path = tmp_path / "memlens" / name
         text = path.read_bytes()
         path.write_bytes(text + b"#\n")
