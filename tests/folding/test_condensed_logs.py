@@ -100,6 +100,45 @@ def test_runs_compared_and_judged(seed: int, tmp_path: Path) -> None:
         assert compared(20 * OF_EVENT) == compared(0)
 
 
+def of_steps(path: Path, held: int) -> Path:
+    """A log of 40 steps with blocks that come and go, each of which leaves some bytes."""
+    stamp, lines = "I0710 10:00:00.000000   100 auto_growth_best_fit_allocator.cc:", []
+    for step in range(40):
+        lines += [STEP % step, f"{stamp}117] Alloc {held} bytes, ptr = {0x7F0000000000 + step * held:#x}"]
+        lines += [f"{stamp}117] Alloc 512 bytes, ptr = 0x1000", f"{stamp}177] Free 512 bytes, ptr = 0x1000"] * 20
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_what_can_be_read_only_once_is_not_read_again_for_the_blame(tmp_path: Path) -> None:
+    base, head = of_steps(tmp_path / "base.log", 1024), of_steps(tmp_path / "head.log", 1 << 20)
+    with small_blocks(1000):
+        verdict = memlens.gate(io.BytesIO(head.read_bytes()), base_log=base, by=r"STEP_\d+", memory=20 * OF_EVENT)
+        assert (verdict.verdict, verdict.blame) == ("regression", ())
+        assert any("can be read only once (--memory 0 keeps all)" in note for note in verdict.notes)
+        # Where it fits there is nothing to read again.
+        short = io.BytesIO(base.read_bytes()[:600])
+        assert not memlens.gate(short, base_log=head, memory=20 * OF_EVENT, limits=["growth=0"], trust=False).notes
+
+
+def test_a_log_that_was_written_to_is_not_blamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from memlens.gating import run
+
+    base, head = of_steps(tmp_path / "base.log", 1024), of_steps(tmp_path / "head.log", 1 << 20)
+    read = run.read_runs
+
+    def read_runs(*given: Any, **how: Any) -> Any:
+        found = read(*given, **how)
+        of_steps(head, 1 << 21)
+        return found
+
+    monkeypatch.setattr(run, "read_runs", read_runs)
+    with small_blocks(1000):
+        verdict = memlens.gate(head, base_log=base, memory=20 * OF_EVENT)
+    assert (verdict.verdict, verdict.blame) == ("regression", ())
+    assert any("no blame: " in note and "was written to" in note for note in verdict.notes)
+
+
 def test_real_logs(shared: Path) -> None:
     paths = [
         path

@@ -25,6 +25,7 @@ from memlens.windows.windows import BEFORE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.gating.figures import Run
     from memlens.inputs import Input
 
 __all__ = ["accept", "accept_with", "gate", "gate_with"]
@@ -138,13 +139,35 @@ def _judged(order: _Order) -> Verdict:
     if found.verdict == "unjudged":
         return found
     can_blame = old is not None or (kept is not None and kept.events_sha256 is not None)
-    if can_blame and failing and any(run.log.condensed is not None for run in (head, *others)):
+    if can_blame and failing:
+        runs = (head, *others)
         try:  # what differs between two runs is told by their events
-            head, *others = read_runs(given, cut, options, trust=trust, needed_by="saying what fails")
-        except InputError as error:
+            head, *others = _with_events(given, runs, cut, options)
+        except MemlensError as error:
             return replace(found, notes=(*found.notes, f"no blame: {error.message}"))
         old = others[0] if others else None
     return explain(found, paired, head, old, kept, options.context, order.events)
+
+
+def _with_events(given: Sequence[Input], runs: Sequence[Run], cut: Cut, options: Gate) -> Sequence[Run]:
+    """Runs with all their events: those of which not all are kept are read again.
+
+    Raises:
+        MemlensError: One cannot be read again, or holds something else now.
+    """
+    if all(run.log.condensed is None for run in runs):
+        return runs
+    for run in runs:
+        if run.log.condensed is not None and not run.log.source.rereadable:
+            raise InputError(
+                f"{run.name}: not all its events are kept, and it can be read only once (--memory 0 keeps all)"
+            )
+    logs = [one if run.log.condensed is not None else run.log for one, run in zip(given, runs, strict=True)]
+    again = read_runs(logs, cut, options, trust=options.trust, needed_by="saying what fails")
+    for run, other in zip(runs, again, strict=True):
+        if run.figures != other.figures:
+            raise InputError(f"{run.name}: it was written to since it was judged")
+    return again
 
 
 def _rules(options: Gate) -> Rules:
