@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import random
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
@@ -137,6 +138,20 @@ def test_a_log_that_was_written_to_is_not_blamed(tmp_path: Path, monkeypatch: py
         verdict = memlens.gate(head, base_log=base, memory=20 * OF_EVENT)
     assert (verdict.verdict, verdict.blame) == ("regression", ())
     assert any("no blame: " in note and "was written to" in note for note in verdict.notes)
+
+
+def test_verbose_says_how_many_events_there_are_and_how_many_are_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("xxhash", reason="sums up what is kept")
+    path = of_steps(tmp_path / "run.log", 1024)
+    caplog.set_level(logging.INFO, "memlens")
+    with small_blocks(1000):
+        for _ in range(2):
+            memlens.analyze(path, memory=20 * OF_EVENT, cache=tmp_path / "c")
+    read, taken = (record.getMessage() for record in caplog.records if " events" in record.getMessage())
+    assert re.search(r" 1,640 events \([0-9,]+ of them kept\), read in ", read)
+    assert " 1,640 events, kept in " in taken  # 40 steps of one block that stays and 20 that come and go
 
 
 def test_real_logs(shared: Path) -> None:

@@ -179,7 +179,7 @@ class _Cache:
         _say(
             "%s events, kept in %s, taken in %.2f s",
             self.source,
-            f"{sum(map(len, logs)):,}",
+            f"{sum(log.events for log in logs):,}",
             self._path(asked),
             seconds,
         )
@@ -203,7 +203,7 @@ class _Cache:
         # Where nothing in the input told its format, one of a package that is installed later may know it.
         packages = None if found.told else _packages()
         asked = self.asked if logs[0].condensed is None else self._of_condensed
-        self._put(asked, stored_logs(logs), events=sum(map(len, logs)), packages=packages)
+        self._put(asked, stored_logs(logs), packages=packages)
         for anchor in logs[0].anchors:
             self._put(_of_anchor(anchor.pattern), stored_anchor(anchor))
 

@@ -153,11 +153,13 @@ def _say(name: str, found: Recognised, logs: Sequence[EventLog], seconds: float)
     """Log what was read, for ``-v``.  Where nobody has imported ``logging``, which takes a moment, nobody listens."""
     if (logging := sys.modules.get("logging")) is None:
         return
+    events, kept = sum(log.events for log in logs), sum(map(len, logs))
+    held = f" ({kept:,} of them kept)" if kept < events else ""
     facts, way = logs[0].facts, "plain Python" if native.load("memlens.scanner._scan") is None else "compiled code"
     logging.getLogger("memlens").info(
-        "%s: %s (%s), layer %s: %s bytes, %s %s, %s events, read in %.2f s by %s",
+        "%s: %s (%s), layer %s: %s bytes, %s %s, %s events%s, read in %.2f s by %s",
         *(name, found.format.title, found.why, facts.layer, f"{facts.bytes:,}", f"{facts.lines:,}"),
-        *(found.format.places, f"{sum(map(len, logs)):,}", seconds, way),
+        *(found.format.places, f"{events:,}", held, seconds, way),
         extra={"seconds": seconds},
     )
 
