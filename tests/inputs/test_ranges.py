@@ -214,6 +214,15 @@ def test_fewer_bytes_than_there_are_is_an_error_and_no_shorter_log() -> None:
 
 
 @pytest.mark.usefixtures("small")
+def test_more_bytes_than_were_asked_for_are_an_error_and_no_longer_log() -> None:
+    store = Store(DATA)
+    read = store.read
+    store.read = lambda begin, size: read(begin, size + 3 * (begin == 90))  # type: ignore[method-assign]
+    with store.remote().stream() as stream, pytest.raises(InputError, match="23 bytes came of 20 at 90"):
+        stream.readall()
+
+
+@pytest.mark.usefixtures("small")
 def test_spans_are_fetched_by_pages_and_those_near_each_other_together() -> None:
     store = Store(DATA)
     remote = store.remote()

@@ -297,6 +297,23 @@ def test_what_a_web_server_fails_to_give_is_asked_for_again(web: Served, kind: s
     assert all(web.spans.count(span) == 2 for span in SPANS)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_web_server_that_is_busy_for_a_moment_has_the_file(web: Served, first: bool) -> None:
+    """Neither when it is opened nor when it is looked whether it changed is a refusal taken for a file that is not there."""
+    refused: list[Asked] = []
+
+    def trouble(asked: Asked) -> int:
+        looks = asked.span is None and (first or SPANS[-1] in web.spans)
+        if looks and len(refused) < 2:  # by HEAD, and by GET where that fails
+            refused.append(asked)
+            return 503
+        return 0
+
+    web.trouble = trouble
+    assert elsewhere(READ, f"{web.url}/run.log") == READ_RIGHT
+    assert len(refused) == 2
+
+
 def test_a_web_server_that_fails_each_time_is_said_to(web: Served) -> None:
     web.trouble = lambda asked: 503 if asked.span == SPANS[2] else 0
     message, hint = elsewhere(READ, f"{web.url}/run.log")

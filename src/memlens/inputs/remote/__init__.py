@@ -100,15 +100,22 @@ def open_remote(url: str) -> RemoteObject | PlainStream:
     """
     try:
         files, path = _files(url)
-        try:
-            return _opened(files, path, url)
-        except (FileNotFoundError, ValueError):
-            _look_closer(files, path)
-            raise
+        from memlens.inputs.remote.ranges import is_passing, tried
+
+        return tried(lambda: _opened_or_said(files, path, url), is_passing)
     except InputError:
         raise
     except Exception as error:
         raise _unreadable(url, error) from error
+
+
+def _opened_or_said(files: Any, path: str, url: str) -> RemoteObject | PlainStream:
+    """What a URL names, opened; errors are those that tell most."""
+    try:
+        return _opened(files, path, url)
+    except (FileNotFoundError, ValueError):
+        _look_closer(files, path)
+        raise
 
 
 def _opened(files: Any, path: str, url: str) -> RemoteObject | PlainStream:
@@ -122,12 +129,11 @@ def _opened(files: Any, path: str, url: str) -> RemoteObject | PlainStream:
 
     def look() -> dict[str, Any]:
         files.invalidate_cache(path)  # what it says is to be true now
-        found: dict[str, Any] = files.info(path)
-        return found
+        return _told(files, path)
 
     # A driver whose files know what they are of is asked once for both.
     first = None if web else open_file()
-    details = getattr(first, "details", None) or files.info(path)
+    details = getattr(first, "details", None) or _told(files, path)
     if details.get("type") == "directory":
         raise IsADirectoryError(path)
     size = details.get("size")
@@ -142,6 +148,18 @@ def _opened(files: Any, path: str, url: str) -> RemoteObject | PlainStream:
         if not web or size <= FIRST or _gives_ranges(open_file(), size):
             return remote
     return PlainStream(files.open(path, "rb", **({"block_size": 0} if web else {})), url)
+
+
+def _told(files: Any, path: str) -> dict[str, Any]:
+    """What a store says of an object."""
+    try:
+        found: dict[str, Any] = files.info(path)
+    except FileNotFoundError as error:
+        # Of web servers the driver calls whatever goes wrong "not found".
+        if isinstance(cause := error.__cause__, Exception) and path.startswith(_WEB):
+            raise cause from None
+        raise
+    return found
 
 
 def _gives_ranges(file: Any, size: int) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from memlens.errors import InputError
 
-__all__ = ["FrontToBack", "RemoteObject", "is_final"]
+__all__ = ["FrontToBack", "RemoteObject", "is_final", "is_passing", "tried"]
 
 _Result = TypeVar("_Result")
 #: Bytes of one request.  Many are cheap in time and dear in memory: so many times as many bytes as are in flight are held.
@@ -57,6 +57,26 @@ def is_final(error: Exception) -> bool:
     return (
         refused or isinstance(error, (*_FINAL, ValueError, TypeError)) or "credentials" in type(error).__name__.lower()
     )
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether it is an answer of a server that another try may change: nothing that is wrong with the URL."""
+    return isinstance(getattr(error, "status", None), int) and not is_final(error)
+
+
+def tried(
+    work: Callable[[], _Result], passes: Callable[[Exception], bool] = lambda error: not is_final(error)
+) -> _Result:
+    """What some work gives, which is done again where it failed of what passes."""
+    for delay in DELAYS:
+        try:
+            return work()
+        except Exception as error:
+            if not passes(error):
+                raise
+        # Half of them at other moments: what refuses eight requests at once would refuse them again.
+        time.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+    return work()
 
 
 class RemoteObject:
@@ -120,7 +140,7 @@ class RemoteObject:
         Raises:
             InputError: It is not, or nobody says.
         """
-        self.result(self._threads.start(lambda: self._tried(self._checked)))
+        self.result(self._threads.start(lambda: tried(self._checked)))
 
     def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of some spans of offsets, ``(first, after the last)``, fetched together; what was looked up lately is at hand.
@@ -165,18 +185,7 @@ class RemoteObject:
         return range(begin // PAGE, -(-end // PAGE)) if begin < end else range(0)
 
     def _fetched(self, begin: int, end: int) -> bytes:
-        return self._tried(lambda: self._requested(begin, end))
-
-    def _tried(self, work: Callable[[], _Result]) -> _Result:
-        for delay in DELAYS:
-            try:
-                return work()
-            except Exception as error:
-                if is_final(error):
-                    raise
-            # Half of them at other moments: what refuses eight requests at once would refuse them again.
-            time.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
-        return work()
+        return tried(lambda: self._requested(begin, end))
 
     def _requested(self, begin: int, end: int) -> bytes:
         try:
@@ -192,7 +201,7 @@ class RemoteObject:
         except Exception:
             self._checked()  # another object is what to say, and no reason to try again
             raise
-        if len(text) < end - begin:
+        if len(text) != end - begin:
             self._checked()
             raise OSError(f"{len(text):,} bytes came of {end - begin:,} at {begin:,}")
         self._idle.append(file)
