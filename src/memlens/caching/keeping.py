@@ -98,7 +98,7 @@ class _Content(NamedTuple):
     state: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, source: FileSource) -> _Content | None:
+    def of(cls, source: FileSource, progress: Callable[[int], None] | None = None) -> _Content | None:
         """That of a file, or what a store says of its object; ``None`` where nobody says.
 
         Raises:
@@ -107,7 +107,7 @@ class _Content(NamedTuple):
         if source.path is None:
             version = remote_version(source.name) if source.rereadable else ""
             return cls(sum_of(f"{source.name}\n{version}".encode())) if version else None
-        made, state = sum_of_file(source.path), os.stat(source.path)
+        made, state = sum_of_file(source.path, progress), os.stat(source.path)
         return cls(made, (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
 
 
@@ -141,7 +141,7 @@ class _Cache:
             MemlensError: A package is missing.
             OSError: It cannot be read.
         """
-        if not source.rereadable or (content := _Content.of(source)) is None:
+        if not source.rereadable or (content := _Content.of(source, request.progress)) is None:
             if source.rereadable:
                 _say("not kept: its server gives no ETag and no version of it", source)
             return None
