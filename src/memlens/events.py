@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from memlens.folding.condensed import Condensed
     from memlens.lifetimes import Lifetimes
     from memlens.trust import Trust
     from memlens.windows.landmarks import Landmarks
@@ -79,6 +80,7 @@ class EventLog:
         facts: What the reader saw beside the events.
         anchors: Anchor lines found while reading, by the pattern asked for.
         landmarks: Lines found while reading that may mark the work of the run; ``None`` where they were not looked for.
+        condensed: What is known of all events where the columns hold only those that a result may need; ``None`` where they hold all.
     """
 
     kind: NDArray[np.int8]
@@ -102,6 +104,7 @@ class EventLog:
     facts: Facts = field(default_factory=Facts)
     anchors: tuple[Anchor, ...] = ()
     landmarks: Landmarks | None = None
+    condensed: Condensed | None = None
 
     @classmethod
     def from_rows(cls, rows: Sequence[tuple[Kind, int, int]], **columns: Any) -> EventLog:
@@ -119,7 +122,30 @@ class EventLog:
         return len(self.kind)
 
     def __repr__(self) -> str:
-        return f"<EventLog {self.source.name!r}: {len(self):,} events>"
+        return f"<EventLog {self.source.name!r}: {self.events:,} events>"
+
+    @property
+    def events(self) -> int:
+        """How many events there are, those among them that a condensed log does not keep."""
+        return len(self) if self.condensed is None else self.condensed.events
+
+    def numbers(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of events among all of the input, from 0, by their indices; they differ where the log is condensed."""
+        return indices if self.condensed is None else self.condensed.numbers_at(indices)
+
+    @overload
+    def number(self, index: int) -> int: ...
+    @overload
+    def number(self, index: int | None) -> int | None: ...
+    def number(self, index: int | None) -> int | None:
+        """The number of one event; ``None`` for ``None``."""
+        if index is None or self.condensed is None:
+            return index
+        return self.condensed.events if index == len(self) else int(self.condensed.number[index])
+
+    def indices(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The reverse of :meth:`numbers`."""
+        return numbers if self.condensed is None else self.condensed.indices_of(numbers)
 
     def line_numbers(self, events: Sequence[int]) -> list[int | None]:
         """The 1-based line of each of some events, in their order; ``None`` where it cannot be told."""
@@ -143,7 +169,12 @@ class EventLog:
         """Walk over events ``lo … hi-1`` in batches, with running sums that count from the start of the *log*.
 
         The sums start at 0 before event 0; to start elsewhere than 0 the events before ``lo`` are summed once.
+
+        Raises:
+            ValueError: The log is condensed: the events are not all there.
         """
+        if self.condensed is not None:
+            raise ValueError("the events of a condensed log are not all there")
         end = len(self) if hi is None else hi
         allocated, reserved = (0, 0) if lo == 0 else self.level_before(lo)
         for start in range(lo, end, size):
@@ -160,7 +191,7 @@ class EventLog:
         return sums[Kind.ALLOC] - sums[Kind.FREE], sums[Kind.RESERVE] - sums[Kind.RELEASE]
 
     def events_before(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many events stand on lines before each of some places, given as byte offsets; int64."""
+        """The index of the first event on a line at or after each of some places, given as byte offsets; int64."""
         return self.offset.searchsorted(offsets)
 
     @cached_property

@@ -13,9 +13,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memlens.analyzers import fates, get, levels, names
+from memlens.analyzers import fates, get, names
 from memlens.events import EventLog, Kind
 from memlens.facts import Facts
+from memlens.folding import levels
 from memlens.lifetimes import Lifetimes
 from memlens.windows.windows import Window
 

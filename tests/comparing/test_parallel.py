@@ -6,20 +6,35 @@ import gzip
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import made_runs as made
 import pytest
 
 from memlens.comparing import runs
 from memlens.comparing.result import Run
-from memlens.comparing.runs import Order, record_all
-from memlens.errors import MemlensError, UsageError
+from memlens.comparing.runs import Order
+from memlens.comparing.runs import record_all as record_by
+from memlens.errors import InputError, UsageError
+from memlens.inputs import input_name
 from memlens.options import Compare
+from memlens.scheduling import spreading
+from memlens.scheduling.executors import LocalProcesses, may_fork
 
 MIB = made.MIB
-linux = pytest.mark.skipif(not runs._may_fork(), reason="forks on Linux only")
+linux = pytest.mark.skipif(not may_fork(), reason="forks on Linux only")
+
+
+def record_all(
+    orders: list[Order], jobs: int | None = None, progress: Callable[[int], None] | None = None
+) -> list[Run]:
+    return record_by(orders, Compare(jobs=jobs, progress=progress))
+
+
+def say_who_reads(*_: object) -> NoReturn:
+    raise InputError(str(os.getpid()))
 
 
 @pytest.fixture
@@ -46,10 +61,10 @@ def test_one_process_and_many_say_the_same(orders: list[Order]) -> None:
 
 @linux
 def test_so_many_processes_work_as_there_are_jobs(orders: list[Order], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "record", lambda order, progress: Run(str(os.getpid()), {}, "ok"))
-    assert {run.path for run in record_all(orders, jobs=1)} == {str(os.getpid())}
-    here, *workers = sorted({run.path for run in record_all(orders, jobs=2)}, key=lambda pid: pid != str(os.getpid()))
-    assert here == str(os.getpid())  # what is not there needs no process
+    monkeypatch.setattr(runs, "without_cpu", say_who_reads)
+    assert {run.message for run in record_all(orders[:12], jobs=1)} == {str(os.getpid())}
+    workers = {run.message for run in record_all(orders[:12], jobs=2)}
+    assert str(os.getpid()) not in workers
     assert len(workers) in (1, 2)
 
 
@@ -58,23 +73,24 @@ def test_a_log_that_the_reader_shares_out_itself_is_read_by_no_worker(
     orders: list[Order], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large = os.path.getsize(orders[11].path)
-    monkeypatch.setattr(runs, "_SHARED_OUT", large)
-    monkeypatch.setattr(runs, "record", lambda order, progress: Run(str(os.getpid()), {}, "ok"))
-    by_this_process = [run.path == str(os.getpid()) for run in record_all(orders, jobs=2)]
+    monkeypatch.setattr(spreading, "_SHARED_OUT", large)
+    monkeypatch.setattr(runs, "without_cpu", say_who_reads)
+    by_this_process = [run.message == str(os.getpid()) for run in record_all(orders[:12], jobs=2)]
     sizes = [os.path.getsize(order.path) for order in orders[:12]]
-    assert by_this_process[:12] == [size >= large for size in sizes]
-    assert any(by_this_process[:11])
-    assert not all(by_this_process[:12])
+    assert by_this_process == [size >= large for size in sizes]
+    assert any(by_this_process)
+    assert not all(by_this_process)
 
 
-@linux
 def test_a_large_packed_log_is_read_by_a_worker(orders: list[Order], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "_SHARED_OUT", 0)
-    assert [runs._for_a_worker(order) for order in orders] == [number == 5 for number in range(14)]
+    monkeypatch.setattr(spreading, "_SHARED_OUT", 0)
+    read_there = [spreading._for_a_worker(order, LocalProcesses(2)) for order in orders]
+    # Number 12 is empty, which makes it plain text; what is not there (13) is said by whoever looks for it.
+    assert read_there == [number in (5, 13) for number in range(14)]
 
 
 def test_nothing_is_forked_where_another_thread_runs(orders: list[Order], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "_in_processes", lambda *_: pytest.fail("it forked"))
+    monkeypatch.setattr(LocalProcesses, "submit", lambda *_: pytest.fail("it started processes"))
     done = threading.Event()
     thread = threading.Thread(target=done.wait)
     thread.start()
@@ -94,11 +110,22 @@ def test_progress_rises_to_the_bytes_of_all_logs(orders: list[Order], jobs: int)
 
 
 @linux
-def test_a_worker_that_is_killed_is_an_error_in_words(orders: list[Order], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "record", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-    with pytest.raises(MemlensError, match="was ended from outside") as raised:
-        record_all(orders[:4], jobs=2)
-    assert "--jobs 1" in raised.value.hint
+def test_a_log_that_ends_its_process_costs_itself_alone(orders: list[Order], monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = input_name
+
+    def deadly(given: Any) -> str:
+        if str(given).endswith("3.log") and os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return whole(given)
+
+    here = os.getpid()
+    expected = record_all(orders, jobs=1)
+    monkeypatch.setattr(runs, "input_name", deadly)
+    read = record_all(orders, jobs=3)
+    assert read[3].status == "unreadable"
+    assert read[3].message.startswith(f"{orders[3].path}: its worker was lost, 3 times: ")
+    assert "memory" in read[3].hint
+    assert [*read[:3], *read[4:]] == [*expected[:3], *expected[4:]]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

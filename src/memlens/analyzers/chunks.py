@@ -10,6 +10,7 @@ import numpy as np
 
 from memlens.analyzers.fates import until
 from memlens.facts import Kind
+from memlens.folding.chunk_use import ends_of, serving_chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Addresses = NDArray[np.uint64]
 
-__all__ = ["Chunks", "chunks_of", "ends_of", "gaps_between", "inside", "occupied_before", "what_is_left"]
-
-_LAST_ADDRESS = np.uint64((1 << 64) - 1)
+__all__ = ["Chunks", "chunks_of", "gaps_between", "inside", "occupied_before", "what_is_left"]
 
 
 def gaps_between(
@@ -46,12 +45,6 @@ def what_is_left(chunks: tuple[Addresses, Ints], unmapped: tuple[Addresses, Ints
 
 
 _NOTHING = np.zeros(0, np.uint64), np.zeros(0, np.int64)
-
-
-def ends_of(addr: Addresses, size: Ints) -> Addresses:
-    """The addresses after the last bytes of stretches, uint64; what a torn line made larger than the address space ends with it."""
-    ends: Addresses = addr + np.minimum(size.astype(np.uint64), _LAST_ADDRESS - addr)
-    return ends
 
 
 def _free_stretches(
@@ -196,28 +189,12 @@ def _end_by_size(log: EventLog, born: Ints, gone: Ints, dead: Ints) -> bool:
 
 
 def _last_use(log: EventLog, born: Ints) -> Ints:
-    """The last event of each chunk: its RESERVE, or the last ALLOC or FREE of a block in it, int64.
-
-    An address belongs to the chunk that was reserved over it last.
-    """
-    addr, end = log.addr[born], ends_of(log.addr[born], log.size[born])
-    edges = np.unique(np.concatenate((addr, end)))
-    first, last = np.searchsorted(edges, addr), np.searchsorted(edges, end)
-    # A row for each chunk and stretch between two edges that it covers, by stretch and then by event.
-    chunk = np.repeat(np.arange(len(born)), last - first)
-    starts = np.cumsum(last - first) - (last - first)
-    stretch = np.arange(len(chunk)) - np.repeat(starts - first, last - first)
-    events = np.int64(len(log) + 1)
-    key = stretch * events + born[chunk]
-    order = np.argsort(key)
-    key, chunk, stretch = key[order], chunk[order], stretch[order]
+    """The last event of each chunk: its RESERVE, or the last ALLOC or FREE of a block in it, int64."""
     allocs = np.flatnonzero(log.kind == Kind.ALLOC)
-    of_alloc = np.searchsorted(edges, log.addr[allocs], "right") - 1
-    row = np.searchsorted(key, of_alloc * events + allocs) - 1
-    known = np.flatnonzero((row >= 0) & (of_alloc >= 0))
-    known = known[stretch[row[known]] == of_alloc[known]]
-    free = until(log.lifetimes.partner)[allocs[known]].astype(np.int64, copy=False)
+    chunk = serving_chunks((born, log.addr[born], log.size[born]), allocs, log.addr[allocs])
+    allocs, chunk = allocs[chunk >= 0], chunk[chunk >= 0]
+    free = until(log.lifetimes.partner)[allocs].astype(np.int64, copy=False)
     used = born.copy()
     # A block that is never freed keeps its chunk to the end.
-    np.maximum.at(used, chunk[row[known]], np.where(free >= len(log), len(log), np.maximum(free, allocs[known])))
+    np.maximum.at(used, chunk, np.where(free >= len(log), len(log), np.maximum(free, allocs)))
     return used

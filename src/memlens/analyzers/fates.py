@@ -14,9 +14,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from memlens.analyzers import levels
-from memlens.analyzers.levels import bounds, profile, walk
 from memlens.facts import Kind
+from memlens.folding import levels
+from memlens.folding.levels import bounds, profile, walk
 from memlens.lifetimes import odd_frees
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from memlens.analyzers.fates import pairing, until
-from memlens.analyzers.levels import walk
 from memlens.analyzers.places import Lines, elapsed_us, time_of
 from memlens.analyzers.result import Each, Lazy, Result, Row, results
 from memlens.facts import Kind
+from memlens.folding.levels import SUMS, walk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,7 +93,12 @@ def lifetimes(windows: Sequence[Window]) -> Each[LifetimeSummary]:
 def longest(window: Window) -> tuple[Life, ...]:
     """The longest-lived blocks born in a window; among equals the larger ones, then the earlier ones first."""
     log, partner = window.log, until(window.log.lifetimes.partner)
-    return _best(window, lambda allocs: np.minimum(partner[allocs], len(log)) - allocs)
+
+    def life(allocs: Ints) -> Ints:
+        ends = np.minimum(partner[allocs], len(log)).astype(np.int64)
+        return log.numbers(ends) - log.numbers(allocs)
+
+    return _best(window, life)
 
 
 def wasteful(window: Window) -> tuple[Life, ...]:
@@ -102,7 +107,7 @@ def wasteful(window: Window) -> tuple[Life, ...]:
 
     def waste(allocs: Ints) -> Floats:
         freed = partner[allocs]
-        meanwhile = before[freed] - before[allocs + 1]
+        meanwhile = before[freed] - before[allocs] - size[allocs]
         return np.where(freed >= 0, size[allocs].astype(np.float64) * meanwhile, -1.0)
 
     return _best(window, waste)
@@ -111,6 +116,9 @@ def wasteful(window: Window) -> tuple[Life, ...]:
 def allocated_before(log: EventLog) -> Ints:
     """Bytes allocated from the start of the log to right before each event, and in all of it, int64; worked out once for the log."""
     sums = _ALLOCATED.get(log)
+    if sums is None and log.condensed is not None:
+        every = int(log.condensed.tally.sums[SUMS.index("alloc_bytes")].sum())
+        sums = _ALLOCATED[log] = np.append(log.condensed.allocated, every)
     if sums is None:
         sums = _ALLOCATED[log] = np.zeros(len(log) + 1, np.int64)
         for start, stop in walk(0, len(log)):
@@ -123,6 +131,8 @@ def allocated_before(log: EventLog) -> Ints:
 def _best(window: Window, score: Callable[[Ints], Ints | Floats]) -> tuple[Life, ...]:
     """The blocks born in a window that score highest, at most :data:`ROWS`; what scores below 0 takes no part."""
     log, best = window.log, np.zeros(0, np.int64)
+    if log.condensed is not None and not log.condensed.lives:
+        return ()
     scores = np.zeros(0)
     for start, stop in walk(window.lo, window.hi):
         allocs = np.flatnonzero(log.kind[start:stop] == Kind.ALLOC) + start
@@ -144,17 +154,23 @@ def lives_of(log: EventLog, allocs: Ints) -> tuple[Life, ...]:
     ends, before = np.where(partner >= 0, partner, len(log)), allocated_before(log)
     frees = [free if free >= 0 else None for free in partner.tolist()]
     lines = Lines(log, [*allocs.tolist(), *frees])
-    columns = (log.size[allocs], allocs, ends - allocs, before[ends] - before[allocs + 1])
+    numbers = log.numbers(allocs)
+    columns = (
+        *(log.size[allocs], allocs, numbers, log.numbers(ends) - numbers),
+        before[ends] - before[allocs] - log.size[allocs],
+    )
     return tuple(
         Life(
             size,
-            alloc,
+            number,
             lines.of(alloc),
-            free,
+            log.number(free),
             lines.of(free),
             life,
             meanwhile,
             elapsed_us(time_of(log, alloc), time_of(log, free)),
         )
-        for free, size, alloc, life, meanwhile in zip(frees, *(column.tolist() for column in columns), strict=True)
+        for free, size, alloc, number, life, meanwhile in zip(
+            frees, *(column.tolist() for column in columns), strict=True
+        )
     )

@@ -10,9 +10,9 @@ import numpy as np
 
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import by_size_and_owner
-from memlens.analyzers.levels import profile
 from memlens.analyzers.places import Lines, time_of
 from memlens.analyzers.result import Each, Later, Lazy, Result, Row, results
+from memlens.folding.levels import profile
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
@@ -64,7 +64,7 @@ class Peak(Result):
         line: The line of that event, 1-based; ``None`` where there is none or it is not known.
         time_us: The time of that event, where times were read.
         live: The blocks live right after that event (where there is none: right before the window), wherever in the log they
-            were born, in groups, the largest total first.
+            were born, in groups, the largest total first; none of a low window of a log with very many, not all of whose events are kept.
     """
 
     tables: ClassVar[dict[str, type[Row]]] = {"live": LiveGroup}
@@ -98,8 +98,10 @@ def peak(windows: Sequence[Window]) -> Each[Peak]:
     def one(k: int) -> Peak:
         event = events[k]
         before = windows[k].lo if event is None else event + 1
-        late = Later(lines.of, event), time_of(log, event), Later(live_before, log, before)
-        return Peak(highest[k], rise[k], reserved[k], event, *late)
+        known = event is None or log.condensed is None or not log.condensed.is_shallow(event)
+        live = Later(live_before, log, before) if known else ()
+        late = Later(lines.of, event), time_of(log, event), live
+        return Peak(highest[k], rise[k], reserved[k], log.number(event), *late)
 
     return Each(len(windows), one)
 

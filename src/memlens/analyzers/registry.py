@@ -44,12 +44,15 @@ class Analyzer:
         function: Analyzes one or more windows of one log at once, results in their order.
         summary: What it answers, in half a line.
         package: The package it comes from; ``memlens`` for the built-in ones.
+        condensed: It says the same of a log that is condensed (:mod:`memlens.folding.condensed`); where not, all events are kept for it.  A function of
+            another package says so by an attribute of this name.
     """
 
     name: str
     function: Callable[[Sequence[Window]], Sequence[Any]]
     summary: str
     package: str = "memlens"
+    condensed: bool = True
 
     def many(self, windows: Sequence[Window]) -> Sequence[Any]:
         """Analyze windows of one log in one pass, results in their order."""
@@ -147,4 +150,5 @@ def _installed(points: Sequence[metadata.EntryPoint]) -> Analyzer:
         return result
 
     doc = (getattr(function, "__doc__", None) or "").strip().split("\n")[0]
-    return Analyzer(point.name, lambda windows: [one(window) for window in windows], doc, package)
+    condensed = getattr(function, "condensed", False) is True
+    return Analyzer(point.name, lambda windows: [one(window) for window in windows], doc, package, condensed)

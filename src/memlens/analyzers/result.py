@@ -26,7 +26,17 @@ T = TypeVar("T")
 
 
 class Later(partial[T]):
-    """A value that is worked out when it is first asked for: a function, and what to call it with."""
+    """A value that is worked out when it is first asked for: a function, and what to call it with.
+
+    Pickled it is its value: what goes to another process needs no log any more.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _itself, (self(),)
+
+
+def _itself(value: T) -> T:
+    return value
 
 
 class Lazy(Generic[T]):
@@ -123,7 +133,7 @@ class Result:
 
 
 class Each(Sequence[T]):
-    """Results of windows, each made when it is first asked for: thousands of windows have one, few are shown.
+    """Results of windows, each made when it is first asked for: thousands of windows have one, few are shown.  Pickled it is a list of all.
 
     Args:
         count: How many there are.
@@ -137,6 +147,9 @@ class Each(Sequence[T]):
 
     def __len__(self) -> int:
         return len(self._indices)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
 
     @overload
     def __getitem__(self, index: int) -> T: ...

@@ -1,6 +1,6 @@
 """Levels and windows of a log whose events are forgotten once they are counted: one that is still written, or that is larger than memory.
 
-What is kept is a :class:`~memlens.analyzers.levels.Tally` for each set of groups of events that may count (:class:`~memlens.inputs.line_reader.Taken`),
+What is kept is a :class:`~memlens.folding.levels.Tally` for each set of groups of events that may count (:class:`~memlens.inputs.line_reader.Taken`),
 merged as the log goes on: one whose segments are cut by lines of the text, of which windows are made, and one whose segments have equally many
 events.  Their figures are those of the whole log, for tallies merge exactly.
 """
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.analyzers.levels import SUMS, Figures, Tally, tally
 from memlens.columns import distinct
 from memlens.events import EventLog
+from memlens.folding.growing_tally import GrowingTally
+from memlens.folding.levels import SUMS, Figures, Tally, tally
 from memlens.inputs.growing import GrowingColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -27,13 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["STRETCHES", "Running", "Whole"]
 
-_MOST_PARTS = 64
 #: Stretches of a timeline at most.
 STRETCHES = 512
 
 
 class Whole(NamedTuple):
-    """Figures of all that was read, by the names of :attr:`~memlens.analyzers.levels.Figures.columns`, and the line that first reaches the peak.
+    """Figures of all that was read, by the names of :attr:`~memlens.folding.levels.Figures.columns`, and the line that first reaches the peak.
 
     Attributes:
         figures: The figures.
@@ -111,7 +111,7 @@ class Running:
         stretches = np.arange(0, self.events, self.stretch)
         noted = GrowingColumn(np.int64)
         noted.fill(0, self._noted, 0.0)
-        return _Levels(_Growing.zeros(self._edges), _Growing.zeros(np.append(stretches, self.events)), noted)
+        return _Levels(GrowingTally.zeros(self._edges), GrowingTally.zeros(np.append(stretches, self.events)), noted)
 
     def forget(self, kept: Ints, noted: Ints) -> None:
         """Keep only those edges of the text that are named, besides its start and its end.
@@ -168,7 +168,7 @@ class _Levels:
         noted: Allocated levels.
     """
 
-    def __init__(self, text: _Growing, timeline: _Growing, noted: GrowingColumn) -> None:
+    def __init__(self, text: GrowingTally, timeline: GrowingTally, noted: GrowingColumn) -> None:
         self.text, self.timeline, self.noted = text, timeline, noted
 
     def copy(self) -> _Levels:
@@ -202,47 +202,3 @@ class _Levels:
                 part = found.over(events[:-1], events[1:])
                 lines = some["line"][part.summit] if len(log) else part.summit
                 growing.add(Tally(edges, part.sums, part.largest, part.rise, lines), kept=kept)
-
-
-class _Growing:
-    """A tally that grows at its end: segments that are closed, in parts, and the last one."""
-
-    def __init__(self, parts: Sequence[Tally]) -> None:
-        self._parts = list(parts)
-
-    @classmethod
-    def zeros(cls, edges: Ints) -> _Growing:
-        """Segments without an event."""
-        count = len(edges) - 1
-        sums, two = np.zeros((len(SUMS), count), np.int64), np.zeros((2, count), np.int64)
-        return cls([Tally(edges, sums, two, two, np.zeros(count, np.int64))])
-
-    def copy(self) -> _Growing:
-        return _Growing(self._parts)
-
-    def add(self, more: Tally, *, kept: bool) -> None:
-        """Take what follows; ``kept`` says that it begins a segment of its own, and does not go on with the last one."""
-        last = self._parts.pop()
-        if not kept and len(last):
-            closed, rest = last.split(len(last) - 1)
-            more = rest.join(more).squeeze(np.append(rest.edges[:1], more.edges[1:]))
-            last = closed
-        self._parts += [part for part in (last, more) if len(part)]
-        if len(self._parts) > _MOST_PARTS:
-            self._parts = [self.tally]
-
-    @property
-    def tally(self) -> Tally:
-        """All segments."""
-        if len(self._parts) > 1:
-            self._parts = [self._parts[0].join(*self._parts[1:])]
-        return self._parts[0]
-
-    def squeeze(self, edges: Ints) -> None:
-        """Keep only these edges."""
-        self._parts = [self.tally.squeeze(edges)]
-
-    def widen(self, stretch: int) -> None:
-        """Keep the edges that are multiples of a number, and the end."""
-        edges = self.tally.edges
-        self.squeeze(np.append(edges[:-1][edges[:-1] % stretch == 0], edges[-1]))

@@ -16,10 +16,9 @@ import numpy as np
 
 from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before, what_is_left
 from memlens.analyzers.fates import live_events
-from memlens.analyzers.levels import levels_before, profile
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Each, Later, Lazy, Result, Row
-from memlens.analyzers.stats import power_of_two
+from memlens.folding.levels import levels_before, power_of_two, profile
 from memlens.trust.report import failures_in
 
 if TYPE_CHECKING:
@@ -149,7 +148,20 @@ def _tables(window: Window, peak: int) -> tuple[tuple[Moment, ...], tuple[GapBin
         free = None if outside or reserved < allocated else reserved - allocated
         line = lines.of(event) if message is None else message
         rows.append(
-            Moment(at, event, line, reserved, allocated, free, chunks, gaps, gap_bytes, largest, outside, requested)
+            Moment(
+                at,
+                log.number(event),
+                line,
+                reserved,
+                allocated,
+                free,
+                chunks,
+                gaps,
+                gap_bytes,
+                largest,
+                outside,
+                requested,
+            )
         )
         if found is not None:
             bins.extend(_bins(number, found.gap_size))

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from memlens.analyzers.levels import profile, walk
 from memlens.analyzers.places import elapsed_us
 from memlens.analyzers.result import Each, Lazy, Result, Row, results
 from memlens.facts import Kind
+from memlens.folding.levels import profile, size_code, walk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.windows.windows import Window
 
-__all__ = ["Bin", "Stats", "power_of_two", "stats"]
+__all__ = ["Bin", "Stats", "stats"]
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,17 @@ def histogram(window: Window) -> tuple[Bin, ...]:
     """ALLOCs and FREEs of a window by power of two of their size."""
     log = window.log
     counts, totals = np.zeros(128, np.int64), np.zeros(128, np.int64)
-    for start, stop in walk(window.lo, window.hi):
+    if log.condensed is not None:
+        part, code, count, total = log.condensed.histogram
+        mine = (part >= window.lo) & (part < window.hi)
+        np.add.at(counts, code[mine], count[mine])
+        np.add.at(totals, code[mine], total[mine])
+    for start, stop in () if log.condensed is not None else walk(window.lo, window.hi):
         kind, size = log.kind[start:stop], log.size[start:stop]
         if kind.max() > Kind.FREE:
             blocks = np.flatnonzero(kind <= Kind.FREE)
             kind, size = kind[blocks], size[blocks]
-        code = 2 * power_of_two(size) + kind
+        code = size_code(kind, size)
         counts += np.bincount(code, minlength=128)
         np.add.at(totals, code, size)
     rows = np.stack([counts, totals], axis=1).reshape(64, 4).tolist()  # ALLOCs, their bytes, FREEs, their bytes
@@ -109,11 +114,3 @@ def histogram(window: Window) -> tuple[Bin, ...]:
         for k, (allocs, alloc_bytes, frees, free_bytes) in enumerate(rows)
         if allocs or frees
     )
-
-
-def power_of_two(size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0 for 0, else 1 + the power of two that each size reaches, int64.
-
-    Clearing each bit below a set one keeps the highest bit and keeps large sizes from being rounded up to the next power.
-    """
-    return np.frexp((size & ~(size >> 1)).astype(np.float64))[1].astype(np.int64)

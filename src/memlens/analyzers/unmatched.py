@@ -146,7 +146,15 @@ def _kept_groups(log: EventLog, blocks: Ints) -> tuple[HeldGroup, ...]:
     found.sort(key=lambda row: (-row[0].total_bytes, row[0].first_event))
     lines = Lines(log, [event for group, _, free in found for event in (group.first_event, free)])
     return tuple(
-        HeldGroup(*group[:3], freed, group.owner, group.first_event, lines.of(group.first_event), free, lines.of(free))
+        HeldGroup(
+            *group[:3],
+            freed,
+            group.owner,
+            log.number(group.first_event),
+            lines.of(group.first_event),
+            log.number(free),
+            lines.of(free),
+        )
         for group, freed, free in found
     )
 
@@ -169,6 +177,13 @@ def _freed_groups(log: EventLog, frees: Ints, allocs: Ints | None) -> tuple[Free
     born = [None if allocs is None else int(log.lifetimes.partner[group.first_event]) for group in groups]
     lines = Lines(log, [*(group.first_event for group in groups), *born])
     return tuple(
-        FreedGroup(*group[:3], group.owner, group.first_event, lines.of(group.first_event), alloc, lines.of(alloc))
+        FreedGroup(
+            *group[:3],
+            group.owner,
+            log.number(group.first_event),
+            lines.of(group.first_event),
+            log.number(alloc),
+            lines.of(alloc),
+        )
         for group, alloc in zip(groups, born, strict=True)
     )

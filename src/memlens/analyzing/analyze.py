@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from memlens.analyzers.result import Each, Later
 from memlens.analyzing.result import Analysis, Failure, LogAnalysis, Steps, WindowAnalysis
@@ -12,6 +14,7 @@ from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.inputs import Reading, expanded, input_name, named_devices
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, as_list
+from memlens.scheduling.spreading import spread_out
 
 if TYPE_CHECKING:
     from memlens.analyzers.curve import Curve
@@ -42,8 +45,6 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
         UsageError: Arguments that make no sense together, or an analyzer that does not exist.
         MemlensError: The only log cannot be analyzed.  One of several becomes a :class:`Failure` instead.
     """
-    from memlens.windows.windows import as_patterns
-
     if options.whole and options.given:
         raise UsageError("whole and anchors exclude each other", "Leave out --whole to cut the logs.")
     chosen = _choose(options.analyzers, options)
@@ -52,34 +53,71 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
     if not inputs:
         raise UsageError("no log to analyze", "Name one, or several.")
 
-    marks = as_patterns(as_list(options.owners), regex=True)
-    reading = Reading(
-        options.patterns, strict=options.strict, times=options.times, owners=marks, how=options, landmarks=chosen[1]
-    )
+    orders = [_Order(given, options, chosen, alone=len(inputs) == 1) for given in inputs]
+    found = dict(spread_out(_analyze_input, orders, options, options.progress))
     done: list[LogAnalysis] = []
     failures: list[Failure] = []
-    for given in inputs:
-        name = input_name(given)
-        try:
-            found = reading.read_all(given)
-            for log, name, device in named_devices(input_name(given), found):
-                alone = len(inputs) == len(found) == 1
-                try:
-                    done.append(_analyze_one(log, name, device, options, chosen, forget=not alone))
-                except AnchorError as error:
-                    if alone:
-                        raise
-                    failures.append(Failure(name, error.message, error.hint))
-        except UsageError:
-            raise
-        except MemlensError as error:
-            if len(inputs) == 1:
-                raise
-            failures.append(Failure(name, error.message, error.hint))
+    for index, order in enumerate(orders):
+        result = found[index]
+        if isinstance(result, MemlensError):
+            if order.alone:
+                raise result
+            failures.append(Failure(input_name(order.given), result.message, result.hint))
+            continue
+        done += (one for one in result if isinstance(one, LogAnalysis))
+        failures += (one for one in result if isinstance(one, Failure))
     return Analysis(tuple(done), tuple(failures), options.top, options.min_size)
 
 
 analyze = with_keywords("analyze", analyze_with, Analyze)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Order:
+    """An input to be analyzed.
+
+    Attributes:
+        given: The input.
+        options: What to make of it.
+        chosen: The analyzers of windows, and whether to look at growth.
+        alone: There is no other input.
+    """
+
+    given: Input
+    options: Analyze
+    chosen: tuple[Sequence[str], bool]
+    alone: bool
+
+
+def _analyze_input(order: _Order) -> tuple[LogAnalysis | Failure, ...]:
+    """What is said of the devices of one input."""
+    from memlens.analyzers import registry
+    from memlens.windows.windows import as_patterns
+
+    options = order.options
+    marks = as_patterns(as_list(options.owners), regex=True)
+    needing = [name for name in order.chosen[0] if not registry.get(name).condensed]
+    reading = Reading(
+        options.patterns,
+        strict=options.strict,
+        times=options.times,
+        owners=marks,
+        how=options,
+        landmarks=order.chosen[1],
+        most_events=None if needing else options.most_events,
+        needed_by=f"the analyzer {needing[0]!r}" if needing else "",
+    )
+    logs = reading.read_all(order.given)
+    alone = order.alone and len(logs) == 1
+    found: list[LogAnalysis | Failure] = []
+    for log, name, device in named_devices(input_name(order.given), logs):
+        try:
+            found.append(_analyze_one(log, name, device, options, order.chosen, forget=not alone))
+        except AnchorError as error:
+            if alone:
+                raise
+            found.append(Failure(name, error.message, error.hint))
+    return tuple(found)
 
 
 def _analyze_one(
@@ -87,9 +125,9 @@ def _analyze_one(
 ) -> LogAnalysis:
     from memlens.analyzers import growth
     from memlens.analyzers.failures import failures, failures_outside
-    from memlens.analyzers.levels import profile
     from memlens.analyzers.series.phases import cut_phases, phases
     from memlens.analyzing.steps import find_steps, share_pass
+    from memlens.folding.levels import profile
     from memlens.windows.landmarks import landmarks_of
     from memlens.windows.windows import open_window, suspect_anchors
 
@@ -106,7 +144,7 @@ def _analyze_one(
     analyzed = tuple(_analyzed(windows, names, whole=whole))
     repeated = cut.series or (found is not None and found.repeated)
     grown = growth(series, pieces) if with_growth and repeated else None
-    steps = None if found is None else found.result(_analyzed(found.windows, _OF_STEPS))
+    steps = None if found is None else found.result(_of_steps(found.windows))
     columns = profile(windows).columns if cut.series else {}
     levels = None if forget else Later(_curve, log, windows, series)
     ooms: Any = Later(failures, log, windows)
@@ -126,7 +164,11 @@ def _analyze_one(
         grown,
         cut.by,
         notes=tuple(filter(None, [None if whole else suspect_anchors(windows)])),
-        remarks=(*filter(None, [open_window(windows)]), *failures_outside(log, windows)),
+        remarks=(
+            *filter(None, [open_window(windows)]),
+            *failures_outside(log, windows),
+            *_not_kept(log, looked_for_steps=whole and with_growth),
+        ),
         steps=steps,
         phases=None if pieces is None else phases(pieces),
         curve=levels,
@@ -134,6 +176,21 @@ def _analyze_one(
         figures=columns,
         device=device,
     )
+
+
+def _not_kept(log: EventLog, *, looked_for_steps: bool) -> Iterator[str]:
+    """What a condensed log does not tell."""
+    if (condensed := log.condensed) is None:
+        return
+    if not condensed.lives:
+        yield "Which blocks live longest is not known of so many windows: not all events are kept (--memory 0 keeps them)."
+    if count := condensed.shallow.shape[1]:
+        yield (
+            f"What is live at the peak is known of the highest windows: of {count:,} lower ones the events are not kept (--memory 0 keeps"
+            " them)."
+        )
+    if looked_for_steps and log.landmarks is not None and not log.landmarks.complete:
+        yield "Too many lines may mark steps to look for the steps of the run: --by REGEX names those that do."
 
 
 def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = False) -> Each[WindowAnalysis]:
@@ -148,9 +205,17 @@ def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = 
         results: Later[Mapping[str, Any]] = Later(lambda: {name: column[index] for name, column in columns.items()})
         times = Later(_peak_time, window, results), Later(_duration, window)
         lines = int(window.start_line), int(window.end_line)
-        return WindowAnalysis(window.name, *lines, len(window), results, window.open_end, whole, *times)
+        return WindowAnalysis(window.name, *lines, window.events, results, window.open_end, whole, *times)
 
     return Each(len(windows), one)
+
+
+def _of_steps(steps: Sequence[Window]) -> Sequence[WindowAnalysis]:
+    """What is said of each step; of a condensed log, which does not keep what is live at the peaks of steps, the figures alone."""
+    analyzed = _analyzed(steps, _OF_STEPS)
+    if steps[0].log.condensed is None:
+        return analyzed
+    return Each(len(steps), lambda k: _light(analyzed[k]))
 
 
 def _light(step: WindowAnalysis) -> WindowAnalysis:
@@ -169,7 +234,8 @@ def _peak_time(window: Window, results: Callable[[], Mapping[str, Analyzed]]) ->
     from memlens.inputs.paddle.times import times_of
 
     peaks = [event for result in results().values() if isinstance(event := getattr(result, "event", None), int)]
-    return times_of(window.log, peaks[:1])[0] if peaks else None
+    indices = window.log.indices(np.array(peaks[:1], np.int64)).tolist()
+    return times_of(window.log, indices)[0] if peaks else None
 
 
 def _duration(window: Window) -> int | None:

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.analyzers.chunks import chunks_of, ends_of, gaps_between, inside, occupied_before
+from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before
 from memlens.analyzers.fates import live_events
-from memlens.analyzers.levels import profile
 from memlens.analyzers.lifetimes import Life, lives_of
 from memlens.analyzers.places import time_of
 from memlens.analyzers.result import Row
 from memlens.diffing.findings import context_lines
 from memlens.errors import UsageError
 from memlens.facts import Kind
+from memlens.folding.chunk_use import ends_of
+from memlens.folding.levels import profile
 from memlens.inputs import Reading
 from memlens.keywords import with_keywords
 from memlens.options import Block, as_list

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.analyzers.levels import figures, profile
 from memlens.analyzing.result import Steps
+from memlens.folding.levels import figures, profile
 from memlens.windows.anchor_discovery import family
 from memlens.windows.anchor_templates import Work
 from memlens.windows.windows import suspect_anchors, windows_at

@@ -46,7 +46,7 @@ def compare_with(logs: str | os.PathLike[str] | Sequence[Input], options: Compar
         UsageError: Arguments that make no sense together.
         InputError: No file matches the template.
     """
-    _check(options, options.jobs)
+    _check(options)
     chosen = choose_metrics(as_list(options.metrics))
     if isinstance(logs, (str, os.PathLike)) and os.path.isdir(logs):
         logs = [Path(logs)]
@@ -68,7 +68,7 @@ def compare_with(logs: str | os.PathLike[str] | Sequence[Input], options: Compar
 compare = with_keywords("compare", compare_with, Compare)
 
 
-def _check(cut: Cut, jobs: int | None) -> None:
+def _check(cut: Cut) -> None:
     """Refuse what every log would be refused for, before any is read.
 
     Raises:
@@ -77,8 +77,6 @@ def _check(cut: Cut, jobs: int | None) -> None:
     from memlens.windows.patterns import Matcher
 
     anchors_of(cut.start, cut.end, cut.start_regex, cut.end_regex, cut.nth)
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"{jobs} jobs read nothing", "Give 1 or more.")
     for pattern in cut.patterns:
         Matcher(pattern)
 
@@ -128,7 +126,7 @@ def _of_template(template: Template, metrics: tuple[Metric, ...], options: Compa
 
 def _read(orders: Sequence[Order], options: Compare) -> list[list[Run]]:
     """The runs of each input, one for each of its devices."""
-    return [[replace(run, further=()), *run.further] for run in record_all(orders, options.jobs, options.progress)]
+    return [[replace(run, further=()), *run.further] for run in record_all(orders, options)]
 
 
 def _with_device_field(run: Run) -> Run:

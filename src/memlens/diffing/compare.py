@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
 from memlens.diffing.alignment.blocks import gather_windows, owner_names, tell_threads_apart
 from memlens.diffing.alignment.costs import in_bytes
@@ -18,6 +17,7 @@ from memlens.diffing.findings import Runs, findings_of
 from memlens.diffing.late_frees import Frees, judge_frees
 from memlens.diffing.pairing import InOrder, Match, match, match_opening
 from memlens.diffing.result import Approximation, PeakAccount, RemainingAccount, WindowDiff, WindowSide
+from memlens.folding.levels import profile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

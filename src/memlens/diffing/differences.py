@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.analyzers.fates import pairing
-from memlens.analyzers.levels import profile
 from memlens.diffing.alignment.blocks import owners_of
 from memlens.diffing.alignment.indices import values_at
 from memlens.diffing.finding import KINDS
+from memlens.folding.levels import profile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later
 from memlens.diffing.compare import compare, in_order
 from memlens.diffing.factor import common_factor
@@ -17,6 +16,7 @@ from memlens.diffing.result import Diff, RunSide, WindowDiff
 from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
 from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import Kind as EventKind
+from memlens.folding.levels import profile
 from memlens.inputs import Reading, check_alike, device_label, without_cpu
 from memlens.keywords import with_keywords
 from memlens.options import Cut, as_list

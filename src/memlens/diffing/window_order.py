@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.analyzers.levels import bounds
 from memlens.events import BATCH, Kind
+from memlens.folding.levels import bounds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.analyzers.fates import joined, live_events
-from memlens.analyzers.levels import profile
 from memlens.analyzers.places import Lines, all_elapsed_us
 from memlens.diffing.findings import context_lines
 from memlens.drawing.packing import pack, pack_json
 from memlens.facts import Kind
+from memlens.folding.levels import profile
 from memlens.text import visible
 from memlens.units import format_bytes
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.analyzers.chunks import ends_of, inside
+from memlens.analyzers.chunks import inside
 from memlens.analyzers.segments import layout_before
 from memlens.columns import distinct
 from memlens.drawing.packing import pack, pack_json
+from memlens.folding.chunk_use import ends_of
 from memlens.text import terms_of
 from memlens.units import format_bytes
 

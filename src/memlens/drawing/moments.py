@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
-from memlens.analyzers.levels import levels_before, tally
 from memlens.analyzers.places import Lines
 from memlens.columns import distinct
 from memlens.drawing.packing import pack
+from memlens.folding.levels import levels_before, tally
 from memlens.lifetimes import odd_frees
 from memlens.trust.report import failures_in
 

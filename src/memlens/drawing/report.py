@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.analyzers import registry
-from memlens.analyzers.levels import profile
 from memlens.analyzing.analyze import analyze_with
 from memlens.analyzing.result import Analysis
 from memlens.drawing.differences import compared, diff_view
@@ -24,6 +23,7 @@ from memlens.drawing.moments import moments
 from memlens.drawing.owners import Owners
 from memlens.drawing.page import page
 from memlens.drawing.tables import growth_view, held_view, trust_view, windows_view
+from memlens.folding.levels import profile
 from memlens.inputs import Reading, input_name, named_devices
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, Cut, Report, as_list

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.analyzers.levels import profile
 from memlens.errors import InputError
 from memlens.facts import Kind
+from memlens.folding.levels import profile
 from memlens.gating.judging import WHOLE, PairedRuns
 from memlens.gating.verdict import Blame, Verdict
 from memlens.windows.windows import BEFORE, Window
@@ -27,7 +27,13 @@ _BLAMED = 10
 
 
 def explain(
-    found: Verdict, paired: PairedRuns, head: Run, old: Run | None, kept: Baseline | None, context: int
+    found: Verdict,
+    paired: PairedRuns,
+    head: Run,
+    old: Run | None,
+    kept: Baseline | None,
+    context: int,
+    events: bytes | None = None,
 ) -> Verdict:
     """The verdict, with what piles up where the log grows, and the worst that fails compared where the base's events are known."""
     if found.growth is not None and found.growth.verdict == "growing":
@@ -45,7 +51,7 @@ def explain(
         return found
     notes = list(found.notes)
     try:
-        base_windows = _base_windows(old, kept, found.base)
+        base_windows = _base_windows(old, kept, found.base, events)
     except InputError as error:
         notes.append(f"no blame: {error.message}")
         base_windows = {}
@@ -100,7 +106,7 @@ class _Pairs:
         return pairs[int(gaining[-1]) if len(gaining) else -1]
 
 
-def _base_windows(old: Run | None, kept: Baseline | None, path: str) -> dict[str, Window]:
+def _base_windows(old: Run | None, kept: Baseline | None, path: str, events: bytes | None) -> dict[str, Window]:
     """The base's windows with their events, by name, and ``(whole log)``; none where these are not known.
 
     Raises:
@@ -114,7 +120,7 @@ def _base_windows(old: Run | None, kept: Baseline | None, path: str) -> dict[str
         from memlens.gating import stored
 
         names = [*(window.name for window in kept.runs[0].windows), WHOLE]
-        windows = stored.read_events(stored.events_path(path), kept.events_sha256, path, names)
+        windows = stored.read_events(stored.events_path(path), kept.events_sha256, path, names, events)
     return {window.name: window for window in windows}
 
 

@@ -26,12 +26,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from memlens.analyzers.failures import failure_sentence, failures, run_ended_in
-from memlens.analyzers.levels import bounds, profile
 from memlens.analyzers.result import Row
 from memlens.analyzers.series.trend import MINIMUM, judge
 from memlens.errors import InputError
 from memlens.facts import Kind
-from memlens.inputs import Input, Reading, check_alike, input_name, several_devices, without_cpu
+from memlens.folding.levels import bounds, profile
+from memlens.inputs import Input, Reading, input_name, several_devices, without_cpu
+from memlens.inputs.registry import check_layers_alike
 from memlens.text import terms_of
 from memlens.trust.case import RESERVED_DOUBTS, place_word
 from memlens.trust.report import PEAK_MAY_BE_EARLIER, failures_of
@@ -44,7 +45,19 @@ if TYPE_CHECKING:
     from memlens.gating.limits import Limit, Metric
     from memlens.options import Cut, ReadAs
 
-__all__ = ["NEAR", "RunFigures", "SeriesGrowth", "WindowFigures", "allowed_gain", "growth_of", "read_runs", "slipped"]
+__all__ = [
+    "NEAR",
+    "RunFigures",
+    "SeriesGrowth",
+    "Summary",
+    "WindowFigures",
+    "allowed_gain",
+    "check_runs_alike",
+    "growth_of",
+    "input_keys",
+    "read_runs",
+    "slipped",
+]
 
 #: Events on each side of an anchor that chance may move over it.
 NEAR = 2
@@ -133,6 +146,34 @@ def figures_of(windows: Sequence[Window], *, trust: bool = True) -> RunFigures:
     )
 
 
+@dataclass(frozen=True)
+class LogKind:
+    """What tells whether logs can be held against each other.
+
+    Attributes:
+        name: The log as it was named.
+        layer: The layer of its events, which tells what its sizes are.
+        device: Its device; -1 is the CPU, ``None`` where the log does not tell.
+    """
+
+    name: str
+    layer: str
+    device: int | None
+
+
+@dataclass(frozen=True)
+class Summary(LogKind):
+    """What a baseline is taken of, without the log.
+
+    Attributes:
+        figures: Its figures.
+        doubts: Why they may be wrong, or why they are not those of a run that has what it needs.
+    """
+
+    figures: RunFigures
+    doubts: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """A log, cut, with its figures.
@@ -152,6 +193,11 @@ class Run:
     windows: tuple[Window, ...]
     figures: RunFigures
     left_out: tuple[str, ...] = ()
+
+    def summary(self) -> Summary:
+        """What is known of it without its log."""
+        doubts = (*self.doubts(), *self.out_of_memory())
+        return Summary(self.name, self.log.facts.layer, self.log.device, self.figures, doubts)
 
     def doubts(self) -> Iterator[str]:
         """Why its figures may be wrong."""
@@ -201,7 +247,15 @@ class Run:
             yield f"{self.name}: the run ran out of memory ({where}), so what it held is not what it needs"
 
 
-def read_runs(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool = True) -> list[Run]:
+def read_runs(
+    logs: Sequence[Input],
+    cut: Cut,
+    how: ReadAs,
+    *,
+    trust: bool = True,
+    most_events: int | None = None,
+    needed_by: str = "",
+) -> list[Run]:
     """Read and cut logs of one kind; one that is given twice is read once.
 
     Of an input with the CPU and one GPU it is the GPU.
@@ -211,27 +265,36 @@ def read_runs(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool = Tru
         InputError: One of them cannot be read, or is of another kind than the first.
         AnchorError: An anchor marks no line of one.
     """
-    reading = Reading(cut.patterns, how=how)
+    reading = Reading(cut.patterns, how=how, most_events=most_events, needed_by=needed_by)
     runs: dict[object, Run] = {}
-    keys = [str(given) if isinstance(given, (str, Path)) else id(given) for given in logs]
+    first: LogKind | None = None
+    keys = input_keys(logs)
     for key, given in dict(zip(keys, logs, strict=True)).items():
         (log, *more), left_out = without_cpu(reading.read_all(given))
         if more:
             raise several_devices(input_name(given), [log, *more])
-        if runs:
-            first = next(iter(runs.values()))
-            check_alike(log, first.log)
-            _check_device(log, first)
+        kind = LogKind(input_name(given), log.facts.layer, log.device)
+        check_runs_alike(first := first or kind, kind)
         windows = cut.windows(log)
-        runs[key] = Run(input_name(given), log, cut, windows, figures_of(windows, trust=trust), left_out)
+        runs[key] = Run(kind.name, log, cut, windows, figures_of(windows, trust=trust), left_out)
     return [runs[key] for key in keys]
 
 
-def _check_device(log: EventLog, first: Run) -> None:
-    """Refuse to hold memory of a GPU against memory of the CPU."""
-    if None in (log.device, first.log.device) or (log.device == -1) == (first.log.device == -1):
+def input_keys(logs: Sequence[Input]) -> list[object]:
+    """What tells inputs apart: those with one key are one."""
+    return [str(given) if isinstance(given, (str, Path)) else id(given) for given in logs]
+
+
+def check_runs_alike(first: LogKind, run: LogKind) -> None:
+    """Refuse to compare logs of two kinds, or memory of a GPU with memory of the CPU.
+
+    Raises:
+        InputError: They are of two kinds.
+    """
+    check_layers_alike(first.name, first.layer, run.name, run.layer)
+    if None in (run.device, first.device) or (run.device == -1) == (first.device == -1):
         return
-    gpu, cpu = (first.name, log.source.name) if log.device == -1 else (log.source.name, first.name)
+    gpu, cpu = (first.name, run.name) if run.device == -1 else (run.name, first.name)
     raise InputError(
         f"{gpu} has memory of a GPU and {cpu} of the CPU: these cannot be compared",
         "Record both runs in the same way, or take the CPU of both (--device cpu).",

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from memlens.errors import InputError, OutputError, UsageError
+from memlens.errors import InputError, MemlensError, OutputError, UsageError
+from memlens.gating import stored
 from memlens.gating.baseline import Baseline, anchor_options, read_baseline
 from memlens.gating.blame import explain
-from memlens.gating.figures import growth_of, read_runs
+from memlens.gating.figures import Summary, check_runs_alike, growth_of, input_keys, read_runs
 from memlens.gating.judging import Judged, PairedRuns, Rules, Side, judge, pair_runs
 from memlens.gating.limits import parse_budgets, parse_limits
 from memlens.gating.verdict import Verdict
 from memlens.keywords import with_keywords
 from memlens.options import Accept, Cut, Gate, as_list, part_of
+from memlens.scheduling.spreading import spread_out
 from memlens.text import name_list
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from memlens.inputs import Input
 
 __all__ = ["accept", "accept_with", "gate", "gate_with"]
@@ -41,12 +45,52 @@ def gate_with(log: Input, options: Gate) -> Verdict:
         InputError: A log or the baseline cannot be read.
         AnchorError: An anchor marks no line.
     """
-    baseline, trust = options.baseline, options.trust
+    baseline, base_log = options.baseline, options.base_log
     rules = _rules(options)
     kept = None if baseline is None else read_baseline(baseline)
     cut = _anchors(part_of(options, Cut), kept, baseline)
-    given = [log] if options.base_log is None else [log, options.base_log]
-    head, *others = read_runs(given, cut, options, trust=trust)
+    events = None
+    if kept is not None and kept.events_sha256 is not None and (options.executor or options.scheduler):
+        events = stored.content(str(baseline))  # which lies beside the baseline, and perhaps not where workers are
+    order = _Order(log, base_log, options, rules, kept, cut, events)
+    ((_, found),) = spread_out(_judged, [order], options, options.progress)
+    if isinstance(found, MemlensError):
+        raise found
+    return found
+
+
+gate = with_keywords("gate", gate_with, Gate)
+
+
+@dataclass(frozen=True)
+class _Order:
+    """A log to be judged.
+
+    Attributes:
+        given: The log.
+        base: The log of an earlier run.
+        options: How to judge it.
+        rules: The limits and budgets that they name.
+        kept: The baseline.
+        cut: Where to cut both logs.
+        events: The file beside the baseline, where it is not to be opened by its name.
+    """
+
+    given: Input
+    base: Input | None
+    options: Gate
+    rules: Rules
+    kept: Baseline | None
+    cut: Cut
+    events: bytes | None
+
+
+def _judged(order: _Order) -> Verdict:
+    """The verdict on a log.  Its blame needs the events of both runs, so one process reads both, and judges and blames."""
+    options, rules, kept, cut = order.options, order.rules, order.kept, order.cut
+    baseline, trust = options.baseline, options.trust
+    given = [order.given] if order.base is None else [order.given, order.base]
+    head, *others = read_runs(given, cut, options, trust=trust, most_events=options.most_events)
     old = others[0] if others else None
     base = kept.runs if kept is not None else () if old is None else (old.figures,)
     paired = pair_runs(base, head.figures, series=cut.series)
@@ -91,10 +135,16 @@ def gate_with(log: Input, options: Gate) -> Verdict:
         is_baseline=baseline is not None,
         top=options.top,
     )
-    return found if found.verdict == "unjudged" else explain(found, paired, head, old, kept, options.context)
-
-
-gate = with_keywords("gate", gate_with, Gate)
+    if found.verdict == "unjudged":
+        return found
+    can_blame = old is not None or (kept is not None and kept.events_sha256 is not None)
+    if can_blame and failing and any(run.log.condensed is not None for run in (head, *others)):
+        try:  # what differs between two runs is told by their events
+            head, *others = read_runs(given, cut, options, trust=trust, needed_by="saying what fails")
+        except InputError as error:
+            return replace(found, notes=(*found.notes, f"no blame: {error.message}"))
+        old = others[0] if others else None
+    return explain(found, paired, head, old, kept, options.context, order.events)
 
 
 def _rules(options: Gate) -> Rules:
@@ -166,7 +216,6 @@ def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Acc
         InputError: The log cannot be read, is in doubt, or its run ran out of memory.
         AnchorError: An anchor marks no line.
     """
-    from memlens.gating import stored
     from memlens.inputs.custom.formats import formats_file
     from memlens.output import open_output, refuse_inputs, refuse_overwrite
 
@@ -187,18 +236,15 @@ def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Acc
     cut = part_of(options, Cut) if options.given or before is None else before.anchors
     if not logs:
         raise UsageError("there is no log to accept", "Give one, or several of one program.")
-    runs = read_runs(logs, cut, options, trust=options.trust)
+    runs, columns = _accepted(logs, cut, options, keep=keep)
     for run in runs:
-        doubts = [*run.doubts(), *run.out_of_memory()]
-        if options.trust and doubts:
-            raise InputError(f"not accepted: {doubts[0]}", "--no-trust accepts it all the same.")
+        if options.trust and run.doubts:
+            raise InputError(f"not accepted: {run.doubts[0]}", "--no-trust accepts it all the same.")
         if cut.series and pair_runs([runs[0].figures], run.figures, series=True).unlike:
             raise InputError(
                 f"not accepted: {run.name} has no window of {runs[0].name}",
                 "Accept several runs of one program together.",
             )
-    first = runs[0]
-    columns = stored.to_columns([*first.windows, first.log.whole]) if keep else None
     try:
         figures = tuple(run.figures for run in runs)
         taken = Baseline(cut, figures, events_sha256=None if columns is None else stored.digest(columns))
@@ -215,6 +261,47 @@ def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Acc
 
 
 accept = with_keywords("accept", accept_with, Accept)
+
+
+@dataclass(frozen=True)
+class _AcceptOrder:
+    """A log whose figures are to be accepted: the log, where to cut it, and how to read it."""
+
+    given: Input
+    cut: Cut
+    options: Accept
+
+
+def _accepted(
+    logs: Sequence[Input], cut: Cut, options: Accept, *, keep: bool
+) -> tuple[list[Summary], dict[str, NDArray[Any]] | None]:
+    """What is kept of each log, and, if asked for, the events of the first one, which is then read by this process."""
+    columns: dict[str, NDArray[Any]] | None = None
+    found: dict[object, Summary | MemlensError] = {}
+    keys = input_keys(logs)
+    orders = {key: _AcceptOrder(given, cut, options) for key, given in dict(zip(keys, logs, strict=True)).items()}
+    if keep:
+        (run,) = read_runs([logs[0]], cut, options, trust=options.trust, needed_by="keeping them beside the baseline")
+        columns = stored.to_columns([*run.windows, run.log.whole])
+        found[keys[0]] = run.summary()
+    left = [key for key in orders if key not in found]
+    for index, one in spread_out(_summary, [orders[key] for key in left], options, options.progress):
+        found[left[index]] = one
+    runs: list[Summary] = []
+    for key in keys:
+        one = found[key]
+        if isinstance(one, MemlensError):
+            raise one
+        if runs:
+            check_runs_alike(runs[0], one)
+        runs.append(one)
+    return runs, columns
+
+
+def _summary(order: _AcceptOrder) -> Summary:
+    options = order.options
+    (run,) = read_runs([order.given], order.cut, options, trust=options.trust, most_events=options.most_events)
+    return run.summary()
 
 
 def _written_before(path: str | Path) -> Baseline | None:

@@ -30,7 +30,7 @@ from memlens.windows.windows import Window
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["digest", "events_path", "is_events", "read_events", "to_columns", "write_events"]
+__all__ = ["content", "digest", "events_path", "is_events", "read_events", "to_columns", "write_events"]
 
 #: What an array may be in the file; ``owner``, ``owner_names`` (UTF-8 JSON) and ``requested`` are there where they are known.
 _TYPES = {
@@ -109,7 +109,17 @@ def is_events(path: str | Path) -> bool:
         return False
 
 
-def read_events(path: str | Path, sha256: str, name: str, names: Sequence[str]) -> tuple[Window, ...]:
+def content(baseline: str | Path) -> bytes | None:
+    """The file of the events of a baseline, as it is; ``None`` where it cannot be read."""
+    try:
+        return events_path(baseline).read_bytes()
+    except OSError:
+        return None
+
+
+def read_events(
+    path: str | Path, sha256: str, name: str, names: Sequence[str], content: bytes | None = None
+) -> tuple[Window, ...]:
     """The windows of a baseline with their events.
 
     Args:
@@ -117,12 +127,13 @@ def read_events(path: str | Path, sha256: str, name: str, names: Sequence[str]) 
         sha256: The check sum that the baseline names.
         name: What to call their log.
         names: The names of the windows, in the order in which they were kept; the last one is the whole log.
+        content: The file itself, where it is not to be opened by its name.
 
     Raises:
         InputError: The file cannot be read, is damaged, or is not the one that was written with the baseline.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(path if content is None else io.BytesIO(content)) as archive:
             columns = dict(_arrays(archive))
         if digest(columns) != sha256:
             raise InputError(f"{os.fspath(path)}: these are not the events that the baseline was accepted with")

@@ -248,6 +248,8 @@ class Reading:
         how: The format and the device, where they are given; and who is told of the bytes read so far, over all logs.
         threads: Read the thread of every event.
         landmarks: Keep lines that may mark the work of the run.
+        most_events: As in :class:`~memlens.inputs.input_format.Request`.
+        needed_by: As there.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -257,6 +259,8 @@ class Reading:
     how: ReadAs = field(default_factory=ReadAs)
     threads: bool = False
     landmarks: bool = False
+    most_events: int | None = None
+    needed_by: str = ""
     _before: int = 0
 
     def read(self, given: Input) -> EventLog:
@@ -290,6 +294,8 @@ class Reading:
             strict=self.strict,
             landmarks=self.landmarks,
             progress=add_up,
+            most_events=self.most_events,
+            needed_by=self.needed_by,
         )
         return read_all(given, request, self.how)
 

@@ -12,13 +12,17 @@ from memlens.errors import InputError, MemlensError
 from memlens.events import EventLog
 from memlens.facts import Facts, LineSample
 from memlens.inputs.growing import GrowingColumn
+from memlens.text import visible
+from memlens.units import format_bytes
 from memlens.windows.landmarks import Landmarks
 from memlens.windows.patterns import Anchor, Match
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
+    from memlens.folding.condensed import Condensed
     from memlens.inputs.blocks import Block
+    from memlens.inputs.condensing import Condensing
     from memlens.inputs.input_format import Request
     from memlens.source import Source
     from memlens.windows.patterns import Matcher
@@ -30,6 +34,10 @@ SAMPLES = 5
 _SHOWN = 200
 #: Sums of sizes stay in 63 bits below this many bytes.
 _MOST_BYTES = float(1 << 62)
+#: The events of a text of fewer bytes are all kept, where nobody says how many may be held, and of others so many.
+_SHORT, _MOST_EVENTS = 2 << 30, 1 << 20
+#: Bytes that an event takes where all are kept, with what is worked out of it.
+_OF_EVENT = 48
 
 
 class Text(NamedTuple):
@@ -117,6 +125,10 @@ class Builder:
         self._landmarks: list[Landmarks] = []
         self._index: list[tuple[int, int]] = []
         self._bytes, self._total, self._mid_line = 0, 0.0, False
+        self._condensing: Condensing | None = None
+        self._most_events = request.most_events
+        if self._most_events == -1:
+            self._most_events = None if 0 < size < _SHORT else _MOST_EVENTS
         self.events = self.lines = self.malformed = 0
         self.samples: list[LineSample] = []
         self.hints: dict[str, int] = {}
@@ -128,8 +140,10 @@ class Builder:
             InputError: The sizes add up to more than 64-bit sums can hold.
         """
         first, events = self.lines + 1, len(part.columns["kind"])
-        done = (part.offset + part.size) / self._size if self._size else 0.0
+        done = (part.offset + part.size) / self._size if self._size and self._most_events is None else 0.0
         columns = part.columns if part.line is None else {**part.columns, "line": part.line + first}
+        if self._request.needed_by and self.events <= _MOST_EVENTS < self.events + events:
+            self._say_memory(done)
         for name in columns.keys() - self._columns.keys():
             self._columns[name] = GrowingColumn(columns[name].dtype)
             self._columns[name].fill(-1, self.events, done)
@@ -154,10 +168,56 @@ class Builder:
         for hint, line in part.hints.items():
             self.hints.setdefault(hint, first + line)
 
+    def _say_memory(self, done: float) -> None:
+        """Say how much memory all events will take, by those so far."""
+        import logging
+
+        events = round(self.events / done) if done > 0 else 0
+        how_much = (
+            f"about {events:,}, of {format_bytes(events * _OF_EVENT)} of memory"
+            if events
+            else f"nobody knows how many; a million takes {format_bytes(10**6 * _OF_EVENT)}"
+        )
+        logging.getLogger("memlens").warning(
+            "%s: %s needs all events (%s)", visible(self._source.name), self._request.needed_by, how_much
+        )
+
     @staticmethod
     def sample(text: Text, first: int) -> LineSample:
         """An example, given the 1-based number of the first line of its part."""
         return LineSample(text.offset, first + text.line, text.text[:_SHOWN].decode("utf-8", "replace"))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many events are held that those that no result needs are to be dropped."""
+        most = self._most_events
+        if most is None:
+            return False
+        return self.events > (most if self._condensing is None else max(most, self._condensing.full))
+
+    @property
+    def is_condensed(self) -> bool:
+        """Whether events were dropped: then all are to be counted at the end."""
+        return self._condensing is not None
+
+    def condense(self, chosen: NDArray[np.bool_] | None, places: Sequence[int], *, last: bool = False) -> None:
+        """Drop the events that no result needs, and count all of them.
+
+        Args:
+            chosen: Which events are of the log at all; ``None`` for all.
+            places: Byte offsets, rising, at which levels are wanted, beside those of anchors and landmarks.
+            last: Nothing more comes: all are counted, and those that are left stay.
+        """
+        from memlens.inputs.condensing import Condensing
+
+        if self._condensing is None:
+            self._condensing = Condensing()
+        offsets = [match[0] for matches in self._anchors for match in matches]
+        self._landmarks = [self._condensing.landmarks(self._landmarks)]
+        self._condensing.condense(
+            self._columns, chosen, (offsets, places, self._landmarks[0].offsets), self._bytes, last=last
+        )
+        self.events = len(self._columns["kind"])
 
     @property
     def end(self) -> int:
@@ -181,6 +241,14 @@ class Builder:
         self._anchors = [[] for _ in anchors]
         self._landmarks, self._index, self.events = [], [], 0
         return columns, anchors, landmarks
+
+    def set_column(self, name: str, entries: NDArray[Any]) -> None:
+        """Put a column in place of what the parts gave, one entry an event so far."""
+        self._columns[name] = GrowingColumn(entries.dtype)
+        self._columns[name].append(entries, 0.0)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._columns
 
     def column(self, name: str) -> NDArray[Any]:
         """All entries of a column so far, to be read or changed in place."""
@@ -231,6 +299,9 @@ class Builder:
         whole = dict(columns or {})
         if "size" in whole:
             self._check_sums(float(whole["size"].sum(dtype=np.float64)), "")
+        condensed: Condensed | None = None
+        if self._condensing is not None:
+            condensed = self._condensing.finish(self._columns)
         for name in [name for name in self._columns if name not in whole]:  # one by one: what is not chosen is let go
             column = self._columns[name].entries() if keep else self._columns.pop(name).entries()
             whole[name] = column if rows is None else column[rows]
@@ -248,6 +319,7 @@ class Builder:
             **whole,
             source=self._source,
             facts=seen,
+            condensed=condensed,
             anchors=tuple(map(Anchor.of, self._request.patterns, self._anchors)) if self._index else (),
             landmarks=Landmarks().and_then(self._landmarks) if self._request.landmarks and self._index else None,
         )

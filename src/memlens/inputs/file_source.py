@@ -17,7 +17,7 @@ from memlens.errors import InputError
 from memlens.inputs.blocks import Block, Blocks, in_order
 from memlens.inputs.line_reader import TextSource
 from memlens.inputs.remote import is_url, local_path
-from memlens.inputs.streams import ByteStream, open_bytes
+from memlens.inputs.streams import ByteStream, NamedPath, open_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class FileSource(TextSource):
         if self._remote:
             self._name, self._rereadable = str(where), True
         elif isinstance(where, (str, Path)):
-            self._name = "<stdin>" if str(where) == "-" else str(where)
+            self._name = "<stdin>" if str(where) == "-" else where.name if isinstance(where, NamedPath) else str(where)
             path = str(self._where)
             self._rereadable = path != "-" and not (os.path.exists(path) and not os.path.isfile(path))
         else:
@@ -169,7 +169,7 @@ class FileSource(TextSource):
                 numbers.update(self._counted(group))
                 continue
             before = 0  # it is read from its start
-            for offset, text in self.blocks(group[0], group[-1] + 1):
+            for offset, text in self.blocks(0, group[-1] + 1):
                 at = 0
                 for wanted in _within(group, offset, text):
                     before += text.count(b"\n", at, wanted - offset)

@@ -57,6 +57,12 @@ class GrowingColumn:
         """All entries, in order."""
         return self._entries[: self._count]
 
+    def keep(self, rows: NDArray[np.bool_]) -> None:
+        """Forget all entries but some; their memory is used again."""
+        kept = self.entries()[rows]
+        self._count = len(kept)
+        self._entries[: self._count] = kept
+
     def clear(self) -> None:
         """Forget all entries; their memory is used again."""
         self._count = 0

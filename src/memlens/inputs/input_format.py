@@ -30,6 +30,9 @@ class Request:
         strict: An input that is cut short is an error.
         landmarks: Keep lines that may mark the work of the run (:mod:`memlens.windows.landmarks`).
         progress: Called with the bytes consumed of the input as it lies on disk.
+        most_events: Events that are held at once, where those that no result needs may be dropped (:mod:`memlens.folding.condensed`);
+            ``None`` keeps all, -1 those of a text that is known to be short.  Inputs that have no lines are read whole.
+        needed_by: What needs all events, in words: where they are many it is said how much memory they will take.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -39,6 +42,8 @@ class Request:
     strict: bool = False
     landmarks: bool = False
     progress: Callable[[int], None] | None = None
+    most_events: int | None = None
+    needed_by: str = ""
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ __all__ = [
     "RecognisedInput",
     "Request",
     "check_alike",
+    "check_layers_alike",
     "formats",
     "get_format",
     "known_formats",
@@ -150,18 +151,21 @@ def check_alike(base: EventLog, head: EventLog) -> None:
     Raises:
         InputError: They were read from different kinds of input.
     """
-    (ours, our_sizes), (theirs, their_sizes) = _title_and_sizes(base), _title_and_sizes(head)
+    check_layers_alike(base.source.name, base.facts.layer, head.source.name, head.facts.layer)
+
+
+def check_layers_alike(base: str, base_layer: str, head: str, head_layer: str) -> None:
+    """The same of logs whose names and layers alone are known."""
+    (ours, our_sizes), (theirs, their_sizes) = _title_and_sizes(base_layer), _title_and_sizes(head_layer)
     if ours == theirs:
         return
     raise InputError(
-        f"{base.source.name} is {ours} and {head.source.name} is {theirs}: these cannot be compared, for equal allocations have"
-        " different sizes in them",
+        f"{base} is {ours} and {head} is {theirs}: these cannot be compared, for equal allocations have different sizes in them",
         f"Sizes in {ours} are {our_sizes}; in {theirs} they are {their_sizes}. Record both runs in the same way.",
     )
 
 
-def _title_and_sizes(log: EventLog) -> tuple[str, str]:
-    layer = log.facts.layer
+def _title_and_sizes(layer: str) -> tuple[str, str]:
     if layer.startswith(_OWN):
         return f"a log of the format {layer.removeprefix(_OWN)!r}", "what its lines say"
     form = next((form for form in BUILT_IN if layer in form.layers), PADDLE)

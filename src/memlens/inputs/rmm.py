@@ -197,6 +197,8 @@ class _Reader(LineReader["tuple[Part, list[tuple[Text, int]]]"]):
 
     def add(self, result: tuple[Part, list[tuple[Text, int]]]) -> None:
         part, failed = result
+        if self._builder.is_full:
+            self._condense()
         for text, size in failed[: _MOST_FAILURES - len(self._failures)]:
             sample = self._builder.sample(text, self._builder.lines + 1)
             on = "" if self._device is None else f"GPU {self._device}"
@@ -211,7 +213,12 @@ class _Reader(LineReader["tuple[Part, list[tuple[Text, int]]]"]):
         end, lines = builder.end, builder.whole_lines
         return Taken(columns, None, (all_of_it,), (believed,), end, lines, anchors, landmarks, len(self._failures))
 
+    def _condense(self, *, last: bool = False) -> None:
+        self._builder.condense(None, [failure.offset for failure in self._failures], last=last)
+
     def finish(self, problem: str) -> list[EventLog]:
+        if self._builder.is_condensed:
+            self._condense(last=True)
         times = _over_midnight(self._builder.column("time_us"))
         return [
             self._builder.finish(

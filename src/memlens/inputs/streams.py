@@ -10,16 +10,36 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 from memlens.errors import InputError
 from memlens.inputs.remote import is_url, open_remote
 
-__all__ = ["ByteStream", "Decompressor", "compression_of", "open_bytes"]
+__all__ = ["ByteStream", "Decompressor", "NamedPath", "compression_of", "open_bytes"]
 
 #: Compressed bytes handed to a decompressor at once.  Small, because a hostile file may expand a thousandfold.
 _CHUNK = 1 << 16
 _MOST_AT_ONCE = 1 << 22
+
+
+class NamedPath(str):
+    """An absolute path that is called as somebody named it, for processes with another working directory.
+
+    Args:
+        path: The absolute path.
+        name: What to call it.
+    """
+
+    __slots__ = ("name",)
+    name: str
+
+    def __new__(cls, path: str, name: str) -> Self:
+        made = super().__new__(cls, path)
+        made.name = name
+        return made
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), (str(self), self.name)
 
 
 class ByteStream(io.RawIOBase):
@@ -201,7 +221,8 @@ def open_bytes(where: str | Path | BinaryIO) -> ByteStream:
     if is_url(where):
         file: BinaryIO | io.RawIOBase = open_remote(str(where))
     elif isinstance(where, (str, Path)):
-        file = sys.stdin.buffer if str(where) == "-" else _open_file(Path(where))
+        named = where.name if isinstance(where, NamedPath) else where
+        file = sys.stdin.buffer if str(where) == "-" else _open_file(where or ".", Path(named))
     else:
         file = where
     head = b""
@@ -219,24 +240,25 @@ def compression_of(head: bytes) -> str | None:
     return "" if found is None and not any(magic.startswith(head) for magic, _ in _MAGIC) else found
 
 
-def _open_file(path: Path) -> io.FileIO:
+def _open_file(where: str | Path, path: Path) -> io.FileIO:
+    """Open a file, and call it ``path`` in errors."""
     try:
-        if stat.S_ISDIR(os.stat(path).st_mode):
-            inside = sorted(entry.name for entry in os.scandir(path) if entry.is_file())[:3]
+        if stat.S_ISDIR(os.stat(where).st_mode):
+            inside = sorted(entry.name for entry in os.scandir(where) if entry.is_file())[:3]
             hint = f"Name a log in it, like {path / inside[0]}." if inside else "Name a log file."
             raise InputError(f"{path}: is a directory", hint)
-        return io.FileIO(path)
+        return io.FileIO(where)
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file", _similar(path)) from None
+        raise InputError(f"{path}: no such file", _similar(os.path.dirname(os.fspath(where)) or ".", path)) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def _similar(path: Path) -> str:
+def _similar(place: str, path: Path) -> str:
     import difflib
 
     folder = path.parent
-    if not folder.is_dir():
+    if not os.path.isdir(place):
         return f"There is no directory {folder} either."
-    close = difflib.get_close_matches(path.name, [entry.name for entry in os.scandir(folder)], 3, 0.7)
+    close = difflib.get_close_matches(path.name, [entry.name for entry in os.scandir(place)], 3, 0.7)
     return f"Did you mean {' or '.join(str(folder / name) for name in close)}?" if close else "Check the path."

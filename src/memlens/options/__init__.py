@@ -5,7 +5,7 @@ and the options of its command (:mod:`memlens.keywords`), and an object of the c
 """
 
 from memlens.options.drawings import Plot, Report
-from memlens.options.parts import Cut, OneWindow, Read, ReadAs, as_list, part_of
+from memlens.options.parts import Cut, OneWindow, Read, ReadAs, Spread, as_list, part_of
 from memlens.options.recording import Record
 from memlens.options.verbs import Accept, Analyze, Block, Cache, Compare, Diff, Export, Gate, Slice
 from memlens.options.watching import Watch
@@ -27,6 +27,7 @@ __all__ = [
     "Record",
     "Report",
     "Slice",
+    "Spread",
     "Watch",
     "as_list",
     "part_of",

@@ -11,11 +11,13 @@ from memlens.errors import UsageError
 from memlens.keywords import option, python_only
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from memlens.events import EventLog
     from memlens.windows.patterns import Pattern
     from memlens.windows.windows import Window
 
-__all__ = ["Cut", "OneWindow", "Owners", "Read", "ReadAs", "as_list", "part_of", "values_of"]
+__all__ = ["Bounded", "Cut", "OneWindow", "Owners", "Read", "ReadAs", "Spread", "as_list", "part_of", "values_of"]
 
 Part = TypeVar("Part", bound="Cut | ReadAs")
 
@@ -159,6 +161,29 @@ class Cut(OneWindow):
         return (log.window(self.start, self.end, start_regex=self.start_regex, end_regex=self.end_regex, nth=self.nth),)
 
 
+#: Bytes that one event takes while a log is read whose events are not all kept, with what is worked out on the way.
+_OF_EVENT = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounded:
+    """How much memory a log may take.
+
+    Attributes:
+        memory: Take about SIZE (256MiB) for the events of a log: of one with more, those that no result needs are dropped while it
+            is read. 0 keeps them all. Default: 128MiB; a plain file of less than 2 GiB keeps all.
+    """
+
+    memory: int | None = option(None, "SIZE", kind="size")
+
+    @property
+    def most_events(self) -> int | None:
+        """Events that may be held at once; ``None`` for all, -1 where the size of the input is to decide."""
+        if self.memory is None:
+            return -1
+        return max(self.memory // _OF_EVENT, 1) if self.memory else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Owners:
     """Whom allocations belong to.
@@ -170,3 +195,21 @@ class Owners:
     """
 
     owners: Sequence[str] = option((), "REGEX", "--owner", several=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Who reads several logs.
+
+    Attributes:
+        scheduler: Have logs read by the workers of a Dask cluster that exists, tcp://HOST:PORT, or by processes of this machine, one a
+            processor (local).
+        jobs: Read N logs at a time, each in a process of its own on this machine. Default: one after another. A plain log of 48 MiB or
+            more is shared out among all processors in any case.
+        executor: Have logs read by this :class:`concurrent.futures.Executor`, which stays open: of a Dask client, of mpi4py, a pool of
+            processes or of threads.
+    """
+
+    scheduler: str | None = option(None, "tcp://HOST:PORT|local")
+    jobs: int | None = option(None, "N", "-j", "--jobs", kind=1)
+    executor: Executor | None = python_only(None)

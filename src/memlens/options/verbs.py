@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlens.keywords import flag, option, python_only
-from memlens.options.parts import Cut, OneWindow, Owners, ReadAs, as_list
+from memlens.options.parts import Bounded, Cut, OneWindow, Owners, ReadAs, Spread, as_list
 
 if TYPE_CHECKING:
     from memlens.inputs import Input
@@ -17,7 +17,7 @@ __all__ = ["Accept", "Analyze", "Block", "Cache", "Compare", "Diff", "Export", "
 
 
 @dataclass(frozen=True, kw_only=True)
-class Analyze(ReadAs, Owners, Cut):
+class Analyze(ReadAs, Owners, Cut, Bounded, Spread):
     """The options of :func:`memlens.analyze`.
 
     Attributes:
@@ -95,7 +95,7 @@ class Diff(ReadAs, Owners, Cut):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(ReadAs, Cut):
+class Compare(ReadAs, Cut, Bounded, Spread):
     """The options of :func:`memlens.compare`.
 
     Attributes:
@@ -107,8 +107,8 @@ class Compare(ReadAs, Cut):
         metrics: Show this metric: peak, rise, reserved-peak, live, remaining, carried-in, allocated, allocs, freed, frees or
             duration. May be given several times. Default: peak, reserved-peak, duration, live and allocs (of a matrix the first
             two); with anchors rise after peak, and remaining instead of live. JSON and CSV have all.
-        jobs: Read N logs at a time, each in a process of its own. Default: one a processor. A plain log of 48 MiB or more is
-            shared out among all processors instead.
+        jobs: Read N logs at a time, each in a process of its own on this machine. Default: one a processor. A plain log of 48 MiB or
+            more is shared out among all processors instead.
         strict: Take a compressed log that is cut short for unreadable, instead of comparing what there is.
         buckets: Keep the levels of each run in so many buckets, from which its curve is drawn; 0 keeps none.
     """
@@ -117,13 +117,12 @@ class Compare(ReadAs, Cut):
     cols: str | None = option(None, "F")
     base: str | None = option(None, "F=VALUE|LOG")
     metrics: Sequence[str] = option((), "NAME", "-m", "--metric", several=True, offers="metrics")
-    jobs: int | None = option(None, "N", "-j", "--jobs", kind=1)
     strict: bool = flag(False)
     buckets: int = python_only(0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gate(ReadAs, Cut):
+class Gate(ReadAs, Cut, Bounded, Spread):
     """The options of :func:`memlens.gate`.
 
     Attributes:
@@ -152,7 +151,7 @@ class Gate(ReadAs, Cut):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Accept(ReadAs, Cut):
+class Accept(ReadAs, Cut, Bounded, Spread):
     """The options of :func:`memlens.accept`.  Where no anchor is given, those of the baseline that is written over are kept.
 
     Attributes:

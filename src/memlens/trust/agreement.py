@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.columns import distinct
+from memlens.folding.levels import figures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,6 +103,11 @@ def levels_before(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]
     rows = np.zeros((4, len(events)), np.int64)
     peaks = [0, 0]
     if not len(events):
+        return rows
+    if log.condensed is not None:
+        found = figures(log, np.zeros_like(events), events)
+        rows[0], rows[2] = found["live_bytes"], found["reserve_bytes"] - found["release_bytes"]
+        rows[1], rows[3] = found["peak_bytes"], found["reserved_peak_bytes"]
         return rows
     last = int(events[-1])
     for batch in log.batches(0, last):

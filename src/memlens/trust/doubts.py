@@ -173,9 +173,9 @@ def _disagreement(case: Case, *, late: bool) -> Iterator[Finding]:
 
 
 def _no_tensor_events(case: Case) -> Iterator[Finding]:
-    if len(case.log) and not case.counts["allocs"] and not case.counts["frees"]:
+    if case.log.events and not case.counts["allocs"] and not case.counts["frees"]:
         yield Finding(
-            f"there are {counted(len(case.log), 'chunk event')} but no ALLOC and no FREE: reserved bytes can"
+            f"there are {counted(case.log.events, 'chunk event')} but no ALLOC and no FREE: reserved bytes can"
             " be analyzed, allocated bytes cannot.",
             "Set GLOG_vmodule='auto_g*=10' in the environment, and leave GLOG_v alone, to log every ALLOC and FREE.",
         )

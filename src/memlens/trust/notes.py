@@ -49,7 +49,7 @@ def _overtaken(case: Case) -> Iterator[Finding]:
 
 def _no_headers(case: Case) -> Iterator[Finding]:
     if count := case.log.facts.unstamped:
-        which = "no event has" if count >= len(case.log) else f"{counted(count, 'event')} without"
+        which = "no event has" if count >= case.log.events else f"{counted(count, 'event')} without"
         yield Finding(
             f"{which} a log header: time and thread are unknown there. Pairs and sums need neither.",
             "GLOG_log_prefix=1 writes headers.",
@@ -160,6 +160,14 @@ _PUT_OFF = seen(
 )
 
 
+_STAT_LINES = seen(
+    "stat_lines",
+    "the framework's running totals, a line of statistics for each event, were not held against ours: not all events of so large a log are"
+    " kept.",
+    "--memory 0 keeps them.",
+)
+
+
 def _host_memory(case: Case) -> Iterator[Finding]:
     if case.log.facts.layer.startswith("host_"):
         yield Finding("nothing tells of memory of a device: all figures are of the host's memory.")
@@ -203,6 +211,7 @@ NOTES: dict[str, Rule] = {
         " exact; which of several blocks of one size is meant is not known.",
     ),
     "other_layers": _other_layers,
+    "stat_lines": _STAT_LINES,
     "sizes_from_allocs": _sizes_from_allocs,
     "host_memory": _host_memory,
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.facts import Facts, Kind, LineSample, OutOfMemory
+from memlens.folding.levels import figures
 from memlens.lifetimes import odd_frees
 from memlens.trust.agreement import Disagreement, compare
 from memlens.trust.case import OF_ENTRIES, Case, Doubt, Note, counted
@@ -20,7 +21,7 @@ from memlens.trust.processes import writers
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -147,7 +148,7 @@ def judge(log: EventLog) -> Trust:
     """Judge a log by its columns, its pairs and the facts that its reader saw."""
     facts, odd, doubles = log.facts, odd_frees(log), log.lifetimes.double_allocs
     counts = {
-        **{name: int(np.count_nonzero(log.kind == kind)) for name, kind in zip(_OF_KINDS, Kind, strict=True)},
+        **_counts(log),
         "unknown_frees": len(odd.unknown),
         "unknown_free_bytes": int(log.size[odd.unknown].sum()),
         "double_allocs": len(doubles),
@@ -169,7 +170,7 @@ def judge(log: EventLog) -> Trust:
         doubts=doubts,
         notes=tuple(Note(code, *said) for code, rule in NOTES.items() for said in rule(case)),
         path=log.source.name,
-        events=len(log),
+        events=log.events,
         **taken,
         threads=len(facts.threads),
         processes=found.groups,
@@ -178,6 +179,14 @@ def judge(log: EventLog) -> Trust:
         figures_explained=agreement.missed_peaks + agreement.overtaken,
         first_disagreement=agreement.first,
     )
+
+
+def _counts(log: EventLog) -> dict[str, int]:
+    """The events of each kind."""
+    if log.condensed is not None:
+        whole = figures(log, np.zeros(1, np.int64), np.array([len(log)]))
+        return {name: int(whole[name][0]) for name in _OF_KINDS}
+    return {name: int(np.count_nonzero(log.kind == kind)) for name, kind in zip(_OF_KINDS, Kind, strict=True)}
 
 
 _OF_KINDS = ("allocs", "frees", "reserves", "releases")
@@ -201,6 +210,10 @@ def _left_behind(log: EventLog) -> int:
 def _allocated_above_reserved(log: EventLog) -> tuple[NDArray[np.int64], int]:
     """The first event at which blocks hold more than chunks, if there is one, and by how many bytes they do at most."""
     first, most = np.zeros(0, np.int64), 0
+    if (condensed := log.condensed) is not None:
+        return np.array(
+            [] if condensed.above_event is None else [condensed.above_event], np.int64
+        ), condensed.above_bytes
     for batch in log.batches():
         over = batch.allocated - batch.reserved
         highest = int(over.max())
@@ -225,9 +238,7 @@ def failures_of(log: EventLog) -> tuple[OutOfMemory, ...]:
     ooms = log.facts.ooms
     if not ooms:
         return ()
-    places = np.searchsorted(log.offset, [oom.offset for oom in ooms])
-    allocs = np.flatnonzero(log.kind == Kind.ALLOC)
-    before = np.searchsorted(allocs, places).tolist()  # ALLOCs before each message
+    before = allocs_before(log, [oom.offset for oom in ooms])
     found = [ooms[0]]
     for oom, since, taken in zip(ooms[1:], before, before[1:], strict=False):
         previous = found[-1]
@@ -241,6 +252,17 @@ def failures_of(log: EventLog) -> tuple[OutOfMemory, ...]:
         else:
             found.append(oom)
     return tuple(found)
+
+
+def allocs_before(log: EventLog, offsets: Sequence[int]) -> list[int]:
+    """How many ALLOCs stand on lines before each of some places, given as byte offsets; of a condensed log places that it was folded for."""
+    places = np.array(offsets, np.int64)
+    if log.condensed is not None:
+        stops = log.events_before(places)
+        found: list[int] = figures(log, np.zeros_like(stops), stops)["allocs"].tolist()
+        return found
+    before: list[int] = np.searchsorted(log.offset[log.kind == Kind.ALLOC], places).tolist()
+    return before
 
 
 def failures_in(window: Window) -> tuple[OutOfMemory, ...]:

@@ -80,7 +80,7 @@ class _Side(NamedTuple):
 
     @classmethod
     def of(cls, log: EventLog, events: int, offsets: Sequence[int], numbers: Sequence[Numbers]) -> _Side:
-        first = log.events_before(np.array(offsets, np.int64))
+        first = log.numbers(log.events_before(np.array(offsets, np.int64)))
         return cls(numbers, np.diff(np.append(first, events)), events)
 
 
@@ -142,7 +142,7 @@ def family(log: EventLog) -> Family | None:
     landmarks = landmarks_of(log)
     if landmarks is None or not landmarks.offsets:
         return None
-    seen = _candidates(_marking(landmarks), len(log))
+    seen = _candidates(_marking(landmarks), log.events)
     named = {by: entry for by, entry in seen.lines.items() if _wanted(entry)}
 
     def found(template: Template, expression: str) -> Sequence[Anchor] | None:
@@ -221,7 +221,7 @@ def _still(template: Template, logs: Sequence[EventLog], anchors: Sequence[Ancho
         numbers = [tuple(int(digits) for digits in _IN_TEXT(name)) for name in anchor.names]
         if not _counts(template, numbers):
             return False
-        sides.append(_Side.of(log, len(log), anchor.offsets, numbers))
+        sides.append(_Side.of(log, log.events, anchor.offsets, numbers))
     return _worth(sides[0], sides[-1])[0] > 0
 
 

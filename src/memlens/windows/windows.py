@@ -64,8 +64,14 @@ class Window:
     def __len__(self) -> int:
         return self.hi - self.lo
 
+    @property
+    def events(self) -> int:
+        """How many events it holds, those among them that a condensed log does not keep."""
+        first, last = self.log.numbers(np.array([self.lo, self.hi])).tolist()
+        return int(last - first)
+
     def __repr__(self) -> str:
-        return f"<Window {self.name!r}: lines {self.start_line:,}-{self.end_line:,}, {len(self):,} events>"
+        return f"<Window {self.name!r}: lines {self.start_line:,}-{self.end_line:,}, {self.events:,} events>"
 
 
 def as_patterns(texts: str | Iterable[str], *, regex: bool) -> tuple[Pattern, ...]:

@@ -13,14 +13,14 @@ import numpy as np
 from memlens.analyzers.failures.causes import UNKNOWN, Cause, Judged, Room, cause_of
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import owner_labels, owners_of
-from memlens.analyzers.levels import levels_before
 from memlens.analyzers.peak import LiveGroup, live_before
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Each, Later, Lazy, Row
 from memlens.analyzers.segments import layout_before
 from memlens.facts import Kind
+from memlens.folding.levels import levels_before
 from memlens.text import terms_of
-from memlens.trust.report import failures_of
+from memlens.trust.report import allocs_before, failures_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +34,8 @@ __all__ = ["LiveBlock", "MemoryFailure", "failures", "failures_outside", "run_en
 #: A run ended in a failure where at most one in so many of its ALLOCs comes after the message: what the process still allocates while it
 #: goes down.  A run that caught the failure and went on allocates far more.
 _STILL_GOING = 100
+#: Beyond all offsets.
+_NEVER = (1 << 63) - 1
 #: Doubts under which the figures up to a failure that are known hold all the same: the input ends too early, or does not tell of all.
 _HARMLESS = frozenset({"cut_short", "half_line", "no_chunk_lines", "no_tensor_events", "no_lifetimes"})
 
@@ -139,9 +141,8 @@ def _allocs_after(log: EventLog, messages: Sequence[OutOfMemory]) -> list[tuple[
     """Of each message the ALLOCs after it, and those of the whole log."""
     if not messages:
         return []
-    offsets = log.offset[log.kind == Kind.ALLOC]
-    before = offsets.searchsorted([oom.offset for oom in messages]).tolist()
-    return [(len(offsets) - count, len(offsets)) for count in before]
+    *before, count = allocs_before(log, [*(oom.offset for oom in messages), _NEVER])
+    return [(count - some, count) for some in before]
 
 
 def failures(log: EventLog, windows: Sequence[Window] | None = None) -> Sequence[MemoryFailure]:
@@ -205,7 +206,7 @@ def _failure(
     blocks = cache(lambda: _blocks(log, *ends) if ends else (None, None))
     return MemoryFailure(
         oom.line,
-        stop - 1 if stop > log.facts.opening else None,
+        log.number(stop - 1) if stop > log.facts.opening else None,
         oom.device,
         oom.asked_bytes,
         oom.owner or None,
@@ -253,6 +254,6 @@ def _blocks(log: EventLog, *events: int) -> list[LiveBlock]:
     lines, names = Lines(log, known), owner_labels(log)
     owners = owners_of(log, np.array(events, np.int64)).tolist()
     return [
-        LiveBlock(int(log.size[event]), given, lines.of(given), names[owner])
+        LiveBlock(int(log.size[event]), log.number(given), lines.of(given), names[owner])
         for event, given, owner in zip(events, known, owners, strict=True)
     ]

@@ -10,9 +10,9 @@ import numpy as np
 
 from memlens.analyzers.fates import held_events, joined
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
-from memlens.analyzers.levels import profile
 from memlens.analyzers.result import Later, Lazy, Result, Row
 from memlens.analyzers.series.trend import Trend, Verdict, began, judge
+from memlens.folding.levels import profile
 from memlens.windows.windows import BEFORE, judged
 
 if TYPE_CHECKING:

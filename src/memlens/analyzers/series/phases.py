@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from memlens.analyzers.levels import figures
 from memlens.analyzers.result import Result, Row
+from memlens.folding.levels import figures
 from memlens.windows.anchor_templates import Place, named_as_it_is, phase_template, skeleton
 from memlens.windows.windows import BEFORE, judged, numbered
 

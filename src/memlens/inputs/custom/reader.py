@@ -68,11 +68,17 @@ class UserReader(LineReader["Read"]):
         types = {column: _TYPES.get(column, np.int64) for column in self._input.columns}
         self._builder = Builder(source, request, types, size=source.size)
         self._seen: set[int] = set()  # devices of events taken
+        means = {name for line in lines for name in line.format.means}
+        self._with_addresses = "addr" in means
+        # Of several devices each is a log by itself, and what has no address has no end.
+        self._may_condense = self._with_addresses and "device" not in means
 
     def read(self, block: Block) -> Read:
         return self._work(block)
 
     def add(self, result: Read) -> None:
+        if self._may_condense and self._builder.is_full:
+            self._builder.condense(None, ())
         part = self._input.completed(result)
         self._builder.add(part if self._numbered else replace(part, line=None))
 
@@ -100,6 +106,8 @@ class UserReader(LineReader["Read"]):
 
     def finish(self, problem: str) -> list[EventLog]:
         builder, inputs = self._builder, self._input
+        if builder.is_condensed:
+            builder.condense(None, (), last=True)
         device = builder.drop("device")
         numbers = [] if device is None else [number for number in np.unique(device).tolist() if number >= 0]
         logs = []
@@ -116,7 +124,7 @@ class UserReader(LineReader["Read"]):
                     cut_short=problem,
                     facts={
                         "layer": self._layer,
-                        "addresses": any("addr" in line.format.means for line in self._lines),
+                        "addresses": self._with_addresses,
                         "threads": tuple(thread for thread in threads if thread != -1),
                     },
                     columns={

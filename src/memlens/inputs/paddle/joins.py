@@ -11,8 +11,6 @@ from memlens.columns import NOTHING, SET, TAKE, USE, last_by_key
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.events import EventLog
-
     Ints = NDArray[np.int64]
 
 __all__ = ["ByThread", "Said", "distinct", "join_streams"]
@@ -102,26 +100,36 @@ def distinct(*columns: Ints) -> list[int]:
     return found
 
 
-def join_streams(log: EventLog, before: Ints, addr: NDArray[np.uint64], stream: Ints) -> Ints:
+def join_streams(
+    events: tuple[NDArray[np.int8], NDArray[np.uint64]],
+    before: Ints,
+    addr: NDArray[np.uint64],
+    stream: Ints,
+    known: Ints | None = None,
+) -> Ints:
     """The stream of each event, int64, -1 where unknown.
 
     A line that names the stream of a block stands after the ALLOC of the block and before its FREE, or is the ALLOC line itself.  So it
     belongs to the ALLOC of its address before it, if no FREE stands between them; a FREE has its ALLOC's.
 
     Args:
-        log: The events.
+        events: The kinds of the events, int8, and their addresses, uint64.
         before: How many events stand before each line, int64, not falling.
         addr: The addresses that they name, uint64.
         stream: The streams, int64.
+        known: The streams of the events that were joined before, int64, -1 where unknown.
     """
+    kind, of_event = events
     line_rows = before + np.arange(len(before))
-    is_event = np.ones(len(log) + len(before), np.bool_)
+    is_event = np.ones(len(kind) + len(before), np.bool_)
     is_event[line_rows] = False
     key, role = np.empty(len(is_event), np.uint64), np.full(len(is_event), USE, np.int8)
-    key[line_rows], key[is_event] = addr, log.addr
-    role[is_event] = np.array([SET, TAKE, NOTHING, NOTHING], np.int8)[log.kind]
+    key[line_rows], key[is_event] = addr, of_event
+    role[is_event] = np.array([SET, TAKE, NOTHING, NOTHING], np.int8)[kind]
     found = last_by_key(key.view(np.int64), role)
     named = np.full(len(is_event), -1, np.int64)
+    if known is not None:
+        named[is_event] = known
     fits = found[line_rows] >= 0
     named[found[line_rows[fits]]] = stream[fits]
     frees = np.flatnonzero(is_event & (role == TAKE) & (found >= 0))

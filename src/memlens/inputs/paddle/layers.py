@@ -192,6 +192,14 @@ class Layers:
         lost = 0 if blocks is None else self._sizeless[blocks]
         return lost + sum(self._malformed[layer] for layer in _alike(blocks))
 
+    def chosen_rows(
+        self, layer: NDArray[np.int8], kind: NDArray[np.int8], size: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Which events are of the layers chosen so far, and have a size, bool; arguments as for :meth:`finish`."""
+        blocks, chunks = self.choice()
+        rows: NDArray[np.bool_] = np.where(kind <= Kind.FREE, layer == _number(blocks), layer == _number(chunks))
+        return rows & (size >= 0)
+
     def finish(self, layer: NDArray[np.int8] | None, kind: NDArray[np.int8], size: NDArray[np.int64]) -> Chosen:
         """Choose the layers.
 
@@ -204,8 +212,7 @@ class Layers:
         rows = None
         if layer is not None or (blocks, chunks) == (None, None):
             layer = np.zeros(len(kind), np.int8) if layer is None else layer
-            rows = np.where(kind <= Kind.FREE, layer == _number(blocks), layer == _number(chunks))
-            rows &= size >= 0
+            rows = self.chosen_rows(layer, kind, size)
         used = {layer for layer in (blocks, chunks) if layer is not None}
         alike = _alike(blocks)
         return Chosen(

@@ -6,14 +6,13 @@ order: what lines say of events in later blocks, and at the end which layer is b
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memlens.columns import TAKE
-from memlens.errors import UsageError
+from memlens.errors import InputError, UsageError
 from memlens.facts import Facts, Figure, Kind, OutOfMemory, StatLines
 from memlens.inputs.builder import SAMPLES, Builder
 from memlens.inputs.latest import LatestByAddress
@@ -80,6 +79,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         self._figures: list[Figure] = []
         self._stats: list[StatLines] = []
         self._streams: list[Streams] = []
+        self._condensed_for: tuple[Layer | None, Layer | None] | None = None
 
     def read(self, block: Block) -> tuple[BlockReading, tuple[dict[int, bytes], bytes]]:
         """What a block holds; the text before its out-of-memory messages, by their offset, and how it ends."""
@@ -88,6 +88,8 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
 
     def add(self, result: tuple[BlockReading, tuple[dict[int, bytes], bytes]]) -> None:
         reading, (above, tail) = result
+        if self._builder.is_full:
+            self._condense()
         first, columns, layer = self._builder.lines + 1, reading.part.columns, reading.layer
         self._add_said(reading)
         self._add_owners(reading)
@@ -198,15 +200,47 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         found = self._unanswered.cut_off(self._builder.end, self._builder.lines)
         return None if found is None or (self._ooms and self._ooms[-1].line >= found.line) else found
 
+    def _condense(self, *, last: bool = False) -> None:
+        """Drop the events that no result needs, those of layers that are not believed among them."""
+        builder, believed = self._builder, self._layers.choice()
+        if self._condensed_for is None:
+            if believed[0] is None or believed[0] in WITHOUT_ADDRESSES:
+                return  # of chunks there are few, and what has no address has no end
+            self._condensed_for = believed
+        for before, now in zip(self._condensed_for, believed, strict=True):
+            if before is not None and now is not None and before != now:
+                raise InputError(
+                    f"{self._source.name}: its events were those of the layer {before.label}, and then, by line {builder.lines:,}, come those of"
+                    f" {now.label}, which would have counted from the start",
+                    f"Say which layer to take (--layer {now.label}), or keep all events while it is read (--memory 0).",
+                )
+        self._condensed_for = believed
+        chosen = None
+        if "layer" in builder:
+            layer = builder.column("layer")
+            np.maximum(layer, Layer.AUTO_GROWTH, out=layer)  # blocks without another layer had no such column
+            chosen = self._layers.chosen_rows(layer, builder.column("kind"), builder.column("size"))
+        if self._streams:
+            self._join_streams(believed[0], chosen)
+        places = [*(oom.offset for oom in self._ooms), *(figure.offset for figure in self._figures)]
+        builder.condense(chosen, sorted(places), last=last)
+        if self._stats:
+            builder.hints.setdefault("stat_lines", 0)  # there are as many of them as events
+        self._stats = []
+
     def finish(self, problem: str) -> list[EventLog]:
         builder = self._builder
         if (cut_off := self._cut_off()) is not None:
             self._ooms.append(cut_off)
+        if builder.is_condensed:
+            self._condense(last=True)
         layer, owner, requested = builder.drop("layer"), builder.drop("owner"), builder.drop("requested")
         if layer is not None:
             np.maximum(layer, Layer.AUTO_GROWTH, out=layer)  # blocks without another layer had no such column
         chosen = self._layers.finish(layer, builder.column("kind"), builder.column("size"))
         rows = None if chosen.rows is None or chosen.rows.all() else chosen.rows
+        if self._streams:
+            self._join_streams(chosen.blocks, chosen.rows)
         if rows is not None:
             owner, requested = (None if column is None else column[rows] for column in (owner, requested))
         names: tuple[str, ...] = ()
@@ -221,8 +255,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
             rows=rows,
             nothing=self._nothing,
         )
-        streams = self._stream(log, chosen.blocks, rows)
-        return [log if streams is None else replace(log, stream=streams)]
+        return [log]
 
     def _nothing(self, facts: Facts) -> NoEventsError:
         from memlens.trust import no_events_error
@@ -253,15 +286,23 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
             else None,
         }
 
-    def _stream(self, log: EventLog, blocks: Layer | None, rows: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:
-        if not self._streams:
-            return None
+    def _join_streams(self, blocks: Layer | None, chosen: NDArray[np.bool_] | None) -> None:
+        """Give the chosen events the streams that lines named, and forget the lines."""
+        builder = self._builder
         streams = Streams(*map(np.concatenate, zip(*self._streams, strict=True)))
         if blocks == Layer.AUTO_GROWTH and streams.of_driver.any():
             # Of the layers that are passed over only those lines count that stand between these blocks' own.
             streams = streams.where(~streams.of_driver)
-        before = streams.before if rows is None else np.append(0, np.cumsum(rows))[streams.before]
-        return join_streams(log, before, streams.addr, streams.stream)
+        columns = [builder.column(name) for name in ("kind", "addr", *(["stream"] if "stream" in builder else []))]
+        every = np.full(len(columns[0]), -1, np.int64)
+        rows: Any = slice(None)
+        before = streams.before
+        if chosen is not None:
+            rows, before = chosen, np.append(0, np.cumsum(chosen))[before]
+        kind, addr, *known = (column[rows] for column in columns)
+        every[rows] = join_streams((kind, addr), before, streams.addr, streams.stream, *known)
+        builder.set_column("stream", every)
+        self._streams = []
 
 
 def _by_name(owner: NDArray[np.int32], names: dict[str, int]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:

@@ -256,11 +256,17 @@ def _cut(label: str) -> str:
     return label if len(label) <= _LONGEST_FRAME else f"{label[: _LONGEST_FRAME - 1]}…"
 
 
+_OF_ENTRIES = frozenset({"action", "addr", "size"})
+
+
 def as_text(value: Any, room: int = LONGEST_TEXT) -> str:
     """Metadata as a text of at most about ``room`` characters: a text as it is, a dict as ``step=3, phase=forward``.
 
-    Every level of nesting takes from the room, so values that hold themselves or each other again and again end soon.
+    Every level of nesting takes from the room, so values that hold themselves or each other again and again end soon.  An entry of the trace, which
+    only a damaged file has there, is none.
     """
+    if type(value) is dict and value.keys() >= _OF_ENTRIES:
+        return ""
     if type(value) is dict:
         return _joined(((f"{key[:room]}=", item) for key, item in value.items()), room)
     return _within(value, room)
@@ -268,6 +274,8 @@ def as_text(value: Any, room: int = LONGEST_TEXT) -> str:
 
 def _within(value: Any, room: int) -> str:
     """A value within another one."""
+    if type(value) is dict and value.keys() >= _OF_ENTRIES:
+        return ""
     if type(value) is dict:
         return f"{{{as_text(value, room - 2)}}}"
     if type(value) in (list, tuple):

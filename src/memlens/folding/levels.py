@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from memlens.columns import distinct
+from memlens.facts import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +31,32 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["BATCH", "SUMS", "Figures", "Tally", "bounds", "figures", "levels_before", "profile", "tally", "walk"]
+__all__ = [
+    "BATCH",
+    "SUMS",
+    "Figures",
+    "Tally",
+    "bounds",
+    "figures",
+    "levels_before",
+    "power_of_two",
+    "profile",
+    "size_code",
+    "tally",
+    "walk",
+]
+
+
+class Sized(Protocol):
+    """Events, one entry each, as the columns of :class:`~memlens.events.EventLog` of these names."""
+
+    @property
+    def kind(self) -> NDArray[np.int8]: ...
+    @property
+    def size(self) -> Ints: ...
+    @property
+    def requested(self) -> Ints | None: ...
+
 
 #: Events in one batch: at 64 Ki a batch and its temporaries stay in the second-level cache.
 BATCH = 1 << 16
@@ -198,7 +224,11 @@ def figures(log: EventLog, lo: Ints, hi: Ints) -> Figures:
     """
     cuts = distinct(np.concatenate([lo, hi, [0]]))
     known = _LAST.get(log)
+    if known is None and log.condensed is not None:
+        known = _LAST[log] = log.condensed.tally, {}
     if known is None or not np.isin(cuts, known[0].edges).all():
+        if log.condensed is not None:
+            raise ValueError("a condensed log has no figures of stretches that it was not folded for")
         known = _LAST[log] = tally(log, cuts), {}
     key = lo.tobytes() + hi.tobytes()
     if key not in known[1]:
@@ -207,7 +237,13 @@ def figures(log: EventLog, lo: Ints, hi: Ints) -> Figures:
 
 
 def levels_before(log: EventLog, events: Ints) -> list[tuple[int, int]]:
-    """The allocated and the reserved level right before each of some events, in bytes."""
+    """The allocated and the reserved level right before each of some events, in bytes; of a condensed log right after the one before it that is kept."""
+    if log.condensed is not None:
+        signed = np.where(log.kind & 1, -log.size, log.size)
+        after = np.zeros((2, len(log) + 1), np.int64)
+        after[:, 1:] = log.condensed.level, np.cumsum(np.where(log.kind > Kind.FREE, signed, 0))
+        known: list[tuple[int, int]] = after[:, events].T.tolist()
+        return known
     found: list[tuple[int, int]] = tally(log, distinct(np.append(0, events))).over(events, events).levels.T.tolist()
     return found
 
@@ -218,7 +254,7 @@ def walk(lo: int, hi: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + BATCH, hi)
 
 
-def tally(log: EventLog, cuts: Ints) -> Tally:
+def tally(log: Sized, cuts: Ints) -> Tally:
     """Tally events ``cuts[0] … cuts[-1]-1`` with an edge at every cut (rising), and at some places between."""
     lo, hi = int(cuts[0]), int(cuts[-1])
     edges = distinct(np.concatenate((cuts, np.arange(lo, hi, BATCH))))
@@ -235,7 +271,7 @@ def tally(log: EventLog, cuts: Ints) -> Tally:
     return found
 
 
-def _tally_batch(log: EventLog, start: int, stop: int, begins: Ints, found: Tally, rows: slice) -> None:
+def _tally_batch(log: Sized, start: int, stop: int, begins: Ints, found: Tally, rows: slice) -> None:
     """Write the rows of the segments of one batch; ``begins`` are their first events, counted from the batch's start."""
     kind, size = log.kind[start:stop], log.size[start:stop]
     sums, ends = found.sums[:, rows], np.append(begins[1:], stop - start)
@@ -313,3 +349,16 @@ def _first_highest(values: Ints, first: Ints, last: Ints) -> Ints:
         a, b = best[first[here]], best[last[here] - (1 << k)]
         found[here] = np.where(values[b] > values[a], b, a)
     return found
+
+
+def power_of_two(size: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0 for 0, else 1 + the power of two that each size reaches, int64.
+
+    Clearing each bit below a set one keeps the highest bit and keeps large sizes from being rounded up to the next power.
+    """
+    return np.frexp((size & ~(size >> 1)).astype(np.float64))[1].astype(np.int64)
+
+
+def size_code(kind: NDArray[np.int8], size: Ints) -> Ints:
+    """The bin of each event of a block in a histogram by power of two and kind, below 128, int64."""
+    return 2 * power_of_two(size) + kind

@@ -1,0 +1,101 @@
+"""A log of which only those events are kept that a result may need, with the figures of all of them.
+
+The blocks that come and go between two cuts leave nothing behind but sums: they move the level, they are counted, and no result names them.  So
+an ALLOC and the FREE that ends it can be dropped once they are counted, where
+
+* no cut stands between them (the windows that results are wanted of begin and end at cuts, and so do out-of-memory failures),
+* the block is not live at the peak of the stretch between the two cuts around it,
+* it is not among the :data:`~memlens.folding.condenser.LIVES` that live longest there, nor among those that cost most by it,
+* neither is the first, the last or the highest event between two *folds*: places, the cuts among them, at which figures are wanted;
+* nothing is odd about them: equal sizes, and an address that nothing else held.
+
+What is left are the blocks that outlive a cut, the odd ones, a handful for each fold, and all chunks.  Pairs are dropped as a whole, so what is left pairs as
+it did before; and since the events at folds stay, windows are ranges of the events that are left, as they are ranges of all events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.folding.levels import Tally
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["Condensed", "Timeline"]
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """The levels of a log in stretches of equally many events, the last of which may have fewer; one entry a stretch.
+
+    Attributes:
+        stretch: Events of a stretch.
+        low_bytes: The lowest allocated level right after one of them, int64.
+        high_bytes: The highest one, int64.
+        reserved_bytes: The highest reserved level, int64.
+    """
+
+    stretch: int
+    low_bytes: Ints
+    high_bytes: Ints
+    reserved_bytes: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Condensed:
+    """What is known of all events of a log, where some of them are left out.
+
+    Attributes:
+        events: How many there are.
+        number: Of each event that is kept its number among all of them, from 0, rising, int64.
+        allocated: Of each the bytes allocated before it in the whole log, int64.
+        level: Of each the allocated level right after it, int64.
+        tally: The figures of all events; edges and summits are indices of events that are kept.
+        timeline: The levels over all events.
+        above_event: The first event that is kept at which blocks hold more than chunks; ``None`` where they never do.
+        above_bytes: By how much they do at most.
+        histogram: Block events by size, between two cuts each: the index of the first event there, the bin
+            (:func:`~memlens.folding.levels.size_code`), how many there are, and their bytes; four rows, int64.
+        shallow: Stretches of whose peaks the live blocks are not kept, for there are too many: the index of the first event of each, rising, and that
+            after its last; two rows, int64.
+        lives: The longest-lived and most wasteful blocks of each window are kept: there are not too many windows.
+    """
+
+    events: int
+    number: Ints
+    allocated: Ints
+    level: Ints
+    tally: Tally
+    timeline: Timeline
+    above_event: int | None
+    above_bytes: int
+    histogram: Ints
+    shallow: Ints
+    lives: bool
+
+    def is_shallow(self, event: int) -> bool:
+        """Whether the blocks are not kept that are live at an event, the peak of its window."""
+        k = int(np.searchsorted(self.shallow[0], event, "right")) - 1
+        return k >= 0 and event < int(self.shallow[1, k])
+
+    def numbers_at(self, indices: NDArray[np.integer]) -> Ints:
+        """The numbers of events by their indices, int64; the index after the last one is that of the end."""
+        found: Ints = self._numbers[indices]
+        return found
+
+    @cached_property
+    def _numbers(self) -> Ints:
+        """The numbers of all events that are kept, and that of the end: once, for windows ask for theirs one by one."""
+        return np.append(self.number, self.events)
+
+    def indices_of(self, numbers: NDArray[np.integer]) -> Ints:
+        """The indices of events by their numbers, int64: the reverse of :meth:`numbers_at`."""
+        found: Ints = np.searchsorted(self.number, numbers)
+        return found
