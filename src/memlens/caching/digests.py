@@ -34,7 +34,7 @@ _PIECE, _AT_ONCE = 8 << 20, 1 << 20
 _THREADS = min(4, os.cpu_count() or 1)
 _OF_THREAD = threading.local()
 #: What of the package decides which events a text gives: these folders, and the modules beside them.
-_ROOMS = ("caching", "inputs", "scanner", "windows")
+_ROOMS = ("caching", "folding", "inputs", "scanner", "windows")
 
 
 def sum_of(*parts: bytes | NDArray[Any]) -> str:

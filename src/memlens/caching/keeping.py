@@ -22,6 +22,7 @@ from memlens.caching.entries import DAMAGES, DamagedEntryError, Entry, read_entr
 from memlens.caching.logs import can_be_stored, restored_anchor, restored_logs, stored_anchor, stored_logs
 from memlens.caching.places import Place, asked_limit, limit_of, make_room, place_of, remove_earlier
 from memlens.errors import MemlensError, MemlensWarning, UsageError
+from memlens.inputs.builder import most_events
 from memlens.inputs.custom.formats import formats_file
 from memlens.inputs.registry import GROUP, Recognised
 from memlens.inputs.remote import remote_version, without_secrets
@@ -150,6 +151,7 @@ class _Cache:
             "owners": [[pattern.text, pattern.regex] for pattern in request.owners],
             "layer": how.layer,
             "input_format": how.input_format,
+            "most_events": most_events(request, source.size),
         }
         place = place_of(how.cache, source.path or source.name)
         version, formats = version_of_formats(how.formats), formats_file(how.formats)
@@ -157,8 +159,11 @@ class _Cache:
 
     def logs(self) -> Sequence[EventLog] | None:
         """What was kept; ``None`` where nothing was, or what was asked to be an error."""
-        began = time.perf_counter()
-        entry = self._entry(self.asked)
+        began, asked = time.perf_counter(), self.asked
+        entry = self._entry(asked)
+        if entry is None and asked["most_events"] is not None:
+            asked = self._condensed
+            entry = self._entry(asked)
         if entry is None or ((told := entry.facts.get("packages")) is not None and told != _packages()):
             return None
         if self.source.path is not None:
@@ -166,7 +171,7 @@ class _Cache:
         try:
             logs = restored_logs(entry.arrays, self.source)
         except DAMAGES:
-            self._forget(self.asked)
+            self._forget(asked)
             return None
         if self.request.strict and any(log.facts.cut_short for log in logs):
             return None
@@ -176,11 +181,16 @@ class _Cache:
         _say(
             "%s events, kept in %s, taken in %.2f s",
             self.source,
-            f"{sum(map(len, logs)):,}",
-            self._path(self.asked),
+            f"{sum(log.events for log in logs):,}",
+            self._path(asked),
             seconds,
         )
         return self._with_anchors(logs)
+
+    @property
+    def _condensed(self) -> dict[str, Any]:
+        """The same where events are left out: which ones depends on the anchors."""
+        return {**self.asked, "patterns": [[pattern.text, pattern.regex] for pattern in self.request.patterns]}
 
     def keep(self, found: Recognised, logs: Sequence[EventLog]) -> None:
         """Keep what was read.
@@ -199,7 +209,8 @@ class _Cache:
             return
         # Where nothing in the input told its format, one of a package that is installed later may know it.
         packages = None if found.told else _packages()
-        self._put(self.asked, stored_logs(logs), events=sum(map(len, logs)), packages=packages)
+        asked = self.asked if all(log.condensed is None for log in logs) else self._condensed
+        self._put(asked, stored_logs(logs), events=sum(log.events for log in logs), packages=packages)
         for anchor in logs[0].anchors:
             self._put(_of_anchor(anchor.pattern), stored_anchor(anchor))
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from memlens import events, facts, lifetimes
 from memlens.events import EventLog
 from memlens.facts import Kind
+from memlens.folding import condensed, levels
 from memlens.inputs.file_source import FileSource
 from memlens.inputs.torch_snapshot.reader import SnapshotSource
 from memlens.inputs.torch_snapshot.stacks import Frame, Tables
@@ -38,10 +39,15 @@ __all__ = ["Arrays", "can_be_stored", "restored_anchor", "restored_logs", "store
 
 Object = TypeVar("Object")
 
-#: Fields of a log that are not stored as they stand; of a log that is condensed nothing is stored.
-_APART = ("source", "anchors", "landmarks", "condensed")
+#: Fields of a log that are not stored as they stand.
+_APART = ("source", "anchors", "landmarks")
 #: Names that the types of fields are written with.
-_NAMES = {**vars(events), **vars(facts), **vars(lifetimes), "np": np, "NDArray": NDArray}
+_NAMES = {
+    **{name: kind for module in (condensed, levels, events, facts, lifetimes) for name, kind in vars(module).items()},
+    "np": np,
+    "NDArray": NDArray,
+    "Ints": NDArray[np.int64],
+}
 #: The columns that have one entry an event.
 _COLUMNS = (
     "size",
@@ -79,10 +85,7 @@ class Arrays(list[NDArray[Any]]):
 def can_be_stored(logs: Sequence[EventLog]) -> bool:
     """Whether all of some logs are of a kind that is stored."""
     return all(
-        type(log) is EventLog
-        and type(log.source) in (FileSource, NumberedSource, SnapshotSource)
-        and getattr(log, "condensed", None) is None
-        for log in logs
+        type(log) is EventLog and type(log.source) in (FileSource, NumberedSource, SnapshotSource) for log in logs
     )
 
 
@@ -258,6 +261,8 @@ def _check(log: EventLog, pairs: Lifetimes, odd: OddFrees) -> None:
         if (column := getattr(log, name)) is not None
     ]
     columns = [column for name in _COLUMNS if (column := getattr(log, name)) is not None]
+    if log.condensed is not None:
+        columns += [log.condensed.number, log.condensed.allocated, log.condensed.level]
     if not events or any(column.shape != (events,) for column in (*columns, log.kind, pairs.partner)):
         raise ValueError("columns of several lengths")
     named += [(column, 0, events) for column in (pairs.double_allocs, odd.unknown, odd.mismatched) if len(column)]
