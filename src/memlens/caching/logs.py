@@ -43,7 +43,7 @@ Object = TypeVar("Object")
 _APART = ("source", "anchors", "landmarks")
 #: Names that the types of fields are written with.
 _NAMES = {
-    **{name: kind for module in (condensed, levels, events, facts, lifetimes) for name, kind in vars(module).items()},
+    **{name: known for module in (events, facts, lifetimes, levels, condensed) for name, known in vars(module).items()},
     "np": np,
     "NDArray": NDArray,
     "Ints": NDArray[np.int64],
@@ -261,12 +261,18 @@ def _check(log: EventLog, pairs: Lifetimes, odd: OddFrees) -> None:
         if (column := getattr(log, name)) is not None
     ]
     columns = [column for name in _COLUMNS if (column := getattr(log, name)) is not None]
-    if log.condensed is not None:
-        columns += [log.condensed.number, log.condensed.allocated, log.condensed.level]
     if not events or any(column.shape != (events,) for column in (*columns, log.kind, pairs.partner)):
         raise ValueError("columns of several lengths")
     named += [(column, 0, events) for column in (pairs.double_allocs, odd.unknown, odd.mismatched) if len(column)]
     if any(int(column.min()) < least or int(column.max()) >= end for column, least, end in named):
         raise ValueError("numbers of what there is not")
+    if (known := log.condensed) is not None:
+        columns = [known.number, known.allocated, known.level]
+        edges, parts = known.tally.edges, len(known.tally)
+        rows = *known.tally.sums, *known.tally.largest, *known.tally.rise, known.tally.summit
+        if any(column.shape != (events,) for column in columns) or any(row.shape != (parts,) for row in rows):
+            raise ValueError("columns of several lengths")
+        if edges.shape != (parts + 1,) or edges[0] != 0 or edges[-1] != events or (np.diff(edges) <= 0).any():
+            raise ValueError("numbers of what there is not")
     if len(odd.excess) != len(odd.mismatched) or not 0 <= log.facts.opening <= events:
         raise ValueError("columns of several lengths")
