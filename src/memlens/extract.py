@@ -109,6 +109,7 @@ def slice_with(log: str | Path | BinaryIO, options: Slice) -> Piece:
             out.write(text)
             written += len(text)
         # Within the block, so that nothing is left behind where no line matched.
+        stream.confirm()
         if cutter.start is not None and not cutter.started:
             if cutter.starts_seen:
                 raise too_few_anchors(source.name, cutter.start, cutter.starts_seen, options.nth)

@@ -4,6 +4,7 @@ import builtins
 import gzip
 import http.server
 import json
+import random
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from range_server import Asked, Served, serving
 
 import memlens
 from memlens.errors import InputError
@@ -142,6 +144,15 @@ class Files:
             raise self.error
         return self
 
+    def info(self, _: str) -> dict[str, object]:
+        return {"type": "file", "size": 100}
+
+    def invalidate_cache(self, _: str) -> None:
+        pass
+
+    def seek(self, _: int) -> None:
+        pass
+
     def read(self, _: int) -> bytes:
         raise self.error
 
@@ -169,7 +180,9 @@ def test_what_a_driver_raises_becomes_an_error_that_names_the_url(
     monkeypatch: pytest.MonkeyPatch, error: Exception, says: str, late: bool
 ) -> None:
     from memlens.inputs import remote
+    from memlens.inputs.remote import ranges
 
+    monkeypatch.setattr(ranges, "DELAYS", (0.0,))
     monkeypatch.setattr(remote, "_files", lambda url: (Files(error, late), url))
     with pytest.raises(InputError) as raised:
         memlens.read("s3://bucket/run.log")
@@ -232,6 +245,96 @@ except memlens.InputError as error:
     message, hint = elsewhere(code, f"{server}/{path}")
     assert str(message).startswith(f"{server}/{path}: {says}")
     assert hint
+
+
+READ = """
+import json, sys, memlens
+from memlens.inputs.remote import ranges
+ranges.DELAYS = (0.01, 0.01)
+try:
+    log = memlens.read(sys.argv[1])
+    print(json.dumps([len(log), int(log.size.sum()), *[line.decode() for line in log.source.lines(log.offset[-1:].tolist())]]))
+except memlens.InputError as error:
+    print(json.dumps([error.message, error.hint]))
+"""
+COUNT = 120_000
+#: More than four ranges.
+LONG = b"".join(b"Alloc %d bytes, ptr = 0x7f%06x    (padding, padding, padding)\n" % (512 + k, k) for k in range(COUNT))
+READ_RIGHT = [COUNT, sum(512 + k for k in range(COUNT)), LONG.splitlines()[-1].decode()]
+SPANS = [(0, 1 << 20), *((at, min(at + (2 << 20), len(LONG))) for at in range(1 << 20, len(LONG), 2 << 20))]
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[Served]:
+    pytest.importorskip("aiohttp")
+    (tmp_path / "run.log").write_bytes(LONG)
+    with serving(tmp_path) as served:
+        yield served
+
+
+def test_a_web_server_is_asked_for_ranges_several_at_once(web: Served) -> None:
+    web.delay = 0.1
+    assert elsewhere(READ, f"{web.url}/run.log") == READ_RIGHT
+    end, last = (len(LONG) - 1, len(LONG)), (len(LONG) - 1) // (1 << 16) << 16
+    # Whether there are ranges at all is seen by the last byte; and the page of the line that was looked up.
+    assert sorted(web.spans) == sorted([*SPANS, end, (last, len(LONG))])
+    assert len(SPANS) - 1 <= web.most <= 8
+
+
+@pytest.mark.parametrize("kind", ["refused", "cut"])
+def test_what_a_web_server_fails_to_give_is_asked_for_again(web: Served, kind: str) -> None:
+    failed: set[object] = set()
+
+    def trouble(asked: Asked) -> int:
+        if asked.method == "HEAD" or asked.span is None or asked.span[1] - asked.span[0] == 1 or asked.span in failed:
+            return 0
+        failed.add(asked.span)
+        return 503 if kind == "refused" else -1
+
+    web.trouble = trouble
+    assert elsewhere(READ, f"{web.url}/run.log") == READ_RIGHT
+    assert set(SPANS) < failed
+    assert all(web.spans.count(span) == 2 for span in SPANS)
+
+
+def test_a_web_server_that_fails_each_time_is_said_to(web: Served) -> None:
+    web.trouble = lambda asked: 503 if asked.span == SPANS[2] else 0
+    message, hint = elsewhere(READ, f"{web.url}/run.log")
+    assert str(message).startswith(f"{web.url}/run.log: cannot be read: ClientResponseError: 503")
+    assert hint
+    assert web.spans.count(SPANS[2]) == 3
+
+
+def test_a_file_that_is_replaced_on_a_web_server_is_no_mixed_log(web: Served) -> None:
+    def trouble(asked: Asked) -> int:
+        if asked.span == SPANS[1]:
+            (web.folder / "run.log").write_bytes(LONG[::-1])
+        return 0
+
+    web.trouble = trouble
+    message, _ = elsewhere(READ, f"{web.url}/run.log")
+    assert message == f"{web.url}/run.log: changed while it was read: it was written anew"
+
+
+@pytest.mark.parametrize("useless", [{"ranges": False}, {"size": False}, {"size": False, "ranges": False}])
+def test_a_web_server_without_ranges_is_read_from_front_to_back(web: Served, useless: dict[str, bool]) -> None:
+    for name, value in useless.items():
+        setattr(web, name, value)
+    assert elsewhere(READ, f"{web.url}/run.log") == READ_RIGHT
+
+
+def test_what_a_web_server_packs_on_its_way_is_read_unpacked(web: Served) -> None:
+    (web.folder / "run.log").write_bytes(gzip.compress(LONG, 1))
+    web.encoding = "gzip"
+    assert elsewhere(READ, f"{web.url}/run.log") == READ_RIGHT
+
+
+def test_a_compressed_log_on_a_web_server_is_asked_for_ahead(web: Served) -> None:
+    packed = gzip.compress(random.Random(0).randbytes(6 << 20).hex().encode() + b"\n" + LONG, 0)
+    (web.folder / "run.log.gz").write_bytes(packed)
+    web.delay = 0.1
+    assert elsewhere(READ, f"{web.url}/run.log.gz")[:2] == READ_RIGHT[:2]
+    assert web.most > 2
 
 
 def test_a_source_of_a_url_is_no_path(memory: str) -> None:

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from itertools import chain, islice
+from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -33,7 +34,10 @@ _MOST_THREADS = 4
 _LOOK_BACK = 1 << 12
 #: Freed memory that is kept for the next array; glibc takes at most 32 MiB.
 _KEPT = 30 << 20
+#: How long a thread is waited for that reads what nobody wants any more.
+_PATIENCE_SECONDS = 1.0
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -149,7 +153,8 @@ def in_order(
         stream: The input.
         work: Reads a block; called by several threads.  The block's buffer is used again when it is done.
         size: Bytes to read of a plain file, by position; what is written to it afterwards is not read.  0 for what can only be read from front
-            to back: then this thread reads, and decompresses, ahead of the others.
+            to back: then this thread reads ahead of the others, and where it takes work to
+            decompress a thread of its own does so.
         threads: As many work; ``None`` is one a processor, four at most, and one alone without the compiled scanner: then they would take
             turns.
     """
@@ -161,7 +166,7 @@ def in_order(
     else:
         spans = (lambda block=block: block for block in blocks)  # type: ignore[misc]
 
-    return shared_out(spans, work, blocks.pool, threads)
+    return shared_out(spans, work, blocks.pool, threads, unpacking=not size and stream.unpacks)
 
 
 def shared_out(
@@ -169,6 +174,8 @@ def shared_out(
     work: Callable[[Block], Result],
     buffers: BlockPool,
     threads: int | None = None,
+    *,
+    unpacking: bool = False,
 ) -> Generator[Result, None, None]:
     """Have blocks read by several threads; the results come in their order.
 
@@ -177,6 +184,7 @@ def shared_out(
         work: Reads a block.
         buffers: Where the buffers of the blocks are given back to.
         threads: As for :func:`in_order`.
+        unpacking: To get the next of ``spans`` takes time, and one more thread is to do it.
     """
 
     def one(load: Callable[[], Block]) -> Result:
@@ -196,8 +204,9 @@ def shared_out(
     _keep_freed_memory()
     waiting: deque[Future[Result]] = deque()
     pool = ThreadPoolExecutor(most, "memlens-read")
+    others = _from_a_thread(spans, most) if unpacking else spans
     try:
-        for span in chain(ahead, spans):
+        for span in chain(ahead, others):
             waiting.append(pool.submit(one, span))
             if len(waiting) > most + 1:
                 yield waiting.popleft().result()
@@ -205,6 +214,45 @@ def shared_out(
             yield waiting.popleft().result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+        if isinstance(others, Generator):
+            others.close()
+
+
+def _from_a_thread(items: Iterator[Item], most: int) -> Generator[Item, None, None]:
+    """The same items, which a thread gets beforehand; as many as ``most`` wait."""
+    from queue import Empty, Queue
+    from threading import Thread
+
+    ready: Queue[tuple[Item] | BaseException | None] = Queue(most)
+    left = False
+
+    def get() -> None:
+        end: BaseException | None = None
+        try:
+            for item in items:
+                if left:
+                    return
+                ready.put((item,))
+        except BaseException as error:  # noqa: BLE001 - raised where the items are taken
+            end = error
+        if not left:
+            ready.put(end)
+
+    thread = Thread(target=get, name="memlens-unpack", daemon=True)
+    thread.start()
+    try:
+        while isinstance(item := ready.get(), tuple):
+            yield item[0]
+        if item is not None:
+            raise item
+    finally:
+        left = True
+        until = monotonic() + _PATIENCE_SECONDS
+        while thread.is_alive() and monotonic() < until:  # it may wait for room, or for a pipe
+            try:
+                ready.get_nowait()
+            except Empty:
+                thread.join(0.001)
 
 
 def _keep_freed_memory() -> None:

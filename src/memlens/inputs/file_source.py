@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, contextmanager
+from io import RawIOBase
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
@@ -14,13 +15,16 @@ import numpy as np
 
 from memlens.columns import distinct
 from memlens.errors import InputError
-from memlens.inputs.blocks import Block, Blocks, in_order
+from memlens.inputs.blocks import Block, Blocks, SupportsReadInto, in_order
 from memlens.inputs.line_reader import TextSource
-from memlens.inputs.remote import is_url, local_path
+from memlens.inputs.lookup import AnyPlace, LocalText, lines_at
+from memlens.inputs.remote import PlainStream, is_url, local_path, open_remote
 from memlens.inputs.streams import ByteStream, NamedPath, open_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from memlens.inputs.remote.ranges import RemoteObject
 
 __all__ = ["FileSource", "open_source"]
 
@@ -42,6 +46,7 @@ class FileSource(TextSource):
         self._where = local_path(where)
         self._remote = is_url(self._where)
         self._peeked: ByteStream | None = None
+        self._object: RemoteObject | None = None  # where a store gives ranges of it
         if self._remote:
             self._name, self._rereadable = str(where), True
         elif isinstance(where, (str, Path)):
@@ -74,8 +79,16 @@ class FileSource(TextSource):
             raise InputError(
                 f"{self._name}: can be read only once", "Save it to a file first, or name all anchors when reading it."
             )
-        self._opened = open_bytes(self._where)
+        self._opened = open_bytes(self._remote_stream() if self._remote else self._where)
         return self._opened
+
+    def _remote_stream(self) -> RawIOBase:
+        if self._object is None:
+            opened = open_remote(str(self._where))
+            if isinstance(opened, PlainStream):
+                return opened
+            self._object = opened
+        return self._object.stream()
 
     def head(self, size: int) -> bytes:
         """The first bytes, uncompressed, fewer only where the input is shorter; :meth:`open` gives them again.
@@ -149,11 +162,18 @@ class FileSource(TextSource):
 
         The first piece may begin before ``start`` and the last one end after ``end``.
         """
-        with self.open() as stream:
-            first = 0
-            if start > 0 and not stream.compression and self.path is not None:
-                first = int(self._offsets[self._offsets.searchsorted(start, "right") - 1])
-            blocks = Blocks(stream.part(first, None) if first else stream, first)
+        if self._seekable:
+            with self._any_place() as text:
+                end = text.size if end is None else min(end, text.size)
+                if start >= end:
+                    return
+                ((_, begin, _),) = lines_at(text, [max(start, 0)])
+                ((_, last, line),) = lines_at(text, [end - 1])
+            opened: AbstractContextManager[SupportsReadInto] = self._stretch(begin, last + len(line))
+        else:
+            begin, opened = 0, self.open()
+        with opened as stretch:
+            blocks = Blocks(stretch, begin)
             for block in blocks:
                 if end is not None and block.offset >= end:
                     return
@@ -181,32 +201,37 @@ class FileSource(TextSource):
         """Some rising offsets of one indexed stretch with their line numbers; the stretch is counted once, piece by piece."""
         stretch = int(self._offsets.searchsorted(group[0], "right")) - 1
         start, number = int(self._offsets[stretch]), int(self._lines[stretch]) + 1
-        end = self.size if stretch + 1 == len(self._offsets) else int(self._offsets[stretch + 1])
-        with self.open() as stream:
+        with self._any_place() as text:
+            end = text.size if stretch + 1 == len(self._offsets) else int(self._offsets[stretch + 1])
 
             def texts(size: int) -> Iterator[tuple[int, bytes]]:
-                return ((at, stream.part(at, min(at + size, end)).readall()) for at in range(start, end, size))
+                return ((at, text.parts([(at, min(at + size, end))])[0]) for at in range(start, end, size))
 
             if len(group) * _PIECE > end - start:  # so many that each piece is read anyway
                 yield from _numbered(texts(_MANY_PIECES * _PIECE), number, group)
                 return
             if stretch not in self._pieces:
                 counts = (
-                    text.count(b"\n", at, at + _PIECE)
-                    for _, text in texts(_MANY_PIECES * _PIECE)
-                    for at in range(0, len(text), _PIECE)
+                    part.count(b"\n", at, at + _PIECE)
+                    for _, part in texts(_MANY_PIECES * _PIECE)
+                    for at in range(0, len(part), _PIECE)
                 )
                 self._pieces[stretch] = [*accumulate(counts, initial=0)]
             pieces = self._pieces[stretch]
             for wanted in group:
                 piece = (wanted - start) // _PIECE
                 if piece < len(pieces) - 1:
-                    before = stream.part(start + piece * _PIECE, wanted).readall()
+                    (before,) = text.parts([(start + piece * _PIECE, wanted)])
                     yield wanted, number + pieces[piece] + before.count(b"\n")
 
     def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
         """The text of the line that holds each offset, without its line end; ``None`` where it cannot be read again."""
         texts: dict[int, bytes] = {}
+        if self._seekable:
+            wanted = distinct(np.asarray(offsets, np.int64)).tolist()
+            with self._any_place() as place:
+                texts = {offset: line.removesuffix(b"\n").rstrip(b"\r") for offset, _, line in lines_at(place, wanted)}
+            return [texts.get(offset) for offset in offsets]
         for group in self._groups(offsets):
             for offset, text in self.blocks(group[0], group[-1] + 1):
                 for wanted in _within(group, offset, text):
@@ -219,9 +244,9 @@ class FileSource(TextSource):
         """The bytes of each span of offsets, ``(first, after the last)``; none where it cannot be read again."""
         if not self._rereadable or not spans:
             return [b""] * len(spans)
-        with self.open() as stream:
-            if not stream.compression and self.path is not None:
-                return [stream.part(begin, end).readall() if begin < end else b"" for begin, end in spans]
+        if self._seekable:
+            with self._any_place() as place:
+                return place.parts(spans)
         found = [bytearray() for _ in spans]
         for offset, text in self.blocks(min(spans)[0], max(end for _, end in spans)):
             for k, (begin, end) in enumerate(spans):
@@ -231,7 +256,29 @@ class FileSource(TextSource):
     @property
     def _seekable(self) -> bool:
         """Whether its text can be read from any place on."""
-        return self.path is not None and not (self._opened is not None and self._opened.compression)
+        if self._opened is None and self._rereadable:
+            self.head(0)
+            self.close()
+        plain = self._opened is not None and not self._opened.compression
+        return plain and (self.path is not None or self._object is not None)
+
+    @contextmanager
+    def _any_place(self) -> Iterator[AnyPlace]:
+        if self._object is not None:
+            yield self._object
+            return
+        with self.open() as stream:
+            yield LocalText(stream.fileno())
+
+    @contextmanager
+    def _stretch(self, begin: int, end: int) -> Iterator[SupportsReadInto]:
+        """The bytes from ``begin`` to before ``end`` of a text that can be read from any place on."""
+        if self._object is not None:
+            with self._object.stream(begin, end) as remote:
+                yield remote
+            return
+        with self.open() as stream:
+            yield stream.part(begin, end)
 
     def _groups(self, offsets: Sequence[int]) -> Iterator[list[int]]:
         """Sorted offsets, those of one indexed stretch together; all together where the input is read from its start.

@@ -8,12 +8,17 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memlens.errors import InputError
 
+if TYPE_CHECKING:
+    from memlens.inputs.remote.ranges import RemoteObject
+
 __all__ = [
+    "PlainStream",
     "is_url",
     "local_path",
     "open_remote",
@@ -36,6 +41,7 @@ _DRIVERS = {
     for package, schemes in [line.split(": ")]
     for scheme in schemes.split()
 }
+_WEB = ("http://", "https://")
 _STATUS_REFUSED = frozenset({401, 403})
 
 
@@ -60,8 +66,8 @@ def local_path(where: _Where) -> _Where | Path:
     return Path(unquote(parts.path)) if parts.netloc in ("", "localhost") and parts.path else where
 
 
-class RemoteFile(io.RawIOBase):
-    """A remote file, to be read from front to back; what its driver raises becomes an :class:`InputError`."""
+class PlainStream(io.RawIOBase):
+    """What a store gives from front to back only; what its driver raises becomes an :class:`InputError`."""
 
     def __init__(self, file: Any, url: str) -> None:
         super().__init__()
@@ -86,8 +92,8 @@ class RemoteFile(io.RawIOBase):
         super().close()
 
 
-def open_remote(url: str) -> RemoteFile:
-    """Open what a URL names, for reading.
+def open_remote(url: str) -> RemoteObject | PlainStream:
+    """Open what a URL names, for reading: by ranges where the store gives them, else from front to back.
 
     Raises:
         InputError: fsspec or its driver is not installed, there is no such object, it is a directory, or access is refused.
@@ -95,8 +101,8 @@ def open_remote(url: str) -> RemoteFile:
     try:
         files, path = _files(url)
         try:
-            return RemoteFile(files.open(path, "rb", cache_type="readahead"), url)
-        except FileNotFoundError:
+            return _opened(files, path, url)
+        except (FileNotFoundError, ValueError):
             _look_closer(files, path)
             raise
     except InputError:
@@ -105,10 +111,56 @@ def open_remote(url: str) -> RemoteFile:
         raise _unreadable(url, error) from error
 
 
+def _opened(files: Any, path: str, url: str) -> RemoteObject | PlainStream:
+    from memlens.inputs.remote.ranges import FIRST, IN_FLIGHT, RemoteObject
+
+    web = path.startswith(_WEB)
+    known: dict[str, Any] = {}
+
+    def open_file() -> Any:
+        return files.open(path, "rb", cache_type="none", **known)
+
+    def look() -> dict[str, Any]:
+        files.invalidate_cache(path)  # what it says is to be true now
+        found: dict[str, Any] = files.info(path)
+        return found
+
+    # A driver whose files know what they are of is asked once for both.
+    first = None if web else open_file()
+    details = getattr(first, "details", None) or files.info(path)
+    if details.get("type") == "directory":
+        raise IsADirectoryError(path)
+    size = details.get("size")
+    if isinstance(size, int) and details.get("partial", True):
+        known = {"size": size} if web and size else {}
+        driver_has_several = getattr(files, "async_impl", False)
+        remote = RemoteObject(
+            *(open_file, look, details, url, partial(_unreadable, url)), IN_FLIGHT if driver_has_several else 1
+        )
+        if first is not None:
+            remote.keep(first)
+        if not web or size <= FIRST or _gives_ranges(open_file(), size):
+            return remote
+    return PlainStream(files.open(path, "rb", **({"block_size": 0} if web else {})), url)
+
+
+def _gives_ranges(file: Any, size: int) -> bool:
+    """Whether a web server gives the end of a file alone; some say nothing of ranges, and send the whole file whatever is asked for."""
+    try:
+        file.seek(size - 1)
+        return len(file.read(1)) == 1
+    except ValueError:
+        return False
+
+
 def _look_closer(files: Any, path: str) -> None:
-    """Web servers: fsspec calls everything that is refused "not found"; ask for the first byte, whose error tells more."""
-    if path.startswith(("http://", "https://")):
+    """Raise what tells more than the error of a driver."""
+    if path.startswith(
+        _WEB
+    ):  # of web servers it calls everything that is refused "not found"; the first byte's error tells more
         files.cat_file(path, start=0, end=1)
+    elif files.isdir(path):
+        raise IsADirectoryError(path)
 
 
 def remote_size(url: str) -> int | None:

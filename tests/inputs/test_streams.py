@@ -1,0 +1,127 @@
+"""Compressed inputs by the quicker library as by the usual one, whole and damaged."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import zlib
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from memlens.inputs import streams
+from memlens.inputs.blocks import in_order
+from memlens.inputs.streams import open_bytes
+
+needs_isal = pytest.mark.skipif(find_spec("isal") is None, reason="needs isal, which is not installed")
+
+
+def members(chance: random.Random) -> bytes:
+    """A gzip file as they come: of one member or several, with names, of any level, with blocks that are stored, empty members, padding, rubbish."""
+    made = b""
+    for _ in range(chance.choice([1, 1, 2, 5])):
+        line = b"Alloc %d bytes, ptr = 0x7f%04x\n"
+        text = b"".join(
+            line % (chance.choice([256, 512, chance.randrange(1 << 30)]), k)
+            for k in range(chance.choice([0, 3, 400, 30_000]))
+        )
+        if chance.random() < 0.2:
+            text += chance.randbytes(chance.randrange(1 << 17))
+        made += gzip.compress(text, chance.choice([0, 1, 6, 9]))
+    return made + chance.choice([b"", b"", b"\0" * 512, b"rubbish after it"])
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    kind = chance.randrange(4)
+    at = chance.randrange(6, len(data))
+    if kind == 0:
+        return data[:at]
+    if kind == 1:
+        return data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :]
+    if kind == 2:
+        return data[:at] + chance.randbytes(min(40, len(data) - at)) + data[at + 40 :]
+    return data[:at] + data[at + chance.randrange(1, 100) :]
+
+
+def read(path: Path) -> tuple[bytes, str, int]:
+    with open_bytes(path) as stream:
+        return stream.readall(), stream.problem, stream.consumed
+
+
+@needs_isal
+def test_a_damaged_gzip_file_gives_and_says_what_the_usual_library_gives_and_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: Callable[[int], range]
+) -> None:
+    path, problems = tmp_path / "run.log.gz", set()
+    for seed in rounds(150):
+        chance = random.Random(seed)
+        data = members(chance)
+        path.write_bytes(data if seed % 5 == 0 else damaged(data, chance))
+        quick = read(path)
+        with monkeypatch.context() as patch:
+            patch.setattr(streams, "find_spec", lambda _: None)
+            usual = read(path)
+        assert quick == usual, seed
+        problems.add(usual[1])
+    assert "" in problems
+    assert "the gzip stream ends in the middle" in problems
+    assert len(problems) > 5
+
+
+@needs_isal
+def test_the_quicker_library_is_used_for_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run.log.gz"
+    path.write_bytes(gzip.compress(b"line\n"))
+    with monkeypatch.context() as patch:
+        patch.setattr(zlib, "decompressobj", None)
+        assert read(path)[0] == b"line\n"
+
+
+@needs_isal
+def test_a_file_that_expands_a_thousandfold_is_not_held_back_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "run.log.gz"
+    text = b"x" * (40 << 20)
+    path.write_bytes(gzip.compress(text, 9))
+    assert path.stat().st_size < len(text) / 900
+    with path.open("rb") as file:
+        quick = streams._Quick(b"", file)
+        assert sum(map(len, quick)) == 0  # 64 KiB of it would be 60 MiB
+    assert not quick.right
+    assert read(path)[0] == text
+
+
+def test_what_a_thread_of_its_own_unpacks_comes_in_order_and_stops_when_nobody_wants_it(tmp_path: Path) -> None:
+    text = b"".join(b"%d\n" % k for k in range(2_000_000))
+    path = tmp_path / "run.log.gz"
+    path.write_bytes(gzip.compress(text, 1))
+    with open_bytes(path) as stream:
+        assert b"".join(in_order(stream, lambda block: block.text.tobytes(), threads=3)) == text
+    with open_bytes(path) as stream:
+        results = in_order(stream, lambda block: block.text.tobytes(), threads=2)
+        assert next(results) == text[: text.rindex(b"\n", 0, 1 << 21) + 1]
+        results.close()
+        assert stream.consumed < path.stat().st_size
+
+
+def test_an_error_in_mid_stream_comes_after_what_was_read_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "run.log.gz"
+    path.write_bytes(gzip.compress(b"line\n" * 4_000_000, 0))
+    with open_bytes(path) as stream:
+        real = stream._file
+
+        class Failing:
+            def read(self, size: int) -> bytes:
+                if real.tell() > 15_000_000:
+                    raise OSError("the disk is gone")
+                return real.read(size) or b""
+
+            def close(self) -> None:
+                real.close()
+
+        stream._file = Failing()  # type: ignore[assignment]
+        seen: list[int] = []
+        with pytest.raises(OSError, match="the disk is gone"):
+            list(in_order(stream, lambda block: seen.append(len(block.text)), threads=2))
+    assert 0 < sum(seen) <= 15_000_000
