@@ -27,7 +27,7 @@ Args = ParamSpec("Args")
 Result = TypeVar("Result")
 
 #: How long to wait for a cluster to answer, and for a worker of it to be there.
-_CONNECT_SECONDS, _WORKER_SECONDS = 10, 60
+_CONNECT_SECONDS, _WORKER_SECONDS = 30, 60
 
 
 @contextmanager
