@@ -23,7 +23,7 @@ ROOMS = (
     ("trust",),
     ("events", "text"),
     ("options",),
-    ("inputs", "output", "extract"),
+    ("inputs", "output", "extract", "caching"),
     ("analyzers", "scheduling"),
     ("analyzing", "diffing", "comparing", "gating"),
     ("reports",),

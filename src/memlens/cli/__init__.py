@@ -35,6 +35,7 @@ VERBS: dict[str, str] = {
     "export": "Write events, lifetimes, a trace or profiles that other tools open.",
     "record": "Run a program and record its log; say where its memory went.",
     "watch": "Follow logs that grow: levels, peak, last windows, live.",
+    "cache": "List or clear what --cache keeps of logs that were read.",
     "formats": "List the formats that memlens reads, or say which one a log has.",
 }
 

@@ -13,7 +13,7 @@ from memlens.options.parts import Bounded, Cut, OneWindow, Owners, ReadAs, Sprea
 if TYPE_CHECKING:
     from memlens.inputs import Input
 
-__all__ = ["Accept", "Analyze", "Block", "Compare", "Diff", "Export", "Gate", "Slice"]
+__all__ = ["Accept", "Analyze", "Block", "Cache", "Compare", "Diff", "Export", "Gate", "Slice"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +173,20 @@ class Block(ReadAs, Owners):
     """
 
     context: int = option(3, "N", kind=0, shown=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cache:
+    """The options of :func:`memlens.cache`.
+
+    Attributes:
+        cache: Look there: in your cache folder (user), beside the logs that are named alone (beside), or in another folder. Default: what MEMLENS_CACHE
+            says, else user.
+        clear: Remove what would be listed.
+    """
+
+    cache: str | Path | None = option(None, "WHERE")
+    clear: bool = flag(False)
 
 
 @dataclass(frozen=True, kw_only=True)
