@@ -173,6 +173,22 @@ def test_wrong_usage_comes_back_from_any_worker(logs: list[str], elsewhere: Exec
         memlens.analyze([*logs, "plain.log"], analyzers=["growth"], executor=elsewhere)
 
 
+def test_wrong_usage_cancels_what_has_not_begun(logs: list[str]) -> None:
+    class Keeping(ThreadPoolExecutor):
+        def submit(self, work: Any, /, *args: Any, **keywords: Any) -> Any:
+            futures.append(future := super().submit(work, *args, **keywords))
+            return future
+
+    futures: list[Any] = []
+    Path("plain.log").write_text(made.log_text(4096))
+    with Keeping(1) as threads:
+        with pytest.raises(memlens.UsageError, match="growth needs a series") as raised:
+            memlens.analyze(["plain.log", *logs * 20], analyzers=["growth"], executor=threads)
+        assert raised.traceback  # whose frames hold on to all that was begun
+        assert sum(future.cancelled() for future in futures) > 50
+        assert len(futures) == 101
+
+
 def test_an_executor_of_somebody_else_stays_open(logs: list[str]) -> None:
     with ThreadPoolExecutor(1) as threads:
         with opened(Spread(executor=threads)) as executor:

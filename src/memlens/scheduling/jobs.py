@@ -14,7 +14,7 @@ import pickle
 import platform
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -56,7 +56,7 @@ def run_jobs(
     *,
     retries: int = 2,
     look: Callable[[], None] | None = None,
-) -> Iterator[tuple[int, Result | MemlensError]]:
+) -> Generator[tuple[int, Result | MemlensError], None, None]:
     """Run a function over items, each in a worker.
 
     Args:
@@ -128,7 +128,7 @@ class _Jobs:
         self._ended: SimpleQueue[tuple[int, Future[bytes]]] = SimpleQueue()
         self._ticket = uuid.uuid4().hex
 
-    def run(self) -> Iterator[tuple[int, Any]]:
+    def run(self) -> Generator[tuple[int, Any], None, None]:
         try:
             while self._waiting or self._alone or self._running:
                 yield from self._submit()
