@@ -26,6 +26,7 @@ ROOMS = (
     ("inputs", "output", "extract", "caching"),
     ("analyzers", "scheduling"),
     ("analyzing", "diffing", "comparing", "gating"),
+    ("ranking",),
     ("reports",),
     ("drawing", "exporting", "recording", "watching"),
     ("cli", "__main__"),

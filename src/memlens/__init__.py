@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from memlens.inputs import read
     from memlens.inputs.registry import Formats, formats
     from memlens.lifetimes import Lifetimes
+    from memlens.ranking.result import Rank, Ranking, RankOutlier
+    from memlens.ranking.run import ranks
     from memlens.recording.marks import mark, window
     from memlens.recording.result import RecordedLog, Recording
     from memlens.recording.run import record
@@ -75,6 +77,9 @@ __all__ = [
     "OutputError",
     "Pattern",
     "PlotFigure",
+    "Rank",
+    "RankOutlier",
+    "Ranking",
     "RecordedLog",
     "Recording",
     "ReportPage",
@@ -102,6 +107,7 @@ __all__ = [
     "mark",
     "parse_bytes",
     "plot",
+    "ranks",
     "read",
     "record",
     "record_torch",
@@ -143,6 +149,8 @@ _HOMES = {
     "memlens.lifetimes": ("Lifetimes",),
     "memlens.inputs": ("read",),
     "memlens.inputs.registry": ("Formats", "formats"),
+    "memlens.ranking.result": ("Rank", "RankOutlier", "Ranking"),
+    "memlens.ranking.run": ("ranks",),
     "memlens.recording.result": ("RecordedLog", "Recording"),
     "memlens.recording.run": ("record",),
     "memlens.recording.marks": ("mark", "window"),

@@ -158,7 +158,10 @@ class _Cache:
     def logs(self) -> Sequence[EventLog] | None:
         """What was kept; ``None`` where nothing was, or what was asked to be an error."""
         began = time.perf_counter()
-        entry = self._entry(self.asked)
+        asked = self.asked
+        entry = self._entry(asked)
+        if entry is None and self.request.most_events is not None:
+            entry = self._entry(asked := self._of_condensed)
         if entry is None or ((told := entry.facts.get("packages")) is not None and told != _packages()):
             return None
         if self.source.path is not None:
@@ -166,7 +169,7 @@ class _Cache:
         try:
             logs = restored_logs(entry.arrays, self.source)
         except DAMAGES:
-            self._forget(self.asked)
+            self._forget(asked)
             return None
         if self.request.strict and any(log.facts.cut_short for log in logs):
             return None
@@ -177,7 +180,7 @@ class _Cache:
             "%s events, kept in %s, taken in %.2f s",
             self.source,
             f"{sum(map(len, logs)):,}",
-            self._path(self.asked),
+            self._path(asked),
             seconds,
         )
         return self._with_anchors(logs)
@@ -199,9 +202,16 @@ class _Cache:
             return
         # Where nothing in the input told its format, one of a package that is installed later may know it.
         packages = None if found.told else _packages()
-        self._put(self.asked, stored_logs(logs), events=sum(map(len, logs)), packages=packages)
+        asked = self.asked if logs[0].condensed is None else self._of_condensed
+        self._put(asked, stored_logs(logs), events=sum(map(len, logs)), packages=packages)
         for anchor in logs[0].anchors:
             self._put(_of_anchor(anchor.pattern), stored_anchor(anchor))
+
+    @property
+    def _of_condensed(self) -> dict[str, Any]:
+        """What is asked where not all events are kept: which are follows from the anchors, and from how many there may be."""
+        anchors = [[pattern.text, pattern.regex] for pattern in self.request.patterns]
+        return {**self.asked, "most_events": self.request.most_events, "patterns": anchors}
 
     def _with_anchors(self, logs: Sequence[EventLog]) -> Sequence[EventLog] | None:
         """Logs that were kept, with the lines of the patterns that are looked for; those that are not known yet are kept then.

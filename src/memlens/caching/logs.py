@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from memlens import events, facts, lifetimes
 from memlens.events import EventLog
 from memlens.facts import Kind
+from memlens.folding import condensed, levels
 from memlens.inputs.file_source import FileSource
 from memlens.inputs.torch_snapshot.reader import SnapshotSource
 from memlens.inputs.torch_snapshot.stacks import Frame, Tables
@@ -38,10 +39,15 @@ __all__ = ["Arrays", "can_be_stored", "restored_anchor", "restored_logs", "store
 
 Object = TypeVar("Object")
 
-#: Fields of a log that are not stored as they stand; of a log that is condensed nothing is stored.
-_APART = ("source", "anchors", "landmarks", "condensed")
+#: Fields of a log that are not stored as they stand.
+_APART = ("source", "anchors", "landmarks")
 #: Names that the types of fields are written with.
-_NAMES = {**vars(events), **vars(facts), **vars(lifetimes), "np": np, "NDArray": NDArray}
+_NAMES = {
+    **{name: known for module in (events, facts, lifetimes, levels, condensed) for name, known in vars(module).items()},
+    "np": np,
+    "NDArray": NDArray,
+    "Ints": NDArray[np.int64],
+}
 #: The columns that have one entry an event.
 _COLUMNS = (
     "size",
@@ -79,10 +85,7 @@ class Arrays(list[NDArray[Any]]):
 def can_be_stored(logs: Sequence[EventLog]) -> bool:
     """Whether all of some logs are of a kind that is stored."""
     return all(
-        type(log) is EventLog
-        and type(log.source) in (FileSource, NumberedSource, SnapshotSource)
-        and getattr(log, "condensed", None) is None
-        for log in logs
+        type(log) is EventLog and type(log.source) in (FileSource, NumberedSource, SnapshotSource) for log in logs
     )
 
 
@@ -263,5 +266,13 @@ def _check(log: EventLog, pairs: Lifetimes, odd: OddFrees) -> None:
     named += [(column, 0, events) for column in (pairs.double_allocs, odd.unknown, odd.mismatched) if len(column)]
     if any(int(column.min()) < least or int(column.max()) >= end for column, least, end in named):
         raise ValueError("numbers of what there is not")
+    if (known := log.condensed) is not None:
+        columns = [known.number, known.allocated, known.level]
+        edges, parts = known.tally.edges, len(known.tally)
+        rows = *known.tally.sums, *known.tally.largest, *known.tally.rise, known.tally.summit
+        if any(column.shape != (events,) for column in columns) or any(row.shape != (parts,) for row in rows):
+            raise ValueError("columns of several lengths")
+        if edges.shape != (parts + 1,) or edges[0] != 0 or edges[-1] != events or (np.diff(edges) <= 0).any():
+            raise ValueError("numbers of what there is not")
     if len(odd.excess) != len(odd.mismatched) or not 0 <= log.facts.opening <= events:
         raise ValueError("columns of several lengths")

@@ -13,7 +13,7 @@ from memlens.options.parts import Bounded, Cut, OneWindow, Owners, ReadAs, Sprea
 if TYPE_CHECKING:
     from memlens.inputs import Input
 
-__all__ = ["Accept", "Analyze", "Block", "Cache", "Compare", "Diff", "Export", "Gate", "Slice"]
+__all__ = ["Accept", "Analyze", "Block", "Cache", "Compare", "Diff", "Export", "Gate", "OfRanks", "Slice"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +119,22 @@ class Compare(ReadAs, Cut, Bounded, Spread):
     metrics: Sequence[str] = option((), "NAME", "-m", "--metric", several=True, offers="metrics")
     strict: bool = flag(False)
     buckets: int = python_only(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfRanks(ReadAs, Owners, Cut, Bounded, Spread):
+    """The options of :func:`memlens.ranks`.
+
+    Attributes:
+        jobs: Read N logs at a time, each in a process of its own. Default: one a processor. A plain log of 48 MiB or more is
+            shared out among all processors instead.
+        diffs: Compare the N ranks that stand out most, by their peak, with the median rank of their peers, as memlens diff does; 0
+            for none.
+        strict: Take a compressed log that is cut short for unreadable, instead of looking at what there is.
+    """
+
+    diffs: int = option(3, "N", kind=0, shown=True)
+    strict: bool = flag(False)
 
 
 @dataclass(frozen=True, kw_only=True)
