@@ -110,7 +110,7 @@ def measure(template: str, jobs: int | None) -> Measured:
             sys.exit(f"{' '.join(command)} ended with {process.returncode}")
         output.seek(0)
         runs = json.load(output)["runs"]
-    peaks = tuple(run["windows"][0]["peak_bytes"] for run in runs)
+    peaks = tuple(run["windows"][0]["peak_bytes"] for run in runs if run["windows"])  # a cell may have no log
     return Measured(wall, usage.ru_utime + usage.ru_stime, max(together), usage.ru_maxrss * 1024, peaks)
 
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from memlens.inputs import read
     from memlens.inputs.registry import Formats, formats
     from memlens.lifetimes import Lifetimes
+    from memlens.ranking.result import Rank, Ranking, RankOutlier
+    from memlens.ranking.run import ranks
     from memlens.recording.marks import mark, window
     from memlens.recording.result import RecordedLog, Recording
     from memlens.recording.run import record
@@ -53,6 +55,7 @@ __all__ = [
     "AnchorError",
     "Baseline",
     "BlockLife",
+    "CacheListing",
     "Comparison",
     "Crossing",
     "Diff",
@@ -62,16 +65,21 @@ __all__ = [
     "Formats",
     "InputError",
     "Judged",
+    "KeptLog",
     "Kind",
     "Lifetimes",
     "LiveWindow",
     "LogAnalysis",
     "LogState",
     "MemlensError",
+    "MemlensWarning",
     "NoEventsError",
     "OutputError",
     "Pattern",
     "PlotFigure",
+    "Rank",
+    "RankOutlier",
+    "Ranking",
     "RecordedLog",
     "Recording",
     "ReportPage",
@@ -89,6 +97,7 @@ __all__ = [
     "accept",
     "analyze",
     "block",
+    "cache",
     "compare",
     "diff",
     "export",
@@ -98,6 +107,7 @@ __all__ = [
     "mark",
     "parse_bytes",
     "plot",
+    "ranks",
     "read",
     "record",
     "record_torch",
@@ -113,6 +123,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "memlens.analyzing.analyze": ("Analysis", "LogAnalysis", "WindowAnalysis", "analyze"),
     "memlens.analyzing.block": ("BlockLife", "block"),
+    "memlens.caching.listing": ("CacheListing", "KeptLog", "cache"),
     "memlens.comparing.result": ("Comparison", "Run", "RunWindow"),
     "memlens.comparing.run": ("compare",),
     "memlens.exporting.export": ("Exported", "export"),
@@ -121,7 +132,15 @@ _HOMES = {
     "memlens.diffing.run": ("diff",),
     "memlens.drawing.plot": ("PlotFigure", "plot"),
     "memlens.drawing.report": ("ReportPage", "report"),
-    "memlens.errors": ("AnchorError", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError"),
+    "memlens.errors": (
+        "AnchorError",
+        "InputError",
+        "MemlensError",
+        "MemlensWarning",
+        "NoEventsError",
+        "OutputError",
+        "UsageError",
+    ),
     "memlens.events": ("EventLog", "Kind"),
     "memlens.gating.baseline": ("Baseline",),
     "memlens.gating.judging": ("Judged",),
@@ -130,6 +149,8 @@ _HOMES = {
     "memlens.lifetimes": ("Lifetimes",),
     "memlens.inputs": ("read",),
     "memlens.inputs.registry": ("Formats", "formats"),
+    "memlens.ranking.result": ("Rank", "RankOutlier", "Ranking"),
+    "memlens.ranking.run": ("ranks",),
     "memlens.recording.result": ("RecordedLog", "Recording"),
     "memlens.recording.run": ("record",),
     "memlens.recording.marks": ("mark", "window"),

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-__all__ = ["AnchorError", "Failure", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError"]
+__all__ = [
+    "AnchorError",
+    "Failure",
+    "InputError",
+    "MemlensError",
+    "MemlensWarning",
+    "NoEventsError",
+    "OutputError",
+    "UsageError",
+]
 
 
 class MemlensError(Exception):
@@ -49,6 +58,10 @@ class UsageError(MemlensError):
     """Arguments that make no sense together."""
 
     exit_code = 2
+
+
+class MemlensWarning(UserWarning):
+    """Something that went wrong beside the result, and costs nothing of it; the command line writes a line on stderr."""
 
 
 @dataclass(frozen=True)

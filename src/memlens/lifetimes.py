@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
 
-__all__ = ["Lifetimes", "OddFrees", "odd_frees", "pair"]
+__all__ = ["Lifetimes", "OddFrees", "odd_frees", "pair", "set_pairs"]
 
 #: Events looked at together: their temporaries stay in the cache.
 _WALK = 1 << 17
@@ -61,6 +61,12 @@ class OddFrees(NamedTuple):
 
 
 _ODD: WeakKeyDictionary[EventLog, OddFrees] = WeakKeyDictionary()
+
+
+def set_pairs(log: EventLog, lifetimes: Lifetimes, odd: OddFrees) -> None:
+    """Give a log what :attr:`EventLog.lifetimes` and :func:`odd_frees` gave of the same events before."""
+    vars(log)["lifetimes"] = lifetimes  # where the cached property would keep it
+    _ODD[log] = odd
 
 
 def odd_frees(log: EventLog) -> OddFrees:

@@ -19,7 +19,15 @@ try:
 except ImportError:  # Windows, which removes no file that is open
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["open_output", "refuse_inputs", "refuse_overwrite", "silence_stdout", "stdout_failed"]
+__all__ = [
+    "open_output",
+    "refuse_inputs",
+    "refuse_overwrite",
+    "remove_parts",
+    "replacing",
+    "silence_stdout",
+    "stdout_failed",
+]
 
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 #: How the name of a file ends that is being written: eight hexadecimal digits, so that two writers take two names.
@@ -118,6 +126,30 @@ def open_output(path: str | Path | None, force: bool = False) -> Iterator[Binary
         yield out
 
 
+@contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """Write a file of the program's own, which appears whole or not at all, in place of whatever is there, a symbolic link itself included.
+
+    What killed writers left beside it stays: there may be very many files, and :func:`remove_parts` looks at all of them once.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    with _beside(Path(path), force=True, clear=False) as out:
+        yield out
+
+
+def remove_parts(folder: str | Path, names: re.Pattern[str]) -> None:
+    """Remove what killed writers left in a folder of files whose names match a pattern; what a living one holds stays."""
+    with suppress(OSError), os.scandir(folder) as listing:
+        parts = [entry.path for entry in listing if (end := _PART.search(entry.name)) and end.end() == len(entry.name)]
+        for part in parts:
+            stem = os.path.basename(part)[1:]
+            if names.fullmatch(_PART.sub("", stem)):
+                with suppress(OSError):
+                    _remove_unheld(Path(part))
+
+
 def _file(path: str | Path | None) -> Path | None:
     """The file that is meant; ``None`` for stdout."""
     return None if path is None or str(path) == "-" else Path(path)
@@ -185,8 +217,9 @@ def _direct(target: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _beside(target: Path, force: bool) -> Iterator[BinaryIO]:
-    _clear(target)
+def _beside(target: Path, force: bool, clear: bool = True) -> Iterator[BinaryIO]:
+    if clear:
+        _clear(target)
     try:
         part, out, lock = _new_part(target)
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,11 +21,18 @@ from memlens.comparing.runs import record_all as record_by
 from memlens.errors import InputError, UsageError
 from memlens.inputs import input_name
 from memlens.options import Compare
-from memlens.scheduling import spreading
-from memlens.scheduling.executors import LocalProcesses, may_fork
+from memlens.scheduling import executors, spreading
+from memlens.scheduling.executors import LocalProcesses
 
 MIB = made.MIB
-linux = pytest.mark.skipif(not may_fork(), reason="forks on Linux only")
+
+
+@pytest.fixture
+def forking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork, also where idle threads of another test are left in this process: what is patched here is so in forked processes alone."""
+    if sys.platform != "linux":
+        pytest.skip("forks on Linux only")
+    monkeypatch.setattr(executors, "may_fork", lambda: True)
 
 
 def record_all(
@@ -59,7 +67,7 @@ def test_one_process_and_many_say_the_same(orders: list[Order]) -> None:
     assert record_all(orders, jobs=1) == record_all(orders, jobs=4) == record_all(orders)
 
 
-@linux
+@pytest.mark.usefixtures("forking")
 def test_so_many_processes_work_as_there_are_jobs(orders: list[Order], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "without_cpu", say_who_reads)
     assert {run.message for run in record_all(orders[:12], jobs=1)} == {str(os.getpid())}
@@ -68,7 +76,7 @@ def test_so_many_processes_work_as_there_are_jobs(orders: list[Order], monkeypat
     assert len(workers) in (1, 2)
 
 
-@linux
+@pytest.mark.usefixtures("forking")
 def test_a_log_that_the_reader_shares_out_itself_is_read_by_no_worker(
     orders: list[Order], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,7 +117,7 @@ def test_progress_rises_to_the_bytes_of_all_logs(orders: list[Order], jobs: int)
     assert seen[-1] == sum(os.path.getsize(order.path) for order in orders[:13])
 
 
-@linux
+@pytest.mark.usefixtures("forking")
 def test_a_log_that_ends_its_process_costs_itself_alone(orders: list[Order], monkeypatch: pytest.MonkeyPatch) -> None:
     whole = input_name
 

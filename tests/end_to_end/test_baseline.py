@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
+import runpy
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -39,9 +41,11 @@ def five_figures(window: Window) -> list[int]:
 
 
 def script(shared: Path, path: Path, anchors: tuple[str, ...]) -> list[int]:
-    command = [sys.executable, str(shared / "bench/baseline.py"), str(path), *anchors]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return [int(figure) for figure in done.stdout.split()]
+    program = str(shared / "bench/baseline.py")
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as said:
+        patch.setattr(sys, "argv", [program, str(path), *anchors])
+        runpy.run_path(program, run_name="__main__")
+    return [int(figure) for figure in said.getvalue().split()]
 
 
 def logs(shared: Path) -> list[Path]:

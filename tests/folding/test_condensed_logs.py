@@ -164,6 +164,23 @@ def test_a_pipe_and_a_format_of_a_user(tmp_path: Path) -> None:
     assert len(log) < log.events == text.count("] Alloc ") + text.count("] Free ") - text.count("] Free xx")
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_condensed_log_is_kept_in_a_cache(seed: int, tmp_path: Path) -> None:
+    path = tmp_path / "made.log"
+    path.write_text(made_log(random.Random(f"kept {seed}"), 1500))
+    memory, kept = 50 * OF_EVENT, tmp_path / "cache"
+    with small_blocks(2000):
+        for cut in CUTS[:2]:
+            whole = said(path, memory, **cut)
+            assert said(path, memory, cache=kept, **cut) == whole
+            with mock.patch("memlens.inputs.paddle.reader.PaddleReader.add", side_effect=AssertionError("it is read")):
+                assert said(path, memory, cache=kept, **cut) == whole
+                with pytest.raises(AssertionError, match="it is read"):  # another window has other events
+                    said(path, memory, cache=kept, by="BACKWARD")
+                with pytest.raises(AssertionError, match="it is read"):  # not all are there
+                    said(path, 0, cache=kept, **cut)
+
+
 def test_of_so_many_windows_not_all_details_are_kept(tmp_path: Path) -> None:
     rng = random.Random(11)
     path = tmp_path / "made.log"

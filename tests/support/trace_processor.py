@@ -41,7 +41,11 @@ def query(trace: Path, *statements: str) -> list[list[tuple[Any, ...]]]:
         method = asked.msg.add(seq=number)
         method.request, method.query_args.sql_query = 3, statement  # TPM_QUERY_STREAMING
     done = subprocess.run(
-        [node, _SCRIPT, folder], input=asked.SerializeToString(), capture_output=True, check=False, timeout=120
+        [node, "--liftoff-only", _SCRIPT, folder],
+        input=asked.SerializeToString(),
+        capture_output=True,
+        check=False,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr.decode()
     found: dict[int, list[tuple[Any, ...]]] = {}

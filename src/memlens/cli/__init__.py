@@ -28,6 +28,7 @@ VERBS: dict[str, str] = {
     "slice": "Cut the raw text of one window out of a log.",
     "diff": "Say which allocation one run frees and the other keeps.",
     "compare": "Put many runs side by side, as a table or a matrix.",
+    "ranks": "Say how the ranks of one job spread, and which stand out.",
     "gate": "Fail where memory grew beyond a baseline or a budget.",
     "block": "Tell the life of one block: its ALLOC, its FREE, its neighbours.",
     "report": "Make one HTML page to look at: levels, lifetimes, memory map.",
@@ -35,6 +36,7 @@ VERBS: dict[str, str] = {
     "export": "Write events, lifetimes, a trace or profiles that other tools open.",
     "record": "Run a program and record its log; say where its memory went.",
     "watch": "Follow logs that grow: levels, peak, last windows, live.",
+    "cache": "List or clear what --cache keeps of logs that were read.",
     "formats": "List the formats that memlens reads, or say which one a log has.",
 }
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from memlens.errors import MemlensWarning
 
 if TYPE_CHECKING:
     from memlens.cli.options import Output
@@ -30,10 +33,30 @@ def _write(text: str) -> None:
 
 @contextmanager
 def told(show: Output | None) -> Iterator[None]:
-    """With ``-v`` tell on stderr, while the block runs, what the readers log, and at its end how long it took."""
-    if show is None or not show.verbose:
-        yield
-        return
+    """While the block runs, write its warnings on stderr, and with ``-v`` what the readers log, and at its end how long it took."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _said(show, warnings.showwarning)
+        if show is None or not show.verbose:
+            yield
+        else:
+            with _told():
+                yield
+
+
+def _said(show: Output | None, otherwise: Callable[..., None]) -> Callable[..., None]:
+    """How warnings of memlens are shown: as notes, each once."""
+
+    def say(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if not issubclass(category, MemlensWarning):
+            otherwise(message, category, *where, **more)
+        elif show is None or not show.quiet:
+            _write(str(message))
+
+    return say
+
+
+@contextmanager
+def _told() -> Iterator[None]:
     import logging
 
     reading, began = 0.0, time.perf_counter()

@@ -28,8 +28,8 @@ _ORDER = str.split("""
     template rows cols base metrics baseline accept with_events limits budgets
     start start_regex end end_regex nth by
     base_start head_start base_start_regex head_start_regex base_end head_end base_nth head_nth
-    whole open_windows owners input_format device layer formats
-    base_log allow_missing trust run idle pid every diff x title theme width height dpi analyzers scheduler jobs memory top min_size sort context
+    whole open_windows owners input_format device layer formats cache clear
+    base_log allow_missing trust run idle pid every diff x title theme width height dpi analyzers scheduler jobs diffs memory top min_size sort context
     events_only renumber to table form full brief plot color output force junit markdown github strict no_progress quiet verbose
 """)
 

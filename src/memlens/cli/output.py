@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from memlens.comparing.result import Run
     from memlens.errors import Failure
     from memlens.options import ReadAs
+    from memlens.ranking.result import Rank
     from memlens.reports.blocks import Block
     from memlens.reports.machine import Result
 
@@ -51,8 +52,8 @@ def read_stdin_once(logs: Sequence[str | None], hint: str = "Give - once.") -> N
         raise UsageError("stdin (-) can be read only once", hint)
 
 
-def named_logs(logs: Sequence[str], how: ReadAs, show: Output) -> tuple[str, ...]:
-    """Logs with those that lie in a folder in its place; of its other files a note says that they are none."""
+def named_logs(logs: Sequence[str], how: ReadAs, show: Output, *, deep: bool = False) -> tuple[str, ...]:
+    """Logs with those that lie in a folder in its place (``deep``: and in its folders); of its other files a note says that they are none."""
     from memlens.inputs import expanded
     from memlens.inputs.input_format import HEAD
     from memlens.text import name_list, plural
@@ -61,7 +62,7 @@ def named_logs(logs: Sequence[str], how: ReadAs, show: Output) -> tuple[str, ...
         count = plural(len(others), "file is", "files are")
         note(f"{folder}: {count} no log by the first {HEAD >> 10} KiB and left out: {name_list(others)}", show)
 
-    return tuple(map(str, expanded(logs, how, say)))
+    return tuple(map(str, expanded(logs, how, say, deep=deep)))
 
 
 def refuse_outputs(
@@ -120,7 +121,7 @@ def write(text: str, to: Output) -> None:
         out.write(text.encode())
 
 
-def report_failures(failures: Iterable[Failure | Run]) -> None:
+def report_failures(failures: Iterable[Failure | Run | Rank]) -> None:
     """Write on stderr which of several inputs could not be read, and why."""
     from memlens.cli import report_error
     from memlens.errors import MemlensError

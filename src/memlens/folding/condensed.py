@@ -16,6 +16,7 @@ it did before; and since the events at folds stay, windows are ranges of the eve
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,8 +87,13 @@ class Condensed:
 
     def numbers_at(self, indices: NDArray[np.integer]) -> Ints:
         """The numbers of events by their indices, int64; the index after the last one is that of the end."""
-        found: Ints = np.append(self.number, self.events)[indices]
+        found: Ints = self._numbers[indices]
         return found
+
+    @cached_property
+    def _numbers(self) -> Ints:
+        """The numbers of all events that are kept, and that of the end: once, for windows ask for theirs one by one."""
+        return np.append(self.number, self.events)
 
     def indices_of(self, numbers: NDArray[np.integer]) -> Ints:
         """The indices of events by their numbers, int64: the reverse of :meth:`numbers_at`."""

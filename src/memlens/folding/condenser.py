@@ -86,12 +86,14 @@ class Condenser:
             folds: Where figures are wanted, rising, the cuts among them; those before these events do not matter.
             end: Where the text ends that they stand in.
         """
-        # Few at once, for what is worked out on the way is larger than they are.
-        starts = range(0, max(len(events.kind), 1), _AT_ONCE)
+        # Few at once, for what is worked out on the way is larger than they are; events of one line stay together.
+        lines = events.offset[_AT_ONCE::_AT_ONCE]
+        starts = distinct(np.append(0, np.searchsorted(events.offset, lines))).tolist()
+        stops = [*starts[1:], len(events.kind)]
         ends = [*(int(events.offset[start]) for start in starts[1:]), end]
         parts = [
-            self._count(events.part(start, start + _AT_ONCE), cuts, folds, stop)
-            for start, stop in zip(starts, ends, strict=True)
+            self._count(events.part(start, stop), cuts, folds, until)
+            for start, stop, until in zip(starts, stops, ends, strict=True)
         ]
         return Counted(*map(np.concatenate, zip(*parts, strict=True)))
 

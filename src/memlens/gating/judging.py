@@ -282,18 +282,19 @@ def judge(
 
 def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judged:
     """The bytes that the series gained, against what one like the base's gains in as many windows."""
-    closed, found = sum(not window.open_end for window in head.series), growth_of(head)
+    ours, theirs = head.series, [run.series for run in base]
+    closed, found = sum(not window.open_end for window in ours), growth_of(head)
     gained = None if found is None else found.gained_bytes
     unknown = f"{closed} closed, {MINIMUM} needed", f"{MINIMUM} needed in the base"
     row = Judged(WHOLE, "growth", head_bytes=gained, start_line=1)
     row = _judged(row, [allowed_gain(run, head) for run in base], rules, unknown)
     if found is None or found.verdict == "growing" or row.limit_bytes is None:
         return row
-    known = [max(run.series[min(k, len(run.series) - 1)].live_bytes for run in base) for k in range(len(head.series))]
-    beyond = [window.live_bytes - old for window, old in zip(head.series, known, strict=True)]
+    known = [max(series[min(k, len(series) - 1)].live_bytes for series in theirs) for k in range(len(ours))]
+    beyond = [window.live_bytes - old for window, old in zip(ours, known, strict=True)]
     rising = next((k for k in range(1, len(beyond)) if beyond[-k] <= beyond[-k - 1]), len(beyond)) - 1
     gained, allowed = beyond[-1] - beyond[-1 - rising], row.limit_bytes - (row.base_bytes or 0)
-    if rising < _RISING or min(gained, head.series[-1].live_bytes - max(known)) <= allowed:
+    if rising < _RISING or min(gained, ours[-1].live_bytes - max(known)) <= allowed:
         return row
     return _unjudged(row, f"the last {rising} windows rise by {format_bytes(gained)}, too few to tell")
 

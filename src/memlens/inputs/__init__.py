@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
-from memlens import native
+from memlens import caching, native
 from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.inputs.file_source import FileSource, open_source
 from memlens.inputs.folders import expanded, refuse_folder
 from memlens.inputs.input_format import Request
-from memlens.inputs.registry import PADDLE, Recognised, check_alike, known_formats, recognise
+from memlens.inputs.registry import PADDLE, TRIED, Recognised, check_alike, known_formats, recognise
 from memlens.inputs.remote import is_url
 from memlens.keywords import with_keywords
 from memlens.options import Read, ReadAs
@@ -108,28 +108,45 @@ def read_all(
     if not isinstance(where, FileSource):
         refuse_folder(where, how or ReadAs())
     source = where if isinstance(where, FileSource) else open_source(where)
-    request, how, began = request or Request(), how or ReadAs(), time.perf_counter()
-    with closing(source):
-        found = recognise(source, how)
-        if found.unread is not None:
-            from memlens.inputs.unread import refuse_unread
+    request, how = request or Request(), how or ReadAs()
 
-            refuse_unread(source.name, found.unread)
-        if how.layer is not None:
-            if found.format is not PADDLE:
-                raise UsageError(
-                    f"{source.name} is {found.format.title}, which has no layer {how.layer!r}",
-                    "Layers are those of Paddle's allocator; leave out --layer.",
-                )
-            request = replace(request, layer=how.layer)
-        try:
-            logs = found.format.read(source, request)
-        except NoEventsError as error:
-            if found.asked or how.layer is not None or any(text in error.message for text in _SAYS_ALL):
-                raise
-            found, logs = _tried(source, request, how, found, error)
-    _say(source.name, found, logs, time.perf_counter() - began)
+    def read(request: Request) -> tuple[Recognised, Sequence[EventLog]]:
+        began = time.perf_counter()
+        found, logs = _read(source, request, how)
+        _say(source.name, found, logs, time.perf_counter() - began)
+        return found, logs
+
+    with closing(source):
+        if caching.is_on(how.cache):
+            from memlens.caching.keeping import read_through
+
+            logs = read_through(source, request, how, read)
+        else:
+            _, logs = read(request)
     return choose_device(source.name, logs, how.device)
+
+
+def _read(source: FileSource, request: Request, how: ReadAs) -> tuple[Recognised, Sequence[EventLog]]:
+    """Which format an input has, and its logs; errors as of :func:`read`."""
+    found = recognise(source, how)
+    if found.unread is not None:
+        from memlens.inputs.unread import refuse_unread
+
+        refuse_unread(source.name, found.unread)
+    if how.layer is not None:
+        if found.format is not PADDLE:
+            raise UsageError(
+                f"{source.name} is {found.format.title}, which has no layer {how.layer!r}",
+                "Layers are those of Paddle's allocator; leave out --layer.",
+            )
+        request = replace(request, layer=how.layer)
+    try:
+        logs = found.format.read(source, request)
+    except NoEventsError as error:
+        if found.asked or how.layer is not None or any(text in error.message for text in _SAYS_ALL):
+            raise
+        found, logs = _tried(source, request, how, found, error)
+    return found, logs
 
 
 def _say(name: str, found: Recognised, logs: Sequence[EventLog], seconds: float) -> None:
@@ -159,7 +176,7 @@ def _tried(
             if form.is_text:
                 try:
                     logs = form.read(source, replace(request, progress=None))
-                    return Recognised(form, "it holds such events, and none of Paddle"), logs
+                    return Recognised(form, TRIED), logs
                 except NoEventsError:
                     continue
     if found.unread is not None:

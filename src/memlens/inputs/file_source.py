@@ -147,6 +147,11 @@ class FileSource(TextSource):
                     if progress is not None:
                         progress(stream.consumed or done)
 
+    @property
+    def indexed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """What :meth:`index` was given; the beginning of the text alone before."""
+        return self._offsets, self._lines
+
     def index(self, offsets: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
         """Keep where some lines begin (``offsets``, rising) and how many lines stand before each, to count from there."""
         if len(offsets):

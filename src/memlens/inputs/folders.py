@@ -25,7 +25,11 @@ _DIGITS = re.compile(r"([0-9]+)")
 
 
 def expanded(
-    inputs: Sequence[Input], how: ReadAs, passed_over: Callable[[str, Sequence[str]], None] | None = None
+    inputs: Sequence[Input],
+    how: ReadAs,
+    passed_over: Callable[[str, Sequence[str]], None] | None = None,
+    *,
+    deep: bool = False,
 ) -> list[Input]:
     """Inputs with the logs of a folder in its place, by name, ``workerlog.2`` before ``workerlog.10``.
 
@@ -36,6 +40,7 @@ def expanded(
         inputs: As for :func:`memlens.analyze`.
         how: How inputs are to be read.
         passed_over: Called with a folder and the files in it that are no logs, if there are any.
+        deep: Also the logs in the folders of a folder.
 
     Raises:
         UsageError: No format has the name that was asked for, or a file of formats is not sound.
@@ -45,12 +50,21 @@ def expanded(
         if not _is_folder(given):
             found.append(given)
             continue
-        folder = str(given)
-        logs, others = _sorted_out(folder, how)
+        logs: list[str] = []
+        for folder in _folders(str(given)) if deep else [str(given)]:
+            here, others = _sorted_out(folder, how)
+            logs += here
+            if here and others and passed_over is not None:
+                passed_over(folder, others)
         found += logs or [given]
-        if logs and others and passed_over is not None:
-            passed_over(folder, others)
     return found
+
+
+def _folders(folder: str) -> Iterator[str]:
+    """A folder and those below it, by name; links to folders are not followed, for they may lead around in a circle."""
+    yield folder
+    for name in sorted((entry.name for entry in _entries(folder) if entry.is_dir(follow_symlinks=False)), key=_natural):
+        yield from _folders(os.path.join(folder, name))
 
 
 def refuse_folder(given: Input, how: ReadAs) -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "GROUP",
     "PADDLE",
     "SCHEMA",
+    "TRIED",
     "Formats",
     "InputFormat",
     "Recognised",
@@ -54,6 +55,8 @@ SCHEMA = "memlens.formats/1"
 
 #: Why something is read as a log of Paddle that does not begin like one.
 _OTHER = "no other format was recognised, and text is read as a log of Paddle"
+#: … and why something is read as another format of text in which nothing was recognised.
+TRIED = "it holds such events, and none of Paddle"
 #: What stands before the name of a format of users in :attr:`Facts.layer`.
 _OWN = "format:"
 
@@ -72,6 +75,11 @@ class Recognised(NamedTuple):
     why: str
     asked: bool = False
     unread: Unread | None = None
+
+    @property
+    def told(self) -> bool:
+        """Whether its format is what it is whichever packages are installed: it was asked for, or the beginning tells it."""
+        return self.asked or self.why not in (_OTHER, TRIED)
 
     @property
     def certain(self) -> bool:

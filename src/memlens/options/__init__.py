@@ -7,18 +7,20 @@ and the options of its command (:mod:`memlens.keywords`), and an object of the c
 from memlens.options.drawings import Plot, Report
 from memlens.options.parts import Cut, OneWindow, Read, ReadAs, Spread, as_list, part_of
 from memlens.options.recording import Record
-from memlens.options.verbs import Accept, Analyze, Block, Compare, Diff, Export, Gate, Slice
+from memlens.options.verbs import Accept, Analyze, Block, Cache, Compare, Diff, Export, Gate, OfRanks, Slice
 from memlens.options.watching import Watch
 
 __all__ = [
     "Accept",
     "Analyze",
     "Block",
+    "Cache",
     "Compare",
     "Cut",
     "Diff",
     "Export",
     "Gate",
+    "OfRanks",
     "OneWindow",
     "Plot",
     "Read",

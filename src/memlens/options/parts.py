@@ -48,6 +48,8 @@ class ReadAs:
         layer: Take blocks from this layer of Paddle's allocator (auto_growth, stream_safe, naive_best_fit, stats, …). Default:
             the most exact one that the log has.
         formats: Know the formats in this TOML file too, instead of those in the nearest pyproject.toml.
+        cache: Keep what is read of a file, and take it from there the next time: in your cache folder (user), beside the file (beside), in
+            another folder, or not at all (off). Default: what MEMLENS_CACHE says, else off. memlens cache shows what is kept.
         progress: Called now and then with the bytes read so far, over all inputs, as they lie on disk.
     """
 
@@ -55,6 +57,7 @@ class ReadAs:
     device: int | None = option(None, "N", kind="device")
     layer: str | None = option(None, "NAME", offers="layers")
     formats: str | Path | None = option(None, "FILE")
+    cache: str | Path | None = option(None, "WHERE")
     progress: Callable[[int], None] | None = python_only(None)
 
 

@@ -13,7 +13,7 @@ from memlens.options.parts import Bounded, Cut, OneWindow, Owners, ReadAs, Sprea
 if TYPE_CHECKING:
     from memlens.inputs import Input
 
-__all__ = ["Accept", "Analyze", "Block", "Compare", "Diff", "Export", "Gate", "Slice"]
+__all__ = ["Accept", "Analyze", "Block", "Cache", "Compare", "Diff", "Export", "Gate", "OfRanks", "Slice"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +122,22 @@ class Compare(ReadAs, Cut, Bounded, Spread):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OfRanks(ReadAs, Owners, Cut, Bounded, Spread):
+    """The options of :func:`memlens.ranks`.
+
+    Attributes:
+        jobs: Read N logs at a time, each in a process of its own. Default: one a processor. A plain log of 48 MiB or more is
+            shared out among all processors instead.
+        diffs: Compare the N ranks that stand out most, by their peak, with the median rank of their peers, as memlens diff does; 0
+            for none.
+        strict: Take a compressed log that is cut short for unreadable, instead of looking at what there is.
+    """
+
+    diffs: int = option(3, "N", kind=0, shown=True)
+    strict: bool = flag(False)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Gate(ReadAs, Cut, Bounded, Spread):
     """The options of :func:`memlens.gate`.
 
@@ -173,6 +189,20 @@ class Block(ReadAs, Owners):
     """
 
     context: int = option(3, "N", kind=0, shown=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cache:
+    """The options of :func:`memlens.cache`.
+
+    Attributes:
+        cache: Look there: in your cache folder (user), beside the logs that are named alone (beside), or in another folder. Default: what MEMLENS_CACHE
+            says, else user.
+        clear: Remove what would be listed.
+    """
+
+    cache: str | Path | None = option(None, "WHERE")
+    clear: bool = flag(False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memlens.analyzers.curve import Curve
     from memlens.text import Answer, Tone
 
-__all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Picture", "Quoted", "Table", "Toned", "Value", "answered", "apart", "brief", "cells", "labelled", "take", "unfolded"]  # fmt: skip
+__all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Picture", "Quoted", "Table", "Toned", "Value", "answered", "apart", "brief", "cells", "labelled", "take", "unbroken", "unfolded"]  # fmt: skip
 
 Value: TypeAlias = "int | str | None"
 
@@ -170,8 +170,12 @@ Block: TypeAlias = "Line | Figures | Table | Excerpt | Fold | Picture | None"
 
 def answered(answer: Answer) -> tuple[Line]:
     """The verdict, which a screen begins with: all that ``--brief`` shows of it; no figure is parted from its unit."""
-    text = _FIGURE.sub(rf"\1{NO_BREAK}\2", str(answer))
-    return (Line(text, "strong" if answer.tone == "plain" else answer.tone),)
+    return (Line(unbroken(str(answer)), "strong" if answer.tone == "plain" else answer.tone),)
+
+
+def unbroken(text: str) -> str:
+    """A text of which no figure is parted from its unit."""
+    return _FIGURE.sub(rf"\1{NO_BREAK}\2", text)
 
 
 def brief(blocks: Iterable[Block]) -> list[Block]:

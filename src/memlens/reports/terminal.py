@@ -104,6 +104,11 @@ def one_screen(answer: Answer, parts: Iterable[Part]) -> list[Block]:
 
 def fitted(parts: Sequence[Part], rows: int = SCREEN_ROWS, columns: int = SCREEN_COLUMNS) -> list[Block]:
     """The parts in the longest versions that fit one screen together, of so many rows and columns."""
+    shortest = [block for part in parts for block in part.versions[-1]]
+    if (
+        sum(isinstance(block, Line) for block in shortest) > rows
+    ):  # as of hundreds of logs: nothing fits, however often it is tried
+        return shortest
     chosen = [0] * len(parts)
     while True:
         blocks = [block for part, which in zip(parts, chosen, strict=True) for block in part.versions[which]]

@@ -1,7 +1,9 @@
 """Jobs, a log each, run by any executor: each comes back once, as its result or as the error that it alone ends in.
 
-A worker gets the function and its item as bytes, with the version of memlens that made them, and gives bytes back.  What the function
-raises is part of those bytes; so what a future raises is trouble of the executor: a worker was lost, or cannot load memlens.  A job
+What is handed to an executor is made of the standard library alone, ``pickle.loads`` and bytes, for some of them wait for ever where a
+worker, or the scheduler in between, cannot load what they are handed.  Loaded, the bytes are a call of :func:`at_worker`, with the
+version of memlens that asks; it gives bytes back.  What the function raises is part of those; so what a future raises is trouble of the
+executor: a worker was lost, or has no memlens.  A job
 whose worker was lost is tried again, the last time with nothing else running: then only what ends its worker by itself fails, and not
 what ran beside it.
 """
@@ -96,6 +98,16 @@ def at_worker(version: str, payload: bytes, ticket: str) -> bytes:  # noqa: ARG0
         return pickle.dumps(MemlensError(f"it failed in its worker: {_in_words(error)}"))
 
 
+class _Call:
+    """A call of :func:`at_worker`: made by pickling it, and carried out by loading that."""
+
+    def __init__(self, *args: object) -> None:
+        self._args = args
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return at_worker, self._args
+
+
 class _Jobs:
     """One run over items; see :func:`run_jobs`."""
 
@@ -138,7 +150,8 @@ class _Jobs:
             try:
                 payload = pickle.dumps((self._work, self._items[index]))
                 ticket = f"{self._ticket} {index} {self._losses[index]}"
-                future = self._executor.submit(at_worker, __version__, payload, ticket)
+                call = pickle.dumps(_Call(__version__, payload, ticket))
+                future: Future[bytes] = self._executor.submit(pickle.loads, call)
             except BrokenExecutor as error:
                 self._waiting.appendleft(index)
                 yield from self._broken(error)
@@ -170,7 +183,7 @@ class _Jobs:
             yield from self._lost(index, MemlensError("the executor cancelled it"))
         elif error is None:
             yield index, _unpacked(future.result())
-        elif isinstance(error, ImportError):
+        elif isinstance(error, (ImportError, AttributeError)):
             yield index, MemlensError(f"its worker cannot load memlens: {_in_words(error)}", _SAME)
         else:
             yield from self._lost(index, error)

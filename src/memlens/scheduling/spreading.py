@@ -183,7 +183,9 @@ def _for_a_worker(order: Any, executor: Executor) -> bool:
     from memlens.scheduling.executors import LocalProcesses
 
     inputs = _inputs(order).values()
-    if any(not isinstance(given, (str, Path)) or os.fspath(given) == "-" or os.path.isdir(given) for given in inputs):
+    if any(
+        not isinstance(given, (str, Path)) or os.fspath(given) in ("", "-") or os.path.isdir(given) for given in inputs
+    ):
         return False
     if not isinstance(executor, LocalProcesses):
         return True

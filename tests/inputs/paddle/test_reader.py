@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from in_threads import in_small_blocks
 from paddle import read
-from plain_paddle import read_plain
+from plain_paddle import PlainBlock, read_plain
 from texts import read_packed
 
 from memlens.errors import InputError, NoEventsError, UsageError
@@ -53,8 +53,12 @@ def rows(log: EventLog) -> list[tuple[int, ...]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
+def rows_of(plain: PlainBlock) -> list[tuple[int, ...]]:
+    return [(e.kind, e.size, e.addr, e.line_start, e.thread, e.time_us, e.requested) for e in plain.events]
+
+
 def plain_rows(text: bytes) -> list[tuple[int, ...]]:
-    return [(e.kind, e.size, e.addr, e.line_start, e.thread, e.time_us, e.requested) for e in read_plain(text).events]
+    return rows_of(read_plain(text))
 
 
 def read_text(text: bytes) -> EventLog:
@@ -384,10 +388,10 @@ def test_an_out_of_memory_message_is_kept_with_its_line() -> None:
 )  # fmt: skip
 def test_real_logs_are_read_as_the_regular_expressions_read_them(shared: Path, name: str) -> None:
     path = shared / "data/paddle" / name
-    text = read_packed(path)
+    plain = read_plain(read_packed(path))
     log = read(path, columns=("thread", "time_us"))
-    assert rows(log) == plain_rows(text)
-    assert log.facts.malformed == len(read_plain(text).malformed)
+    assert rows(log) == rows_of(plain)
+    assert log.facts.malformed == len(plain.malformed)
 
 
 @given(st.binary(max_size=400))

@@ -47,6 +47,7 @@ class ShowAnalysis(Show):
   memlens analyze run.log --owner "LAYER (\\w+) forward"
   memlens analyze workerlog.0 workerlog.1 --sort peak
   memlens analyze run.log.gz --by "STEP (\\d+) START" --format csv -o steps.csv
+  memlens analyze logs/ --scheduler tcp://10.0.0.1:8786
   zcat run.log.gz | memlens analyze - --format json""",
 )
 def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:

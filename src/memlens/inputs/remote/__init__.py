@@ -17,7 +17,16 @@ from memlens.errors import InputError
 if TYPE_CHECKING:
     from memlens.inputs.remote.ranges import RemoteObject
 
-__all__ = ["PlainStream", "is_url", "local_path", "open_remote", "remote_size", "scheme_of"]
+__all__ = [
+    "PlainStream",
+    "is_url",
+    "local_path",
+    "open_remote",
+    "remote_size",
+    "remote_version",
+    "scheme_of",
+    "without_secrets",
+]
 
 _Where = TypeVar("_Where")
 #: A scheme has two letters at least: ``c://`` is a drive.
@@ -162,6 +171,25 @@ def remote_size(url: str) -> int | None:
     except Exception:  # noqa: BLE001  what is wrong is said when it is read
         return None
     return size if isinstance(size, int) and size > 0 else None
+
+
+def remote_version(url: str) -> str:
+    """What the store says of what a URL names that changes with each byte of it: its strong ETag, its generation or its MD5; ``""`` where it says none."""
+    try:
+        files, path = _files(url)
+        files.invalidate_cache()  # what a listing said of it may be long ago
+        told = {name.lower().replace("-", "").replace("_", ""): value for name, value in files.info(path).items()}
+    except Exception:  # noqa: BLE001  what is wrong is said when it is read
+        return ""
+    known = {name: str(told[name]) for name in ("etag", "generation", "md5hash", "contentmd5") if told.get(name)}
+    if known.get("etag", "").startswith("W/"):  # by which two texts may be one
+        del known["etag"]
+    return f"{told.get('size')} {sorted(known.items())}" if known else ""
+
+
+def without_secrets(url: str) -> str:
+    """A URL as it may be shown to others: without a user's name and without what follows a question mark, where signatures stand."""
+    return re.sub(r"://[^/]*@", "://", url).partition("?")[0]
 
 
 def _files(url: str) -> tuple[Any, str]:

@@ -52,15 +52,19 @@ class SnapshotSource(NumberedSource):
         name: The path as the user gave it.
         tables: Have all call stacks.
         stack: Number of the stack of each entry of the device, int32.
+
+    Attributes:
+        tables: The same.
+        stack_of_entry: The same as ``stack``.
     """
 
     def __init__(self, name: str, tables: Tables, stack: NDArray[np.int32]) -> None:
         super().__init__(name)
-        self._tables = tables
-        self._stack = stack
+        self.tables = tables
+        self.stack_of_entry = stack
 
     def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
-        return [offset + 1 if 0 <= offset < len(self._stack) else None for offset in offsets]
+        return [offset + 1 if 0 <= offset < len(self.stack_of_entry) else None for offset in offsets]
 
     def stack(self, offset: int) -> tuple[str, ...]:
         """The whole call stack of an entry, innermost first, as ``file:line function``; empty where it has none.
@@ -68,13 +72,13 @@ class SnapshotSource(NumberedSource):
         Args:
             offset: As :attr:`EventLog.offset` gives it.
         """
-        if not 0 <= offset < len(self._stack) or self._stack[offset] < 0:
+        if not 0 <= offset < len(self.stack_of_entry) or self.stack_of_entry[offset] < 0:
             return ()
-        return self._tables.whole(int(self._stack[offset]))
+        return self.tables.whole(int(self.stack_of_entry[offset]))
 
     def stack_numbers(self, offsets: NDArray[np.int64]) -> NDArray[np.int32]:
         # What stands for the opening events, whose offset is -1, is put behind the entries.
-        return np.append(self._stack, np.int32(-1))[offsets]
+        return np.append(self.stack_of_entry, np.int32(-1))[offsets]
 
 
 def read_snapshot(source: FileSource, request: Request) -> list[EventLog]:

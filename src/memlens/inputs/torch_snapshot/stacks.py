@@ -6,13 +6,14 @@ A stack is named by what says most of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
+from itertools import chain, islice
 from typing import Any, Generic, TypeGuard, TypeVar
 
 from memlens.inputs.generated_code import GENERATED, is_compiler, is_generated
 
-__all__ = ["ADDRESSES", "LONGEST_TEXT", "MOST_BYTES", "PLUMBING", "Tables", "as_text", "is_count"]
+__all__ = ["ADDRESSES", "LONGEST_TEXT", "MOST_BYTES", "PLUMBING", "Frame", "Tables", "as_text", "is_count"]
 
 #: Larger sizes are no sizes of GPU memory (128 TiB).
 MOST_BYTES = 1 << 47
@@ -151,6 +152,25 @@ class Tables:
     def _frames_of(self, number: int) -> list[Frame]:
         return [self._frames.values[frame] for frame in self._stacks.values[number]]
 
+    def stored(self) -> tuple[list[Frame], list[int], list[int]]:
+        """All frames, the numbers of those of all stacks one after the other, and how many each stack has."""
+        stacks = self._stacks.values
+        return self._frames.values, [*chain.from_iterable(stacks)], [*map(len, stacks)]
+
+    @classmethod
+    def restored(cls, frames: Sequence[Frame], numbers: Sequence[int], lengths: Sequence[int]) -> Tables:
+        """Tables that know stacks alone, given what :meth:`stored` gave.
+
+        Raises:
+            ValueError: It is nothing that it gives.
+        """
+        made, left = cls(), iter(numbers)
+        made._frames.values = list(frames)
+        made._stacks.values = [tuple(islice(left, length)) for length in lengths]
+        if sum(lengths) != len(numbers) or (numbers and not 0 <= min(numbers) <= max(numbers) < len(frames)):
+            raise ValueError("stacks of frames that there are not")
+        return made
+
     def innermost(self, number: int) -> Frame:
         """The innermost frame of a stack; one without a name where there is none."""
         return self._frames_of(number)[0] if number >= 0 else ("", 0, "")
@@ -245,7 +265,7 @@ def as_text(value: Any, room: int = LONGEST_TEXT) -> str:
     Every level of nesting takes from the room, so values that hold themselves or each other again and again end soon.  An entry of the trace, which
     only a damaged file has there, is none.
     """
-    if type(value) is dict and _OF_ENTRIES <= value.keys():
+    if type(value) is dict and value.keys() >= _OF_ENTRIES:
         return ""
     if type(value) is dict:
         return _joined(((f"{key[:room]}=", item) for key, item in value.items()), room)
@@ -254,7 +274,7 @@ def as_text(value: Any, room: int = LONGEST_TEXT) -> str:
 
 def _within(value: Any, room: int) -> str:
     """A value within another one."""
-    if type(value) is dict and _OF_ENTRIES <= value.keys():
+    if type(value) is dict and value.keys() >= _OF_ENTRIES:
         return ""
     if type(value) is dict:
         return f"{{{as_text(value, room - 2)}}}"
