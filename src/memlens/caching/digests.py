@@ -32,6 +32,7 @@ Made = TypeVar("Made")
 #: A file is summed up in pieces of so many bytes, each by one of some threads, which read so many bytes at once.
 _PIECE, _AT_ONCE = 8 << 20, 1 << 20
 _THREADS = min(4, os.cpu_count() or 1)
+#: The memory that each thread reads into: fresh memory costs as much as the sum of what is read into it.
 _OF_THREAD = threading.local()
 #: What of the package decides which events a text gives: these folders, and the modules beside them.
 _ROOMS = ("caching", "folding", "inputs", "scanner", "windows")
@@ -85,9 +86,7 @@ def sum_of_file(path: str, progress: Callable[[int], None] | None = None) -> str
 
 def _sum_of_piece(number: int, start: int, end: int) -> bytes:
     if not hasattr(_OF_THREAD, "buffer"):
-        _OF_THREAD.buffer = memoryview(
-            bytearray(_AT_ONCE)
-        )  # fresh memory costs as much as the sum of what is read into it
+        _OF_THREAD.buffer = memoryview(bytearray(_AT_ONCE))
     made = _xxh3()
     while start < end:
         wanted = _OF_THREAD.buffer[: end - start]
