@@ -29,7 +29,7 @@ LIVES = 100
 #: Windows of which they are kept.
 _MOST_WITH_LIVES = 1000
 #: Blocks that are kept because they are live at the peak of one of many windows, and for no other reason.
-_MOST_AT_PEAKS = 1 << 19
+_MOST_AT_PEAKS = 1 << 17
 #: Stretches of the timeline at most.
 _STRETCHES = 1024
 #: Events that are counted at once.

@@ -35,7 +35,7 @@ _SHOWN = 200
 #: Sums of sizes stay in 63 bits below this many bytes.
 _MOST_BYTES = float(1 << 62)
 #: The events of a text of fewer bytes are all kept, where nobody says how many may be held, and of others so many.
-_SHORT, _MOST_EVENTS = 2 << 30, 1 << 20
+_SHORT, _MOST_EVENTS = 2 << 30, 1 << 19
 #: Bytes that an event takes where all are kept, with what is worked out of it.
 _OF_EVENT = 48
 
