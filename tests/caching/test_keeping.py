@@ -545,13 +545,6 @@ def test_without_the_package_that_sums_up_a_line_says_so(log: Path, tmp_path: Pa
         assert sizes(log, tmp_path / "c") == [1024, 2048, 4096]
 
 
-def test_a_log_whose_events_are_not_all_there_is_not_kept(log: Path) -> None:
-    (whole,) = read_all(log)
-    assert logs.can_be_stored([whole])
-    object.__setattr__(whole, "condensed", object())
-    assert not logs.can_be_stored([whole])
-
-
 def test_text_of_any_kind_and_numbers_of_any_size_come_back(log: Path, tmp_path: Path) -> None:
     """Lone surrogates, as in traces; bytes that are no UTF-8; figures beyond 32 bits."""
     facts = Facts(bytes=1 << 60, hints={"\ud800": 3}, cut_short="\x1b[31m\udcff", threads=(1 << 62,))

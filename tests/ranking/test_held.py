@@ -50,6 +50,16 @@ def test_where_not_all_is_known_no_more_is_said_than_is_so(
         assert one.at_least or one.blocks == mine[kind] - theirs[kind]
 
 
+def test_of_a_rank_of_which_nothing_is_known_nothing_is_said() -> None:
+    held = HeldBlocks()
+    held.add(0, [LiveGroup(512, 4, 2048, None)], 0)
+    held.add(1, [], 2048)
+    held.add(2, [], 1024)
+    assert held.more(0, 1, np.arange(3), 9) == []
+    (one,) = held.more(0, 2, np.arange(3), 9)  # it may hold two of them
+    assert (one.blocks, one.at_least) == (2, True)
+
+
 def test_only_the_largest_differences_are_given() -> None:
     held = HeldBlocks()
     held.add(0, [LiveGroup(k, 1, k, None) for k in (9, 8, 7)], 0)

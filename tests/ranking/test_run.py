@@ -6,12 +6,15 @@ import json
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from made_rank_logs import GIB, MIB, MadeJob, Program, large_job, write
 
 import memlens
 from memlens.errors import InputError, UsageError
+from memlens.folding import condenser
+from memlens.inputs import Reading, blocks
 from memlens.ranking.result import Ranking
 from memlens.ranking.summaries import MOST_GROUPS, RankOrder, summarize
 
@@ -52,6 +55,13 @@ def test_ranks_that_are_alike_are_said_to_be(tmp_path: Path) -> None:
     ranking = made(tmp_path, of_ranks(8))
     assert ranking.verdict == "8 ranks: all peaks are 144.00 MiB, to the byte. No rank stands out."
     assert ranking.answer.tone == "good"
+
+
+def test_figures_that_are_written_alike_are_told_by_how_far_they_are_apart(tmp_path: Path) -> None:
+    large = replace(USUAL, parameters=((4 * GIB, "embedding"),))
+    little = replace(large, parameters=(*large.parameters, (12 * 1024, "norm")))
+    ranking = made(tmp_path, of_ranks(4, {3: little}, large))
+    assert ranking.verdict == "4 ranks: peaks of about 4.02 GiB, at most 12.00 KiB apart. No rank stands out."
 
 
 def test_a_rank_with_two_blocks_more_is_named_with_them_and_with_a_diff(tmp_path: Path) -> None:
@@ -330,3 +340,17 @@ def test_one_rank_is_told_as_one(tmp_path: Path) -> None:
         made(tmp_path, of_ranks(1)).verdict
         == "1 rank: a peak of 144.00 MiB. Of fewer than four ranks none can stand out."
     )
+
+
+def test_in_bounded_memory_all_is_the_same(tmp_path: Path) -> None:
+    odd = replace(USUAL, steps=300, leaked=((1024, "cache"),), parameters=(*USUAL.parameters, (30 * MIB, "gather")))
+    made(tmp_path, of_ranks(6, {2: odd, 4: replace(USUAL, steps=300, asks=(299, GIB, "x"))}, replace(USUAL, steps=300)))
+    # Blocks of text are small, and no first events are kept whole: events are dropped after every block.
+    with mock.patch.object(blocks, "BLOCK_BYTES", 4000), mock.patch.object(condenser, "FIRST_EVENTS", 0):
+        (log,) = Reading(most_events=30).read_all(tmp_path / "rank0.log")
+        assert log.condensed is not None
+        for by in (None, r"STEP (\d+) START"):
+            whole = memlens.ranks(tmp_path, jobs=1, diffs=0, memory=0, by=by)
+            bounded = memlens.ranks(tmp_path, jobs=1, diffs=0, memory=4096, by=by)
+            assert bounded.to_dict() == whole.to_dict()
+            assert whole.outliers

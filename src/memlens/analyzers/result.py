@@ -185,8 +185,8 @@ def results(
         later: What gives each of those last fields, in their order, when it is asked for.
     """
     names = [spec.name for spec in dataclasses.fields(cast("Any", kind)) if spec.name not in later]
-    rows = [columns[name].tolist() for name in names]
+    rows = [columns[name] for name in names]
     return Each(
         len(windows),
-        lambda k: kind(*(row[k] for row in rows), *(Later(work, windows[k]) for work in later.values())),
+        lambda k: kind(*(row.item(k) for row in rows), *(Later(work, windows[k]) for work in later.values())),
     )

@@ -86,7 +86,7 @@ class RankSummary:
         begins_us: The time of its first event; ``None`` where unknown.
         ends_us: The time of its last event.
         held: What is live at the peak by size and owner, the largest total first; no more than :data:`MOST_GROUPS` groups.
-        rest_bytes: What is live then beside these.
+        rest_bytes: What is live then beside these, as far as the level tells.
         failed: How it ran out of memory, or ``None``.
     """
 
@@ -149,7 +149,8 @@ def _summary(log: EventLog, cut: Cut, device: int | None) -> RankSummary:
         reserved_peak_bytes=_middle(figures["reserved_peak_bytes"], chosen) if log.tells_of_chunks else None,
         live_bytes=_middle(figures["live_bytes"], chosen) if log.tells_of_blocks else None,
         held=tuple(held[:MOST_GROUPS]),
-        rest_bytes=sum(group.total_bytes for group in held[MOST_GROUPS:]),
+        # Not what the other groups hold: in a condensed log the blocks of a peak may not be known at all.
+        rest_bytes=max(found.peak_bytes - sum(group.total_bytes for group in held[:MOST_GROUPS]), 0) if found else 0,
     )
 
 

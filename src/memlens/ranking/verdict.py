@@ -91,12 +91,15 @@ def _spread(ranking: Ranking) -> str:
     if not ranking.spreads:
         return f"{who}: their logs tell of no bytes."
     one = ranking.spreads[0]
-    if one.min_bytes == one.max_bytes:
-        words = f"all {_PEAKS[one.metric]} are {format_bytes(one.median_bytes)}, to the byte"
-        if one.ranks == 1:
-            words = f"a {_PEAKS[one.metric].replace('peaks', 'peak')} of {format_bytes(one.median_bytes)}"
+    lowest, median, highest = map(format_bytes, (one.min_bytes, one.median_bytes, one.max_bytes))
+    if one.ranks == 1:
+        words = f"a {_PEAKS[one.metric].replace('peaks', 'peak')} of {median}"
+    elif one.min_bytes == one.max_bytes:
+        words = f"all {_PEAKS[one.metric]} are {median}, to the byte"
+    elif lowest == highest:
+        words = f"{_PEAKS[one.metric]} of about {median}, at most {format_bytes(one.max_bytes - one.min_bytes)} apart"
     else:
-        words = f"{_PEAKS[one.metric]} of {format_bytes(one.min_bytes)} to {format_bytes(one.max_bytes)}, median {format_bytes(one.median_bytes)}"
+        words = f"{_PEAKS[one.metric]} of {lowest} to {highest}, median {median}"
     missing = f"; {_missing(ranking)}" if ranking.missing else ""
     return f"{who}: {words}{missing}."
 
