@@ -132,8 +132,12 @@ class Result:
         return pd.DataFrame([row.to_dict() for row in getattr(self, name)], columns=columns)
 
 
+#: Results of windows that are kept at once: those of a hundred thousand windows would take more than their log.
+_MOST_MADE = 4096
+
+
 class Each(Sequence[T]):
-    """Results of windows, each made when it is first asked for: thousands of windows have one, few are shown.  Pickled it is a list of all.
+    """Results of windows, each made when it is asked for: thousands of windows have one, few are shown, and few are kept.  Pickled it is a list of all.
 
     Args:
         count: How many there are.
@@ -160,6 +164,8 @@ class Each(Sequence[T]):
             return [self[k] for k in self._indices[index]]
         index = self._indices[index]
         if index not in self._made:
+            if len(self._made) >= _MOST_MADE:
+                self._made.clear()
             self._made[index] = self._make(index)
         return self._made[index]
 
