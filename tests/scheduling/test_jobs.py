@@ -210,6 +210,27 @@ def test_of_a_broken_executor_of_somebody_else_the_rest_fails_in_words() -> None
     assert "broke" in str(found[2])
 
 
+def test_futures_of_a_client_that_has_lost_its_scheduler_are_not_waited_for() -> None:
+    class Client:
+        status = "running"
+
+    class Lost(Scripted):
+        _client = Client()
+
+        def submit(self, work: Callable[..., Any], /, *args: Any, **keywords: Any) -> Future[Any]:
+            if self.futures:
+                self._client.status = "closed"
+                return Future()
+            return super().submit(work, *args, **keywords)
+
+    found = dict(run_jobs(square, [2, 3, 4], Lost()))
+    assert found[0] == 4
+    assert str(found[1]).startswith(
+        "the executor broke before it was done: BrokenExecutor: its client has lost the scheduler"
+    )
+    assert str(found[1]) == str(found[2])
+
+
 def test_an_executor_that_is_shut_down_takes_nothing_and_says_so() -> None:
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
@@ -278,7 +299,7 @@ def test_closing_early_cancels_what_has_not_begun() -> None:
     with ThreadPoolExecutor(1) as pool:
         results = run_jobs(square, range(5), Slow())  # type: ignore[arg-type]
         next(results)
-        results.close()  # type: ignore[attr-defined]
+        results.close()
         may_end.release(4)
     assert len(done) in (1, 2)  # the one that was done, and perhaps one that had begun
 
