@@ -210,7 +210,7 @@ class _Cache:
         # Where nothing in the input told its format, one of a package that is installed later may know it.
         packages = None if found.told else _packages()
         asked = self.asked if all(log.condensed is None for log in logs) else self._condensed
-        self._put(asked, stored_logs(logs), packages=packages)
+        self._put(asked, stored_logs(logs), events=sum(log.events for log in logs), packages=packages)
         for anchor in logs[0].anchors:
             self._put(_of_anchor(anchor.pattern), stored_anchor(anchor))
 
