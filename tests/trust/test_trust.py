@@ -117,6 +117,17 @@ def test_a_last_line_cut_within_an_event_is_told(report: Report) -> None:
     assert trust.doubts[0].line == 5
 
 
+@pytest.mark.parametrize("tail", ["Alloc 512 bytes, ptr = 0x10", "Free", "DONE"])
+def test_a_stream_cut_within_an_event_is_told_like_a_file(tmp_path: Path, tail: str) -> None:
+    import io
+
+    text = "\n".join([*CLEAN[:4], line(tail) if tail != "DONE" else tail]).encode()
+    (tmp_path / "run.log").write_bytes(text)
+    of_file, of_stream = (read(given).trust for given in (tmp_path / "run.log", io.BytesIO(text)))
+    assert of_stream.doubts == of_file.doubts
+    assert codes(of_stream) == ([] if tail == "DONE" else ["half_line"])
+
+
 def test_a_last_line_without_an_end_that_is_whole_is_no_doubt(report: Report) -> None:
     assert report(*CLEAN[:4], end="").ok
     assert report(*CLEAN, "DONE", end="").ok

@@ -32,6 +32,8 @@ __all__ = ["SAMPLES", "Builder", "Part", "Text", "most_events"]
 #: Malformed lines that are kept as examples.
 SAMPLES = 5
 _SHOWN = 200
+#: Bytes that are kept of a last line without a line end.
+_LAST_LINE = 1 << 12
 #: Sums of sizes stay in 63 bits below this many bytes.
 _MOST_BYTES = float(1 << 62)
 #: The events of a text of fewer bytes are all kept, where nobody says how many may be held, and of others so many.
@@ -71,6 +73,7 @@ class Part:
         size: Its bytes.
         lines: Its line ends.
         ends_mid_line: Its last line has no line end.
+        last_line: The text of that line.
         cut: It ends in the middle of a line that is too long to keep whole.
         line: The line of each event, int64, where lines cannot be numbered later.
         malformed: Lines that look like an event and do not parse.
@@ -85,6 +88,7 @@ class Part:
     size: int = 0
     lines: int = 0
     ends_mid_line: bool = False
+    last_line: bytes = b""
     cut: bool = False
     line: NDArray[np.int64] | None = None
     malformed: int = 0
@@ -96,11 +100,14 @@ class Part:
     @classmethod
     def of(cls, block: Block, columns: dict[str, NDArray[Any]], matchers: Sequence[Matcher], **more: Any) -> Part:
         """What a block of text gave, its anchors found and ``more`` of the fields given."""
+        ends_mid_line = block.end > block.begin and bool(block.data[block.end - 1] != ord("\n"))
+        tail = block.data[max(block.begin, block.end - _LAST_LINE) : block.end].tobytes() if ends_mid_line else b""
         return cls(
             columns,
             offset=block.offset,
             size=block.end - block.begin,
-            ends_mid_line=block.end > block.begin and bool(block.data[block.end - 1] != ord("\n")),
+            ends_mid_line=ends_mid_line,
+            last_line=tail.rpartition(b"\n")[2],
             cut=block.cut,
             anchors=tuple(matcher.find(block.text, block.offset) for matcher in matchers),
             **more,
@@ -131,7 +138,7 @@ class Builder:
         self._anchors: list[list[Match]] = [[] for _ in request.patterns]
         self._landmarks: list[Landmarks] = []
         self._index: list[tuple[int, int]] = []
-        self._bytes, self._total, self._mid_line = 0, 0.0, False
+        self._bytes, self._total, self._mid_line, self._last_line = 0, 0.0, False, b""
         self._condensing: Condensing | None = None
         self._most_events = most_events(request, size)
         self.events = self.lines = self.malformed = 0
@@ -162,6 +169,7 @@ class Builder:
             self._index.append((part.offset, self.lines))
             self._bytes = part.offset + part.size
             self._mid_line = part.ends_mid_line and not part.cut
+            self._last_line = part.last_line if self._mid_line else b""
         self.lines += part.lines
         self._check_sums(float(part.columns["size"].sum(dtype=np.float64)), f" by line {self.lines:,}")
         self.malformed += part.malformed
@@ -320,6 +328,8 @@ class Builder:
         if self._index:
             index = np.array(self._index, np.int64)
             self._source.index(index[:, 0], index[:, 1])  # type: ignore[attr-defined]
+            if self._last_line:
+                self._source.end_with(self._bytes, self._last_line)  # type: ignore[attr-defined]
         return EventLog(
             **whole,
             source=self._source,

@@ -59,6 +59,7 @@ class FileSource(TextSource):
         self._opened: ByteStream | None = None
         self._offsets = np.zeros(1, np.int64)
         self._lines = np.zeros(1, np.int64)
+        self._last = (0, b"")  # where it ends, and its last line, where that has no end
         self._pieces: dict[int, list[int]] = {}  # of a stretch of the index, the line ends before each of its pieces
 
     @property
@@ -226,7 +227,10 @@ class FileSource(TextSource):
 
     def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
         """The text of the line that holds each offset, without its line end; ``None`` where it cannot be read again."""
-        texts: dict[int, bytes] = {}
+        end, last = self._last  # of a stream that is all there is
+        texts = {
+            offset: last.rstrip(b"\r") for offset in offsets if end - len(last) <= offset < end and not self._rereadable
+        }
         if self._seekable:
             wanted = distinct(np.asarray(offsets, np.int64)).tolist()
             with self._any_place() as place:
@@ -239,6 +243,10 @@ class FileSource(TextSource):
                     end = text.find(b"\n", wanted - offset)
                     texts[wanted] = text[begin : len(text) if end < 0 else end].rstrip(b"\r")
         return [texts.get(offset) for offset in offsets]
+
+    def end_with(self, end: int, line: bytes) -> None:
+        """Take the last line, which has no line end, and where it ends: a stream cannot be asked for it again."""
+        self._last = end, line
 
     def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of each span of offsets, ``(first, after the last)``; none where it cannot be read again."""
