@@ -118,9 +118,11 @@ def test_what_can_be_read_only_once_is_not_read_again_for_the_blame(tmp_path: Pa
         verdict = memlens.gate(io.BytesIO(head.read_bytes()), base_log=base, by=r"STEP_\d+", memory=20 * OF_EVENT)
         assert (verdict.verdict, verdict.blame) == ("regression", ())
         assert any("can be read only once (--memory 0 keeps all)" in note for note in verdict.notes)
-        # Where it fits there is nothing to read again.
-        short = io.BytesIO(base.read_bytes()[:600])
-        assert not memlens.gate(short, base_log=head, memory=20 * OF_EVENT, limits=["growth=0"], trust=False).notes
+        # What fits is all there: only the log that is a file is read again.
+        short = io.BytesIO(b"".join(of_steps(tmp_path / "large.log", 1 << 22).read_bytes().splitlines(True)[:10]))
+        verdict = memlens.gate(short, base_log=base, memory=20 * OF_EVENT, trust=False)
+        assert verdict.verdict == "regression"
+        assert verdict.blame
 
 
 def test_a_log_that_was_written_to_is_not_blamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
