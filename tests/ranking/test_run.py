@@ -86,6 +86,15 @@ def test_a_rank_with_two_blocks_more_is_named_with_them_and_with_a_diff(tmp_path
     assert (finding.kind, finding.size_bytes, finding.count, finding.owner) == ("only_head", 20 * MIB, 2, "gather")
 
 
+def test_blocks_of_more_bytes_than_a_rank_is_off_by_are_not_all_it_holds_more(tmp_path: Path) -> None:
+    # 10 blocks of 110 MiB, 1,100 MiB, in place of 10 of 100 MiB: 100 MiB more in all.
+    usual = replace(USUAL, parameters=((100 * MIB, "linear"),) * 10)
+    odd = replace(usual, parameters=((110 * MIB, "linear"),) * 10)
+    assert made(tmp_path, of_ranks(8, {5: odd}, usual)).verdict.endswith(
+        "rank 5 holds 100.00 MiB more than its peers, with 1.07 GiB more in 10 blocks of 110.00 MiB of linear, and less in others."
+    )
+
+
 def test_without_diffs_none_is_made(tmp_path: Path) -> None:
     odd = replace(USUAL, parameters=(*USUAL.parameters, (20 * MIB, "gather")))
     assert all(one.diff is None for one in made(tmp_path, of_ranks(8, {5: odd}), diffs=0).outliers)
@@ -245,6 +254,7 @@ def test_arguments_without_sense_are_refused(tmp_path: Path) -> None:
         ([], "no log of a rank"),
         (["-"], "by their paths"),
         ([log, log], "named twice"),
+        ([log, tmp_path / "x" / ".." / log.name], "named twice"),
         ([log, "a{b}"], "exclude each other"),
     ]
     for given, match in refused:
