@@ -256,6 +256,8 @@ def test_arguments_without_sense_are_refused(tmp_path: Path) -> None:
         ([log, log], "named twice"),
         ([log, tmp_path / "x" / ".." / log.name], "named twice"),
         ([log, "a{b}"], "exclude each other"),
+        ([f"{tmp_path}/{{path}}.log"], "cannot be called 'path'"),  # the rows have a column of that name
+        ([f"{tmp_path}/{{status}}.log"], "cannot be called 'status'"),
     ]
     for given, match in refused:
         with pytest.raises(UsageError, match=match):
