@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -102,6 +103,23 @@ def test_what_cannot_be_sent_back_or_read_here_costs_its_job_alone(executor: Exe
     assert isinstance(found, MemlensError)
     assert found.message.startswith("what its worker found cannot be read here: ValueError")
     assert "same versions" in found.hint
+
+
+class ClosedClient(Executor):
+    """A Dask client's, that gave its scheduler up after it took a job: nothing comes of that any more."""
+
+    def __init__(self) -> None:
+        self._client = SimpleNamespace(status="connecting")
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **keywords: Any) -> Future[Any]:  # noqa: ARG002
+        self._client.status = "closed"
+        return Future()
+
+
+def test_jobs_of_a_scheduler_that_is_gone_fail_in_words() -> None:
+    found = list(run_jobs(square, [1, 2], ClosedClient()))
+    assert [index for index, _ in found] == [0, 1]
+    assert all("its scheduler is gone" in str(error) for _, error in found)
 
 
 class WordlessError(Exception):

@@ -132,8 +132,12 @@ class _Jobs:
         try:
             while self._waiting or self._alone or self._running:
                 yield from self._submit()
-                if self._running:
-                    yield from self._ended_one(*self._next())
+                if not self._running:
+                    continue
+                if (ended := self._next()) is None:
+                    yield from self._broken(BrokenExecutor("its scheduler is gone"))
+                else:
+                    yield from self._ended_one(*ended)
         finally:
             for future in self._running.values():
                 future.cancel()
@@ -161,14 +165,16 @@ class _Jobs:
                 self._running[index] = future
                 future.add_done_callback(lambda ended, index=index: self._ended.put((index, ended)))  # type: ignore[misc]
 
-    def _next(self) -> tuple[int, Future[bytes]]:
-        """The next job that has ended."""
+    def _next(self) -> tuple[int, Future[bytes]] | None:
+        """The next job that has ended; ``None`` where none will."""
         while True:
             try:
-                return self._ended.get(timeout=None if self._look is None else _LOOK_SECONDS)
+                return self._ended.get(timeout=_LOOK_SECONDS)
             except Empty:
-                assert self._look is not None
-                self._look()
+                if self._look is not None:
+                    self._look()
+                if _is_gone(self._executor):
+                    return None
 
     def _ended_one(self, index: int, future: Future[bytes]) -> Iterator[tuple[int, Any]]:
         """What comes of a job that has ended; nothing where it is tried again."""
@@ -223,6 +229,11 @@ class _Jobs:
 
 def _succeeded(future: Future[bytes]) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None
+
+
+def _is_gone(executor: Executor) -> bool:
+    """Whether a Dask client gave its scheduler up: what is handed to it while it tries to connect again stays pending for ever."""
+    return getattr(getattr(executor, "_client", None), "status", None) == "closed"
 
 
 def _unpacked(packed: bytes) -> Any:
