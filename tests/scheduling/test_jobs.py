@@ -111,7 +111,7 @@ class ClosedClient(Executor):
     def __init__(self) -> None:
         self._client = SimpleNamespace(status="connecting")
 
-    def submit(self, work: Callable[..., Any], /, *args: Any, **keywords: Any) -> Future[Any]:  # noqa: ARG002
+    def submit(self, work: Callable[..., Any], /, *args: Any, **keywords: Any) -> Future[Any]:
         self._client.status = "closed"
         return Future()
 
