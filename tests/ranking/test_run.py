@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -366,3 +369,35 @@ def test_in_bounded_memory_all_is_the_same(tmp_path: Path) -> None:
             bounded = memlens.ranks(tmp_path, jobs=1, diffs=0, memory=4096, by=by)
             assert bounded.to_dict() == whole.to_dict()
             assert whole.outliers
+
+
+def test_a_folder_that_cannot_be_looked_into_and_what_lies_there_are_no_missing_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = write(tmp_path, "closed/rank2.log", USUAL).parent
+    for rank in (0, 1):
+        write(tmp_path, f"rank{rank}.log", USUAL)
+    real_scan, real_stat = os.scandir, os.stat
+
+    def refused(real: Any) -> Any:
+        def call(path: Any = ".", *args: Any, **more: Any) -> Any:
+            if isinstance(path, (str, os.PathLike)) and os.fspath(path).startswith(str(closed)):
+                raise PermissionError(errno.EACCES, "Permission denied", path)
+            return real(path, *args, **more)
+
+        return call
+
+    monkeypatch.setattr(os, "scandir", refused(real_scan))  # the tests may run as root, whom no mode stops
+    ranking = memlens.ranks(tmp_path, jobs=1)
+    assert [rank.status for rank in ranking.ranks] == ["ok", "ok"]
+    assert ranking.problems == (f"{closed}: cannot be read: Permission denied",)
+    monkeypatch.setattr(os, "stat", refused(real_stat))
+    logs = [
+        str(tmp_path / "rank0.log"),
+        f"{closed}/rank2.log",
+        str(tmp_path / "rank1.log"),
+        str(tmp_path / "rank3.log"),
+    ]
+    status = ["ok", "unreadable", "ok", "missing"]
+    assert sorted(rank.status for rank in memlens.ranks(logs, jobs=1).ranks) == sorted(status)
+    assert [run.status for run in memlens.compare(logs, jobs=1).runs] == status

@@ -87,11 +87,12 @@ def find_logs(
         files = [match for match in found if not match.problem]
         problems = tuple(match.problem for match in found if match.problem)
         return FoundLogs(tuple(one.path for one in files), tuple(one.fields for one in files), template.text, problems)
-    paths = tuple(str(log) for log in expanded(given, how, passed_over, deep=True))
+    unreadable: list[str] = []
+    paths = tuple(str(log) for log in expanded(given, how, passed_over, below=unreadable.append))
     seen: set[str] = set()
     for path in paths:
         place = path if is_url(path) else os.path.abspath(path)
         if place in seen:
             raise UsageError(f"{path} is named twice", "Name each log once: its rank would be counted twice.")
         seen.add(place)
-    return FoundLogs(paths, tuple(fields_of(paths)))
+    return FoundLogs(paths, tuple(fields_of(paths)), problems=tuple(unreadable))
