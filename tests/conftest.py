@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+os.environ.pop("MEMLENS_CACHE", None)  # each test reads what it reads
 #: A minute's look at everything: each verb, each input format, the README's examples.  ``-m smoke`` runs these alone.
 SMOKE = frozenset(
     {

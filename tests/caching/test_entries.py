@@ -8,6 +8,7 @@ import os
 import pickle
 import random
 import struct
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -218,4 +219,20 @@ def test_the_sum_of_a_file_is_that_of_its_content_alone(tmp_path: Path) -> None:
         text = chance.randbytes(size)
         (tmp_path / "a").write_bytes(text)
         pieces = [xxhash.xxh3_128(text[at : at + (8 << 20)]).digest() for at in range(0, size, 8 << 20)]
+        told: list[int] = []
+        assert sum_of_file(str(tmp_path / "a"), told.append) == sum_of_file(str(tmp_path / "a"))
+        assert told == [*range(8 << 20, size, 8 << 20), size][: len(told)]
+        assert told[-1:] == ([size] if size else [])
         assert sum_of_file(str(tmp_path / "a")) == xxhash.xxh3_128(f"{size} ".encode() + b"".join(pieces)).hexdigest()
+
+
+def test_to_stop_while_a_file_is_summed_up_leaves_no_thread_behind(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(100 << 20))
+    before = threading.active_count()
+
+    def stop(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sum_of_file(str(tmp_path / "a"), stop)
+    assert threading.active_count() == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -12,9 +13,11 @@ import numpy as np
 import pytest
 
 import memlens
+from memlens.caching.entries import read_facts
 from memlens.errors import MemlensError
 from memlens.events import EventLog
-from memlens.inputs import Reading
+from memlens.folding import condenser
+from memlens.inputs import Reading, blocks
 from memlens.lifetimes import odd_frees
 from memlens.options import ReadAs
 from memlens.source import Source
@@ -228,3 +231,30 @@ def test_runs_that_several_processes_read_are_the_same_to_the_byte(shared: Path,
         assert memlens.compare(paths, jobs=2, cache=tmp_path).to_dict() == plain
     assert len({log.path for log in memlens.cache(cache=tmp_path).logs}) >= len(paths) - 1
     assert sum(log.hits for log in memlens.cache(cache=tmp_path).logs) >= len(paths) - 1
+
+
+#: Bytes that an event takes by the option ``memory``.
+OF_EVENT = 128
+
+
+@pytest.mark.parametrize("cut", [{}, {"by": r"(?i)(step|SOT_CALL)[ _]\d+"}], ids=["whole", "by"])
+def test_logs_whose_events_are_not_all_kept_in_memory_are_the_same_to_the_byte(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 15)  # events are dropped after each block
+    monkeypatch.setattr(condenser, "FIRST_EVENTS", 0)
+    paths = [path for name in ("paddle", "rmm", "traps") for path in logs_in(shared / "data" / name)]
+    paths = [path for path in paths if path.stat().st_size < 300_000][::3]
+
+    def said(cache: str | Path, events: int = 50) -> dict[str, Any]:
+        return memlens.analyze(paths, memory=events * OF_EVENT, cache=cache, top=None, **cut).to_dict()
+
+    plain = said("off")
+    assert said(tmp_path) == plain
+    kept = [read_facts(str(path), [os.geteuid()]).facts["asked"] for path in tmp_path.iterdir()]
+    assert len([asked for asked in kept if asked.get("most_events") == 50]) > 6
+    assert said(tmp_path) == plain
+    assert sum(log.hits for log in memlens.cache(cache=tmp_path).logs) >= len(plain["logs"]) - 2
+    assert said(tmp_path, 0) == said("off", 0)  # what is kept of some events is no answer where all are asked for
+    assert said(tmp_path, 30) == said("off", 30)
+    assert said(tmp_path) == plain

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import logging
 import os
 import random
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
@@ -307,3 +309,23 @@ def test_a_condensed_log_refuses_what_it_does_not_know(tmp_path: Path) -> None:
     assert len(log) < log.events
     with pytest.raises(ValueError, match="not all there"):
         next(log.batches())
+
+
+def test_statistics_of_the_first_events_are_held_against_ours(shared: Path, tmp_path: Path) -> None:
+    with gzip.open(shared / "data/paddle/10_v10_dygraph_331.log.gz") as file:
+        text = file.read()
+    pattern = rb"(StatAllocated0: Update current_value with -?[0-9]+, after update, current value = )([0-9]+)"
+    sound, wrong = tmp_path / "sound.log", tmp_path / "wrong.log"
+    sound.write_bytes(text)
+    lines = list(re.finditer(pattern, text))
+    spoiled = lines[20]
+    wrong.write_bytes(text[: spoiled.start(2)] + b"%d" % (int(spoiled[2]) + 256) + text[spoiled.end(2) :])
+    with mock.patch.object(blocks, "BLOCK_BYTES", 1 << 15), mock.patch.object(condenser, "FIRST_EVENTS", 100):
+        checked = {}
+        for path in (sound, wrong):
+            (log,) = memlens.analyze(path, memory=50 * OF_EVENT).logs
+            checked[path] = log.trust
+    assert checked[sound].ok
+    assert 40 < checked[sound].figures_checked < len(lines)
+    assert any(note.code == "stat_lines" for note in checked[sound].notes)
+    assert "figures_disagree" in checked[wrong].doubt_codes

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -103,23 +102,6 @@ def test_what_cannot_be_sent_back_or_read_here_costs_its_job_alone(executor: Exe
     assert isinstance(found, MemlensError)
     assert found.message.startswith("what its worker found cannot be read here: ValueError")
     assert "same versions" in found.hint
-
-
-class ClosedClient(Executor):
-    """A Dask client's, that gave its scheduler up after it took a job: nothing comes of that any more."""
-
-    def __init__(self) -> None:
-        self._client = SimpleNamespace(status="connecting")
-
-    def submit(self, work: Callable[..., Any], /, *args: Any, **keywords: Any) -> Future[Any]:
-        self._client.status = "closed"
-        return Future()
-
-
-def test_jobs_of_a_scheduler_that_is_gone_fail_in_words() -> None:
-    found = list(run_jobs(square, [1, 2], ClosedClient()))
-    assert [index for index, _ in found] == [0, 1]
-    assert all("its scheduler is gone" in str(error) for _, error in found)
 
 
 class WordlessError(Exception):
@@ -239,6 +221,27 @@ def test_of_a_broken_executor_of_somebody_else_the_rest_fails_in_words() -> None
     assert "broke" in str(found[2])
 
 
+def test_futures_of_a_client_that_has_lost_its_scheduler_are_not_waited_for() -> None:
+    class Client:
+        status = "running"
+
+    class Lost(Scripted):
+        _client = Client()
+
+        def submit(self, work: Callable[..., Any], /, *args: Any, **keywords: Any) -> Future[Any]:
+            if self.futures:
+                self._client.status = "closed"
+                return Future()
+            return super().submit(work, *args, **keywords)
+
+    found = dict(run_jobs(square, [2, 3, 4], Lost()))
+    assert found[0] == 4
+    assert str(found[1]).startswith(
+        "the executor broke before it was done: BrokenExecutor: its client has lost the scheduler"
+    )
+    assert str(found[1]) == str(found[2])
+
+
 def test_an_executor_that_is_shut_down_takes_nothing_and_says_so() -> None:
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
@@ -307,7 +310,7 @@ def test_closing_early_cancels_what_has_not_begun() -> None:
     with ThreadPoolExecutor(1) as pool:
         results = run_jobs(square, range(5), Slow())  # type: ignore[arg-type]
         next(results)
-        results.close()  # type: ignore[attr-defined]
+        results.close()
         may_end.release(4)
     assert len(done) in (1, 2)  # the one that was done, and perhaps one that had begun
 

@@ -23,7 +23,7 @@ import memlens
 from memlens.analyzers.result import Each, Later
 from memlens.inputs.streams import NamedPath, open_bytes
 from memlens.options import Spread
-from memlens.scheduling import executors
+from memlens.scheduling import executors, spreading
 from memlens.scheduling.executors import LocalProcesses, opened
 
 STEPS = r"STEP (\d+) START"
@@ -154,6 +154,26 @@ def test_processes_of_this_machine_tell_of_the_bytes_of_a_log_that_they_are_at(t
     assert [size for size in seen if size not in (*sizes, sum(sizes))]
 
 
+def test_what_a_lost_worker_had_read_is_shown_once() -> None:
+    seen: list[int] = []
+    count = spreading._Count(seen.append)
+    count.reading(50)
+    count.reading(20)  # it was lost with 40, and somebody else is at 10
+    count.done(60)  # what was read of another one
+    count.reading(30)
+    count.done(40)
+    assert seen == [50, 60, 90, 100]
+
+
+def test_processes_of_ours_end_in_the_midst_of_what_they_do() -> None:
+    began = time.monotonic()
+    with LocalProcesses(1) as pool:
+        future = pool.submit(time.sleep, 100)
+        while not future.running():
+            time.sleep(0.01)
+    assert time.monotonic() - began < 60
+
+
 def test_ways_to_share_out_exclude_each_other(logs: list[str]) -> None:
     with ThreadPoolExecutor(1) as threads:
         for spread in (
@@ -171,6 +191,22 @@ def test_wrong_usage_comes_back_from_any_worker(logs: list[str], elsewhere: Exec
     Path("plain.log").write_text(made.log_text(4096))
     with pytest.raises(memlens.UsageError, match="growth needs a series"):
         memlens.analyze([*logs, "plain.log"], analyzers=["growth"], executor=elsewhere)
+
+
+def test_wrong_usage_cancels_what_has_not_begun(logs: list[str]) -> None:
+    class Keeping(ThreadPoolExecutor):
+        def submit(self, work: Any, /, *args: Any, **keywords: Any) -> Any:
+            futures.append(future := super().submit(work, *args, **keywords))
+            return future
+
+    futures: list[Any] = []
+    Path("plain.log").write_text(made.log_text(4096))
+    with Keeping(1) as threads:
+        with pytest.raises(memlens.UsageError, match="growth needs a series") as raised:
+            memlens.analyze(["plain.log", *logs * 20], analyzers=["growth"], executor=threads)
+        assert raised.traceback  # whose frames hold on to all that was begun
+        assert sum(future.cancelled() for future in futures) > 50
+        assert len(futures) == 101
 
 
 def test_an_executor_of_somebody_else_stays_open(logs: list[str]) -> None:

@@ -132,8 +132,12 @@ class Result:
         return pd.DataFrame([row.to_dict() for row in getattr(self, name)], columns=columns)
 
 
+#: Results of windows that are kept at once: those of a hundred thousand windows would take more than their log.
+_MOST_MADE = 4096
+
+
 class Each(Sequence[T]):
-    """Results of windows, each made when it is first asked for: thousands of windows have one, few are shown.  Pickled it is a list of all.
+    """Results of windows, each made when it is asked for: thousands of windows have one, few are shown, and few are kept.  Pickled it is a list of all.
 
     Args:
         count: How many there are.
@@ -160,6 +164,8 @@ class Each(Sequence[T]):
             return [self[k] for k in self._indices[index]]
         index = self._indices[index]
         if index not in self._made:
+            if len(self._made) >= _MOST_MADE:
+                self._made.clear()
             self._made[index] = self._make(index)
         return self._made[index]
 
@@ -179,8 +185,8 @@ def results(
         later: What gives each of those last fields, in their order, when it is asked for.
     """
     names = [spec.name for spec in dataclasses.fields(cast("Any", kind)) if spec.name not in later]
-    rows = [columns[name].tolist() for name in names]
+    rows = [columns[name] for name in names]
     return Each(
         len(windows),
-        lambda k: kind(*(row[k] for row in rows), *(Later(work, windows[k]) for work in later.values())),
+        lambda k: kind(*(row.item(k) for row in rows), *(Later(work, windows[k]) for work in later.values())),
     )

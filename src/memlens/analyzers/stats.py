@@ -96,10 +96,10 @@ def histogram(window: Window) -> tuple[Bin, ...]:
     log = window.log
     counts, totals = np.zeros(128, np.int64), np.zeros(128, np.int64)
     if log.condensed is not None:
-        part, code, count, total = log.condensed.histogram
-        mine = (part >= window.lo) & (part < window.hi)
-        np.add.at(counts, code[mine], count[mine])
-        np.add.at(totals, code[mine], total[mine])
+        sizes = log.condensed.sizes
+        lo, hi = np.searchsorted(sizes.first, (window.lo, window.hi))
+        np.add.at(counts, sizes.code[lo:hi], sizes.count[lo:hi])
+        np.add.at(totals, sizes.code[lo:hi], sizes.total[lo:hi])
     for start, stop in () if log.condensed is not None else walk(window.lo, window.hi):
         kind, size = log.kind[start:stop], log.size[start:stop]
         if kind.max() > Kind.FREE:

@@ -113,7 +113,7 @@ class LogAnalysis(Answered):
     Attributes:
         path: The input as it was named, with its device where it has several.
         trust: What to believe of it.
-        windows: Its windows, in file order; exactly one unless it was cut into a series.
+        windows: Its windows, in file order, each made when it is asked for; exactly one unless the log was cut into a series.
         growth: How memory develops over the series, or over the steps of the run where it was not cut; ``None`` where there are none.
         by: The regular expression that cut the series, or ``None``.
         notes: What to doubt of the windows themselves (anchors that came late), in words.
@@ -129,7 +129,7 @@ class LogAnalysis(Answered):
 
     path: str
     trust: Trust
-    windows: tuple[WindowAnalysis, ...]
+    windows: Sequence[WindowAnalysis]
     growth: Growth | None = None
     by: str | None = None
     notes: tuple[str, ...] = ()

@@ -121,8 +121,9 @@ def answer_of_log(log: LogAnalysis) -> Answer:
     if highest is not None and "peak" in highest.results:
         sentences.append(_peak(log, highest, terms))
     judged = growth is not None and growth.judged >= MINIMUM
-    asked_for = [window for window in log.windows if window.name != BEFORE] or log.windows
-    if not any(window.events for window in asked_for) and not _state_only(log):
+    # The windows asked for, without what precedes them; of very many few are looked at.
+    asked_for = range(int(len(log.windows) > 1 and log.windows[0].name == BEFORE), len(log.windows))
+    if not any(log.windows[k].events for k in asked_for) and not _state_only(log):
         said = "lies in this window" if len(asked_for) == 1 else f"lies in any of the {len(asked_for):,} windows"
         sentences = [*sentences, f"No event {said}, so nothing can be said of it."]
     else:

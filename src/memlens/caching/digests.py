@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,8 +32,10 @@ Made = TypeVar("Made")
 #: A file is summed up in pieces of so many bytes, each by one of some threads, which read so many bytes at once.
 _PIECE, _AT_ONCE = 8 << 20, 1 << 20
 _THREADS = min(4, os.cpu_count() or 1)
+#: The memory that each thread reads into: fresh memory costs as much as the sum of what is read into it.
+_OF_THREAD = threading.local()
 #: What of the package decides which events a text gives: these folders, and the modules beside them.
-_ROOMS = ("caching", "inputs", "scanner", "windows")
+_ROOMS = ("caching", "folding", "inputs", "scanner", "windows")
 
 
 def sum_of(*parts: bytes | NDArray[Any]) -> str:
@@ -48,11 +52,15 @@ def sum_of(*parts: bytes | NDArray[Any]) -> str:
 
 def sums_of(columns: Sequence[NDArray[Any]]) -> list[str]:
     """The sum of each of some columns, by several threads."""
-    return _shared_out(sum_of, columns, many=sum(column.nbytes for column in columns) > _PIECE)
+    return [*_shared_out(sum_of, columns, many=sum(column.nbytes for column in columns) > _PIECE)]
 
 
-def sum_of_file(path: str) -> str:
+def sum_of_file(path: str, progress: Callable[[int], None] | None = None) -> str:
     """The sum of a file as it lies on disk.
+
+    Args:
+        path: The file.
+        progress: Called now and then with the bytes summed up so far.
 
     Raises:
         MemlensError: The package that sums up is not installed, or this system cannot read a file at any place.
@@ -60,45 +68,51 @@ def sum_of_file(path: str) -> str:
     """
     if not hasattr(os, "pread"):
         raise MemlensError("this system cannot read a file at any place", "A cache needs Linux or macOS.")
-    number = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    number = os.open(path, os.O_RDONLY)
     try:
         size = os.fstat(number).st_size
-        starts = range(0, size, _PIECE)
-        shares = [[(at, min(at + _PIECE, size)) for at in starts[k::_THREADS]] for k in range(_THREADS)]
-        found = _shared_out(lambda share: _sums_of_pieces(number, share), shares, many=len(starts) > 1)
+        spans = [(at, min(at + _PIECE, size)) for at in range(0, size, _PIECE)]
+        whole = _xxh3()
+        whole.update(f"{size} ".encode())
+        with closing(_shared_out(lambda span: _sum_of_piece(number, *span), spans, many=len(spans) > 1)) as sums:
+            for (_, end), made in zip(spans, sums, strict=True):
+                whole.update(made)
+                if progress is not None:
+                    progress(end)
+        return str(whole.hexdigest())
     finally:
         os.close(number)
-    in_order = [found[k % _THREADS][k // _THREADS] for k in range(len(starts))]
-    return sum_of(f"{size} ".encode(), *in_order)
 
 
-def _sums_of_pieces(number: int, spans: Iterable[tuple[int, int]]) -> list[bytes]:
-    buffer = memoryview(bytearray(_AT_ONCE))
-    sums = []
-    for start, end in spans:
-        made, at = _xxh3(), start
-        while at < end:
-            wanted = buffer[: end - at]
-            if hasattr(os, "preadv"):  # reads into memory that is there already
-                count = os.preadv(number, [wanted], at)
-                made.update(wanted[:count])
-            else:
-                text = os.pread(number, len(wanted), at)
-                count = len(text)
-                made.update(text)
-            if not count:
-                raise OSError("it was made shorter while it was read")
-            at += count
-        sums.append(made.digest())
-    return sums
+def _sum_of_piece(number: int, start: int, end: int) -> bytes:
+    if not hasattr(_OF_THREAD, "buffer"):
+        _OF_THREAD.buffer = memoryview(bytearray(_AT_ONCE))
+    made = _xxh3()
+    while start < end:
+        wanted = _OF_THREAD.buffer[: end - start]
+        if hasattr(os, "preadv"):
+            count = os.preadv(number, [wanted], start)
+        else:
+            text = os.pread(number, len(wanted), start)
+            count = len(text)
+            wanted[:count] = text
+        if not count:
+            raise OSError("it was made shorter while it was read")
+        made.update(wanted[:count])
+        start += count
+    return bytes(made.digest())
 
 
-def _shared_out(work: Callable[[Item], Made], items: Sequence[Item], *, many: bool) -> list[Made]:
+def _shared_out(work: Callable[[Item], Made], items: Sequence[Item], *, many: bool) -> Generator[Made, None, None]:
     """What a function gives of each item, in order; by several threads where there is much to do."""
     if not many:
-        return [work(item) for item in items]
+        yield from map(work, items)
+        return
     with ThreadPoolExecutor(_THREADS) as threads:
-        return list(threads.map(work, items))
+        try:
+            yield from threads.map(work, items)
+        finally:
+            threads.shutdown(cancel_futures=True)
 
 
 def _xxh3() -> Any:

@@ -22,6 +22,7 @@ from memlens.caching.entries import DAMAGES, DamagedEntryError, Entry, read_entr
 from memlens.caching.logs import can_be_stored, restored_anchor, restored_logs, stored_anchor, stored_logs
 from memlens.caching.places import Place, asked_limit, limit_of, make_room, place_of, remove_earlier
 from memlens.errors import MemlensError, MemlensWarning, UsageError
+from memlens.inputs.builder import most_events
 from memlens.inputs.custom.formats import formats_file
 from memlens.inputs.registry import GROUP, Recognised
 from memlens.inputs.remote import remote_version, without_secrets
@@ -100,7 +101,7 @@ class _Content(NamedTuple):
     state: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, source: FileSource) -> _Content | None:
+    def of(cls, source: FileSource, progress: Callable[[int], None] | None = None) -> _Content | None:
         """That of a file, or what a store says of its object; ``None`` where nobody says.
 
         Raises:
@@ -109,7 +110,7 @@ class _Content(NamedTuple):
         if source.path is None:
             version = remote_version(source.name) if source.rereadable else ""
             return cls(sum_of(f"{source.name}\n{version}".encode())) if version else None
-        made, state = sum_of_file(source.path), os.stat(source.path)
+        made, state = sum_of_file(source.path, progress), os.stat(source.path)
         return cls(made, (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
 
 
@@ -143,7 +144,7 @@ class _Cache:
             MemlensError: A package is missing.
             OSError: It cannot be read.
         """
-        if not source.rereadable or (content := _Content.of(source)) is None:
+        if not source.rereadable or (content := _Content.of(source, request.progress)) is None:
             if source.rereadable:
                 _say("not kept: its server gives no ETag and no version of it", source)
             return None
@@ -152,6 +153,7 @@ class _Cache:
             "owners": [[pattern.text, pattern.regex] for pattern in request.owners],
             "layer": how.layer,
             "input_format": how.input_format,
+            "most_events": most_events(request, source.size),
         }
         place = place_of(how.cache, source.path or source.name)
         version, formats = version_of_formats(how.formats), formats_file(how.formats)
@@ -159,11 +161,11 @@ class _Cache:
 
     def logs(self) -> Sequence[EventLog] | None:
         """What was kept; ``None`` where nothing was, or what was asked to be an error."""
-        began = time.perf_counter()
-        asked = self.asked
+        began, asked = time.perf_counter(), self.asked
         entry = self._entry(asked)
-        if entry is None and self.request.most_events is not None:
-            entry = self._entry(asked := self._of_condensed)
+        if entry is None and asked["most_events"] is not None:
+            asked = self._condensed
+            entry = self._entry(asked)
         if entry is None or ((told := entry.facts.get("packages")) is not None and told != _packages()):
             return None
         if self.source.path is not None:
@@ -181,11 +183,16 @@ class _Cache:
         _say(
             "%s events, kept in %s, taken in %.2f s",
             self.source,
-            f"{sum(map(len, logs)):,}",
+            f"{sum(log.events for log in logs):,}",
             self._path(asked),
             seconds,
         )
         return self._with_anchors(logs)
+
+    @property
+    def _condensed(self) -> dict[str, Any]:
+        """The same where events are left out: which ones depends on the anchors."""
+        return {**self.asked, "patterns": [[pattern.text, pattern.regex] for pattern in self.request.patterns]}
 
     def keep(self, found: Recognised, logs: Sequence[EventLog]) -> None:
         """Keep what was read.
@@ -204,16 +211,10 @@ class _Cache:
             return
         # Where nothing in the input told its format, one of a package that is installed later may know it.
         packages = None if found.told else _packages()
-        asked = self.asked if logs[0].condensed is None else self._of_condensed
-        self._put(asked, stored_logs(logs), events=sum(map(len, logs)), packages=packages)
+        asked = self.asked if all(log.condensed is None for log in logs) else self._condensed
+        self._put(asked, stored_logs(logs), events=sum(log.events for log in logs), packages=packages)
         for anchor in logs[0].anchors:
             self._put(_of_anchor(anchor.pattern), stored_anchor(anchor))
-
-    @property
-    def _of_condensed(self) -> dict[str, Any]:
-        """What is asked where not all events are kept: which are follows from the anchors, and from how many there may be."""
-        anchors = [[pattern.text, pattern.regex] for pattern in self.request.patterns]
-        return {**self.asked, "most_events": self.request.most_events, "patterns": anchors}
 
     def _with_anchors(self, logs: Sequence[EventLog]) -> Sequence[EventLog] | None:
         """Logs that were kept, with the lines of the patterns that are looked for; those that are not known yet are kept then.

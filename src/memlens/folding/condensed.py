@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Condensed", "Timeline"]
+__all__ = ["Condensed", "Sizes", "Timeline"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +49,23 @@ class Timeline:
 
 
 @dataclass(frozen=True, eq=False)
+class Sizes:
+    """The events of blocks by size, between two cuts each; several entries may be of one bin.
+
+    Attributes:
+        first: The index of the first event that is kept after the cut, int32.
+        code: The bin (:func:`~memlens.folding.levels.size_code`), uint8.
+        count: How many events there are, int32.
+        total: Their bytes, int64.
+    """
+
+    first: NDArray[np.int32]
+    code: NDArray[np.uint8]
+    count: NDArray[np.int32]
+    total: Ints
+
+
+@dataclass(frozen=True, eq=False)
 class Condensed:
     """What is known of all events of a log, where some of them are left out.
 
@@ -61,8 +78,7 @@ class Condensed:
         timeline: The levels over all events.
         above_event: The first event that is kept at which blocks hold more than chunks; ``None`` where they never do.
         above_bytes: By how much they do at most.
-        histogram: Block events by size, between two cuts each: the index of the first event there, the bin
-            (:func:`~memlens.folding.levels.size_code`), how many there are, and their bytes; four rows, int64.
+        sizes: What its histograms are made of.
         shallow: Stretches of whose peaks the live blocks are not kept, for there are too many: the index of the first event of each, rising, and that
             after its last; two rows, int64.
         lives: The longest-lived and most wasteful blocks of each window are kept: there are not too many windows.
@@ -76,7 +92,7 @@ class Condensed:
     timeline: Timeline
     above_event: int | None
     above_bytes: int
-    histogram: Ints
+    sizes: Sizes
     shallow: Ints
     lives: bool
 

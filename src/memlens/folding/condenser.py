@@ -10,7 +10,7 @@ import numpy as np
 from memlens.columns import distinct, pair
 from memlens.facts import Kind
 from memlens.folding.chunk_use import serving_chunks
-from memlens.folding.condensed import Condensed, Timeline
+from memlens.folding.condensed import Condensed, Sizes, Timeline
 from memlens.folding.growing_tally import GrowingTally
 from memlens.folding.levels import SUMS, Tally, size_code, tally
 
@@ -29,7 +29,7 @@ LIVES = 100
 #: Windows of which they are kept.
 _MOST_WITH_LIVES = 1000
 #: Blocks that are kept because they are live at the peak of one of many windows, and for no other reason.
-_MOST_AT_PEAKS = 1 << 19
+_MOST_AT_PEAKS = 1 << 17
 #: Stretches of the timeline at most.
 _STRETCHES = 1024
 #: Events that are counted at once.
@@ -75,7 +75,9 @@ class Condenser:
         )
         self._shallow = np.zeros(0, np.int64)  # the places where the stretches begin whose peaks are given up
         self._with_lives = True
-        self._sizes = [np.zeros((4, 0), np.int64)]  # histograms: where each begins, the bin, its events and bytes
+        # Histograms: how many cuts stand before, the bin, its events and their bytes.  A byte counts where windows are many.
+        none = np.zeros(0, np.int32)
+        self._sizes = [(none, none.astype(np.uint8), none, np.zeros(0, np.int64))]
 
     def count(self, events: Events, cuts: Ints, folds: Ints, end: int) -> Counted:
         """Count the next events.
@@ -148,8 +150,14 @@ class Condenser:
         counts, totals = np.bincount(key, minlength=128 * count), np.zeros(128 * count, np.int64)
         np.add.at(totals, key, size)
         some = np.flatnonzero(counts)
-        places = np.append(0, cuts)[first + some // 128]
-        self._sizes.append(np.stack((places, some % 128, counts[some], totals[some])))
+        self._sizes.append(
+            (
+                (first + some // 128).astype(np.int32),
+                (some % 128).astype(np.uint8),
+                counts[some].astype(np.int32),
+                totals[some],
+            )
+        )
 
     def _add_levels(self, level: Ints, reserved: Ints | int) -> None:
         """Go on with the timeline."""
@@ -282,8 +290,9 @@ class Condenser:
             found.rise[:, some],
             np.minimum(summit, len(offset) - 1),
         )
-        sizes = np.concatenate(self._sizes, axis=1)
-        sizes[0] = np.searchsorted(offset, sizes[0])
+        part, *columns = map(np.concatenate, zip(*self._sizes, strict=True))
+        begins = np.searchsorted(offset, np.append(0, cuts)).astype(np.int32)
+        sizes = Sizes(begins[part], *columns)
         above = None if self._above is None else int(np.searchsorted(counted.number, self._above[0]))
         return Condensed(
             self._events,

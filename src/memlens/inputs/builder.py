@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from memlens.source import Source
     from memlens.windows.patterns import Matcher
 
-__all__ = ["SAMPLES", "Builder", "Part", "Text"]
+__all__ = ["SAMPLES", "Builder", "Part", "Text", "most_events"]
 
 #: Malformed lines that are kept as examples.
 SAMPLES = 5
@@ -35,9 +35,16 @@ _SHOWN = 200
 #: Sums of sizes stay in 63 bits below this many bytes.
 _MOST_BYTES = float(1 << 62)
 #: The events of a text of fewer bytes are all kept, where nobody says how many may be held, and of others so many.
-_SHORT, _MOST_EVENTS = 2 << 30, 1 << 20
+_SHORT, _MOST_EVENTS = 2 << 30, 1 << 19
 #: Bytes that an event takes where all are kept, with what is worked out of it.
 _OF_EVENT = 48
+
+
+def most_events(request: Request, size: int) -> int | None:
+    """Events that may be held at once of an input of so many bytes, 0 where these are not known; ``None`` for all."""
+    if request.most_events == -1:
+        return None if 0 < size < _SHORT else _MOST_EVENTS
+    return request.most_events
 
 
 class Text(NamedTuple):
@@ -126,9 +133,7 @@ class Builder:
         self._index: list[tuple[int, int]] = []
         self._bytes, self._total, self._mid_line = 0, 0.0, False
         self._condensing: Condensing | None = None
-        self._most_events = request.most_events
-        if self._most_events == -1:
-            self._most_events = None if 0 < size < _SHORT else _MOST_EVENTS
+        self._most_events = most_events(request, size)
         self.events = self.lines = self.malformed = 0
         self.samples: list[LineSample] = []
         self.hints: dict[str, int] = {}

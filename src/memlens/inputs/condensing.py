@@ -128,7 +128,7 @@ class Condensing:
             for column in columns.values():
                 column.keep(~needless)
         self._counted = len(columns["kind"])
-        self.full = 2 * self._counted
+        self.full = self._counted * 3 // 2
 
     def finish(self, columns: dict[str, GrowingColumn]) -> Condensed:
         """What is known of the log; takes the columns of what was counted out of the others."""

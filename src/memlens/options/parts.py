@@ -171,7 +171,7 @@ class Bounded:
 
     Attributes:
         memory: Take about SIZE (256MiB) for the events of a log: of one with more, those that no result needs are dropped while it
-            is read. 0 keeps them all. Default: 128MiB; a plain file of less than 2 GiB keeps all.
+            is read. 0 keeps them all. Default: 64MiB; a plain file of less than 2 GiB keeps all.
     """
 
     memory: int | None = option(None, "SIZE", kind="size")

@@ -27,7 +27,11 @@ Args = ParamSpec("Args")
 Result = TypeVar("Result")
 
 #: How long to wait for a cluster to answer, and for a worker of it to be there.
-_CONNECT_SECONDS, _WORKER_SECONDS = 10, 60
+_CONNECT_SECONDS, _WORKER_SECONDS = 30, 60
+
+
+#: Loggers of Dask and of what it stands on that print what a client meets.
+_LOUD = ("distributed.client", "distributed.core", "distributed.utils_comm", "tornado.application")
 
 
 @contextmanager
@@ -182,9 +186,25 @@ def _dask(address: str) -> Iterator[Executor]:
         raise MemlensError(
             "a Dask cluster needs the package distributed", "Install it with: pip install 'memlens[dask]'."
         ) from None
+    import logging
+
+    # What goes wrong is said of the logs that it costs; Dask would print tracebacks between the lines of a terminal.
+    loud = {logger: logger.level for logger in map(logging.getLogger, _LOUD)}
+    for logger in loud:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        with _connected(Client, address) as executor:
+            yield executor
+    finally:
+        for logger, level in loud.items():
+            logger.setLevel(level)
+
+
+@contextmanager
+def _connected(connect: Any, address: str) -> Iterator[Executor]:
     try:
         _answers(address)
-        client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+        client = connect(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except Exception as error:  # noqa: BLE001  each kind of address fails in its own ways; a time-out is an OSError
         raise MemlensError(
             f"{address}: no Dask scheduler answers: {error}", "Its log says its address; dask scheduler starts one."

@@ -14,7 +14,7 @@ import pickle
 import platform
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -56,7 +56,7 @@ def run_jobs(
     *,
     retries: int = 2,
     look: Callable[[], None] | None = None,
-) -> Iterator[tuple[int, Result | MemlensError]]:
+) -> Generator[tuple[int, Result | MemlensError], None, None]:
     """Run a function over items, each in a worker.
 
     Args:
@@ -128,14 +128,14 @@ class _Jobs:
         self._ended: SimpleQueue[tuple[int, Future[bytes]]] = SimpleQueue()
         self._ticket = uuid.uuid4().hex
 
-    def run(self) -> Iterator[tuple[int, Any]]:
+    def run(self) -> Generator[tuple[int, Any], None, None]:
         try:
             while self._waiting or self._alone or self._running:
                 yield from self._submit()
                 if not self._running:
                     continue
                 if (ended := self._next()) is None:
-                    yield from self._broken(BrokenExecutor("its scheduler is gone"))
+                    yield from self._broken(BrokenExecutor("its client has lost the scheduler"))
                 else:
                     yield from self._ended_one(*ended)
         finally:
@@ -166,14 +166,15 @@ class _Jobs:
                 future.add_done_callback(lambda ended, index=index: self._ended.put((index, ended)))  # type: ignore[misc]
 
     def _next(self) -> tuple[int, Future[bytes]] | None:
-        """The next job that has ended; ``None`` where none will."""
+        """The next job that has ended; ``None`` where no other one will."""
         while True:
             try:
                 return self._ended.get(timeout=_LOOK_SECONDS)
             except Empty:
                 if self._look is not None:
                     self._look()
-                if _is_gone(self._executor):
+                # The futures of a Dask client that has given its scheduler up wait for ever.
+                if getattr(getattr(self._executor, "_client", None), "status", "") == "closed":
                     return None
 
     def _ended_one(self, index: int, future: Future[bytes]) -> Iterator[tuple[int, Any]]:
@@ -229,11 +230,6 @@ class _Jobs:
 
 def _succeeded(future: Future[bytes]) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None
-
-
-def _is_gone(executor: Executor) -> bool:
-    """Whether a Dask client gave its scheduler up: what is handed to it while it tries to connect again stays pending for ever."""
-    return getattr(getattr(executor, "_client", None), "status", None) == "closed"
 
 
 def _unpacked(packed: bytes) -> Any:

@@ -126,16 +126,17 @@ def _there(
 
     jobs = [(work, packed(order)) for _, order in orders]
     look = (lambda: count.reading(executor.reading)) if isinstance(executor, LocalProcesses) else None
-    for number, answer in run_jobs(_at_worker, jobs, executor, look=look):
-        index, order = orders[number]
-        if isinstance(answer, MemlensError):  # of the executor, which knows no logs
-            yield index, MemlensError(f"{input_name(order.given)}: {answer.message}", answer.hint)
-            continue
-        found, size = answer
-        if isinstance(found, UsageError):
-            raise found
-        count.done(size)
-        yield index, found
+    with closing(run_jobs(_at_worker, jobs, executor, look=look)) as answers:
+        for number, answer in answers:
+            index, order = orders[number]
+            if isinstance(answer, MemlensError):  # of the executor, which knows no logs
+                yield index, MemlensError(f"{input_name(order.given)}: {answer.message}", answer.hint)
+                continue
+            found, size = answer
+            if isinstance(found, UsageError):
+                raise found
+            count.done(size)
+            yield index, found
 
 
 def _at_worker(job: tuple[Callable[[Any], Any], Any]) -> tuple[Any, int]:

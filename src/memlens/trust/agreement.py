@@ -101,15 +101,25 @@ def levels_before(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]
         A row a metric of :data:`METRICS`, a column an event; int64, shape (4, events).
     """
     rows = np.zeros((4, len(events)), np.int64)
-    peaks = [0, 0]
     if not len(events):
         return rows
-    if log.condensed is not None:
-        found = figures(log, np.zeros_like(events), events)
-        rows[0], rows[2] = found["live_bytes"], found["reserve_bytes"] - found["release_bytes"]
-        rows[1], rows[3] = found["peak_bytes"], found["reserved_peak_bytes"]
-        return rows
-    last = int(events[-1])
+    if log.condensed is None:
+        return _so_far(log, events)
+    # As many of the first events as are all there; after them figures are known at folds.
+    whole = int(np.count_nonzero(log.condensed.number == np.arange(len(log))))
+    first = int(np.searchsorted(events, whole, "right"))
+    rows[:, :first] = _so_far(log.without_cache(condensed=None), events[:first])
+    found = figures(log, np.zeros_like(events[first:]), events[first:])
+    rows[0, first:], rows[2, first:] = found["live_bytes"], found["reserve_bytes"] - found["release_bytes"]
+    rows[1, first:], rows[3, first:] = found["peak_bytes"], found["reserved_peak_bytes"]
+    return rows
+
+
+def _so_far(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same of a log all of whose events are there, up to the last one that is asked for."""
+    rows = np.zeros((4, len(events)), np.int64)
+    peaks = [0, 0]
+    last = int(events[-1]) if len(events) else 0
     for batch in log.batches(0, last):
         # Places whose last event before is in this batch: shape (places here,).
         here = slice(np.searchsorted(events, batch.lo, "right"), np.searchsorted(events, batch.hi, "right"))

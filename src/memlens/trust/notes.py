@@ -162,8 +162,8 @@ _PUT_OFF = seen(
 
 _STAT_LINES = seen(
     "stat_lines",
-    "the framework's running totals, a line of statistics for each event, were not held against ours: not all events of so large a log are"
-    " kept.",
+    "the framework's running totals, a line of statistics for each event, were held against ours up to its first 65,536 events: of so large a"
+    " log not all events are kept.",
     "--memory 0 keeps them.",
 )
 

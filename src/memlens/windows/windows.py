@@ -33,7 +33,7 @@ _LATE = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Window:
     """The events of the lines between two anchors.
 

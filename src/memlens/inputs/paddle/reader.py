@@ -14,6 +14,7 @@ import numpy as np
 from memlens.columns import TAKE
 from memlens.errors import InputError, UsageError
 from memlens.facts import Facts, Figure, Kind, OutOfMemory, StatLines
+from memlens.folding import condenser
 from memlens.inputs.builder import SAMPLES, Builder
 from memlens.inputs.latest import LatestByAddress
 from memlens.inputs.line_reader import Believed, LineReader, Taken
@@ -224,9 +225,18 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
             self._join_streams(believed[0], chosen)
         places = [*(oom.offset for oom in self._ooms), *(figure.offset for figure in self._figures)]
         builder.condense(chosen, sorted(places), last=last)
-        if self._stats:
-            builder.hints.setdefault("stat_lines", 0)  # there are as many of them as events
-        self._stats = []
+        self._stats = [self._first_stat_lines()] if self._stats else []
+
+    def _first_stat_lines(self) -> StatLines:
+        """Those among the first events, all of which are kept; there are as many lines as events."""
+        lines = StatLines(*map(np.concatenate, zip(*(vars(part).values() for part in self._stats), strict=True)))
+        offset = self._builder.column("offset")
+        if len(offset) < condenser.FIRST_EVENTS:
+            return lines
+        known = int(np.searchsorted(lines.offset, offset[: condenser.FIRST_EVENTS].max(initial=-1), "right"))
+        if known < len(lines):
+            self._builder.hints.setdefault("stat_lines", 0)
+        return StatLines(*(column[:known] for column in vars(lines).values()))
 
     def finish(self, problem: str) -> list[EventLog]:
         builder = self._builder
