@@ -543,7 +543,7 @@ def test_a_folder_of_logs_does_not_take_entries_for_logs(log: Path) -> None:
 def test_without_the_package_that_sums_up_a_line_says_so(log: Path, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "xxhash", None)
     with pytest.warns(
-        MemlensWarning, match=r"time: needs the package xxhash Install it with: pip install 'memlens\[cache\]'"
+        MemlensWarning, match=r"time: needs the package xxhash\. Install it with: pip install 'memlens\[cache\]'"
     ):
         assert sizes(log, tmp_path / "c") == [1024, 2048, 4096]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from memlens.errors import InputError
 from memlens.inputs import streams
 from memlens.inputs.blocks import in_order
 from memlens.inputs.streams import open_bytes
@@ -125,3 +126,11 @@ def test_an_error_in_mid_stream_comes_after_what_was_read_before_it(tmp_path: Pa
         with pytest.raises(OSError, match="the disk is gone"):
             list(in_order(stream, lambda block: seen.append(len(block.text)), threads=2))
     assert 0 < sum(seen) <= 15_000_000
+
+
+def test_a_link_that_leads_nowhere_is_not_meant_instead_of_itself(tmp_path: Path) -> None:
+    link = tmp_path / "workerlog.0"
+    link.symlink_to(tmp_path / "gone")
+    with pytest.raises(InputError, match="no such file") as raised:
+        open_bytes(link)
+    assert raised.value.hint == "Check the path."

@@ -33,6 +33,14 @@ def named(*paths: str) -> list[dict[str, str]]:
         ),
         (("s3://b/run/Rank-1.log", "s3://b/run/Rank-2.log"), [{"rank": "1"}, {"rank": "2"}]),
         (("rank3/rank4.log", "rank3/rank5.log"), [{"rank": "4"}, {"rank": "5"}]),  # the last one counts
+        (("rank3/rank3.log", "rank4/rank4.log"), [{"rank": "3"}, {"rank": "4"}]),
+        (
+            (
+                "job-worker-0/workerlog.0",
+                "job-worker-1/workerlog.0",
+            ),  # and where it takes the place of another one the folder says which
+            [{"rank": "0", "folder": "job-worker-0"}, {"rank": "0", "folder": "job-worker-1"}],
+        ),
         # folders without such names, and numbers alone
         (
             ("alpha/workerlog.0", "beta/workerlog.0"),
@@ -82,6 +90,15 @@ def test_the_numbers_that_a_numbering_leaves_out_are_named() -> None:
 def test_where_numbers_come_on_each_node_all_nodes_have_all_of_them() -> None:
     found = [{"node": str(node), "rank": str(rank)} for node in (0, 1) for rank in range(8) if (node, rank) != (1, 5)]
     assert missing_of(found) == ["node 1 rank 5"]
+
+
+def test_a_number_too_long_for_a_rank_is_no_numbering() -> None:
+    assert missing_of([{"rank": "0"}, {"rank": "9" * 5000}]) == []
+
+
+def test_a_rank_that_one_pod_lacks_is_missing_there() -> None:
+    paths = [f"job-worker-{pod}/workerlog.{rank}" for pod in (0, 1) for rank in range(3) if (pod, rank) != (1, 1)]
+    assert missing_of(fields_of(paths)) == ["job-worker-1 rank 1"]
 
 
 def test_a_numbering_that_is_global_is_one_whatever_else_paths_name() -> None:

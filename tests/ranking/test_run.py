@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -84,6 +87,15 @@ def test_a_rank_with_two_blocks_more_is_named_with_them_and_with_a_diff(tmp_path
     assert one.diff is not None
     (finding,) = one.diff.findings
     assert (finding.kind, finding.size_bytes, finding.count, finding.owner) == ("only_head", 20 * MIB, 2, "gather")
+
+
+def test_blocks_of_more_bytes_than_a_rank_is_off_by_are_not_all_it_holds_more(tmp_path: Path) -> None:
+    # 10 blocks of 110 MiB, 1,100 MiB, in place of 10 of 100 MiB: 100 MiB more in all.
+    usual = replace(USUAL, parameters=((100 * MIB, "linear"),) * 10)
+    odd = replace(usual, parameters=((110 * MIB, "linear"),) * 10)
+    assert made(tmp_path, of_ranks(8, {5: odd}, usual)).verdict.endswith(
+        "rank 5 holds 100.00 MiB more than its peers, with 1.07 GiB more in 10 blocks of 110.00 MiB of linear, and less in others."
+    )
 
 
 def test_without_diffs_none_is_made(tmp_path: Path) -> None:
@@ -245,7 +257,10 @@ def test_arguments_without_sense_are_refused(tmp_path: Path) -> None:
         ([], "no log of a rank"),
         (["-"], "by their paths"),
         ([log, log], "named twice"),
+        ([log, tmp_path / "x" / ".." / log.name], "named twice"),
         ([log, "a{b}"], "exclude each other"),
+        ([f"{tmp_path}/{{path}}.log"], "cannot be called 'path'"),  # the rows have a column of that name
+        ([f"{tmp_path}/{{status}}.log"], "cannot be called 'status'"),
     ]
     for given, match in refused:
         with pytest.raises(UsageError, match=match):
@@ -354,3 +369,35 @@ def test_in_bounded_memory_all_is_the_same(tmp_path: Path) -> None:
             bounded = memlens.ranks(tmp_path, jobs=1, diffs=0, memory=4096, by=by)
             assert bounded.to_dict() == whole.to_dict()
             assert whole.outliers
+
+
+def test_a_folder_that_cannot_be_looked_into_and_what_lies_there_are_no_missing_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = write(tmp_path, "closed/rank2.log", USUAL).parent
+    for rank in (0, 1):
+        write(tmp_path, f"rank{rank}.log", USUAL)
+    real_scan, real_stat = os.scandir, os.stat
+
+    def refused(real: Any) -> Any:
+        def call(path: Any = ".", *args: Any, **more: Any) -> Any:
+            if isinstance(path, (str, os.PathLike)) and os.fspath(path).startswith(str(closed)):
+                raise PermissionError(errno.EACCES, "Permission denied", path)
+            return real(path, *args, **more)
+
+        return call
+
+    monkeypatch.setattr(os, "scandir", refused(real_scan))  # the tests may run as root, whom no mode stops
+    ranking = memlens.ranks(tmp_path, jobs=1)
+    assert [rank.status for rank in ranking.ranks] == ["ok", "ok"]
+    assert ranking.problems == (f"{closed}: cannot be read: Permission denied",)
+    monkeypatch.setattr(os, "stat", refused(real_stat))
+    logs = [
+        str(tmp_path / "rank0.log"),
+        f"{closed}/rank2.log",
+        str(tmp_path / "rank1.log"),
+        str(tmp_path / "rank3.log"),
+    ]
+    status = ["ok", "unreadable", "ok", "missing"]
+    assert sorted(rank.status for rank in memlens.ranks(logs, jobs=1).ranks) == sorted(status)
+    assert [run.status for run in memlens.compare(logs, jobs=1).runs] == status

@@ -189,6 +189,18 @@ def test_a_cluster_that_is_none_is_an_error_in_words(logs: list[str], monkeypatc
         memlens.compare(logs[:2], scheduler="slurm")
 
 
+@pytest.mark.parametrize("address", ["http://127.0.0.1:1", "tcp://127.0.0.1", "tcp://127.0.0.1:x", "tls://127.0.0.1:1"])
+def test_of_an_address_that_is_none_no_client_is_made(
+    address: str, logs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(*_: object, **__: object) -> None:
+        pytest.fail("it would wait 20 s for its own end, and write a traceback then")
+
+    monkeypatch.setattr(distributed, "Client", made)
+    with pytest.raises(MemlensError, match="no Dask scheduler answers"):
+        memlens.compare(logs[:2], scheduler=address)
+
+
 def test_a_cluster_without_a_worker_is_an_error_in_words(logs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "_WORKER_SECONDS", 0.5)
     with (

@@ -104,6 +104,17 @@ def test_what_cannot_be_sent_back_or_read_here_costs_its_job_alone(executor: Exe
     assert "same versions" in found.hint
 
 
+class WordlessError(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def test_an_exception_that_has_no_words_is_named() -> None:
+    ((_, found),) = run_jobs(square, [1], Scripted(WordlessError(), WordlessError(), WordlessError()))
+    assert isinstance(found, MemlensError)
+    assert found.message == "its worker was lost, 3 times: WordlessError"
+
+
 def test_no_job_is_no_work() -> None:
     assert list(run_jobs(square, [], Scripted())) == []
 

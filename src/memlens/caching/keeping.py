@@ -83,7 +83,9 @@ def read_through(source: FileSource, request: Request, how: ReadAs, read: Read) 
 def _warn(error: OSError | MemlensError, cache: _Cache | None = None) -> None:
     """Say that something is not kept: once for all logs of which the same is to be said."""
     cause = error if isinstance(error, OSError) else error.__cause__
-    what = cause.strerror or str(cause) if isinstance(cause, OSError) else str(error).replace("\n", " ")
+    what = (
+        cause.strerror or str(cause) if isinstance(cause, OSError) else ". ".join(filter(None, str(error).split("\n")))
+    )
     where = f"{cache.place.folder}: " if cache is not None else ""
     warnings.warn(f"what is read is not kept for the next time: {where}{what}", MemlensWarning, stacklevel=4)
 

@@ -45,11 +45,13 @@ def told(show: Output | None) -> Iterator[None]:
 
 def _said(show: Output | None, otherwise: Callable[..., None]) -> Callable[..., None]:
     """How warnings of memlens are shown: as notes, each once."""
+    said: set[str] = set()
 
     def say(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if not issubclass(category, MemlensWarning):
             otherwise(message, category, *where, **more)
-        elif show is None or not show.quiet:
+        elif (show is None or not show.quiet) and str(message) not in said:
+            said.add(str(message))  # the same may be said of several logs, from several places
             _write(str(message))
 
     return say

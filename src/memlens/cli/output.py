@@ -52,8 +52,10 @@ def read_stdin_once(logs: Sequence[str | None], hint: str = "Give - once.") -> N
         raise UsageError("stdin (-) can be read only once", hint)
 
 
-def named_logs(logs: Sequence[str], how: ReadAs, show: Output, *, deep: bool = False) -> tuple[str, ...]:
-    """Logs with those that lie in a folder in its place (``deep``: and in its folders); of its other files a note says that they are none."""
+def named_logs(
+    logs: Sequence[str], how: ReadAs, show: Output, *, below: Callable[[str], None] | None = None
+) -> tuple[str, ...]:
+    """Logs with those that lie in a folder in its place (``below``: and in its folders); of its other files a note says that they are none."""
     from memlens.inputs import expanded
     from memlens.inputs.input_format import HEAD
     from memlens.text import name_list, plural
@@ -62,7 +64,7 @@ def named_logs(logs: Sequence[str], how: ReadAs, show: Output, *, deep: bool = F
         count = plural(len(others), "file is", "files are")
         note(f"{folder}: {count} no log by the first {HEAD >> 10} KiB and left out: {name_list(others)}", show)
 
-    return tuple(map(str, expanded(logs, how, say, deep=deep)))
+    return tuple(map(str, expanded(logs, how, say, below=below)))
 
 
 def refuse_outputs(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -12,7 +11,6 @@ from memlens.comparing.result import Oom, Run, RunWindow, Status
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.inputs import Input, Reading, input_name, named_devices, without_cpu
 from memlens.inputs.blocks import processors
-from memlens.inputs.remote import is_url
 from memlens.options import Compare
 from memlens.scheduling.spreading import spread_out
 from memlens.trust.report import PEAK_MAY_BE_EARLIER, failures_of
@@ -71,7 +69,8 @@ def record(order: Order) -> Run:
     except UsageError:
         raise
     except MemlensError as error:
-        return Run(order.path, order.fields, _missing(order, error), message=error.message, hint=error.hint)
+        gone: Status = "missing" if error.message.endswith("no such file") else "unreadable"
+        return Run(order.path, order.fields, gone, message=error.message, hint=error.hint)
     except MemoryError:
         message = "not enough memory for this log"
         return Run(order.path, order.fields, "unreadable", message=message, hint="Try --jobs 1.")
@@ -116,15 +115,6 @@ def _curve(windows: Sequence[Window], options: Compare) -> Curve | None:
         return None
     series = options.series
     return curve(windows[0].log.whole if series else windows[0], windows if series else (), options.buckets)
-
-
-def _missing(order: Order, error: MemlensError) -> Status:
-    """``missing`` where there is no such file, a link that leads nowhere included."""
-    given = order.given
-    if is_url(given):
-        return "missing" if error.message.endswith(": no such file") else "unreadable"
-    is_path = isinstance(given, (str, os.PathLike)) and str(given) != "-"
-    return "missing" if is_path and not os.path.exists(str(given)) else "unreadable"
 
 
 def _ending(log: EventLog) -> Oom | None:

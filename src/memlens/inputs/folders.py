@@ -29,7 +29,7 @@ def expanded(
     how: ReadAs,
     passed_over: Callable[[str, Sequence[str]], None] | None = None,
     *,
-    deep: bool = False,
+    below: Callable[[str], None] | None = None,
 ) -> list[Input]:
     """Inputs with the logs of a folder in its place, by name, ``workerlog.2`` before ``workerlog.10``.
 
@@ -40,7 +40,7 @@ def expanded(
         inputs: As for :func:`memlens.analyze`.
         how: How inputs are to be read.
         passed_over: Called with a folder and the files in it that are no logs, if there are any.
-        deep: Also the logs in the folders of a folder.
+        below: Also the logs in the folders of a folder; called, in words, with each of these that cannot be read.
 
     Raises:
         UsageError: No format has the name that was asked for, or a file of formats is not sound.
@@ -51,7 +51,7 @@ def expanded(
             found.append(given)
             continue
         logs: list[str] = []
-        for folder in _folders(str(given)) if deep else [str(given)]:
+        for folder in [str(given)] if below is None else _folders(str(given), below):
             here, others = _sorted_out(folder, how)
             logs += here
             if here and others and passed_over is not None:
@@ -60,11 +60,16 @@ def expanded(
     return found
 
 
-def _folders(folder: str) -> Iterator[str]:
+def _folders(folder: str, unreadable: Callable[[str], None]) -> Iterator[str]:
     """A folder and those below it, by name; links to folders are not followed, for they may lead around in a circle."""
+    try:
+        inside = sorted((entry.name for entry in _entries(folder) if entry.is_dir(follow_symlinks=False)), key=_natural)
+    except InputError as error:
+        unreadable(error.message)
+        return
     yield folder
-    for name in sorted((entry.name for entry in _entries(folder) if entry.is_dir(follow_symlinks=False)), key=_natural):
-        yield from _folders(os.path.join(folder, name))
+    for name in inside:
+        yield from _folders(os.path.join(folder, name), unreadable)
 
 
 def refuse_folder(given: Input, how: ReadAs) -> None:

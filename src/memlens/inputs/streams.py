@@ -338,5 +338,8 @@ def _similar(place: str, path: Path) -> str:
     folder = path.parent
     if not os.path.isdir(place):
         return f"There is no directory {folder} either."
-    close = difflib.get_close_matches(path.name, [entry.name for entry in os.scandir(place)], 3, 0.7)
+    others = [
+        entry.name for entry in os.scandir(place) if entry.name != path.name
+    ]  # a link that leads nowhere is there
+    close = difflib.get_close_matches(path.name, others, 3, 0.7)
     return f"Did you mean {' or '.join(str(folder / name) for name in close)}?" if close else "Check the path."

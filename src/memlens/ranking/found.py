@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import fields as fields_in
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from memlens.errors import UsageError
 from memlens.inputs import expanded
 from memlens.inputs.remote import is_url
 from memlens.ranking.naming import fields_of
+from memlens.ranking.result import Rank
 
 if TYPE_CHECKING:
     from memlens.options import ReadAs
@@ -41,7 +43,7 @@ def template_of(logs: Sequence[str | Path]) -> Template | None:
     """The template that stands in place of logs: one text with a field in braces that is no file, folder or URL.
 
     Raises:
-        UsageError: A template beside something else, or one that makes no sense.
+        UsageError: A template beside something else, one that makes no sense, or a field with the name of a figure.
     """
     texts = [os.fspath(log) for log in logs]
     named = [text for text in texts if "{" in text and not is_url(text) and not os.path.exists(text)]
@@ -49,7 +51,13 @@ def template_of(logs: Sequence[str | Path]) -> Template | None:
         return None
     if len(texts) > 1:
         raise UsageError("a template and other logs exclude each other", "Give the template alone, in quotes.")
-    return Template(named[0])
+    template = Template(named[0])
+    if clash := [name for name in template.fields if name in {spec.name for spec in fields_in(Rank)}]:
+        raise UsageError(
+            f"a field cannot be called {clash[0]!r}: the machine output has that name for something else",
+            "Give it another name in the template.",
+        )
+    return template
 
 
 def find_logs(
@@ -79,8 +87,12 @@ def find_logs(
         files = [match for match in found if not match.problem]
         problems = tuple(match.problem for match in found if match.problem)
         return FoundLogs(tuple(one.path for one in files), tuple(one.fields for one in files), template.text, problems)
-    paths = tuple(str(log) for log in expanded(given, how, passed_over, deep=True))
-    if len(set(paths)) < len(paths):
-        twice = next(path for path in paths if paths.count(path) > 1)
-        raise UsageError(f"{twice} is named twice", "Name each log once: its rank would be counted twice.")
-    return FoundLogs(paths, tuple(fields_of(paths)))
+    unreadable: list[str] = []
+    paths = tuple(str(log) for log in expanded(given, how, passed_over, below=unreadable.append))
+    seen: set[str] = set()
+    for path in paths:
+        place = path if is_url(path) else os.path.abspath(path)
+        if place in seen:
+            raise UsageError(f"{path} is named twice", "Name each log once: its rank would be counted twice.")
+        seen.add(place)
+    return FoundLogs(paths, tuple(fields_of(paths)), problems=tuple(unreadable))

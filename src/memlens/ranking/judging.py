@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +12,6 @@ from memlens.comparing.statistics import METRICS
 from memlens.comparing.templates import natural
 from memlens.errors import MemlensError
 from memlens.inputs import device_named
-from memlens.inputs.remote import is_url
 from memlens.ranking.first import Fall, first_to_fail
 from memlens.ranking.held import HeldBlocks
 from memlens.ranking.naming import is_machine, labels_of, missing_of
@@ -76,7 +74,8 @@ class Gathered:
         """
         path, fields = self.found.paths[log], self.found.fields[log]
         if isinstance(result, MemlensError):
-            rank = Rank("", path, fields, _status(path, result), message=result.message, hint=result.hint)
+            gone: Status = "missing" if result.message.endswith("no such file") else "unreadable"
+            rank = Rank("", path, fields, gone, message=result.message, hint=result.hint)
             self.read[log] = [(rank, -1, None, None)]
             return
         self.read[log] = [self._added(path, fields, one) for one in result]
@@ -111,12 +110,6 @@ class Gathered:
             one.hint,
         )
         return rank, number, one.device, failed
-
-
-def _status(path: str, error: MemlensError) -> Status:
-    """``missing`` where there is no such file, a link that leads nowhere included."""
-    gone = error.message.endswith(": no such file") if is_url(path) else not os.path.exists(path)
-    return "missing" if gone else "unreadable"
 
 
 def judge(gathered: Gathered, options: OfRanks) -> tuple[Ranking, list[WantedDiff]]:

@@ -5,7 +5,7 @@ Where no template names the fields, they are told from the names in a path by th
 1. A word of :data:`WORDS` with a number behind it (``rank0017``, ``workerlog.3``, ``pp_rank=1``, ``node-4``, ``tp2dp0``) is a field.  What
    numbers processes (``workerlog``, ``worker``, ``trainer``, ``process``, ``task``) is called ``rank``, a machine (``host``, ``machine``) ``node``.  Of a field
    that comes twice the last one counts.  Zeros in front of a number mean nothing.
-2. A level of folders that differ and in which nothing is named so is the field ``folder``; where they are numbers all of them, a number by rule 3.
+2. A level of folders that differ and in which nothing is named so, or what a later name takes the place of, is the field ``folder``; where they are numbers all of them, a number by rule 3.
 3. Where all of that does not tell the logs apart, the last number that differs, of those in the file's name or else in the folders', is ``rank``.
 """
 
@@ -54,6 +54,8 @@ _FIELD = re.compile(
 _NUMBER = re.compile(r"[0-9]+")
 #: Of more ranks than this that are missing none is listed.
 _MOST_MISSING = 100_000
+#: A longer number is none of a rank.
+_MOST_DIGITS = 18
 
 
 def is_machine(field: str) -> bool:
@@ -103,11 +105,17 @@ def _add_folders(parts: Sequence[Sequence[str]], found: Sequence[dict[str, str]]
     levels = 0
     for level in range(len(parts[0]) - 1):
         names = [each[level] for each in parts]
-        if len(set(names)) == 1 or any(map(_FIELD.search, names)) or all(map(str.isdecimal, names)):
+        if len(set(names)) == 1 or _says(names, found) or all(map(str.isdecimal, names)):
             continue
         levels += 1
         for fields, name in zip(found, names, strict=True):
             fields["folder" if levels == 1 else f"folder{levels}"] = name
+
+
+def _says(names: Sequence[str], found: Sequence[Mapping[str, str]]) -> bool:
+    """Whether fields in the names of a level are known: not where a number in another name took their place, ``job-worker-1/workerlog.0``."""
+    named = [_named([name]) for name in names]
+    return any(named) and all(own.items() <= fields.items() for own, fields in zip(named, found, strict=True))
 
 
 def _last_number(parts: Sequence[Sequence[str]]) -> list[str]:
@@ -152,6 +160,10 @@ def _varying(found: Sequence[Mapping[str, str]]) -> list[str]:
     return sorted(varying, key=lambda name: name == RANK)
 
 
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
 def missing_of(found: Sequence[Mapping[str, str]]) -> list[str]:
     """The ranks that a numbering leaves out, from 0 (or 1, where nothing is 0) to the highest number there is, as they would be called.
 
@@ -161,7 +173,7 @@ def missing_of(found: Sequence[Mapping[str, str]]) -> list[str]:
     Args:
         found: The fields of each rank that has a log.
     """
-    varying = [name for name in _varying(found) if all(fields.get(name, "").isdecimal() for fields in found)]
+    varying = [name for name in _varying(found) if all(map(_is_number, (fields.get(name, "") for fields in found)))]
     if not varying:
         return []
     field = varying[-1]

@@ -212,12 +212,7 @@ class Ranking(Answered):
         plain = rank.to_dict()
         fields, doubts = plain.pop("fields"), plain.pop("doubts")
         head = {name: plain.pop(name) for name in ("name", "path")}
-        return {
-            **head,
-            **{name: value for name, value in fields.items() if name not in plain},
-            **plain,
-            "doubts": " ".join(doubts),
-        }
+        return {**head, **fields, **plain, "doubts": " ".join(doubts)}
 
     def to_pandas(self) -> pd.DataFrame:
         """:meth:`rows` as a DataFrame, a row a rank."""

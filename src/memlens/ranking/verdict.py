@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from memlens.analyzers.failures import failure_sentence
@@ -192,6 +192,10 @@ def _words(one: RankOutlier) -> str:
 
 def _in_blocks(one: RankOutlier) -> str:
     most = one.holds[0]
+    if most.more_bytes > one.off_bytes * 1.005:  # what it holds less of than they do takes a part of that away
+        least = "at least " if most.at_least else ""
+        more = replace(most, at_least=False)
+        return f"with {least}{format_bytes(most.more_bytes)} more in {held_words(more)}, and less in others"
     part = f"{format_bytes(most.more_bytes)} of it " if most.more_bytes < one.off_bytes * 0.995 else ""
     return f"{part}in {held_words(most)}"
 

@@ -203,8 +203,9 @@ def _dask(address: str) -> Iterator[Executor]:
 @contextmanager
 def _connected(connect: Any, address: str) -> Iterator[Executor]:
     try:
+        _answers(address)
         client = connect(address, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError) as error:  # a time-out is an OSError
+    except Exception as error:  # noqa: BLE001  each kind of address fails in its own ways; a time-out is an OSError
         raise MemlensError(
             f"{address}: no Dask scheduler answers: {error}", "Its log says its address; dask scheduler starts one."
         ) from None
@@ -219,3 +220,17 @@ def _connected(connect: Any, address: str) -> Iterator[Executor]:
         yield client.get_executor(pure=False)
     finally:
         client.close()
+
+
+def _answers(address: str) -> None:
+    """Connect to a scheduler and leave: a client of an address that is none waits for its own end, and writes a traceback then."""
+    from distributed.comm import connect
+    from distributed.security import Security
+    from distributed.utils import LoopRunner, sync
+
+    how, runner = Security().get_connection_args("client"), LoopRunner(asynchronous=False)
+    runner.start()
+    try:
+        sync(runner.loop, sync(runner.loop, connect, address, timeout=_CONNECT_SECONDS, **how).close)
+    finally:
+        runner.stop()

@@ -243,5 +243,10 @@ def _unpacked(packed: bytes) -> Any:
 
 
 def _in_words(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
+    if isinstance(error, MemlensError):
+        return error.message
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # noqa: BLE001  it was made by others
+        lines = []
     return f"{type(error).__name__}{f': {lines[0]}' if lines else ''}"[:_MOST_SHOWN]

@@ -61,14 +61,16 @@ def command(logs: tuple[str, ...], options: OfRanks, show: ShowRanks) -> int:
     if not logs:
         raise UsageError("no log of a rank", "Name some, a folder, or a template: 'runs/{node}/workerlog.{rank}'.")
     template = template_of(logs)
+    problems: list[str] = []
     paths = (
         [one.path for one in template.find() if not one.problem]
         if template
-        else [*named_logs(logs, options, show, deep=True)]
+        else [*named_logs(logs, options, show, below=problems.append)]
     )
     refuse_outputs(show, paths, formats=options.formats)
     with progress_bar(filter(os.path.isfile, paths), show) as progress:
         ranking = ranks_with(logs[0] if template else paths, replace(options, progress=progress))
+    ranking = replace(ranking, problems=tuple(dict.fromkeys((*ranking.problems, *problems))))
     write_result(ranking, show, lambda: ranks_blocks(ranking, top=show.top, full=show.everything))
     if ranking.read:
         return 0

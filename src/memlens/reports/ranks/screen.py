@@ -135,7 +135,8 @@ def _trust(ranks: Sequence[Rank]) -> Iterator[Line]:
         for code in rank.doubts:
             doubts.setdefault(code.replace("_", " "), []).append(rank)
     if ranks and not doubts:
-        yield Line(f"ok: nothing to doubt in any of the {format_count(len(ranks))} logs", "good", label="Trust")
+        where = "its log" if len(ranks) == 1 else f"any of the {format_count(len(ranks))} logs"
+        yield Line(f"ok: nothing to doubt in {where}", "good", label="Trust")
     lines = [
         Line(f"{words} in {format_count(len(found))} of {format_count(len(ranks))} logs ({_names(found)})", "doubt")
         for words, found in sorted(doubts.items(), key=lambda item: -len(item[1]))
