@@ -126,10 +126,10 @@ def test_what_can_be_read_only_once_is_not_read_again_for_the_blame(tmp_path: Pa
 
 
 def test_a_log_that_was_written_to_is_not_blamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from memlens.gating import run
+    from memlens.gating import figures, run
 
     base, head = of_steps(tmp_path / "base.log", 1024), of_steps(tmp_path / "head.log", 1 << 20)
-    read = run.read_runs
+    read = figures.read_runs
 
     def read_runs(*given: Any, **how: Any) -> Any:
         found = read(*given, **how)
