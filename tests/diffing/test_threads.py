@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -75,9 +76,9 @@ def test_where_one_run_has_one_thread_only_all_is_aligned_in_order() -> None:
     program = threaded_program(chance)
     one, other = run(program, chance)[0], run(program, chance)[0]
     assert other.log.thread is not None
-    alone = Window(other.log.without_cache(thread=np.ones(len(other.log), np.int64)), *list(vars(other).values())[1:])
-    blind = Window(other.log.without_cache(thread=None), *list(vars(other).values())[1:])
-    in_order = Window(one.log.without_cache(thread=None), *list(vars(one).values())[1:])
+    alone = replace(other, log=other.log.without_cache(thread=np.ones(len(other.log), np.int64)))
+    blind = replace(other, log=other.log.without_cache(thread=None))
+    in_order = replace(one, log=one.log.without_cache(thread=None))
     wanted = diff_windows([(in_order, blind)])[0].to_dict()
     assert wanted["threads"] == 0
     assert diff_windows([(one, alone)])[0].to_dict() == wanted

@@ -141,7 +141,7 @@ def _analyze_one(
     marks = landmarks_of(log) if with_growth and series else None
     pieces = None if marks is None else cut_phases(series, marks)
     share_pass(log, [*windows, *series], pieces)
-    analyzed = _analyzed(windows, names, whole=whole)
+    analyzed: Sequence[WindowAnalysis] = _analyzed(windows, names, whole=whole)
     repeated = cut.series or (found is not None and found.repeated)
     grown = growth(series, pieces) if with_growth and repeated else None
     steps = None if found is None else found.result(_of_steps(found.windows))
@@ -150,6 +150,7 @@ def _analyze_one(
     ooms: Any = Later(failures, log, windows)
     if forget:
         if len(analyzed) <= _SETTLED_AT_MOST:
+            analyzed = tuple(analyzed)  # what makes them holds the log
             for window in analyzed:
                 _settle(window, *window.results.values())
         _settle(grown)
