@@ -94,7 +94,7 @@ def test_a_file_that_expands_a_thousandfold_is_not_held_back_in_memory(tmp_path:
 
 
 def test_what_a_thread_of_its_own_unpacks_comes_in_order_and_stops_when_nobody_wants_it(tmp_path: Path) -> None:
-    text = b"".join(b"%d\n" % k for k in range(2_000_000))
+    text = b"".join(b"%d\n" % k for k in range(2_000_000)) * 5  # many times what is read ahead
     path = tmp_path / "run.log.gz"
     path.write_bytes(gzip.compress(text, 1))
     with open_bytes(path) as stream:
