@@ -209,6 +209,8 @@ def bounds(windows: Sequence[Window]) -> tuple[EventLog, Ints, Ints]:
 
 #: Of each log the last tally, and what was asked of it.
 _LAST: WeakKeyDictionary[EventLog, tuple[Tally, dict[bytes, Figures]]] = WeakKeyDictionary()
+#: Of each condensed log the levels right before its first event that is kept and right after each, two rows, int64.
+_LEVELS: WeakKeyDictionary[EventLog, Ints] = WeakKeyDictionary()
 
 
 def profile(windows: Sequence[Window]) -> Figures:
@@ -239,10 +241,11 @@ def figures(log: EventLog, lo: Ints, hi: Ints) -> Figures:
 def levels_before(log: EventLog, events: Ints) -> list[tuple[int, int]]:
     """The allocated and the reserved level right before each of some events, in bytes; of a condensed log right after the one before it that is kept."""
     if log.condensed is not None:
-        signed = np.where(log.kind & 1, -log.size, log.size)
-        after = np.zeros((2, len(log) + 1), np.int64)
-        after[:, 1:] = log.condensed.level, np.cumsum(np.where(log.kind > Kind.FREE, signed, 0))
-        known: list[tuple[int, int]] = after[:, events].T.tolist()
+        if log not in _LEVELS:  # once for the log: of each of many windows some moments are asked for
+            signed = np.where(log.kind & 1, -log.size, log.size)
+            _LEVELS[log] = np.zeros((2, len(log) + 1), np.int64)
+            _LEVELS[log][:, 1:] = log.condensed.level, np.cumsum(np.where(log.kind > Kind.FREE, signed, 0))
+        known: list[tuple[int, int]] = _LEVELS[log][:, events].T.tolist()
         return known
     found: list[tuple[int, int]] = tally(log, distinct(np.append(0, events))).over(events, events).levels.T.tolist()
     return found

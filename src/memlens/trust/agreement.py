@@ -100,11 +100,9 @@ def levels_before(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]
     Returns:
         A row a metric of :data:`METRICS`, a column an event; int64, shape (4, events).
     """
-    rows = np.zeros((4, len(events)), np.int64)
-    if not len(events):
-        return rows
     if log.condensed is None:
         return _so_far(log, events)
+    rows = np.zeros((4, len(events)), np.int64)
     # As many of the first events as are all there; after them figures are known at folds.
     whole = int(np.count_nonzero(log.condensed.number == np.arange(len(log))))
     first = int(np.searchsorted(events, whole, "right"))
