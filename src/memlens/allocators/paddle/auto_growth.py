@@ -27,15 +27,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.allocators.history import ChunkChange, NotReplayable, Operation, RequestHistory
+from memlens.allocators.history import ChunkChange, NotReplayable, RequestHistory
 from memlens.allocators.paddle import history as logged
 from memlens.allocators.proof import prove
 from memlens.allocators.registry import AllocatorModel, AllocatorSetting, Value, Values
 from memlens.allocators.rules import AllocatorRules, Groups, IdleChunks, Relief
 
 if TYPE_CHECKING:
-    from memlens.events import EventLog
     from numpy.typing import NDArray
+
+    from memlens.events import EventLog
 
     Ints = NDArray[np.int64]
 
@@ -78,7 +79,7 @@ def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
     small = int(of[_SMALL]) << 20
     pools = 2 if small else 1
     names = _CHUNKS if small else (_CHUNK,)
-    least = np.array([max(_rounded(int(of[name]) << 20, alignment), alignment) for name in names], np.int64)
+    least = np.maximum(_rounded(np.array([int(of[name]) << 20 for name in names], np.int64), alignment), alignment)
     pool = (block > small).astype(np.int32) if small else np.zeros(len(block), np.int32)
     streams = int(history.stream.max(initial=0)) + 1
     relief: tuple[Relief, ...] = ()
@@ -99,8 +100,9 @@ def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
     )
 
 
-def _rounded(size: Ints | int, to: int) -> Ints | int:
-    return (size + to - 1) // to * to
+def _rounded(size: Ints, to: int) -> Ints:
+    rounded: Ints = (size + (to - 1)) // to * to
+    return rounded
 
 
 def _recorded(history: RequestHistory) -> Values:
@@ -121,10 +123,10 @@ def _possible(history: RequestHistory) -> Iterator[Values]:
         _ADVANCE[0]: int(told.get(logged.SMALL_PREALLOC, 0)) >> 20,
         _ADVANCE[1]: int(told.get(logged.LARGE_PREALLOC, 0)) >> 20,
     }
-    retries = (False, True) if logged.CUSTOM_DEVICE in told else (True, False)
-    misses = (True, False) if logged.GIVEN_BACK_FOR_REQUESTS in told else (False,)
+    retries = [False, True] if logged.CUSTOM_DEVICE in told else [True, False]
+    misses = [True, False] if logged.GIVEN_BACK_FOR_REQUESTS in told else [False]
     if not len(history.failed) and logged.GIVEN_BACK_FOR_REQUESTS not in told:
-        retries = retries[:1]
+        del retries[1:]  # nothing tells them apart
     one_pool = {_CHUNK: _least(history, told.get(logged.CHUNK_BYTES))}
     for retry, miss in product(retries, misses):
         yield {**known, **one_pool, _MISS: miss, _RETRY: retry}
@@ -149,22 +151,19 @@ def _least(history: RequestHistory, told: str | None, requests: NDArray[np.bool_
     return int(size[larger].min()) >> 20 if larger.any() else 0
 
 
-def _candidates(history: RequestHistory, own: Values) -> Sequence[Values]:  # noqa: ARG001 - the same for each history
+def _candidates(history: RequestHistory, own: Values) -> Sequence[Values]:  # noqa: ARG001 - the same for each run
     """Sizes of chunks with each way of giving them back, and two pools."""
-    device = {name: own.get(name, _DEFAULTS[name]) for name in (_PADDING, _ALIGNMENT, _RETRY)}
-    ways: tuple[dict[str, Value], ...] = ({}, {_IDLE: True}, {_MISS: True})
     sizes = next(setting.tried for setting in _SETTINGS if setting.name == _CHUNK)
-    found: list[Values] = [{**device, _CHUNK: size, **way} for size, way in product(sizes, ways)]
-    found += [{**device, _SMALL: 1, _CHUNKS[0]: 2, _CHUNKS[1]: large} for large in (0, 16, 64)]
-    mine = {**_DEFAULTS, **own}
-    return [values for values in found if {**_DEFAULTS, **values} != mine]
+    flags = {name: value for name, value in _DEFAULTS.items() if name.startswith("FLAGS_")}
+    ways: tuple[dict[str, Value], ...] = ({}, {_IDLE: True}, {_MISS: True})
+    found: list[Values] = [{**flags, _CHUNK: size, **way} for size, way in product(sizes, ways)]
+    found += [{**flags, _SMALL: 1, _CHUNKS[0]: 2, _CHUNKS[1]: large} for large in (0, 16, 64)]
+    return found
 
 
 def _line(values: Values) -> str:
     """``FLAGS_free_idle_chunk=1``; what is the device's own is no part of it."""
-    flags = {name: value for name, value in values.items() if name.startswith("FLAGS_") and value != _DEFAULTS[name]}
-    flags = flags or {_CHUNK: _DEFAULTS[_CHUNK]}
-    return " ".join(f"{name}={int(value)}" for name, value in flags.items())
+    return " ".join(f"{name}={int(value)}" for name, value in values.items() if name.startswith("FLAGS_"))
 
 
 AUTO_GROWTH = AllocatorModel(

@@ -147,9 +147,9 @@ class _Memory:
 
     def _cannot_be(self, start: int, end: int, size: int, *, grown: bool) -> int | None:
         """A waiting FREE because of which the block would not be cut from the free one between two addresses."""
-        for row, (_, begin, stop) in reversed(self.waiting.items()):
+        for row, (_, begin, _) in reversed(self.waiting.items()):
             block = self._containing(begin)
-            if block is None or block == start and self._ends[block] == end:
+            if block is None or (block == start and self._ends[block] == end):
                 continue
             if block <= start and end <= self._ends[block]:
                 if not start <= begin < end:

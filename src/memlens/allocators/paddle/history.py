@@ -8,13 +8,15 @@ import numpy as np
 
 from memlens.allocators.history import ChunkChange, ChunkChanges, NotReplayable, Operation, RequestHistory
 from memlens.allocators.paddle.effects import effects, uncertain
-from memlens.columns import SET, TAKE, USE, last_by_key
+from memlens.allocators.paddle.rows import LogRows
+from memlens.columns import SET, USE, last_by_key
 from memlens.facts import Kind, RequestLine, RequestLines
 from memlens.inputs.paddle.layers import Layer
 
 if TYPE_CHECKING:
-    from memlens.events import EventLog
     from numpy.typing import NDArray
+
+    from memlens.events import EventLog
 
     Ints = NDArray[np.int64]
 
@@ -25,6 +27,8 @@ COLUMNS = ("thread", "requests")
 #: Layers of Paddle's logs.
 LAYERS = frozenset(layer.label for layer in Layer)
 _RECORD = "Record the whole run, from its first allocation, with GLOG_vmodule='auto_g*=10'."
+#: Blocks that may be the first one of a chunk that was made in advance, and are looked at.
+_LOOKED_AT = 1000
 #: What names settings that a log tells of.
 CHUNK_BYTES, ALIGNMENT, PADDING, CUSTOM_DEVICE = "chunk_bytes", "alignment", "padding", "custom_device"
 IDLE, GIVEN_BACK_FOR_REQUESTS = "free_idle_chunk", "given_back_for_requests"
@@ -41,8 +45,8 @@ def request_history(log: EventLog) -> RequestHistory | NotReplayable:
     why = _unreadable(log, lines)
     if why is not None:
         return why
-    assert lines is not None and log.thread is not None
-    rows = _Rows(log, lines)
+    assert lines is not None
+    rows = LogRows(log, lines)
     why = _incomplete(log, rows)
     return _built(log, rows) if why is None else why
 
@@ -66,124 +70,46 @@ def _unreadable(log: EventLog, lines: RequestLines | None) -> NotReplayable | No
     if not kinds[Kind.ALLOC]:
         return NotReplayable("it has no line of a block: at VLOG 7 and less chunks are logged alone", _RECORD)
     if facts.layer not in ("auto_growth", "stream_safe"):
-        return NotReplayable(f"its blocks are known from the layer {facts.layer}, which says nothing of requests", _RECORD)
+        return NotReplayable(
+            f"its blocks are known from the layer {facts.layer}, which says nothing of requests", _RECORD
+        )
     if not kinds[Kind.RESERVE] and not (lines.what == RequestLine.PREALLOC).any():
-        return NotReplayable("no line says which chunks were taken: not the auto-growth allocator, or only a part of its lines", _RECORD)
+        return NotReplayable(
+            "no line says which chunks were taken: not the auto-growth allocator, or only a part of its lines", _RECORD
+        )
     if "no_pointers" in facts.hints:
-        return NotReplayable("its chunks have no addresses, as up to Paddle 2.2", "Record the run with Paddle 2.3 or later.")
+        return NotReplayable(
+            "its chunks have no addresses, as up to Paddle 2.2", "Record the run with Paddle 2.3 or later."
+        )
     return None
 
 
-class _Rows:
-    """Events and request lines of a log in file order, and which belong together.
-
-    Attributes:
-        is_event: Which rows are events, bool.
-        event: Of each row its event, or for a line the first one after it, int64.
-        thread: int64.
-        line: Of each row the number of its line among the lines of requests, or for an event of the next one, int64.
-        asked: For each event that is an ALLOC the row of the request that it answers, else -1; int64.
-        failed: Rows of the requests that got nothing, rising, int64.
-        until: For each event the first one after which its thread wrote something again, int64.
-    """
-
-    def __init__(self, log: EventLog, lines: RequestLines) -> None:
-        assert log.thread is not None
-        self.lines = lines
-        request = RequestLine.REQUEST if log.facts.layer == "auto_growth" else RequestLine.STREAM_REQUEST
-        count = len(log) + len(lines)
-        line_rows = lines.after + np.arange(len(lines))
-        self.is_event = np.ones(count, np.bool_)
-        self.is_event[line_rows] = False
-        self.event = np.cumsum(self.is_event) - self.is_event
-        self.line = np.cumsum(~self.is_event) - ~self.is_event
-        self.thread = np.empty(count, np.int64)
-        self.thread[line_rows], self.thread[self.is_event] = lines.thread, log.thread
-        what = np.full(count, -1, np.int8)
-        what[line_rows] = lines.what
-        kind = np.full(count, -1, np.int8)
-        kind[self.is_event] = log.kind
-        self.kind, self.what = kind, what
-        self.is_request = is_request = what == request
-        is_alloc = kind == Kind.ALLOC
-        found = last_by_key(self.thread, np.where(is_request, SET, np.where(is_alloc, TAKE, 0)).astype(np.int8))
-        self.asked = found[self.is_event]
-        unanswered = is_request.copy()
-        unanswered[found[is_alloc & (found >= 0)]] = False
-        self._by_thread = self.thread.argsort(kind="stable")
-        self.failed = self._tries(np.flatnonzero(unanswered), is_request)
-        self.failed = self.failed[self._refused(log)]
-        served = last_by_key(
-            self.thread, np.where(what == RequestLine.SERVED, SET, np.where(is_alloc, TAKE, 0)).astype(np.int8)
-        )[self.is_event]
-        self.free = np.zeros(len(log), np.int64)
-        of = np.flatnonzero(served >= 0)
-        self.free[of] = lines.second[self.line[served[of]]]
-        self.until = self._next_of_thread()
-
-    def _refused(self, log: EventLog) -> NDArray[np.bool_]:
-        """Which requests got nothing, and not only no line because the log ends: their thread went on, or a message of it follows."""
-        last = np.zeros(len(self.thread), np.bool_)
-        order = self._by_thread
-        last[order[np.append(self.thread[order[1:]] != self.thread[order[:-1]], True)[: len(order)]]] = True
-        message = max((oom.offset for oom in log.facts.ooms), default=-1)
-        refused: NDArray[np.bool_] = ~last[self.failed] | (self.lines.offset[self.line[self.failed]] < message)
-        return refused
-
-    def next_operation(self, rows: Ints) -> Ints:
-        """For some rows the next one of their thread that is an ALLOC or a request that failed, int64, -1 for none."""
-        order = self._by_thread
-        ends = self.kind[order] == Kind.ALLOC
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        ends[place[self.failed]] = True
-        at = np.append(np.flatnonzero(ends), len(order))
-        following = np.append(order, -1)[at[at[:-1].searchsorted(place[rows])]]
-        following[self.thread[following] != self.thread[rows]] = -1
-        return following
-
-    def _next_of_thread(self) -> Ints:
-        following = np.full(len(self.thread), len(self.thread))
-        order = self._by_thread
-        same = self.thread[order[1:]] == self.thread[order[:-1]]
-        following[order[:-1][same]] = order[1:][same]
-        events = np.append(self.event, int(np.count_nonzero(self.is_event)))
-        return events[following[self.is_event]]
-
-    def _tries(self, unanswered: Ints, is_request: NDArray[np.bool_]) -> Ints:
-        """Those of the unanswered requests that were the last try: one that is made again, for as much and with no block in between, is the same."""
-        if not len(unanswered):
-            return unanswered
-        # Of rows that are a request or an ALLOC or FREE: is the next one of the thread a request for as much?
-        order = self._by_thread[is_request[self._by_thread] | (self.kind[self._by_thread] == Kind.ALLOC) | (self.kind[self._by_thread] == Kind.FREE)]
-        place = np.empty(len(self.thread), np.int64)
-        place[order] = np.arange(len(order))
-        following = np.append(order, -1)[place[unanswered] + 1]
-        again = (following >= 0) & is_request[following] & (self.thread[following] == self.thread[unanswered])
-        sizes = self.lines.first
-        again[again] = sizes[self.line[following[again]]] == sizes[self.line[unanswered[again]]]
-        return unanswered[~again]
-
-
-def _incomplete(log: EventLog, rows: _Rows) -> NotReplayable | None:
+def _incomplete(log: EventLog, rows: LogRows) -> NotReplayable | None:
     """Why the events of a log are not all of one process from its start."""
     partner = log.lifetimes.partner
     if len(log.lifetimes.double_allocs):
         return NotReplayable(
-            "several processes wrote it, or lines are lost: a block is allocated where another one is", "Have each process write a log of its own."
+            "several processes wrote it, or lines are lost: a block is allocated where another one is",
+            "Have each process write a log of its own.",
         )
     unknown = int(np.count_nonzero((log.kind == Kind.FREE) & (partner < 0)))
     allocated, reserved = _levels(log, rows)
     if unknown or allocated > reserved:
-        what = f"{unknown:,} blocks are freed that were allocated before it" if unknown else "more is allocated than its chunks hold"
+        what = (
+            f"{unknown:,} blocks are freed that were allocated before it"
+            if unknown
+            else "more is allocated than its chunks hold"
+        )
         return NotReplayable(f"the log begins after the run did, or lines are lost: {what}", _RECORD)
     allocs = log.kind == Kind.ALLOC
     if (without := int(np.count_nonzero(rows.asked[allocs] < 0))) > 0:
-        return NotReplayable(f"{without:,} of {int(np.count_nonzero(allocs)):,} blocks come without a line of their request", _RECORD)
+        return NotReplayable(
+            f"{without:,} of {int(np.count_nonzero(allocs)):,} blocks come without a line of their request", _RECORD
+        )
     return None
 
 
-def _levels(log: EventLog, rows: _Rows) -> tuple[int, int]:
+def _levels(log: EventLog, rows: LogRows) -> tuple[int, int]:
     """The most bytes allocated beyond what is reserved, as a pair of figures of one moment: allocated, reserved."""
     advance = int(rows.lines.second[rows.lines.what == RequestLine.PREALLOC].sum())
     worst, level = (0, 0), -1 << 62
@@ -195,7 +121,7 @@ def _levels(log: EventLog, rows: _Rows) -> tuple[int, int]:
     return worst
 
 
-def _built(log: EventLog, rows: _Rows) -> RequestHistory:
+def _built(log: EventLog, rows: LogRows) -> RequestHistory:
     lines = rows.lines
     advance = lines.second[lines.what == RequestLine.PREALLOC]
     own = np.arange(len(log))
@@ -240,8 +166,19 @@ def _built(log: EventLog, rows: _Rows) -> RequestHistory:
     line[~of_log] = lines.offset[rows.line[row[~of_log]]]
     stream, pool = np.zeros(len(row), np.int32), np.zeros(len(row), np.int32)
     return RequestHistory(
-        operation, of, size, stream, pool, event, line, address.view(np.uint64), occupied,
-        failed=failed, changes=changes, settings=_settings(log, rows, given_back), limit_bytes=_limit(log, rows, given_back),
+        operation,
+        of,
+        size,
+        stream,
+        pool,
+        event,
+        line,
+        address.view(np.uint64),
+        occupied,
+        failed=failed,
+        changes=changes,
+        settings=_settings(log, rows, given_back),
+        limit_bytes=_limit(log, rows, given_back),
     )
 
 
@@ -263,7 +200,7 @@ class _GivenBack(NamedTuple):
     in_requests: int
 
 
-def _given_back(log: EventLog, rows: _Rows, event_rows: Ints) -> _GivenBack:
+def _given_back(log: EventLog, rows: LogRows, event_rows: Ints) -> _GivenBack:
     event = np.flatnonzero(log.kind == Kind.RELEASE)
     if not len(event):
         return _GivenBack(event, event, event, after_frees=False, in_requests=0)
@@ -286,13 +223,15 @@ def _given_back(log: EventLog, rows: _Rows, event_rows: Ints) -> _GivenBack:
     return _GivenBack(event, during, begins, after_frees=after_frees, in_requests=int(np.count_nonzero(asked)))
 
 
-def _changes(log: EventLog, rows: _Rows, event_rows: Ints, number: Ints, given_back: _GivenBack) -> ChunkChanges:
+def _changes(log: EventLog, rows: LogRows, event_rows: Ints, number: Ints, given_back: _GivenBack) -> ChunkChanges:
     """What happened to chunks, those made in advance first: where these lie is learnt from the first block cut from each."""
     taken = np.flatnonzero(log.kind == Kind.RESERVE)
     event = np.concatenate((taken, given_back.event))
     during = np.concatenate((rows.next_operation(event_rows[taken]), given_back.during))
     at = np.where(during >= 0, number[during], len(number))
-    kind = np.repeat(np.array([ChunkChange.TAKEN, ChunkChange.GIVEN_BACK], np.int8), (len(taken), len(given_back.event)))
+    kind = np.repeat(
+        np.array([ChunkChange.TAKEN, ChunkChange.GIVEN_BACK], np.int8), (len(taken), len(given_back.event))
+    )
     order = np.lexsort((event, at))
     order = order[at[order] < len(number)]
     event, at, kind = event[order], at[order], kind[order]
@@ -306,13 +245,13 @@ def _changes(log: EventLog, rows: _Rows, event_rows: Ints, number: Ints, given_b
     )
 
 
-def _places_of(sizes: list[int], log: EventLog, rows: _Rows) -> NDArray[np.uint64]:
+def _places_of(sizes: list[int], log: EventLog, rows: LogRows) -> NDArray[np.uint64]:
     """Where chunks lie that were made in advance, uint64, 0 where nothing tells; the first block of a chunk is cut from all of it."""
     found = np.zeros(len(sizes), np.uint64)
     chunks = log.kind == Kind.RESERVE
     begins, bytes_ = log.addr[chunks], log.size[chunks].astype(np.uint64)
     for number, size in enumerate(sizes):
-        for event in np.flatnonzero(rows.free == size).tolist():
+        for event in np.flatnonzero(rows.free == size)[:_LOOKED_AT].tolist():
             start = log.addr[event] + np.uint64(int(log.size[event])) - np.uint64(size)
             if start not in found and not ((begins <= start) & (start < begins + bytes_)).any():
                 found[number] = start
@@ -320,15 +259,15 @@ def _places_of(sizes: list[int], log: EventLog, rows: _Rows) -> NDArray[np.uint6
     return found
 
 
-def _settings(log: EventLog, rows: _Rows, given_back: _GivenBack) -> dict[str, str]:
+def _settings(log: EventLog, rows: LogRows, given_back: _GivenBack) -> dict[str, str]:
     """What the lines tell of the allocator's settings."""
     lines = rows.lines
-    found = {ALIGNMENT: str(_alignment(log, rows))}
+    found = {ALIGNMENT: str(_alignment(log))}
     for what, name in ((RequestLine.CHUNK_SIZE, CHUNK_BYTES), (RequestLine.PADDED, PADDING)):
         if (at := np.flatnonzero(lines.what == what)).size:
             found[name] = str(int(lines.first[at[-1]]))
-    for at in np.flatnonzero(lines.what == RequestLine.PREALLOC).tolist():
-        found[LARGE_PREALLOC if lines.first[at] else SMALL_PREALLOC] = str(int(lines.second[at]))
+    for of in np.flatnonzero(lines.what == RequestLine.PREALLOC).tolist():
+        found[LARGE_PREALLOC if lines.first[of] else SMALL_PREALLOC] = str(int(lines.second[of]))
     if given_back.after_frees:
         found[IDLE] = "1"
     if given_back.in_requests:
@@ -338,13 +277,13 @@ def _settings(log: EventLog, rows: _Rows, given_back: _GivenBack) -> dict[str, s
     return found
 
 
-def _alignment(log: EventLog, rows: _Rows) -> int:
+def _alignment(log: EventLog) -> int:
     """What sizes of blocks are a multiple of: a power of two."""
     bits = int(np.bitwise_or.reduce(log.size[log.kind == Kind.ALLOC]))
     return bits & -bits
 
 
-def _limit(log: EventLog, rows: _Rows, given_back: _GivenBack) -> int | None:
+def _limit(log: EventLog, rows: LogRows, given_back: _GivenBack) -> int | None:
     """What the device has, where it refused a request: all that was ever reserved, or what it said was left then."""
     if not len(rows.failed) and not given_back.in_requests:
         return None

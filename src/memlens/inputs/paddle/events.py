@@ -220,7 +220,12 @@ STRICT = LineFormat(
     literal=b" by strict_matching_state.",
     regex=r" by strict_matching_state\.",
     means={},
-    samples=(Sample("auto_growth_best_fit_allocator_v2.cc:90] Not found and reallocate 512(0x7f01) by strict_matching_state.", {}),),
+    samples=(
+        Sample(
+            "auto_growth_best_fit_allocator_v2.cc:90] Not found and reallocate 512(0x7f01) by strict_matching_state.",
+            {},
+        ),
+    ),
     traps=("strict_matching_state",),
 )
 

@@ -31,12 +31,12 @@ _FORMATS = {
 }
 
 
-def request_lines(rows: BlockRows, at_events: NDArray[np.int64]) -> RequestLines:
+def request_lines(rows: BlockRows, event_rows: NDArray[np.int64]) -> RequestLines:
     """The lines of requests in a block, those whose sizes are all to be believed.
 
     Args:
         rows: What the scanner found.
-        at_events: The rows of the events, int64, rising.
+        event_rows: The rows of the events, int64, rising.
     """
     parts = []
     for what, (form, groups) in _FORMATS.items():
@@ -48,14 +48,14 @@ def request_lines(rows: BlockRows, at_events: NDArray[np.int64]) -> RequestLines
         if what == RequestLine.PREALLOC:
             values[1] <<= 20
         parts.append((at, np.full(len(at), what, np.int8), *values))
-    at, what, first, second = map(np.concatenate, zip(*parts, strict=True))
+    at, kind, first, second = map(np.concatenate, zip(*parts, strict=True))
     order = at.argsort(kind="stable")
     order = order[(first[order] <= MAX_SIZE) & (second[order] <= MAX_SIZE)]
     at = at[order]
     return RequestLines(
-        what[order],
+        kind[order],
         rows.found.line_start[at] + rows.to_input,
-        at_events.searchsorted(at),
+        event_rows.searchsorted(at),
         rows.found.header[at, 0],
         first[order],
         second[order],
