@@ -25,6 +25,7 @@ ROOMS = (
     ("options",),
     ("inputs", "output", "extract", "caching"),
     ("analyzers", "scheduling"),
+    ("replaying",),
     ("analyzing", "diffing", "comparing", "gating"),
     ("ranking",),
     ("reports",),
