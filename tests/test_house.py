@@ -24,7 +24,7 @@ ROOMS = (
     ("events", "text"),
     ("options",),
     ("inputs", "output", "extract", "caching"),
-    ("analyzers", "scheduling"),
+    ("analyzers", "allocators", "scheduling"),
     ("replaying",),
     ("analyzing", "diffing", "comparing", "gating"),
     ("ranking",),
