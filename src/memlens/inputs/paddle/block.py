@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.facts import MAX_SIZE, Kind, StatLines
+from memlens.facts import MAX_SIZE, Kind, RequestLine, RequestLines, StatLines
 from memlens.inputs.builder import SAMPLES, Part, Text
 from memlens.inputs.paddle import events as paddle
 from memlens.inputs.paddle import messages
@@ -23,6 +23,7 @@ from memlens.inputs.paddle.lines import (
     EVENTS,
     GROUPS,
     MESSAGES,
+    OF_REPLAYS,
     SAID_ELSEWHERE,
     SPEECH,
     number_of,
@@ -93,6 +94,7 @@ class BlockReading(NamedTuple):
         malformed: Lines that look like an event and cannot be read, of other layers than auto-growth: how many, and the first few.
         messages: The lines that may hold a message of the framework.
         stat_lines: The framework's running totals.
+        requests: Lines of requests, where they are asked for.
         lines: Lines of each layer family.
     """
 
@@ -107,6 +109,7 @@ class BlockReading(NamedTuple):
     malformed: Mapping[Layer, tuple[int, tuple[Text, ...]]]
     messages: tuple[Text, ...]
     stat_lines: StatLines | None
+    requests: RequestLines | None
     lines: Mapping[str, int]
 
 
@@ -116,7 +119,7 @@ class BlockReader:
     Args:
         matchers: The anchors to look for.
         marks: Lines that name an owner, beside those of :mod:`memlens.inputs.paddle.context`; where several match one line the first counts.
-        columns: What is wanted: ``time_us``, ``line``, ``landmarks``.
+        columns: What is wanted: ``time_us``, ``line``, ``landmarks``, ``requests``.
         layer: The layer that the user asks for.
     """
 
@@ -126,14 +129,14 @@ class BlockReader:
         self._matchers, self._marks, self._layer = matchers, marks, layer
         self._times, self._lines, self._landmarks = (name in columns for name in ("time_us", "line", "landmarks"))
         self._scanner = scanner(times=self._times, landmarks=self._landmarks)
+        self._requests = "requests" in columns
         # Once the auto-growth layer is there, or asked for, events of no other one are kept.
         self._alone = layer == Layer.AUTO_GROWTH
 
     def read(self, block: Block) -> BlockReading:
         """Read one block."""
-        rows = BlockRows(
-            block, self._scanner.scan(block.data, block.begin, block.end, SAID_ELSEWHERE if self._alone else ())
-        )
+        without = (*(SAID_ELSEWHERE if self._alone else ()), *(() if self._requests else OF_REPLAYS))
+        rows = BlockRows(block, self._scanner.scan(block.data, block.begin, block.end, without))
         blocks = len(rows.sound(_BLOCK))
         alone = self._alone = self._alone or (self._layer is None and blocks > 0)
         rare = {} if alone else dict(_rare(rows))
@@ -178,6 +181,7 @@ class BlockReader:
             malformed={layer: (len(lines), rows.texts(lines[:SAMPLES])) for layer, lines in broken.items()},
             messages=_messages(rows),
             stat_lines=_stat_lines(rows),
+            requests=_requests(rows, found) if self._requests else None,
             lines={"auto_growth": blocks, **_lines_of(rows, rare)},
         )
 
@@ -364,6 +368,44 @@ def _stat_lines(rows: BlockRows) -> StatLines | None:
         change=said["change"],
         current=said["current"],
         peak=said["peak"],
+    )
+
+
+#: The formats of request lines, by what they are, and the groups that are their values.
+_REQUEST_LINES = {
+    RequestLine.REQUEST: (paddle.REQUEST, ("requested", "aligned")),
+    RequestLine.STREAM_REQUEST: (others.STREAM_REQUEST, ("requested",)),
+    RequestLine.SERVED: (paddle.SERVED, ("size", "free")),
+    RequestLine.CHUNK_SIZE: (paddle.CHUNK_SIZE, ("size",)),
+    RequestLine.PREALLOC: (paddle.PREALLOC, ("pool", "megabytes")),
+    RequestLine.PADDED: (paddle.PADDED, ("extra",)),
+    RequestLine.STRICT: (paddle.STRICT, ()),
+}
+
+
+def _requests(rows: BlockRows, found: _Events) -> RequestLines:
+    """The lines of requests, whose sizes are all to be believed."""
+    parts = []
+    for what, (form, groups) in _REQUEST_LINES.items():
+        number = number_of(form)
+        at = rows.of(number)
+        values = np.zeros((2, len(at)), np.int64)
+        for value, group in zip(values, groups, strict=False):
+            value[:] = rows.values(number, group, at)
+        if what == RequestLine.PREALLOC:
+            values[1] <<= 20
+        parts.append((at, np.full(len(at), what, np.int8), *values))
+    at, what, first, second = map(np.concatenate, zip(*parts, strict=True))
+    order = at.argsort(kind="stable")
+    order = order[(first[order] <= MAX_SIZE) & (second[order] <= MAX_SIZE)]
+    at = at[order]
+    return RequestLines(
+        what[order],
+        rows.found.line_start[at] + rows.to_input,
+        found.row.searchsorted(at),
+        rows.found.header[at, 0],
+        first[order],
+        second[order],
     )
 
 
