@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.allocators.engine import Addresses, Placement, Replay, replay
+from memlens.allocators.engine import Replay, replay
+from memlens.allocators.placing import Addresses, Placement
 from memlens.replaying.packing import BlockStays, live_peak, stays_of
 from memlens.replaying.result import MemoryRange, RefusedRequest, SettingTrial
 from memlens.replaying.scanning import LimitScan, scan_limits, summed_up
