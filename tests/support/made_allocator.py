@@ -43,7 +43,14 @@ def rules(history: RequestHistory, values: Values) -> AllocatorRules:
 
 
 def _candidates(history: RequestHistory, own: Values) -> Sequence[Values]:
-    return [{"chunk_kib": 4}, {"chunk_kib": 16}, {"chunk_kib": 64}, {"free_idle": True}, {"relief": True}, {"padding": 512}]
+    return [
+        {"chunk_kib": 4},
+        {"chunk_kib": 16},
+        {"chunk_kib": 64},
+        {"free_idle": True},
+        {"relief": True},
+        {"padding": 512},
+    ]
 
 
 MODEL = AllocatorModel(
@@ -57,7 +64,7 @@ MODEL = AllocatorModel(
         AllocatorSetting("high", "switch", True, "blocks lie at the high end"),
     ),
     lambda log: HISTORIES.get(log.source.name),
-    lambda history: dict(history.settings),  # type: ignore[arg-type]
+    lambda history: dict(history.settings),
     rules,
     _candidates,
     lambda values: " ".join(f"MADE_{name}={value}" for name, value in values.items()),
@@ -87,8 +94,13 @@ def program_of(steps: Sequence[int | str]) -> MadeProgram:
 def random_program(seed: int, operations: int = 240) -> MadeProgram:
     """Waves of requests of few sizes, as steps of a training are, freed in another order; some live on."""
     chance = random.Random(seed)
-    sizes = [chance.choice((1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)) * KIB + chance.choice((0, 0, 256, 300)) for _ in range(chance.randint(3, 9))]
-    size, of, live = [], [], []
+    sizes = [
+        chance.choice((1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)) * KIB + chance.choice((0, 0, 256, 300))
+        for _ in range(chance.randint(3, 9))
+    ]
+    size: list[int] = []
+    of: list[int] = []
+    live: list[int] = []
     while len(size) < operations:
         target = chance.randint(1, 24)
         while len(live) < target:
@@ -149,7 +161,7 @@ def recorded(program: MadeProgram, seed: int = 0, limit: int | None = None, **va
         address=found.address[cut],
         failed=np.array([found.failed] if found.failed >= 0 else [], np.int64),
         changes=found.changes,
-        settings={name: value for name, value in values.items()},
+        settings=dict(values),
         limit_bytes=limit,
     )
 

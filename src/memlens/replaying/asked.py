@@ -7,7 +7,7 @@ request: the question is whether the run would have got past it.  Where it caugh
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,7 +51,8 @@ def as_asked(history: RequestHistory) -> RequestHistory:
     of[at] = np.where(earlier >= 0, at[np.maximum(earlier, 0)], -1)
     of[freed] = at[caught]
 
-    def spread(column: np.ndarray[tuple[int], np.dtype[np.generic]], fill: int) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
+    def spread(name: str, fill: int) -> Any:
+        column = getattr(history, name)
         wide = np.full(count, fill, column.dtype)
         wide[at] = column[:stop]
         return wide
@@ -59,7 +60,7 @@ def as_asked(history: RequestHistory) -> RequestHistory:
     changes = history.changes
     kept = changes.at < stop
     moved = np.where(changes.at >= 0, at[np.clip(changes.at, 0, stop - 1)], -1)[kept]
-    size, stream, pool = spread(history.size, 0), spread(history.stream, 0), spread(history.pool, 0)
+    size, stream, pool = spread("size", 0), spread("stream", 0), spread("pool", 0)
     stream[freed], pool[freed] = history.stream[caught], history.pool[caught]
     return replace(
         history,
@@ -68,10 +69,10 @@ def as_asked(history: RequestHistory) -> RequestHistory:
         size=size,
         stream=stream,
         pool=pool,
-        event=spread(history.event, -1),
-        line=spread(history.line, -1),
-        address=spread(history.address, 0),
-        occupied=spread(history.occupied, -1),
+        event=spread("event", -1),
+        line=spread("line", -1),
+        address=spread("address", 0),
+        occupied=spread("occupied", -1),
         failed=np.zeros(0, np.int64),
         changes=ChunkChanges(moved, changes.kind[kept], changes.addr[kept], changes.size[kept]),
     )

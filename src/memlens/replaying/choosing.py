@@ -63,7 +63,12 @@ def _value(setting: AllocatorSetting, text: str) -> Value:
         if not 0 <= number < 1 << 40:
             raise ValueError(text)
     except (KeyError, ValueError):
-        kinds = {"switch": "true or false", "number": "a number", "count": "a whole number", "mebibytes": "MiB, a whole number"}
+        kinds = {
+            "switch": "true or false",
+            "number": "a number",
+            "count": "a whole number",
+            "mebibytes": "MiB, a whole number",
+        }
         raise UsageError(f"{setting.name} cannot be {short_name(text)!r}", f"It takes {kinds[setting.kind]}.") from None
     return number
 

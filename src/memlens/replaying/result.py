@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.result import Row
-from memlens.errors import Failure
 from memlens.text import Answer, Answered
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from memlens.allocators.registry import Values
+    from memlens.errors import Failure
     from memlens.replaying.packing import PackedHeight
 
 __all__ = ["SCHEMA", "MemoryRange", "RefusedRequest", "ReplayProof", "ReplayedLog", "SettingTrial", "WhatIf"]

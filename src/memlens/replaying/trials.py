@@ -72,7 +72,9 @@ class Trials:
     tried: Callable[[int, int], None] | None = None
     _stop: Event = field(default_factory=Event)
 
-    def run(self, changes: Sequence[Values], *, scanned: bool = True) -> tuple[tuple[SettingTrial, ...], int, BlockStays]:
+    def run(
+        self, changes: Sequence[Values], *, scanned: bool = True
+    ) -> tuple[tuple[SettingTrial, ...], int, BlockStays]:
         """Try the run as it was set, and with each of some changes.
 
         Args:
@@ -124,7 +126,9 @@ class Trials:
                 one.limited.append(self._replay(one, addresses, self.limit))
 
     def _limits_of_each(self, each: Sequence[_Replayed]) -> int:
-        replays = _OPERATIONS // max(len(self.history), 1) - len(each) * len(PLACEMENTS) * (1 + (self.limit is not None))
+        replays = _OPERATIONS // max(len(self.history), 1) - len(each) * len(PLACEMENTS) * (
+            1 + (self.limit is not None)
+        )
         return min(max(replays // (len(each) * len(PLACEMENTS)), 0), _MOST)
 
     def _promising(self, each: Sequence[_Replayed]) -> Sequence[_Replayed]:
@@ -143,7 +147,9 @@ class Trials:
             )
             one.scans.append(summed_up(known, len(known) - 1))
 
-    def _on_threads(self, work: Callable[[_Replayed], None], items: Sequence[_Replayed], done: Callable[[], None] | None) -> None:
+    def _on_threads(
+        self, work: Callable[[_Replayed], None], items: Sequence[_Replayed], done: Callable[[], None] | None
+    ) -> None:
         """Work on settings on several threads; an interrupt ends those that are under way with their next replay."""
         with ThreadPoolExecutor(max(min(os.cpu_count() or 1, len(items), 8), 1)) as threads:
             try:

@@ -104,12 +104,8 @@ def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
     live = log.live_peak_bytes or 0
     if live > limit:
         over = f"{format_bytes(live - limit)} more than the limit"
-        return Answer(
-            (f"{head}.", f"No setting can help: {format_bytes(live)} are live at once, {over}."), "bad"
-        )
+        return Answer((f"{head}.", f"No setting can help: {format_bytes(live)} are live at once, {over}."), "bad")
     depends = [one for one in log.trials if one.within_limit == "depends" and not one.own]
     some = f"; with {depends[0].line} {depends[0].completing} of {depends[0].replays} replays do" if depends else ""
     none = f"Of {plural(tried, 'other setting')} none surely {on}{some}" if tried else "No other setting was tried"
     return Answer((f"{head}.", f"{none}.", *_bound(log)), "bad")
-
-

@@ -91,8 +91,8 @@ def _tables(log: ReplayedLog, top: int, *, full: bool) -> Iterator[Block]:
         shown = [*shown[:-1], log.own]
     made = [
         [
-            _name(log, one, full=full),
-            *([_within(log, one)] if limited else []),
+            _name(one, full=full),
+            *([_within(one)] if limited else []),
             *(["" if one.completes is None else _toned(one, range_words(one.completes))] if scanned else []),
             range_words(one.reserved_peak),
         ]
@@ -104,17 +104,21 @@ def _tables(log: ReplayedLog, top: int, *, full: bool) -> Iterator[Block]:
         yield Line(f"… and {plural(log.left_out, 'more combination')}, not tried", "hint")
 
 
-def _name(log: ReplayedLog, trial: SettingTrial, *, full: bool) -> str:
+def _name(trial: SettingTrial, *, full: bool) -> str:
     if trial.own:
         return "as it was set"
-    return trial.line if full else ", ".join(f"{name.removeprefix('FLAGS_')}={value}" for name, value in trial.values.items())
+    return (
+        trial.line
+        if full
+        else ", ".join(f"{name.removeprefix('FLAGS_')}={value}" for name, value in trial.values.items())
+    )
 
 
 def _toned(trial: SettingTrial, text: str) -> str:
     return Toned(text, "good") if trial.better else text
 
 
-def _within(log: ReplayedLog, trial: SettingTrial) -> str:
+def _within(trial: SettingTrial) -> str:
     if trial.within_limit == "completes":
         return Toned("completes", "good")
     if trial.within_limit == "depends":
@@ -125,7 +129,9 @@ def _within(log: ReplayedLog, trial: SettingTrial) -> str:
 
 def _bounds(log: ReplayedLog) -> Iterator[Figure]:
     if log.live_peak_bytes is not None:
-        yield Figure("Live", format_bytes(log.live_peak_bytes), "the most bytes live at once, as blocks: no setting needs less")
+        yield Figure(
+            "Live", format_bytes(log.live_peak_bytes), "the most bytes live at once, as blocks: no setting needs less"
+        )
     if (packing := log.packing) is not None:
         how = {
             "one by one": "the largest first, each into the smallest gap",
@@ -133,4 +139,6 @@ def _bounds(log: ReplayedLog) -> Iterator[Figure]:
             "solver": "found by OR-tools",
         }[packing.how]
         words = f"all {plural(packing.blocks, 'block')} packed by who knows all in advance ({how})"
-        yield Figure("Packed", format_bytes(packing.height_bytes), f"{words}{'; none is lower' if packing.lowest else ''}")
+        yield Figure(
+            "Packed", format_bytes(packing.height_bytes), f"{words}{'; none is lower' if packing.lowest else ''}"
+        )
