@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from itertools import combinations, islice, product
 from math import prod
@@ -54,23 +55,21 @@ def _value(setting: AllocatorSetting, text: str) -> Value:
     Raises:
         UsageError: Nothing that the setting takes.
     """
-    try:
+    with suppress(KeyError, ValueError):
         if setting.kind == "word":
             return text
         if setting.kind == "switch":
             return _SWITCH[text.lower()]
         number = float(text) if setting.kind == "number" else int(text)
-        if not 0 <= number < 1 << 40:
-            raise ValueError(text)
-    except (KeyError, ValueError):
-        kinds = {
-            "switch": "true or false",
-            "number": "a number",
-            "count": "a whole number",
-            "mebibytes": "MiB, a whole number",
-        }
-        raise UsageError(f"{setting.name} cannot be {short_name(text)!r}", f"It takes {kinds[setting.kind]}.") from None
-    return number
+        if 0 <= number < 1 << 40:
+            return number
+    kinds = {
+        "switch": "true or false",
+        "number": "a number",
+        "count": "a whole number",
+        "mebibytes": "MiB, a whole number",
+    }
+    raise UsageError(f"{setting.name} cannot be {short_name(text)!r}", f"It takes {kinds[setting.kind]}.")
 
 
 def own_settings(model: AllocatorModel, history: RequestHistory, given: Sequence[str]) -> dict[str, Value]:
