@@ -136,7 +136,8 @@ class RequestLine(IntEnum):
     CHUNK_SIZE = 3  # an allocator is made: the least bytes of its chunks
     PREALLOC = 4  # a chunk is made in advance: 0 for the small pool, 1 for the large one; its bytes
     PADDED = 5  # a request with padding: bytes of it
-    STRICT = 6  # the second form of the allocator is at work, which fits strictly while it warms up
+    CUSTOM_DEVICE = 6  # the device is a plug-in's
+    STRICT = 7  # the second form of the allocator is at work, which fits strictly while it warms up
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.facts import MAX_SIZE, Kind, RequestLine, RequestLines, StatLines
+from memlens.facts import MAX_SIZE, Kind, RequestLines, StatLines
 from memlens.inputs.builder import SAMPLES, Part, Text
 from memlens.inputs.paddle import events as paddle
 from memlens.inputs.paddle import messages
@@ -29,6 +29,7 @@ from memlens.inputs.paddle.lines import (
     number_of,
     scanner,
 )
+from memlens.inputs.paddle.requests import request_lines
 from memlens.inputs.paddle.rows import BlockRows
 from memlens.inputs.paddle.times import column_of_times
 from memlens.scanner.lines import count_lines
@@ -181,7 +182,7 @@ class BlockReader:
             malformed={layer: (len(lines), rows.texts(lines[:SAMPLES])) for layer, lines in broken.items()},
             messages=_messages(rows),
             stat_lines=_stat_lines(rows),
-            requests=_requests(rows, found) if self._requests else None,
+            requests=request_lines(rows, found.row) if self._requests else None,
             lines={"auto_growth": blocks, **_lines_of(rows, rare)},
         )
 
@@ -368,44 +369,6 @@ def _stat_lines(rows: BlockRows) -> StatLines | None:
         change=said["change"],
         current=said["current"],
         peak=said["peak"],
-    )
-
-
-#: The formats of request lines, by what they are, and the groups that are their values.
-_REQUEST_LINES = {
-    RequestLine.REQUEST: (paddle.REQUEST, ("requested", "aligned")),
-    RequestLine.STREAM_REQUEST: (others.STREAM_REQUEST, ("requested",)),
-    RequestLine.SERVED: (paddle.SERVED, ("size", "free")),
-    RequestLine.CHUNK_SIZE: (paddle.CHUNK_SIZE, ("size",)),
-    RequestLine.PREALLOC: (paddle.PREALLOC, ("pool", "megabytes")),
-    RequestLine.PADDED: (paddle.PADDED, ("extra",)),
-    RequestLine.STRICT: (paddle.STRICT, ()),
-}
-
-
-def _requests(rows: BlockRows, found: _Events) -> RequestLines:
-    """The lines of requests, whose sizes are all to be believed."""
-    parts = []
-    for what, (form, groups) in _REQUEST_LINES.items():
-        number = number_of(form)
-        at = rows.of(number)
-        values = np.zeros((2, len(at)), np.int64)
-        for value, group in zip(values, groups, strict=False):
-            value[:] = rows.values(number, group, at)
-        if what == RequestLine.PREALLOC:
-            values[1] <<= 20
-        parts.append((at, np.full(len(at), what, np.int8), *values))
-    at, what, first, second = map(np.concatenate, zip(*parts, strict=True))
-    order = at.argsort(kind="stable")
-    order = order[(first[order] <= MAX_SIZE) & (second[order] <= MAX_SIZE)]
-    at = at[order]
-    return RequestLines(
-        what[order],
-        rows.found.line_start[at] + rows.to_input,
-        found.row.searchsorted(at),
-        rows.found.header[at, 0],
-        first[order],
-        second[order],
     )
 
 

@@ -208,7 +208,7 @@ PADDED = LineFormat(
     name="padded",
     layer="auto_growth",
     literal=b", extra size ",
-    regex=r", extra size (?P<extra>[1-9][0-9]{0,14})(?![0-9])",
+    regex=r", extra size (?!0(?![0-9]))(?P<extra>[0-9]{1,15})(?![0-9])",
     means={"extra": "bytes that the device wants behind each tensor"},
     samples=(Sample(f"{_GLOG}Allocate 16 bytes, aligned to 256, extra size 32", {"extra": "32"}),),
     traps=(f"{_GLOG}Allocate 16 bytes, aligned to 256, extra size 0",),
@@ -220,9 +220,24 @@ STRICT = LineFormat(
     literal=b" by strict_matching_state.",
     regex=r" by strict_matching_state\.",
     means={},
-    samples=(Sample("auto_growth_best_fit_allocator_v2.cc:90] Not found and reallocate 512(0x7f01) by strict_matching_state.", {}),),
+    samples=(
+        Sample(
+            "auto_growth_best_fit_allocator_v2.cc:90] Not found and reallocate 512(0x7f01) by strict_matching_state.",
+            {},
+        ),
+    ),
     traps=("strict_matching_state",),
 )
 
+CUSTOM_DEVICE = LineFormat(
+    name="custom_device",
+    layer="auto_growth",
+    literal=b"CUSTOM_DEVICE_ROOT]=",
+    regex=r"ENV \[CUSTOM_DEVICE_ROOT\]=",
+    means={},
+    samples=(Sample("I1120 10:40:54.334872 22168 init.cc:238] ENV [CUSTOM_DEVICE_ROOT]=/opt/hostdev", {}),),
+    traps=("[CUSTOM_DEVICE_ROOT]=/opt",),
+)
+
 #: What else a replay of the allocator needs: looked for only where requests are asked for.
-OF_REPLAYS = (SERVED, CHUNK_SIZE, PADDED, STRICT)
+OF_REPLAYS = (SERVED, CHUNK_SIZE, PADDED, CUSTOM_DEVICE, STRICT)
