@@ -1,0 +1,146 @@
+"""The state from which a replay starts: chunks tiled by the blocks that are live at the beginning, and by what is free between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memlens.errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.allocators.history import RequestHistory
+    from memlens.allocators.rules import AllocatorRules
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["FREE", "UNMAPPED", "Tiling", "tiled"]
+
+#: What a tile is that is no block.
+FREE, UNMAPPED = -1, -2
+
+
+class Tiling(NamedTuple):
+    """Chunks, and the tiles that fill them.
+
+    Attributes:
+        base: Where each chunk begins, uint64.
+        size: Its bytes, of an expandable one those of its range of addresses, int64.
+        group: Its group, int32.
+        page: 0, or of an expandable one the bytes of a page, int64.
+        tile_chunk: The chunk of each tile, not falling, int64.
+        tile_addr: Where the tile begins, rising within a chunk, uint64.
+        tile_size: Its bytes, int64.
+        tile_use: The operation that asked for it, :data:`FREE`, or :data:`UNMAPPED`; int64.
+    """
+
+    base: NDArray[np.uint64]
+    size: Ints
+    group: NDArray[np.int32]
+    page: Ints
+    tile_chunk: Ints
+    tile_addr: NDArray[np.uint64]
+    tile_size: Ints
+    tile_use: Ints
+
+
+def tiled(history: RequestHistory, rules: AllocatorRules) -> Tiling:
+    """The chunks of the opening, tiled; none where the rules do not keep them.
+
+    Pieces of one group that are mapped within one range of addresses are one expandable chunk.
+
+    Raises:
+        UsageError: Blocks lie outside of the chunks or on each other, or chunks overlap.
+    """
+    none = np.zeros(0, np.int64)
+    if not rules.keep_opening:
+        return Tiling(
+            none.astype(np.uint64), none, none.astype(np.int32), none, none, none.astype(np.uint64), none, none
+        )
+    chunks, live = history.opening_chunks, history.opening
+    # Addresses are below 2**63, so that sums stay in int64.
+    start, size, page = chunks.addr.astype(np.int64), chunks.size.astype(np.int64), chunks.page.astype(np.int64)
+    group = np.ascontiguousarray(rules.opening_group, np.int32)
+    if len(group) != len(size):
+        raise UsageError("each opening chunk needs a group")
+    if len(size) and (
+        start.min() < 0 or size.min() < 1 or page.min() < 0 or start.max() > (1 << 62) or size.max() > (1 << 48)
+    ):
+        raise UsageError("opening chunks lie at impossible addresses")
+    by_address = np.argsort(start, kind="stable")
+    ends = start + size
+    if (start[by_address[1:]] < ends[by_address[:-1]]).any():
+        raise UsageError("opening chunks overlap")
+    chunk_of, base, whole, first = _ranges(start, size, group, page, max(rules.range_bytes, 0))
+
+    at, held = history.address[:live].astype(np.int64), history.occupied[:live].astype(np.int64)
+    order = np.argsort(at, kind="stable")
+    at, held = at[order], held[order]
+    piece = by_address[np.searchsorted(start[by_address], at, "right") - 1] if len(size) else np.full(live, -1)
+    if live and (
+        not len(size)
+        or held.min() < 1
+        or (at < start[piece]).any()
+        or (at + held > ends[piece]).any()
+        or (at[1:] < at[:-1] + held[:-1]).any()
+    ):
+        raise UsageError("opening blocks do not lie in the opening chunks")
+
+    # What is free lies between neighbours in one piece, and before the first and after the last of them.
+    edges_piece = np.concatenate([piece, np.arange(len(size)), np.arange(len(size))])
+    edge_from = np.concatenate([at, start, ends])
+    edge_to = np.concatenate([at + held, start, ends])
+    sorting = np.lexsort(
+        (np.concatenate([np.ones(live), np.zeros(len(size)), np.full(len(size), 2)]), edge_from, edges_piece)
+    )
+    edges_piece, edge_from, edge_to = edges_piece[sorting], edge_from[sorting], edge_to[sorting]
+    gap = (edges_piece[1:] == edges_piece[:-1]) & (edge_from[1:] > edge_to[:-1])
+    free_at, free_to, free_piece = edge_to[:-1][gap], edge_from[1:][gap], edges_piece[:-1][gap]
+
+    # What is not mapped lies between the pieces of a range, and after the last one.
+    pieces = np.flatnonzero(page > 0)
+    pieces = pieces[np.lexsort((start[pieces], chunk_of[pieces]))]
+    last = np.append(chunk_of[pieces][1:] != chunk_of[pieces][:-1], True)[: len(pieces)]
+    hole_at = ends[pieces]
+    hole_to = np.where(last, (base + whole)[chunk_of[pieces]], np.append(start[pieces][1:], 0)[: len(pieces)])
+    hole = hole_to > hole_at
+
+    tile_chunk = np.concatenate([chunk_of[piece], chunk_of[free_piece], chunk_of[pieces][hole]])
+    tile_addr = np.concatenate([at, free_at, hole_at[hole]])
+    tile_size = np.concatenate([held, free_to - free_at, (hole_to - hole_at)[hole]])
+    tile_use = np.concatenate([order, np.full(len(free_at), FREE), np.full(int(hole.sum()), UNMAPPED)])
+    tiles = np.lexsort((tile_addr, tile_chunk))
+    return Tiling(
+        base.astype(np.uint64),
+        whole,
+        group[first],
+        page[first],
+        *(tile_chunk[tiles].astype(np.int64), tile_addr[tiles].astype(np.uint64), tile_size[tiles].astype(np.int64)),
+        tile_use[tiles].astype(np.int64),
+    )
+
+
+def _ranges(
+    start: Ints, size: Ints, group: NDArray[np.int32], page: Ints, bytes_of_range: int
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """For each piece its chunk; for each chunk where it begins, its bytes, and its first piece.  An ordinary piece is a chunk by itself."""
+    # Few pieces are expandable, and few ranges a group: a loop over these alone.
+    leader = np.arange(len(size))
+    expandable = np.flatnonzero(page > 0)
+    reach: dict[int, tuple[int, int]] = {}
+    for k in expandable[np.lexsort((start[expandable], group[expandable]))].tolist():
+        first, until = reach.get(int(group[k]), (-1, -1))
+        if first < 0 or page[k] != page[first] or start[k] + size[k] > until:
+            reserved = max(bytes_of_range, int(size[k]))
+            first, until = k, int(start[k]) - (-reserved // int(page[k])) * int(page[k])
+        reach[int(group[k])] = first, until
+        leader[k] = first
+    first_of = np.flatnonzero(leader == np.arange(len(size)))
+    chunk_of = np.searchsorted(first_of, leader)
+    whole = size[first_of].copy()
+    ranges = page[first_of] > 0
+    pages = page[first_of][ranges]
+    whole[ranges] = -(-np.maximum(whole[ranges], bytes_of_range) // pages) * pages
+    return chunk_of.astype(np.int64), start[first_of], whole, first_of
