@@ -55,7 +55,10 @@ def judge_case(seed: int, worlds: int, counts: Counter[str]) -> None:
             how = {**DEFAULTS, **values, **changes}
             peak = run_plainly(asked, how, addresses)
             known = scan_limits(
-                lambda within: run_plainly(asked, how, addresses, within), peak.reserved_peak, found.live_peak_bytes or 0, 40
+                lambda within: run_plainly(asked, how, addresses, within),
+                peak.reserved_peak,
+                found.live_peak_bytes or 0,
+                40,
             )
             completes = lambda within: run_plainly(asked, how, addresses, within).completed  # noqa: E731
             return summed_up(known, 0).completes_from, completes
@@ -65,7 +68,9 @@ def judge_case(seed: int, worlds: int, counts: Counter[str]) -> None:
             needed, completes = (own_needs, needs({})[1]) if trial.own else needs(dict(trial.values))
             if trial.within_limit in ("completes", "fails"):
                 counts[f"would have {trial.within_limit}"] += 1
-                counts[f"would have {trial.within_limit}: wrong"] += completes(limit) != (trial.within_limit == "completes")
+                counts[f"would have {trial.within_limit}: wrong"] += completes(limit) != (
+                    trial.within_limit == "completes"
+                )
             assert trial.completes is not None
             high = trial.completes.high_bytes
             within = chance.randint(high, high + max(high // 10, 256))
@@ -73,7 +78,11 @@ def judge_case(seed: int, worlds: int, counts: Counter[str]) -> None:
             counts["completes from there on: wrong"] += not completes(within)
             if trial.better:
                 counts["better"] += 1
-                ahead = completes(limit) if trial.within_limit == "completes" and own.within_limit == "fails" else needed < own_needs
+                ahead = (
+                    completes(limit)
+                    if trial.within_limit == "completes" and own.within_limit == "fails"
+                    else needed < own_needs
+                )
                 counts["better: wrong"] += not ahead
 
 

@@ -74,7 +74,10 @@ def test_of_many_blocks_the_small_ones_are_packed_by_size_and_a_packing_is_never
         others = [rows[k] for k in largest[3:]]
         of_sizes = sum(added_up([row for row in others if row[0] == size]) for size in {row[0] for row in others})
         assert found.how == "largest one by one"
-        assert found.height_bytes <= added_up([rows[k] for k in largest[:3]]) + sum(rows[k][0] for k in largest[:3]) + of_sizes
+        assert (
+            found.height_bytes
+            <= added_up([rows[k] for k in largest[:3]]) + sum(rows[k][0] for k in largest[:3]) + of_sizes
+        )
 
 
 @settings(max_examples=25, deadline=None)

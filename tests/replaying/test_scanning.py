@@ -41,7 +41,11 @@ def test_what_is_known_of_limits_holds_for_each_of_them(seed: int) -> None:
 
 
 def gaps_of(known: list[TriedLimits]) -> list[tuple[int, int]]:
-    return [(below.high + 1, above.low - 1) for above, below in zip(known, known[1:], strict=False) if below.high + 1 < above.low]
+    return [
+        (below.high + 1, above.low - 1)
+        for above, below in zip(known, known[1:], strict=False)
+        if below.high + 1 < above.low
+    ]
 
 
 def test_few_replays_leave_gaps_of_which_nothing_is_said() -> None:

@@ -200,14 +200,14 @@ class TryOut(ReadAs):
             a run that ran out of memory what it could have, as far as its log says.
         settings: Try the run with this setting, beside how it was set. May be given several times: all of them together; of one
             NAME with several values each. Default: a short list of settings that may help.
-        every: Try all combinations of the settings that the allocator's model names, up to 256.
+        all_settings: Try all combinations of the settings that the allocator's model names, up to 256.
         own: The run itself was set so, where its log does not tell. May be given several times.
         tried: Called after each setting with how many are done, and of how many.
     """
 
     limit: int | None = option(None, "SIZE", kind="size")
     settings: Sequence[str] = option((), "NAME=VALUE", "--set", several=True)
-    every: bool = flag(False, "--all")
+    all_settings: bool = flag(False, "--all")
     own: Sequence[str] = option((), "NAME=VALUE", "--was", several=True)
     tried: Callable[[int, int], None] | None = python_only(None)
 

@@ -72,8 +72,13 @@ def _value(setting: AllocatorSetting, text: str) -> Value:
     raise UsageError(f"{setting.name} cannot be {short_name(text)!r}", f"It takes {kinds[setting.kind]}.")
 
 
-def own_settings(model: AllocatorModel, history: RequestHistory, given: Sequence[str]) -> dict[str, Value]:
-    """How the run was set: as its user says, else as its input says, else as it is by default.
+def own_settings(model: AllocatorModel, told: Values, given: Sequence[str]) -> dict[str, Value]:
+    """How the run was set: as its user says, else as its input tells, else as it is by default.
+
+    Args:
+        model: The model of its allocator.
+        told: What its input tells.
+        given: What its user says, ``NAME=VALUE``.
 
     Raises:
         UsageError: A setting that the model does not have, or of which two values are given.
@@ -83,7 +88,7 @@ def own_settings(model: AllocatorModel, history: RequestHistory, given: Sequence
         if len(values) > 1:
             raise UsageError(f"{name} cannot have been {' and '.join(map(str, values))}", "Give the value that it had.")
     by_default = {one.name: one.default for one in model.settings}
-    return {**by_default, **model.recorded(history), **{name: values[0] for name, values in named.items()}}
+    return {**by_default, **told, **{name: values[0] for name, values in named.items()}}
 
 
 def chosen_settings(

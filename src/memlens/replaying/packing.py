@@ -22,7 +22,7 @@ __all__ = ["BlockStays", "PackedHeight", "best_packing", "live_peak", "pack", "s
 #: Blocks that are packed one by one; of more the smaller ones lie above them, those of one size in places of their own.
 MOST_PACKED = 6_000
 #: Blocks of which the lowest packing is sought, and seconds that this may take.
-MOST_EXACT, SECONDS = 400, 5.0
+MOST_EXACT, SECONDS = 400, 2.0
 
 
 class BlockStays(NamedTuple):

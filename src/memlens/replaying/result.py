@@ -89,7 +89,9 @@ class SettingTrial:
             ``None`` without a limit.
         completing: Replays that complete within the limit, of ``replays``.
         replays: Ways in which new chunks were given their addresses.
-        refused: Where it fails within the limit; of several replays that fail the one that comes farthest is left out of account.
+        refused: Where it fails within the limit, in the first of the replays that do.
+        taken: Chunks taken from the device without a limit, new ones where the recorded ones were: each is a call that takes its time.
+        given_back: Chunks given back then.
         better: It needs less than the run as it was set, and the ranges of the two lie apart.
     """
 
@@ -101,6 +103,8 @@ class SettingTrial:
     completing: int = 0
     replays: int = 0
     refused: RefusedRequest | None = None
+    taken: int = 0
+    given_back: int = 0
     better: bool = False
 
     @property
@@ -125,6 +129,8 @@ class SettingTrial:
             "completing": self.completing,
             "replays": self.replays,
             "refused": None if self.refused is None else self.refused.to_dict(),
+            "taken": self.taken,
+            "given_back": self.given_back,
             "better": self.better,
         }
 
@@ -137,10 +143,11 @@ class ReplayedLog(Answered):
         path: The input as it was named, with its device where it has several.
         layer: The layer or the format that its events come from.
         model: The model of its allocator.
-        settings: How the run was set, as far as its input or the user says.
+        settings: How the run was set, as far as its input or the user says, where that is not the default.
         proof: How the replay of the run as it was set compares with its log.
         limit_bytes: The limit that settings are held against; ``None`` for none.
-        limit_from: Where that comes from: ``given``, or ``log``: where the device refused in the log.
+        limit_from: Where that comes from: ``given``; ``log``, which tells what the device had; ``reserved``, the most that the run had got before the device
+            refused, which may have had more.
         refused_line: The line on which the run itself ran out of memory, 1-based; ``None`` where it did not.
         live_peak_bytes: The most bytes live at once, rounded as the allocator rounds them: no setting needs less.
         packing: A packing of all blocks; ``None`` where none was sought.
@@ -263,4 +270,5 @@ def _row(log: ReplayedLog, trial: SettingTrial) -> dict[str, Any]:
         "free_bytes": None if refused is None else refused.free_bytes,
         "largest_free_bytes": None if refused is None else refused.largest_free_bytes,
     }
+    row |= {"taken": trial.taken, "given_back": trial.given_back}
     return row | {"better": trial.better, "limit_bytes": log.limit_bytes, "live_peak_bytes": log.live_peak_bytes}

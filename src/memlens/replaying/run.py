@@ -98,15 +98,15 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
         UsageError: A setting that the allocator does not have.
     """
     model, history = known.model, known.history
-    own = own_settings(model, history, options.own)
+    own = own_settings(model, model.recorded(history), options.own)
     named = named_values(model, options.settings)
-    told = {**model.recorded(history), **named_values(model, options.own)}
+    by_default = {setting.name: setting.default for setting in model.settings}
     last = ending_failure(history)
     head = ReplayedLog(
         name,
         log.facts.layer,
         model.name,
-        {setting: own[setting] for setting in told},
+        {setting: value for setting, value in own.items() if value != by_default.get(setting)},
         _proof(log, prove(history, model.rules(history, own))),
         refused_line=None if last is None else _line_at(log, int(history.line[last])),
     )
@@ -114,8 +114,8 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
         return head
     limit, limit_from = options.limit, "given"
     if limit is None and last is not None:
-        limit, limit_from = limit_of(history, last), "log"
-    changes, left_out = chosen_settings(model, history, own, named, every=options.every)
+        limit, limit_from = limit_of(history, last), "log" if history.limit_bytes is not None else "reserved"
+    changes, left_out = chosen_settings(model, history, own, named, every=options.all_settings)
     asked = as_asked(history)
     trials, live, stays = Trials(
         asked, model, own, limit, lambda at: _line_at(log, int(asked.line[at])), options.tried

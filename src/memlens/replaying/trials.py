@@ -49,6 +49,7 @@ class _Replayed:
     limited: list[Replay] = field(default_factory=list)
     scans: list[LimitScan] = field(default_factory=list)
     stuck: bool = False
+    chunks: tuple[int, int] = (0, 0)
 
 
 @dataclass(eq=False)
@@ -118,6 +119,8 @@ class Trials:
     def _peaks(self, one: _Replayed) -> None:
         for addresses in PLACEMENTS:
             free = self._replay(one, addresses)
+            if not one.peaks:
+                one.chunks = free.taken, free.given_back
             one.peaks.append(free.reserved_peak)
             one.stuck = one.stuck or not free.completed
             if self.limit is None or (free.completed and free.reserved_peak <= self.limit):
@@ -181,6 +184,7 @@ class Trials:
             completing,
             len(PLACEMENTS),
             None if refused is None else self._refused(refused),
+            *one.chunks,
         )
 
     def _refused(self, found: Replay) -> RefusedRequest:

@@ -60,13 +60,17 @@ def answer_of_log(log: ReplayedLog) -> Answer:
 
 def _needed(log: ReplayedLog, own: SettingTrial) -> Answer:
     """What the run needs as it was set, and with the best setting."""
-    head = f"As it was set this run {_needs(own)}"
     best, others = log.best, len(log.trials) - 1
     if best is None:
         none = f"; of {plural(others, 'other setting')} none surely needs less" if others else ""
-        return Answer((f"{head}{none}.", *_bound(log)))
+        return Answer((f"As it was set this run {_needs(own)}{none}.", *_bound(log)))
     less = own.needs.low_bytes - best.needs.high_bytes
-    words = f"{head}; with {best.line} {_needs(best)}, at least {format_bytes(less)} less"
+    at_least = (
+        ""
+        if own.needs.low_bytes == own.needs.high_bytes and best.needs.low_bytes == best.needs.high_bytes
+        else "at least "
+    )
+    words = f"With {best.line} this run {_needs(best)}, {at_least}{format_bytes(less)} less than as it was set ({range_words(own.needs)})"
     return Answer((f"{words}.", *_bound(log)), "good")
 
 
@@ -87,8 +91,8 @@ def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
     within = f"within {format_bytes(limit)}"
     if own.within_limit == "completes":
         return Answer((f"As it was set this run completes {within}: it {_needs(own)}.", *_bound(log)), "good")
-    if log.refused_line is not None and log.limit_from == "log":
-        head = f"This run ran out of memory at {terms.at(log.refused_line)} ({within})"
+    if log.refused_line is not None and log.limit_from != "given":
+        head = f"This run ran out of memory at {terms.at(log.refused_line)}"
     elif own.within_limit == "depends":
         head = f"As it was set this run completes {within} only where addresses are kind ({own.completing} of {own.replays} replays)"
     else:
@@ -99,7 +103,8 @@ def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
     if carried:
         best = carried[0]
         more = f"; so it does with {plural(len(carried) - 1, 'other setting')}" if len(carried) > 1 else ""
-        return Answer((f"{head}.", f"With {best.line} it {on}: it {_needs(best)}{more}.", *_bound(log)), "good")
+        inside = "" if log.limit_from == "given" else f" {within}"
+        return Answer((f"{head}.", f"With {best.line} it {on}{inside}: it {_needs(best)}{more}.", *_bound(log)), "good")
     tried = len(log.trials) - 1
     live = log.live_peak_bytes or 0
     if live > limit:

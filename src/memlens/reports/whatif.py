@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlens.replaying.verdict import range_words
@@ -49,7 +49,11 @@ def _parts(log: ReplayedLog, rows: tuple[int, ...], *, full: bool, alone: bool) 
     head: list[Block] = [Line("" if alone else str(log.answer), "quiet" if alone else "plain", log.path)]
     head += _proof(log)
     if log.limit_bytes is not None:
-        where = "given" if log.limit_from == "given" else "where the device refused, by the log"
+        where = {
+            "given": "given",
+            "log": "what the device had, by the log",
+            "reserved": "as much the run had got before it was refused more; --limit SIZE says what there is",
+        }[log.limit_from]
         head.append(Line(f"{format_bytes(log.limit_bytes)}, {where}", label="Limit"))
     if log.best is not None:
         head.append(Line(log.best.line, "good", label="Set"))
@@ -71,7 +75,7 @@ def _proof(log: ReplayedLog) -> Iterator[Line]:
         where = "" if proof.line is None else f"{terms.at(proof.line)}: "
         yield Line(f"{where}{proof.difference}", "bad", label="Differs")
     settings = ", ".join(f"{name}={value}" for name, value in log.settings.items())
-    yield Line(f"{log.model}{': ' if settings else ''}{settings}", "quiet", label="As set")
+    yield Line(f"{log.model}, {settings or 'as it is by default'}", "quiet", label="As set")
 
 
 def _of(alike: int, total: int, what: str) -> str:
@@ -84,9 +88,11 @@ def _tables(log: ReplayedLog, top: int, *, full: bool) -> Iterator[Block]:
         Column("line", "Setting", "name"),
         *([Column("within", f"In {format_bytes(log.limit_bytes or 0)}", "word")] if limited else []),
         *([Column("completes", "Completes within", "word", strong=True)] if scanned else []),
-        Column("reserved", "Reserved peak", "word", drop=1),
+        Column("reserved", "Reserved peak", "word", drop=2 if scanned else 0),
+        Column("taken", f"{terms_of(log.layer).chunk.capitalize()}s", "count", drop=1),
     ]
-    shown = [*log.trials[:top]]
+    listed = list(log.trials) if full else _without_repeats(log.trials)
+    shown = [*listed[:top]]
     if log.own is not None and log.own not in shown:  # what all others are held against
         shown = [*shown[:-1], log.own]
     made = [
@@ -95,6 +101,7 @@ def _tables(log: ReplayedLog, top: int, *, full: bool) -> Iterator[Block]:
             *([_within(one)] if limited else []),
             *(["" if one.completes is None else _toned(one, range_words(one.completes))] if scanned else []),
             range_words(one.reserved_peak),
+            one.taken,
         ]
         for one in shown
     ]
@@ -102,6 +109,19 @@ def _tables(log: ReplayedLog, top: int, *, full: bool) -> Iterator[Block]:
     yield Table(table.title, table.columns, table.rows, table.more, says_hidden=full)
     if log.left_out:
         yield Line(f"… and {plural(log.left_out, 'more combination')}, not tried", "hint")
+
+
+def _without_repeats(trials: Sequence[SettingTrial]) -> list[SettingTrial]:
+    """Trials without those that set more than another one and come to the same."""
+
+    def figures(one: SettingTrial) -> tuple[object, ...]:
+        return one.completes, one.reserved_peak, one.within_limit, one.completing, one.taken
+
+    said: list[SettingTrial] = []
+    for trial in sorted(trials, key=lambda one: len(one.values)):
+        if not any(figures(one) == figures(trial) and one.values.items() <= trial.values.items() for one in said):
+            said.append(trial)
+    return [trial for trial in trials if trial in said]
 
 
 def _name(trial: SettingTrial, *, full: bool) -> str:
@@ -138,7 +158,7 @@ def _bounds(log: ReplayedLog) -> Iterator[Figure]:
             "largest one by one": "the largest first, each into the smallest gap; the many small ones by size above them",
             "solver": "found by OR-tools",
         }[packing.how]
-        words = f"all {plural(packing.blocks, 'block')} packed by who knows all in advance ({how})"
+        words = f"all {plural(packing.blocks, 'block')} packed into one range of addresses ({how})"
         yield Figure(
             "Packed", format_bytes(packing.height_bytes), f"{words}{'; none is lower' if packing.lowest else ''}"
         )
