@@ -9,81 +9,18 @@ implementation with chunks at addresses drawn by seeds that the verb does not us
 from __future__ import annotations
 
 import argparse
-import random
 import secrets
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from made_allocator import DEFAULTS, MODEL, made_log, random_program, recorded, run_plainly
+from made_allocator import MODEL
+from whatif_worlds import judge_case
 
-import memlens
 from memlens.allocators import registry
-from memlens.allocators.placing import Addresses, Placement
-from memlens.replaying.asked import as_asked
-from memlens.replaying.scanning import scan_limits, summed_up
-
-#: Seeds of worlds begin here; the verb uses a few small ones.
-_FIRST = 1 << 20
-
-
-def judge_case(seed: int, worlds: int, counts: Counter[str]) -> None:
-    """Make one run, ask the verb, and count its claims and those that do not hold."""
-    chance = random.Random(seed)
-    values = {"relief": chance.random() < 0.7, "chunk_kib": chance.choice((0, 0, 0, 4, 16))}
-    program = random_program(seed, chance.choice((60, 120, 240, 480)))
-    free = recorded(program, seed, **values)
-    found = memlens.whatif(made_log(free)).logs[0]
-    own = found.own
-    assert found.proof.holds
-    assert own is not None
-    span = max(own.reserved_peak.high_bytes - (found.live_peak_bytes or 0), 0)
-    limit = (found.live_peak_bytes or 0) + int(span * chance.uniform(-0.05, 1.0))
-    history = recorded(program, seed, limit, **values) if chance.random() < 0.5 else free
-    found = memlens.whatif(made_log(history), limit=limit).logs[0]
-    own = found.own
-    assert own is not None
-    asked = as_asked(history)
-    for world in range(worlds):
-        addresses = Addresses(Placement.SHUFFLED, _FIRST + seed * worlds + world)
-
-        def needs(changes: dict[str, object], addresses: Addresses = addresses) -> tuple[int, Callable[[int], bool]]:
-            how = {**DEFAULTS, **values, **changes}
-            peak = run_plainly(asked, how, addresses)
-            known = scan_limits(
-                lambda within: run_plainly(asked, how, addresses, within),
-                peak.reserved_peak,
-                found.live_peak_bytes or 0,
-                40,
-            )
-            completes = lambda within: run_plainly(asked, how, addresses, within).completed  # noqa: E731
-            return summed_up(known, 0).completes_from, completes
-
-        own_needs, _ = needs({})
-        for trial in found.trials:
-            needed, completes = (own_needs, needs({})[1]) if trial.own else needs(dict(trial.values))
-            if trial.within_limit in ("completes", "fails"):
-                counts[f"would have {trial.within_limit}"] += 1
-                counts[f"would have {trial.within_limit}: wrong"] += completes(limit) != (
-                    trial.within_limit == "completes"
-                )
-            assert trial.completes is not None
-            high = trial.completes.high_bytes
-            within = chance.randint(high, high + max(high // 10, 256))
-            counts["completes from there on"] += 1
-            counts["completes from there on: wrong"] += not completes(within)
-            if trial.better:
-                counts["better"] += 1
-                ahead = (
-                    completes(limit)
-                    if trial.within_limit == "completes" and own.within_limit == "fails"
-                    else needed < own_needs
-                )
-                counts["better: wrong"] += not ahead
 
 
 def main() -> None:

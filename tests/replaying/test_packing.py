@@ -106,7 +106,7 @@ def test_a_packing_that_only_the_solver_finds_is_said_to_be_its() -> None:
 
 def test_without_the_solver_the_packing_found_is_given() -> None:
     some = stays([(3, 0, 4), (2, 2, 6), (4, 5, 3), (1, 0, 9)])
-    with mock.patch.object(packing, "_solved", lambda *_: None):
+    with mock.patch.object(packing, "_solved", return_value=None):
         found = best_packing(some)
     assert (found.how, found.height_bytes) == ("one by one", int((pack(some) + some.size).max()))
 

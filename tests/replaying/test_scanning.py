@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from made_allocator import DEFAULTS, MadeProgram, history_of, program_of, random_program, run_plainly
 
@@ -12,10 +14,10 @@ UNIT = 256  # blocks are multiples of it, and so are all levels at which somethi
 
 
 def scanned(program: MadeProgram, addresses: Addresses, most: int, **values: object) -> tuple[list[TriedLimits], int]:
-    asked, own = history_of(program), {**DEFAULTS, **values}  # type: ignore[dict-item]
-    peak = run_plainly(asked, own, addresses)  # type: ignore[arg-type]
+    asked, own = history_of(program), {**DEFAULTS, **values}
+    peak = run_plainly(asked, own, addresses)
     known = scan_limits(
-        lambda limit: run_plainly(asked, own, addresses, limit),  # type: ignore[arg-type]
+        lambda limit: run_plainly(asked, own, addresses, limit),
         peak.reserved_peak,
         peak.allocated_peak,
         most,
@@ -41,11 +43,7 @@ def test_what_is_known_of_limits_holds_for_each_of_them(seed: int) -> None:
 
 
 def gaps_of(known: list[TriedLimits]) -> list[tuple[int, int]]:
-    return [
-        (below.high + 1, above.low - 1)
-        for above, below in zip(known, known[1:], strict=False)
-        if below.high + 1 < above.low
-    ]
+    return [(below.high + 1, above.low - 1) for above, below in pairwise(known) if below.high + 1 < above.low]
 
 
 def test_few_replays_leave_gaps_of_which_nothing_is_said() -> None:

@@ -175,8 +175,8 @@ class ReplayedLog(Answered):
 
     @property
     def best(self) -> SettingTrial | None:
-        """The best setting that is better than how the run was set; ``None`` where none is."""
-        return next((one for one in self.trials if one.better), None)
+        """The best setting that is better than how the run was set, and within the limit, if there is one; ``None`` where none is."""
+        return next((one for one in self.trials if one.better and one.within_limit in (None, "completes")), None)
 
     @cached_property
     def answer(self) -> Answer:

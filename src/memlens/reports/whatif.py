@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlens.replaying.verdict import range_words
-from memlens.reports.blocks import Block, Column, Figure, Figures, Line, Table, Toned, answered, apart, take
+from memlens.reports.blocks import Block, Column, Figure, Figures, Line, Table, Toned, Value, answered, apart, take
 from memlens.reports.terminal import Part, fitted
 from memlens.text import NO_BREAK, format_count, plural, terms_of
 from memlens.units import format_bytes
@@ -95,7 +95,7 @@ def _tables(log: ReplayedLog, top: int, *, full: bool) -> Iterator[Block]:
     shown = [*listed[:top]]
     if log.own is not None and log.own not in shown:  # what all others are held against
         shown = [*shown[:-1], log.own]
-    made = [
+    made: list[list[Value]] = [
         [
             _name(one, full=full),
             *([_within(one)] if limited else []),
