@@ -209,14 +209,17 @@ def test_an_interrupt_ends_the_work_with_the_next_replay(monkeypatch: pytest.Mon
 def test_how_far_it_is_gets_told() -> None:
     told: list[tuple[int, int]] = []
     memlens.whatif(made_log(recorded(SPLIT)), tried=lambda done, total: told.append((done, total)))
-    assert told == [(k, 7) for k in range(1, 8)]
+    # Seven settings, then each of them with eight placements.
+    assert told == [*((k, 7) for k in range(1, 8)), *((k, 56) for k in range(1, 57))]
 
 
 def test_a_long_history_is_tried_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials, "_OPERATIONS", 0)
+    monkeypatch.setattr(trials, "_LONG", 0)
     found = only(made_log(recorded(random_program(1, 80), relief=True)))
+    assert {trial.replays for trial in found.trials} == {4}
     scanned = [trial for trial in found.trials if trial.completes is not None]
-    assert len(scanned) == 3
+    assert len(scanned) == 3  # of six settings, under all of which idle chunks go when the device refuses
     assert found.own in scanned
 
 

@@ -159,7 +159,7 @@ def progress_bar(paths: Iterable[str], show: Output) -> Iterator[Callable[[int],
 
 @contextmanager
 def trial_bar(show: Output) -> Iterator[Callable[[int, int], None] | None]:
-    """Show how many of some settings are done, as :func:`progress_bar` shows what is read: yields a function to call with how many are, and of how many."""
+    """Show how much of the replays is done, as :func:`progress_bar` shows what is read: yields a function to call with how much is, and of how much."""
     if not _shows_progress(show):
         yield None
         return
@@ -169,7 +169,7 @@ def trial_bar(show: Output) -> Iterator[Callable[[int, int], None] | None]:
         nonlocal written
         if written or time.monotonic() - began > _PATIENCE_SECONDS:
             written = True
-            sys.stderr.write(f"\rreplayed {done} of {total} settings")
+            sys.stderr.write(f"\r\x1b[Kreplaying: {done} of {total}")
             sys.stderr.flush()
 
     try:

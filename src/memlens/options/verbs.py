@@ -202,7 +202,7 @@ class TryOut(ReadAs):
             NAME with several values each. Default: a short list of settings that may help.
         all_settings: Try all combinations of the settings that the allocator's model names, up to 256.
         own: The run itself was set so, where its log does not tell. May be given several times.
-        tried: Called after each setting with how many are done, and of how many.
+        tried: Called now and then with how much is done, and of how much: settings that are replayed, then those that are replayed under many limits.
     """
 
     limit: int | None = option(None, "SIZE", kind="size")

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PLACEMENTS", "Trials", "lowest_blocks"]
 
+Item = TypeVar("Item")
+
 #: Where new chunks are put: as recorded, then above all others; and where drivers may put them otherwise.
 PLACEMENTS = (
     Addresses(Placement.RECORDED),
@@ -34,8 +36,10 @@ PLACEMENTS = (
     Addresses(Placement.REUSE),
     *(Addresses(Placement.SHUFFLED, seed) for seed in range(1, 5)),
 )
+#: Those of a history of more operations than this.
+_FEWER, _LONG = (PLACEMENTS[0], *PLACEMENTS[2:5]), 200_000
 #: Operations that are replayed in all, about; and limits that are tried of one setting and one placement, at least and at most.
-_OPERATIONS, _LEAST, _MOST = 120_000_000, 6, 48
+_OPERATIONS, _LEAST, _MOST = 60_000_000, 4, 48
 
 
 @dataclass(eq=False)
@@ -47,7 +51,7 @@ class _Replayed:
     rules: AllocatorRules
     peaks: list[int] = field(default_factory=list)
     limited: list[Replay] = field(default_factory=list)
-    scans: list[LimitScan] = field(default_factory=list)
+    scans: list[LimitScan | None] = field(default_factory=list)
     stuck: bool = False
     chunks: tuple[int, int] = (0, 0)
 
@@ -62,7 +66,7 @@ class Trials:
         own: How the run was set.
         limit: The limit to hold settings against; ``None`` for none.
         line_of: The line of an operation, 1-based.
-        tried: Told how many settings are done, and of how many.
+        tried: Told how much is done, and of how much: settings, then settings under many limits.
     """
 
     history: RequestHistory
@@ -72,6 +76,11 @@ class Trials:
     line_of: Callable[[int], int | None]
     tried: Callable[[int, int], None] | None = None
     _stop: Event = field(default_factory=Event)
+
+    @property
+    def placements(self) -> Sequence[Addresses]:
+        """Where new chunks are put, one after the other."""
+        return PLACEMENTS if len(self.history) <= _LONG else _FEWER
 
     def run(
         self, changes: Sequence[Values], *, scanned: bool = True
@@ -88,20 +97,15 @@ class Trials:
         each = [self._made(change) for change in ({}, *changes)]
         stays = lowest_blocks(self.history, [one.rules for one in each])
         lowest = live_peak(stays)
-        done = 0
-
-        def said() -> None:
-            nonlocal done
-            done += 1
-            if self.tried is not None:
-                self.tried(min(done, len(each)), len(each))
-
-        self._on_threads(self._peaks, each, said if not scanned else None)
+        self._on_threads(self._peaks, each)
         if scanned:
-            most = self._limits_of_each(each)
+            most = self._limits_of_each(sum(bool(one.rules.relief) for one in each), len(each))
             wanted = each if most >= _LEAST else self._promising(each)
             most = max(most, _LEAST)
-            self._on_threads(lambda one: self._scan(one, lowest, most), wanted, said)
+            for one in wanted:
+                one.scans = [None] * (0 if one.stuck else len(self.placements))  # what is stuck never has enough
+            places = [(one, k) for one in wanted for k in range(len(one.scans))]
+            self._on_threads(lambda place: self._scan(*place, lowest, most), places)
         trials = [self._trial(one) for one in each]
         own = trials[0]
         judged = [own, *(_judged(one, own) for one in trials[1:])]
@@ -117,7 +121,7 @@ class Trials:
         return replay(self.history, one.rules, addresses=addresses, limit=limit)
 
     def _peaks(self, one: _Replayed) -> None:
-        for addresses in PLACEMENTS:
+        for addresses in self.placements:
             free = self._replay(one, addresses)
             if not one.peaks:
                 one.chunks = free.taken, free.given_back
@@ -128,37 +132,31 @@ class Trials:
             else:
                 one.limited.append(self._replay(one, addresses, self.limit))
 
-    def _limits_of_each(self, each: Sequence[_Replayed]) -> int:
-        replays = _OPERATIONS // max(len(self.history), 1) - len(each) * len(PLACEMENTS) * (
+    def _limits_of_each(self, relieved: int, settings: int) -> int:
+        """Limits that there is time to try of each setting and placement."""
+        replays = _OPERATIONS // max(len(self.history), 1) - settings * len(self.placements) * (
             1 + (self.limit is not None)
         )
-        return min(max(replays // (len(each) * len(PLACEMENTS)), 0), _MOST)
+        return min(max(replays // max(relieved * len(self.placements), 1), 0), _MOST)
 
     def _promising(self, each: Sequence[_Replayed]) -> Sequence[_Replayed]:
-        """The run as it was set, and the settings that reserve least: of a long history not all are looked at under many limits."""
-        return [each[0], *sorted(each[1:], key=lambda one: (one.stuck, max(one.peaks)))[:2]]
+        """What needs few replays, the run as it was set, and the settings that reserve least: of a long history not all are tried under many limits."""
+        relieved = sorted((one for one in each[1:] if one.rules.relief), key=lambda one: (one.stuck, max(one.peaks)))
+        return [each[0], *(one for one in each[1:] if not one.rules.relief), *relieved[:2]]
 
-    def _scan(self, one: _Replayed, lowest: int, most: int) -> None:
-        if one.stuck:  # by itself it never has enough
-            return
-        for addresses, peak in zip(PLACEMENTS, one.peaks, strict=True):
-            known = scan_limits(
-                partial(self._replay, one, addresses),
-                peak,
-                lowest,
-                most,
-            )
-            one.scans.append(summed_up(known, len(known) - 1))
+    def _scan(self, one: _Replayed, number: int, lowest: int, most: int) -> None:
+        # What is refused is refused for good where nothing is given back then: with less than its peak it fails.
+        tries = most if one.rules.relief else 0
+        known = scan_limits(partial(self._replay, one, self.placements[number]), one.peaks[number], lowest, tries)
+        one.scans[number] = summed_up(known, len(known) - 1)
 
-    def _on_threads(
-        self, work: Callable[[_Replayed], None], items: Sequence[_Replayed], done: Callable[[], None] | None
-    ) -> None:
-        """Work on settings on several threads; an interrupt ends those that are under way with their next replay."""
+    def _on_threads(self, work: Callable[[Item], None], items: Sequence[Item]) -> None:
+        """Work on several threads; an interrupt ends what is under way with its next replay."""
         with ThreadPoolExecutor(max(min(os.cpu_count() or 1, len(items), 8), 1)) as threads:
             try:
-                for _ in threads.map(work, items):
-                    if done is not None:
-                        done()
+                for done, _ in enumerate(threads.map(work, items), 1):
+                    if self.tried is not None:
+                        self.tried(done, len(items))
             except BaseException:
                 self._stop.set()
                 threads.shutdown(wait=True, cancel_futures=True)
@@ -166,9 +164,9 @@ class Trials:
 
     def _trial(self, one: _Replayed) -> SettingTrial:
         completes = None
-        if one.scans:
+        if scans := [scan for scan in one.scans if scan is not None]:
             completes = MemoryRange(
-                min(scan.completes_least for scan in one.scans), max(scan.completes_from for scan in one.scans)
+                min(scan.completes_least for scan in scans), max(scan.completes_from for scan in scans)
             )
         completing = sum(found.completed for found in one.limited)
         within = None
@@ -182,7 +180,7 @@ class Trials:
             completes,
             within,
             completing,
-            len(PLACEMENTS),
+            len(self.placements),
             None if refused is None else self._refused(refused),
             *one.chunks,
         )
