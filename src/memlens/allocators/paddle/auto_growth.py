@@ -106,11 +106,14 @@ def _rounded(size: Ints, to: int) -> Ints:
 
 
 def _recorded(history: RequestHistory) -> Values:
-    """The settings of the run: those that its lines tell, and of what they leave open what replays it exactly."""
+    """The settings of the run: those that its lines tell, and of what they leave open what replays it, or else most of it."""
+    best: tuple[int, Values] = (-1, {})
     for values in _possible(history):
-        if prove(history, _rules(history, values)).exact:
+        proof = prove(history, _rules(history, values))
+        if proof.exact:
             return values
-    return next(_possible(history))
+        best = max(best, (proof.addresses.matched, values), key=lambda one: one[0])
+    return best[1]
 
 
 def _possible(history: RequestHistory) -> Iterator[Values]:

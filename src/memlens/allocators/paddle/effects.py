@@ -8,6 +8,7 @@ free block than the one that its lines name, it took effect after that ALLOC.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,13 +16,16 @@ import numpy as np
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
 
 __all__ = ["effects", "uncertain"]
+
+#: Waiting FREEs that are looked at for one ALLOC.
+_MOST = 6
 
 
 def uncertain(kind: NDArray[np.int8], until: Ints) -> NDArray[np.bool_]:
@@ -43,6 +47,7 @@ def effects(
     addr: NDArray[np.uint64],
     free: Ints,
     until: Ints,
+    emptied: NDArray[np.bool_],
     preallocated: Iterable[int] = (),
 ) -> Ints:
     """The event after which each FREE took effect: itself, or the last ALLOC that did not find the block free yet.
@@ -55,18 +60,24 @@ def effects(
         addr: Their addresses, uint64.
         free: Of an ALLOC the bytes of the free block that it was cut from, 0 where it got a chunk of its own, int64.
         until: As of :func:`uncertain`.
+        emptied: FREEs after which their thread gave chunks back, bool: they took effect right before that.
         preallocated: Sizes of chunks that were made in advance.
 
     Returns:
         An index for each event, int64: its own, but for FREEs that took effect late.
     """
-    found = np.arange(len(kind))
+    found = np.where(emptied, until, np.arange(len(kind)))
+    emptying = {int(until[row]): row for row in np.flatnonzero(emptied).tolist()}
     state = _Memory(preallocated)
     rows = zip(kind.tolist(), size.tolist(), addr.tolist(), free.tolist(), strict=True)
     late = uncertain(kind, until)
     for row, (what, bytes_, address, whole) in enumerate(rows):
         state.pass_to(row)
+        if row in emptying:
+            state.insert(int(addr[emptying[row]]), int(addr[emptying[row]]) + int(size[emptying[row]]))
         if what == Kind.FREE:
+            if emptied[row]:
+                continue
             state.insert(address, address + bytes_)
             if late[row]:
                 state.waiting[row] = (int(until[row]), address, address + bytes_)
@@ -125,40 +136,54 @@ class _Memory:
                 self._settle(start, start + size)
                 return
 
-    def allocate(self, address: int, size: int, whole: int) -> list[int]:
+    def allocate(self, address: int, size: int, whole: int) -> tuple[int, ...]:
         """A block is allocated, cut from a free one of ``whole`` bytes or from the newest chunk; the waiting FREEs that cannot have been before."""
         start = address + size - whole if whole else self._newest
         if whole in self._unplaced and self._containing(address) is None:
             self._unplaced.remove(whole)
             self.add_chunk(start, whole)
         end = address + size
-        early: list[int] = []
-        while (wrong := self._cannot_be(start, end, size, grown=not whole)) is not None:
-            self._undo(wrong)
-            early.append(wrong)
-        if self._ends.get(start) == end:
-            self._remove(start)
-            if start < address:
-                self._add(start, address)
-        self._settle(address, end)
+        early = self._early(start, end, size, grown=not whole)
+        block = self._containing(address)
+        if block is not None and end <= self._ends[block]:
+            rest = self._remove(block)
+            if block < address:
+                self._add(block, address)
+            if end < rest:  # not as it must be: lines are lost
+                self._add(end, rest)
         for each in early:
             self.insert(*self.waiting[each][1:])
+        self._settle(address, end)
         return early
 
-    def _cannot_be(self, start: int, end: int, size: int, *, grown: bool) -> int | None:
-        """A waiting FREE because of which the block would not be cut from the free one between two addresses."""
-        for row, (_, begin, _) in reversed(self.waiting.items()):
-            block = self._containing(begin)
-            if block is None or (block == start and self._ends[block] == end):
-                continue
-            if block <= start and end <= self._ends[block]:
-                if not start <= begin < end:
-                    return row
-                continue
-            bytes_ = self._ends[block] - block
-            if bytes_ >= size and (grown or (bytes_, block) < (end - start, start)):
-                return row
-        return None
+    def _early(self, start: int, end: int, size: int, *, grown: bool) -> tuple[int, ...]:
+        """The fewest waiting FREEs that must be undone for a block to be cut from the free one between two addresses, which are undone; none if that does not help."""
+        rows = list(self.waiting)[-_MOST:]
+        for count in range(len(rows) + 1):
+            for some in combinations(reversed(rows), count):
+                for row in some:
+                    self._undo(row)
+                if self._fits(start, end, size, rows, grown=grown):
+                    return some
+                for row in some:
+                    if self._containing(self.waiting[row][1]) is None:
+                        self.insert(*self.waiting[row][1:])
+        return ()
+
+    def _fits(self, start: int, end: int, size: int, rows: Sequence[int], *, grown: bool) -> bool:
+        """Whether the free block between two addresses is there and is the best one, of it and those that a waiting FREE has to do with."""
+        if self._ends.get(start) != end:
+            return False
+        for row in rows:
+            _, begin, stop = self.waiting[row]
+            for near in (begin - 1, begin, stop):
+                block = self._containing(near)
+                if block is None or block == start:
+                    continue
+                bytes_ = self._ends[block] - block
+                if bytes_ >= size and (grown or (bytes_, block) < (end - start, start)):
+                    return False
+        return True
 
     def _undo(self, row: int) -> None:
         _, begin, stop = self.waiting[row]

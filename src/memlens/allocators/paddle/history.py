@@ -8,6 +8,7 @@ import numpy as np
 
 from memlens.allocators.history import ChunkChange, ChunkChanges, NotReplayable, Operation, RequestHistory
 from memlens.allocators.paddle.effects import effects, uncertain
+from memlens.allocators.paddle.processes import writers
 from memlens.allocators.paddle.rows import LogRows
 from memlens.columns import SET, USE, last_by_key
 from memlens.facts import Kind, RequestLine, RequestLines
@@ -81,6 +82,11 @@ def _unreadable(log: EventLog, lines: RequestLines | None) -> NotReplayable | No
         return NotReplayable(
             "its chunks have no addresses, as up to Paddle 2.2", "Record the run with Paddle 2.3 or later."
         )
+    if several := len(writers(log)):
+        return NotReplayable(
+            f"{several} processes wrote it, each of which has memory of its own",
+            "Have each process write a log of its own, as memlens record does.",
+        )
     return None
 
 
@@ -127,7 +133,7 @@ def _built(log: EventLog, rows: LogRows) -> RequestHistory:
     own = np.arange(len(log))
     effect = own
     if log.facts.layer == "auto_growth" and uncertain(log.kind, rows.until).any():
-        effect = effects(log.kind, log.size, log.addr, rows.free, rows.until, advance.tolist())
+        effect = effects(log.kind, log.size, log.addr, rows.free, rows.until, rows.emptied, advance.tolist())
     event_rows = np.flatnonzero(rows.is_event)
     given_back = _given_back(log, rows, event_rows)
     blocks = np.flatnonzero(log.kind <= Kind.FREE)
@@ -214,8 +220,9 @@ def _given_back(log: EventLog, rows: LogRows, event_rows: Ints) -> _GivenBack:
     waiting = asked & ~np.isin(context, rows.failed)
     during[waiting] = rows.next_operation(row[waiting])
     freed = (context >= 0) & (rows.kind[context] == Kind.FREE)
-    # A FREE makes one chunk idle at most: where more are given back after one, the program asked for it.
-    after_frees = bool(freed.any()) and int(np.unique(context[freed], return_counts=True)[1].max()) == 1
+    # A FREE makes one chunk idle at most: where more are given back after one, those made in advance aside, the program asked for it.
+    advance = int(np.count_nonzero(rows.lines.what == RequestLine.PREALLOC))
+    after_frees = bool(freed.any()) and int((np.unique(context[freed], return_counts=True)[1] - 1).sum()) <= advance
     by_program = ~asked & ~freed if after_frees else ~asked
     first = by_program & np.append(True, (context[1:] != context[:-1]) | ~by_program[:-1])
     begins = row[first]

@@ -30,7 +30,9 @@ class LogRows:
         line: Of each row the number of its line among the lines of requests, or for an event of the next one, int64.
         asked: For each event that is an ALLOC the row of the request that it answers, else -1; int64.
         failed: Rows of the requests that got nothing, rising, int64.
-        until: For each event the first one after which its thread wrote something again, int64.
+        free: Of each ALLOC the bytes of the free block that it was cut from, 0 where it got a chunk of its own, int64.
+        until: For each event the first one before which its thread wrote something again, int64.
+        emptied: FREEs after which their thread gave chunks back, bool.
     """
 
     def __init__(self, log: EventLog, lines: RequestLines) -> None:
@@ -65,7 +67,11 @@ class LogRows:
         self.free = np.zeros(len(log), np.int64)
         of = np.flatnonzero(served >= 0)
         self.free[of] = lines.second[self.line[served[of]]]
-        self.until = self._next_of_thread()
+        following = self._next_of_thread()
+        events = np.append(self.event, len(log))
+        self.until: Ints = events[following]
+        next_kind = np.append(kind, -1)[following]
+        self.emptied = (log.kind == Kind.FREE) & (next_kind == Kind.RELEASE)
 
     def _refused(self, log: EventLog) -> NDArray[np.bool_]:
         """Which requests got nothing, and not only no line because the log ends: their thread went on, or a message of it follows."""
@@ -73,7 +79,12 @@ class LogRows:
         order = self._by_thread
         last[order[np.append(self.thread[order[1:]] != self.thread[order[:-1]], True)[: len(order)]]] = True
         message = max((oom.offset for oom in log.facts.ooms), default=-1)
-        refused: NDArray[np.bool_] = ~last[self.failed] | (self.lines.offset[self.line[self.failed]] < message)
+        at_end, line = last[self.failed], self.line[self.failed]
+        if (at_end & (self.lines.offset[line] < message)).any():
+            # Of several that wait when the run ends one was refused: most likely the one for most.
+            sizes = np.where(at_end & (self.lines.offset[line] < message), self.lines.first[line], -1)
+            at_end[sizes.argmax()] = False
+        refused: NDArray[np.bool_] = ~at_end
         return refused
 
     def next_operation(self, rows: Ints) -> Ints:
@@ -90,13 +101,13 @@ class LogRows:
         return found
 
     def _next_of_thread(self) -> Ints:
+        """For each event the next row of its thread; the number of rows where there is none."""
         following = np.full(len(self.thread), len(self.thread))
         order = self._by_thread
         same = self.thread[order[1:]] == self.thread[order[:-1]]
         following[order[:-1][same]] = order[1:][same]
-        events = np.append(self.event, int(np.count_nonzero(self.is_event)))
-        until: Ints = events[following[self.is_event]]
-        return until
+        found: Ints = following[self.is_event]
+        return found
 
     def _tries(self, unanswered: Ints, is_request: NDArray[np.bool_]) -> Ints:
         """Those of the unanswered requests that were the last try: one that is made again, for as much and with no block in between, is the same."""
