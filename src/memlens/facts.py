@@ -129,6 +129,43 @@ class StatLines:
         return len(self.offset)
 
 
+class RequestLine(IntEnum):
+    """What a line of :class:`RequestLines` says, and its two values."""
+
+    REQUEST = 0  # an allocation is asked of the allocator: bytes asked for, bytes of the block that it will get
+    STREAM_REQUEST = 1  # … of the stream-safe layer above it: bytes asked for
+    SERVED = 2  # the next ALLOC of the thread is cut from a free block: bytes of the block, bytes of the free one
+    CHUNK_SIZE = 3  # an allocator is made: the least bytes of its chunks
+    PREALLOC = 4  # a chunk is made in advance: 0 for the small pool, 1 for the large one; its bytes
+    PADDED = 5  # a request with padding: bytes of it
+    CUSTOM_DEVICE = 6  # the device is a plug-in's
+    STRICT = 7  # the second form of the allocator is at work, which fits strictly while it warms up
+
+
+@dataclass(frozen=True, eq=False)
+class RequestLines:
+    """Lines by which Paddle's allocator says what it is asked for, and how it finds it, as columns in file order.
+
+    Attributes:
+        what: :class:`RequestLine`, int8.
+        offset: Byte offset of the line, as :attr:`EventLog.offset` counts, int64.
+        after: How many events stand before it in the file, int64.
+        thread: Thread id, int64, -1 where unknown.
+        first: Its first value, int64; 0 where it has none.
+        second: Its second value, int64; 0 where it has none.
+    """
+
+    what: NDArray[np.int8]
+    offset: NDArray[np.int64]
+    after: NDArray[np.int64]
+    thread: NDArray[np.int64]
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.what)
+
+
 @dataclass(frozen=True)
 class Mark:
     """A named place of an input that has no lines of text: an annotation of the user's, a profiler's step.
@@ -209,6 +246,7 @@ class Facts:
         ooms: Out-of-memory messages, in file order.
         figures: The framework's own figures, in file order.
         stat_lines: The framework's running totals, where the log has them.
+        requests: Lines of requests; ``None`` where they were not asked for.
         uneven_segments: Segments whose blocks do not add up, in the order of the input, each with the first thing that is wrong with it.
         settings: Settings of the allocator that the input tells of, by the names it gives them, as it would write them.
     """
@@ -234,5 +272,6 @@ class Facts:
     ooms: tuple[OutOfMemory, ...] = ()
     figures: tuple[Figure, ...] = ()
     stat_lines: StatLines | None = None
+    requests: RequestLines | None = None
     uneven_segments: tuple[UnevenSegment, ...] = ()
     settings: dict[str, str] = field(default_factory=dict)

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memlens.allocators import reference
-from memlens.allocators.history import Operation
+from memlens.allocators.history import ChunkChanges, Operation
 from memlens.allocators.opening import tiled
 from memlens.allocators.placing import Addresses, Places, fixed
+from memlens.allocators.reference import FAULTS
+from memlens.allocators.rules import MOST, NO_LIMIT
 from memlens.errors import UsageError
+from memlens.native import load
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.allocators.history import ChunkChanges, RequestHistory
+    from memlens.allocators.history import RequestHistory
+    from memlens.allocators.opening import Tiling
+    from memlens.allocators.placing import Fixed
     from memlens.allocators.rules import AllocatorRules
 
-__all__ = ["Replay", "checked", "replay"]
+__all__ = ["Replay", "replay"]
 
-#: A block or chunk is smaller than this.
-_MOST = 1 << 48
+_native = load("memlens._replay")
+_AS_RECORDED = Addresses()
+#: Operations that are replayed before Python looks for an interrupt.
+_AT_ONCE = 1 << 18
+#: The fields of a result as the compiled module gives them.
+_VALUES = (
+    *("reserved_peak", "reserved_peak_at", "reserved_end", "allocated_peak", "allocated_end", "failed", "failed_block"),
+    *("failed_growth", "failed_reserved", "failed_free", "failed_largest", "operations", "taken", "given_back"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,13 +93,14 @@ def replay(
     history: RequestHistory,
     rules: AllocatorRules,
     *,
-    addresses: Addresses = Addresses(),  # noqa: B008 - frozen
+    addresses: Addresses = _AS_RECORDED,
     limit: int | None = None,
     trace: bool = False,
 ) -> Replay:
     """Replay a history by rules.
 
-    A REQUEST that fails ends the replay, unless it failed as recorded, too: the program went on from there.
+    A REQUEST that fails ends the replay, unless it failed as recorded, too: the program went on from there.  Several threads may replay at once; it can be
+    interrupted.
 
     Args:
         history: What the program asked for.
@@ -99,45 +112,87 @@ def replay(
     Raises:
         UsageError: The columns do not belong together, or say what cannot be.
     """
-    checked(history, rules)
+    _check(history, rules, limit)
     tiling = tiled(history, rules)
-    places = Places(fixed(history, addresses, tiling.base, tiling.size), tiling.base.tolist(), tiling.size.tolist())
-    return Replay(**reference.run(history, rules, tiling, places, limit, trace=trace))
+    by = fixed(history, addresses, tiling.base, tiling.size)
+    if _native is None:
+        places = Places(by, tiling.base.tolist(), tiling.size.tolist())
+        return Replay(**reference.run(history, rules, tiling, places, limit, trace=trace))
+    return _compiled(_native, history, rules, tiling, by, limit, trace=trace)
 
 
-def checked(history: RequestHistory, rules: AllocatorRules) -> None:
-    """Raise UsageError for columns that do not belong together, or say what cannot be."""
-    operations, groups = len(history), len(rules.groups)
+def _compiled(
+    native: Any,
+    history: RequestHistory,
+    rules: AllocatorRules,
+    tiling: Tiling,
+    by: Fixed,
+    limit: int | None,
+    *,
+    trace: bool,
+) -> Replay:
+    """A replay by the compiled module, some operations at a time: between them Python hears of an interrupt."""
+    traced = len(history) if trace else 0
+    address, occupied = np.zeros(traced, np.uint64), np.zeros(traced, np.int64)
+    numbers = [
+        *(
+            history.opening if rules.keep_opening else 0,
+            rules.take_high,
+            rules.max_split,
+            rules.max_rounding,
+            rules.idle,
+        ),
+        *(rules.sorting, rules.collect_above, NO_LIMIT if rules.allowed is None else rules.allowed, rules.range_bytes),
+        *(NO_LIMIT if limit is None else limit, by.placement, trace),
+    ]
+    groups = rules.groups
+    state = native.start(
+        *(_as(history.operation, np.int8), _as(history.of, np.int64), _as(rules.group, np.int32)),
+        *(_as(column, np.int64) for column in (rules.block, rules.growth, history.failed)),
+        *(_as(groups.family, np.int32), _as(groups.min_remainder, np.int64), _as(groups.split_below, np.int64)),
+        *(_as(groups.page, np.int64), _as(groups.kept, np.bool_), _as(groups.collected, np.bool_)),
+        *tiling,
+        *(np.array([row[at] for row in rules.preallocated], dtype) for at, dtype in ((0, np.int32), (1, np.int64))),
+        *(np.array(rules.relief, np.int8), by.recorded),
+        *(
+            np.array([min(int(number), NO_LIMIT) for number in numbers], np.int64),
+            np.array([by.seed, by.low, by.high], np.uint64),
+        ),
+        *(address, occupied),
+    )
+    parts, fault, more = [ChunkChanges.none()], 0, 1
+    while more:
+        fault, more, pending = native.run(state, _AT_ONCE)
+        if pending:
+            part = ChunkChanges(*(np.empty(pending, column.dtype) for column in parts[0]))
+            native.changes(state, *part)
+            parts.append(part)
+    found = native.result(state)
+    if fault:
+        raise UsageError(FAULTS[fault].format(found[11]))
+    *values, taken_high, taken_low, back_high, back_low = found
+    result: dict[str, Any] = dict(zip(_VALUES, values, strict=True))
+    result |= {"taken_bytes": taken_high << 64 | taken_low, "given_back_bytes": back_high << 64 | back_low}
+    if trace:
+        changes = ChunkChanges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        result |= {"address": address, "occupied": occupied, "changes": changes}
+    return Replay(**result)
+
+
+def _check(history: RequestHistory, rules: AllocatorRules, limit: int | None) -> None:
+    """Raise UsageError for columns that do not belong together, and for numbers that cannot be; operations are checked one by one."""
+    operations, table, groups = len(history), rules.groups, len(rules.groups)
     for name, column in (("of", history.of), ("block", rules.block), ("group", rules.group), ("growth", rules.growth)):
         if len(column) != operations:
             raise UsageError(f"column {name!r} has {len(column)} entries for {operations} operations")
-    if not 0 <= history.opening <= operations:
-        raise UsageError("more opening blocks than operations")
-    if history.opening and (history.operation[: history.opening] != Operation.REQUEST).any():
+    if not 0 <= history.opening <= operations or (history.operation[: history.opening] != Operation.REQUEST).any():
         raise UsageError("an opening operation is no REQUEST")
-    requests = history.operation == Operation.REQUEST
-    if rules.keep_opening:
-        requests[: history.opening] = False
-    if requests.any():
-        group, block, growth = rules.group[requests], rules.block[requests], rules.growth[requests]
-        if group.min() < 0 or group.max() >= groups:
-            raise UsageError("a request of a group that there is not")
-        if block.min() < 1 or growth.max() > _MOST or (growth < block)[rules.groups.page[group] == 0].any():
-            raise UsageError("a block of no bytes, or one larger than its chunk, or too large a chunk")
-        if block.max() > _MOST:
-            raise UsageError("a block that is too large")
-    _checked_groups(rules)
-
-
-def _checked_groups(rules: AllocatorRules) -> None:
-    table, groups = rules.groups, len(rules.groups)
     if any(len(column) != groups for column in vars(table).values()):
         raise UsageError("columns of groups differ in length")
     if groups and (
         (np.diff(table.family, prepend=0) < 0).any()
         or table.min_remainder.min() < 1
-        or table.page.min() < 0
-        or table.page.max() > _MOST
+        or not 0 <= table.page.min() <= table.page.max() <= MOST
     ):
         raise UsageError("families fall, or a group has a remainder or page that cannot be")
     if (
@@ -146,7 +201,14 @@ def _checked_groups(rules: AllocatorRules) -> None:
         and not 0 <= rules.opening_group.min() <= rules.opening_group.max() < groups
     ):
         raise UsageError("an opening chunk of a group that there is not")
-    if any(not 0 <= group < groups or not 1 <= size <= _MOST for group, size in rules.preallocated):
+    if any(not 0 <= group < groups or not 1 <= size <= MOST for group, size in rules.preallocated):
         raise UsageError("a preallocated chunk of a group that there is not, or of no bytes")
-    if not 0 <= rules.range_bytes <= _MOST:
-        raise UsageError("a range of addresses that is too large")
+    if not (0 <= rules.range_bytes <= MOST and 0 <= rules.max_rounding <= MOST and rules.max_split > 0):
+        raise UsageError("a range of addresses or a limit of sizes that cannot be")
+    if min(limit or 0, rules.allowed or 0) < 0:
+        raise UsageError("a limit below zero")
+
+
+def _as(column: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:
+    """A column as the compiled functions take it: of this type, without gaps."""
+    return np.ascontiguousarray(column, dtype)

@@ -122,7 +122,10 @@ class Places:
         placement = self.by.placement
         if placement == Placement.RECORDED and self.taken < len(self.recorded):
             base = self.recorded[self.taken]
-            return base if base and self._vacant(base, size) else None
+            if not base or not self._vacant(base, size):
+                return None
+            self.up = max(self.up, -(-(base + size) // STEP) * STEP)  # it may be larger than the one recorded there
+            return base
         if placement == Placement.DESCENDING and self.down - size >= STEP:
             self.down = (self.down - size) // STEP * STEP
             return self.down

@@ -7,17 +7,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.allocators.allocator import Allocator
-from memlens.allocators.free_blocks import Block
 from memlens.allocators.history import ChunkChanges, Operation
+from memlens.allocators.rules import MOST
 from memlens.errors import UsageError
 
 if TYPE_CHECKING:
+    from memlens.allocators.free_blocks import Block
     from memlens.allocators.history import RequestHistory
     from memlens.allocators.opening import Tiling
     from memlens.allocators.placing import Places
     from memlens.allocators.rules import AllocatorRules
 
-__all__ = ["run"]
+__all__ = ["FAULTS", "run"]
+
+#: What can be wrong with an operation, by the number that ``_replay.c`` has for it.
+FAULTS = {
+    2: "operation {} asks for a block that cannot be, or of a group that there is not",
+    3: "operation {} frees what no request before it asked for",
+    4: "operation {} frees what is not live",
+}
 
 
 def run(
@@ -41,6 +49,12 @@ def run(
     ):
         done = at + 1
         if operation == Operation.REQUEST:
+            if not (
+                0 <= group < len(rules.groups)
+                and 1 <= size <= MOST
+                and (0 if allocator.page[group] else size) <= growth <= MOST
+            ):
+                raise UsageError(FAULTS[2].format(at))
             block = blocks[at] = allocator.request(at, group, size, growth) if prepared else None
             if block is not None:
                 address[at], occupied[at] = block.addr, block.size
@@ -51,12 +65,12 @@ def run(
                 break
         elif operation == Operation.FREE:
             if not 0 <= of < at or history.operation[of] != Operation.REQUEST:
-                raise UsageError(f"operation {at} frees what no request before it asked for")
+                raise UsageError(FAULTS[3].format(at))
             block, blocks[of] = blocks[of], None
             if block is not None:
                 allocator.give(at, block)
             elif of not in expected:
-                raise UsageError(f"operation {at} frees what is not live")
+                raise UsageError(FAULTS[4].format(at))
         else:
             allocator.trim(at)
     names = [

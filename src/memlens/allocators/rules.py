@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["NO_LIMIT", "AllocatorRules", "Groups", "IdleChunks", "IdleSorting", "Relief"]
+__all__ = ["MOST", "NO_LIMIT", "AllocatorRules", "Groups", "IdleChunks", "IdleSorting", "Relief"]
 
 #: Where a rule has a limit that nothing reaches.
 NO_LIMIT = (1 << 63) - 1
+#: Bytes that no block, chunk, page or range of addresses has more of.
+MOST = 1 << 48
 
 
 class IdleChunks(IntEnum):

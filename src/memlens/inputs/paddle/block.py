@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.facts import MAX_SIZE, Kind, StatLines
+from memlens.facts import MAX_SIZE, Kind, RequestLines, StatLines
 from memlens.inputs.builder import SAMPLES, Part, Text
 from memlens.inputs.paddle import events as paddle
 from memlens.inputs.paddle import messages
@@ -23,11 +23,13 @@ from memlens.inputs.paddle.lines import (
     EVENTS,
     GROUPS,
     MESSAGES,
+    OF_REPLAYS,
     SAID_ELSEWHERE,
     SPEECH,
     number_of,
     scanner,
 )
+from memlens.inputs.paddle.requests import request_lines
 from memlens.inputs.paddle.rows import BlockRows
 from memlens.inputs.paddle.times import column_of_times
 from memlens.scanner.lines import count_lines
@@ -93,6 +95,7 @@ class BlockReading(NamedTuple):
         malformed: Lines that look like an event and cannot be read, of other layers than auto-growth: how many, and the first few.
         messages: The lines that may hold a message of the framework.
         stat_lines: The framework's running totals.
+        requests: Lines of requests, where they are asked for.
         lines: Lines of each layer family.
     """
 
@@ -107,6 +110,7 @@ class BlockReading(NamedTuple):
     malformed: Mapping[Layer, tuple[int, tuple[Text, ...]]]
     messages: tuple[Text, ...]
     stat_lines: StatLines | None
+    requests: RequestLines | None
     lines: Mapping[str, int]
 
 
@@ -116,7 +120,7 @@ class BlockReader:
     Args:
         matchers: The anchors to look for.
         marks: Lines that name an owner, beside those of :mod:`memlens.inputs.paddle.context`; where several match one line the first counts.
-        columns: What is wanted: ``time_us``, ``line``, ``landmarks``.
+        columns: What is wanted: ``time_us``, ``line``, ``landmarks``, ``requests``.
         layer: The layer that the user asks for.
     """
 
@@ -126,14 +130,14 @@ class BlockReader:
         self._matchers, self._marks, self._layer = matchers, marks, layer
         self._times, self._lines, self._landmarks = (name in columns for name in ("time_us", "line", "landmarks"))
         self._scanner = scanner(times=self._times, landmarks=self._landmarks)
+        self._requests = "requests" in columns
         # Once the auto-growth layer is there, or asked for, events of no other one are kept.
         self._alone = layer == Layer.AUTO_GROWTH
 
     def read(self, block: Block) -> BlockReading:
         """Read one block."""
-        rows = BlockRows(
-            block, self._scanner.scan(block.data, block.begin, block.end, SAID_ELSEWHERE if self._alone else ())
-        )
+        without = (*(SAID_ELSEWHERE if self._alone else ()), *(() if self._requests else OF_REPLAYS))
+        rows = BlockRows(block, self._scanner.scan(block.data, block.begin, block.end, without))
         blocks = len(rows.sound(_BLOCK))
         alone = self._alone = self._alone or (self._layer is None and blocks > 0)
         rare = {} if alone else dict(_rare(rows))
@@ -178,6 +182,7 @@ class BlockReader:
             malformed={layer: (len(lines), rows.texts(lines[:SAMPLES])) for layer, lines in broken.items()},
             messages=_messages(rows),
             stat_lines=_stat_lines(rows),
+            requests=request_lines(rows, found.row) if self._requests else None,
             lines={"auto_growth": blocks, **_lines_of(rows, rare)},
         )
 

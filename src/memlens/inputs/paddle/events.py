@@ -161,13 +161,83 @@ LOOK_ALIKES = tuple(
     )
 )
 
-#: Allocator logging of the framework itself that says how blocks are made in advance.
+#: Chunks that are made in advance, each one free block; no other line tells of them.
 PREALLOC = LineFormat(
     name="prealloc",
     layer="auto_growth",
-    literal=b"PreAlloc s",
-    regex="PreAlloc s",
-    means={},
-    samples=(Sample("PreAlloc small_pool_pre_alloc_in_mb = 2", {}),),
-    traps=("PreAlloc large_pool",),
+    literal=b"_pool_pre_alloc_in_mb = ",
+    regex=r"PreAlloc (?P<pool>small|large)_pool_pre_alloc_in_mb = (?P<megabytes>[0-9]{1,9})(?![0-9])",
+    means={"pool": "the pool that it belongs to", "megabytes": "its size in MiB"},
+    samples=(
+        Sample(f"{_GLOG}PreAlloc small_pool_pre_alloc_in_mb = 2", {"pool": "small", "megabytes": "2"}),
+        Sample("PreAlloc large_pool_pre_alloc_in_mb = 16", {"pool": "large", "megabytes": "16"}),
+    ),
+    traps=("PreAlloc large_pool", "FLAGS_small_pool_pre_alloc_in_mb = 4"),
 )
+
+SERVED = LineFormat(
+    name="served",
+    layer="auto_growth",
+    literal=b" bytes from chunk size ",
+    regex=r"Allocate (?P<size>[0-9]{1,15}) bytes from chunk size (?P<free>[0-9]{1,15}), remaining [0-9]",
+    means={"size": "bytes of the block that is cut", "free": "bytes of the free block that it is cut from"},
+    samples=(
+        Sample(
+            f"{_GLOG}Allocate 1792 bytes from chunk size 4194304, remaining 4192512",
+            {"size": "1792", "free": "4194304"},
+        ),
+    ),
+    traps=(
+        "buddy_allocator.cc:120] Allocate 1792 bytes from chunk size 4194304",
+        "auto_growth_best_fit_allocator_v2.cc:77] Allocate 512 bytes from chunk size 512 by strict_matching_state.",
+        f"{_GLOG}Allocate 16 bytes, aligned to 256, extra size 0",
+    ),
+)
+
+CHUNK_SIZE = LineFormat(
+    name="chunk_size",
+    layer="auto_growth",
+    literal=b"chunk_size_:",
+    regex=r"\bchunk_size_:(?P<size>[0-9]{1,15})(?![0-9])",
+    means={"size": "the least bytes of a chunk"},
+    samples=(Sample(f"{_GLOG}chunk_size_:256", {"size": "256"}),),
+    traps=("buddy_allocator.cc:60] min_chunk_size_: 256, max_chunk_size_:4096, extra_padding_size_: 0",),
+)
+
+PADDED = LineFormat(
+    name="padded",
+    layer="auto_growth",
+    literal=b", extra size ",
+    regex=r", extra size (?!0(?![0-9]))(?P<extra>[0-9]{1,15})(?![0-9])",
+    means={"extra": "bytes that the device wants behind each tensor"},
+    samples=(Sample(f"{_GLOG}Allocate 16 bytes, aligned to 256, extra size 32", {"extra": "32"}),),
+    traps=(f"{_GLOG}Allocate 16 bytes, aligned to 256, extra size 0",),
+)
+
+STRICT = LineFormat(
+    name="strict",
+    layer="auto_growth",
+    literal=b" by strict_matching_state.",
+    regex=r" by strict_matching_state\.",
+    means={},
+    samples=(
+        Sample(
+            "auto_growth_best_fit_allocator_v2.cc:90] Not found and reallocate 512(0x7f01) by strict_matching_state.",
+            {},
+        ),
+    ),
+    traps=("strict_matching_state",),
+)
+
+CUSTOM_DEVICE = LineFormat(
+    name="custom_device",
+    layer="auto_growth",
+    literal=b"CUSTOM_DEVICE_ROOT]=",
+    regex=r"ENV \[CUSTOM_DEVICE_ROOT\]=",
+    means={},
+    samples=(Sample("I1120 10:40:54.334872 22168 init.cc:238] ENV [CUSTOM_DEVICE_ROOT]=/opt/hostdev", {}),),
+    traps=("[CUSTOM_DEVICE_ROOT]=/opt",),
+)
+
+#: What else a replay of the allocator needs: looked for only where requests are asked for.
+OF_REPLAYS = (SERVED, CHUNK_SIZE, PADDED, CUSTOM_DEVICE, STRICT)

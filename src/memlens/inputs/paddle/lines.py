@@ -35,6 +35,7 @@ _SCANS = (
     *(Scan(form, "nearest") for form in context.FORMATS),
     *(Scan(form, uncovered=True) for form in (*events.LOOK_ALIKES, *others.LOOK_ALIKES)),
     *(Scan(form) for form in (others.STREAM_DEFERRED, events.PREALLOC)),
+    *(Scan(form, "before") for form in events.OF_REPLAYS),
     *(Scan(form, once=True) for form in _MESSAGES),
 )
 _NUMBERS = {scan.format.name: number for number, scan in enumerate(_SCANS)}
@@ -58,6 +59,8 @@ ALIKE_OTHERS = _numbers(others.LOOK_ALIKES)
 MESSAGES = _numbers(_MESSAGES)
 #: What is said of events of other layers than auto-growth: not looked for where these are not read.
 SAID_ELSEWHERE = tuple(number_of(form) for form in SPEECH[1:])
+#: What only a replay needs.
+OF_REPLAYS = tuple(_numbers(events.OF_REPLAYS))
 
 
 #: … and of words of landmarks, which follow all others.

@@ -6,6 +6,7 @@ order: what lines say of events in later blocks, and at the end which layer is b
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from memlens.columns import TAKE
 from memlens.errors import InputError, UsageError
-from memlens.facts import Facts, Figure, Kind, OutOfMemory, StatLines
+from memlens.facts import Facts, Figure, Kind, OutOfMemory, RequestLines, StatLines
 from memlens.folding import condenser
 from memlens.inputs.builder import SAMPLES, Builder
 from memlens.inputs.latest import LatestByAddress
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "PaddleReader"]
 
 #: Columns that are read only when asked for.
-COLUMNS = frozenset({"thread", "time_us"})
+COLUMNS = frozenset({"thread", "time_us", "requests"})
 _SIZELESS = np.array(sorted(SIZELESS), np.int8)
 _TYPES = {"kind": np.int8, "size": np.int64, "addr": np.uint64, "offset": np.int64}
 
@@ -80,6 +81,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         self._figures: list[Figure] = []
         self._stats: list[StatLines] = []
         self._streams: list[Streams] = []
+        self._requests: list[RequestLines] = []
         self._condensed_for: tuple[Layer | None, Layer | None] | None = None
 
     def read(self, block: Block) -> tuple[BlockReading, tuple[dict[int, bytes], bytes]]:
@@ -99,6 +101,9 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         if self._with_threads:
             columns["thread"] = reading.thread
         self._size_frees(columns, layer)
+        if reading.requests is not None:
+            after = reading.requests.after + self._builder.events
+            self._requests.append(replace(reading.requests, after=after))
         self._layers.add(layer, columns["kind"], columns["size"], reading.thread, reading.lines)
         self._builder.add(reading.part)
         for of, (count, texts) in reading.malformed.items():
@@ -260,7 +265,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
             requested = None
         log = builder.finish(
             cut_short=problem,
-            facts=self._facts(chosen),
+            facts={**self._facts(chosen), "requests": self._request_lines(rows)},
             columns={"owner": owner, "owner_names": names, "requested": requested},
             rows=rows,
             nothing=self._nothing,
@@ -295,6 +300,14 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
             if self._stats
             else None,
         }
+
+    def _request_lines(self, rows: NDArray[np.bool_] | None) -> RequestLines | None:
+        """All lines of requests, with places among the chosen events."""
+        if not self._requests or self._builder.is_condensed:
+            return None
+        lines = RequestLines(*map(np.concatenate, zip(*(vars(part).values() for part in self._requests), strict=True)))
+        self._requests = []
+        return lines if rows is None else replace(lines, after=np.append(0, np.cumsum(rows))[lines.after])
 
     def _join_streams(self, blocks: Layer | None, chosen: NDArray[np.bool_] | None) -> None:
         """Give the chosen events the streams that lines named, and forget the lines."""

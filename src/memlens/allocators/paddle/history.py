@@ -1,0 +1,292 @@
+"""What a program asked of Paddle's auto-growth allocator, from the lines of its log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memlens.allocators.history import ChunkChange, ChunkChanges, NotReplayable, Operation, RequestHistory
+from memlens.allocators.paddle.effects import effects, uncertain
+from memlens.allocators.paddle.rows import LogRows
+from memlens.columns import SET, USE, last_by_key
+from memlens.facts import Kind, RequestLine, RequestLines
+from memlens.inputs.paddle.layers import Layer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.events import EventLog
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["COLUMNS", "LAYERS", "request_history"]
+
+#: What must be asked for when a log is read.
+COLUMNS = ("thread", "requests")
+#: Layers of Paddle's logs.
+LAYERS = frozenset(layer.label for layer in Layer)
+_RECORD = "Record the whole run, from its first allocation, with GLOG_vmodule='auto_g*=10'."
+#: Blocks that may be the first one of a chunk that was made in advance, and are looked at.
+_LOOKED_AT = 1000
+#: What names settings that a log tells of.
+CHUNK_BYTES, ALIGNMENT, PADDING, CUSTOM_DEVICE = "chunk_bytes", "alignment", "padding", "custom_device"
+IDLE, GIVEN_BACK_FOR_REQUESTS = "free_idle_chunk", "given_back_for_requests"
+SMALL_PREALLOC, LARGE_PREALLOC = "small_pool_pre_alloc_bytes", "large_pool_pre_alloc_bytes"
+
+
+def request_history(log: EventLog) -> RequestHistory | NotReplayable:
+    """The operations of one process on its auto-growth allocator, in the order in which they took effect.
+
+    Args:
+        log: A log that was read with :data:`COLUMNS`.
+    """
+    lines = log.facts.requests
+    why = _unreadable(log, lines)
+    if why is not None:
+        return why
+    assert lines is not None
+    rows = LogRows(log, lines)
+    why = _incomplete(log, rows)
+    return _built(log, rows) if why is None else why
+
+
+def _unreadable(log: EventLog, lines: RequestLines | None) -> NotReplayable | None:
+    """Why the lines of a log do not tell what was asked of the allocator."""
+    facts = log.facts
+    if facts.layer.endswith("naive_best_fit"):
+        return NotReplayable(
+            "its memory is given out by the strategy naive_best_fit, whose rules memlens does not have",
+            "Record a run with FLAGS_allocator_strategy=auto_growth.",
+        )
+    if lines is None or log.condensed is not None:
+        return NotReplayable("its lines of requests were not read", "Read it with the columns thread and requests.")
+    if (lines.what == RequestLine.STRICT).any():
+        return NotReplayable(
+            "it is of the second form of the auto-growth allocator, which warms up by other rules",
+            "Record a run with FLAGS_use_auto_growth_v2=0.",
+        )
+    kinds = np.bincount(log.kind, minlength=4)
+    if not kinds[Kind.ALLOC]:
+        return NotReplayable("it has no line of a block: at VLOG 7 and less chunks are logged alone", _RECORD)
+    if facts.layer not in ("auto_growth", "stream_safe"):
+        return NotReplayable(
+            f"its blocks are known from the layer {facts.layer}, which says nothing of requests", _RECORD
+        )
+    if not kinds[Kind.RESERVE] and not (lines.what == RequestLine.PREALLOC).any():
+        return NotReplayable(
+            "no line says which chunks were taken: not the auto-growth allocator, or only a part of its lines", _RECORD
+        )
+    if "no_pointers" in facts.hints:
+        return NotReplayable(
+            "its chunks have no addresses, as up to Paddle 2.2", "Record the run with Paddle 2.3 or later."
+        )
+    return None
+
+
+def _incomplete(log: EventLog, rows: LogRows) -> NotReplayable | None:
+    """Why the events of a log are not all of one process from its start."""
+    partner = log.lifetimes.partner
+    if len(log.lifetimes.double_allocs):
+        return NotReplayable(
+            "several processes wrote it, or lines are lost: a block is allocated where another one is",
+            "Have each process write a log of its own.",
+        )
+    unknown = int(np.count_nonzero((log.kind == Kind.FREE) & (partner < 0)))
+    allocated, reserved = _levels(log, rows)
+    if unknown or allocated > reserved:
+        what = (
+            f"{unknown:,} blocks are freed that were allocated before it"
+            if unknown
+            else "more is allocated than its chunks hold"
+        )
+        return NotReplayable(f"the log begins after the run did, or lines are lost: {what}", _RECORD)
+    allocs = log.kind == Kind.ALLOC
+    if (without := int(np.count_nonzero(rows.asked[allocs] < 0))) > 0:
+        return NotReplayable(
+            f"{without:,} of {int(np.count_nonzero(allocs)):,} blocks come without a line of their request", _RECORD
+        )
+    return None
+
+
+def _levels(log: EventLog, rows: LogRows) -> tuple[int, int]:
+    """The most bytes allocated beyond what is reserved, as a pair of figures of one moment: allocated, reserved."""
+    advance = int(rows.lines.second[rows.lines.what == RequestLine.PREALLOC].sum())
+    worst, level = (0, 0), -1 << 62
+    for batch in log.batches():
+        over = batch.allocated - batch.reserved
+        at = int(over.argmax())
+        if over[at] > level:
+            level, worst = int(over[at]), (int(batch.allocated[at]), int(batch.reserved[at]) + advance)
+    return worst
+
+
+def _built(log: EventLog, rows: LogRows) -> RequestHistory:
+    lines = rows.lines
+    advance = lines.second[lines.what == RequestLine.PREALLOC]
+    own = np.arange(len(log))
+    effect = own
+    if log.facts.layer == "auto_growth" and uncertain(log.kind, rows.until).any():
+        effect = effects(log.kind, log.size, log.addr, rows.free, rows.until, advance.tolist())
+    event_rows = np.flatnonzero(rows.is_event)
+    given_back = _given_back(log, rows, event_rows)
+    blocks = np.flatnonzero(log.kind <= Kind.FREE)
+    # In what order: a FREE that took effect late right after an ALLOC, a request that failed where its line stands.
+    row = np.concatenate((event_rows[blocks], rows.failed, given_back.trims))
+    key = 2 * np.concatenate((event_rows[effect[blocks]], rows.failed, given_back.trims))
+    key[: len(blocks)] += effect[blocks] > blocks
+    operation = np.concatenate(
+        (
+            log.kind[blocks],  # Kind.ALLOC is Operation.REQUEST, and Kind.FREE Operation.FREE
+            np.full(len(rows.failed), Operation.REQUEST, np.int8),
+            np.full(len(given_back.trims), Operation.TRIM, np.int8),
+        )
+    )
+    order = key.argsort(kind="stable")
+    row, operation = row[order], operation[order]
+    number = np.full(len(rows.thread), -1, np.int64)  # of the operation of each row
+    number[row] = np.arange(len(row))
+    is_alloc = (operation == Operation.REQUEST) & rows.is_event[row]
+    is_free = operation == Operation.FREE
+    event = np.where(is_alloc | is_free, rows.event[row], -1)
+    of = np.full(len(row), -1, np.int64)
+    of[is_free] = number[event_rows[log.lifetimes.partner[event[is_free]]]]
+    size, occupied, address = (np.zeros(len(row), np.int64) for _ in range(3))
+    occupied -= 1
+    asked = np.where(is_alloc, rows.asked[event], row)
+    requests = operation == Operation.REQUEST
+    size[requests] = lines.first[rows.line[asked[requests]]]
+    occupied[is_alloc] = log.size[event[is_alloc]]
+    address[is_alloc] = log.addr[event[is_alloc]].view(np.int64)
+    failed = np.flatnonzero(requests & ~is_alloc)
+    changes = _changes(log, rows, event_rows, number, given_back)
+    line = np.empty(len(row), np.int64)
+    of_log = rows.is_event[row]
+    line[of_log] = log.offset[rows.event[row[of_log]]]
+    line[~of_log] = lines.offset[rows.line[row[~of_log]]]
+    stream, pool = np.zeros(len(row), np.int32), np.zeros(len(row), np.int32)
+    return RequestHistory(
+        operation,
+        of,
+        size,
+        stream,
+        pool,
+        event,
+        line,
+        address.view(np.uint64),
+        occupied,
+        failed=failed,
+        changes=changes,
+        settings=_settings(log, rows, given_back),
+        limit_bytes=_limit(log, rows, given_back),
+    )
+
+
+class _GivenBack(NamedTuple):
+    """The RELEASEs of a log, one entry each.
+
+    Attributes:
+        event: Their events, int64.
+        during: The rows of the operations during which they happened, int64.
+        trims: Rows of RELEASEs that begin a run for which nothing else was asked: the program itself gave idle chunks back.
+        after_frees: Chunks are given back as soon as they are idle.
+        in_requests: How many happened while a request was served.
+    """
+
+    event: Ints
+    during: Ints
+    trims: Ints
+    after_frees: bool
+    in_requests: int
+
+
+def _given_back(log: EventLog, rows: LogRows, event_rows: Ints) -> _GivenBack:
+    event = np.flatnonzero(log.kind == Kind.RELEASE)
+    if not len(event):
+        return _GivenBack(event, event, event, after_frees=False, in_requests=0)
+    row = event_rows[event]
+    stands = rows.is_request | (rows.kind == Kind.ALLOC) | (rows.kind == Kind.FREE)
+    role = np.where(stands, SET, 0).astype(np.int8)
+    role[row] = USE
+    context = last_by_key(rows.thread, role)[row]
+    during = context.copy()
+    asked = (context >= 0) & rows.is_request[context]
+    waiting = asked & ~np.isin(context, rows.failed)
+    during[waiting] = rows.next_operation(row[waiting])
+    freed = (context >= 0) & (rows.kind[context] == Kind.FREE)
+    # A FREE makes one chunk idle at most: where more are given back after one, the program asked for it.
+    after_frees = bool(freed.any()) and int(np.unique(context[freed], return_counts=True)[1].max()) == 1
+    by_program = ~asked & ~freed if after_frees else ~asked
+    first = by_program & np.append(True, (context[1:] != context[:-1]) | ~by_program[:-1])
+    begins = row[first]
+    during[by_program] = begins[np.cumsum(first)[by_program] - 1]
+    return _GivenBack(event, during, begins, after_frees=after_frees, in_requests=int(np.count_nonzero(asked)))
+
+
+def _changes(log: EventLog, rows: LogRows, event_rows: Ints, number: Ints, given_back: _GivenBack) -> ChunkChanges:
+    """What happened to chunks, those made in advance first: where these lie is learnt from the first block cut from each."""
+    taken = np.flatnonzero(log.kind == Kind.RESERVE)
+    event = np.concatenate((taken, given_back.event))
+    during = np.concatenate((rows.next_operation(event_rows[taken]), given_back.during))
+    at = np.where(during >= 0, number[during], len(number))
+    kind = np.repeat(
+        np.array([ChunkChange.TAKEN, ChunkChange.GIVEN_BACK], np.int8), (len(taken), len(given_back.event))
+    )
+    order = np.lexsort((event, at))
+    order = order[at[order] < len(number)]
+    event, at, kind = event[order], at[order], kind[order]
+    advance = rows.lines.second[rows.lines.what == RequestLine.PREALLOC]
+    places = _places_of(advance.tolist(), log, rows)
+    return ChunkChanges(
+        np.append(np.full(len(advance), -1), at),
+        np.append(np.full(len(advance), ChunkChange.TAKEN, np.int8), kind),
+        np.append(places, log.addr[event]),
+        np.append(advance, log.size[event]),
+    )
+
+
+def _places_of(sizes: list[int], log: EventLog, rows: LogRows) -> NDArray[np.uint64]:
+    """Where chunks lie that were made in advance, uint64, 0 where nothing tells; the first block of a chunk is cut from all of it."""
+    found = np.zeros(len(sizes), np.uint64)
+    chunks = log.kind == Kind.RESERVE
+    begins, bytes_ = log.addr[chunks], log.size[chunks].astype(np.uint64)
+    for number, size in enumerate(sizes):
+        for event in np.flatnonzero(rows.free == size)[:_LOOKED_AT].tolist():
+            start = log.addr[event] + np.uint64(int(log.size[event])) - np.uint64(size)
+            if start not in found and not ((begins <= start) & (start < begins + bytes_)).any():
+                found[number] = start
+                break
+    return found
+
+
+def _settings(log: EventLog, rows: LogRows, given_back: _GivenBack) -> dict[str, str]:
+    """What the lines tell of the allocator's settings."""
+    lines = rows.lines
+    found = {ALIGNMENT: str(_alignment(log))}
+    for what, name in ((RequestLine.CHUNK_SIZE, CHUNK_BYTES), (RequestLine.PADDED, PADDING)):
+        if (at := np.flatnonzero(lines.what == what)).size:
+            found[name] = str(int(lines.first[at[-1]]))
+    for of in np.flatnonzero(lines.what == RequestLine.PREALLOC).tolist():
+        found[LARGE_PREALLOC if lines.first[of] else SMALL_PREALLOC] = str(int(lines.second[of]))
+    if given_back.after_frees:
+        found[IDLE] = "1"
+    if given_back.in_requests:
+        found[GIVEN_BACK_FOR_REQUESTS] = str(given_back.in_requests)
+    if (lines.what == RequestLine.CUSTOM_DEVICE).any():
+        found[CUSTOM_DEVICE] = "1"
+    return found
+
+
+def _alignment(log: EventLog) -> int:
+    """What sizes of blocks are a multiple of: a power of two."""
+    bits = int(np.bitwise_or.reduce(log.size[log.kind == Kind.ALLOC]))
+    return bits & -bits
+
+
+def _limit(log: EventLog, rows: LogRows, given_back: _GivenBack) -> int | None:
+    """What the device has, where it refused a request: all that was ever reserved, or what it said was left then."""
+    if not len(rows.failed) and not given_back.in_requests:
+        return None
+    reserved = np.cumsum(np.where(log.kind == Kind.RESERVE, log.size, np.where(log.kind == Kind.RELEASE, -log.size, 0)))
+    advance = int(rows.lines.second[rows.lines.what == RequestLine.PREALLOC].sum())
+    return int(reserved.max()) + advance

@@ -1,0 +1,86 @@
+"""The rules of a replay, held against an allocator of intervals; and the compiled replay against the one in Python."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_requests import ADDRESSES, CHOICES, UNIT, Choice, history_of, rules_for
+from plain_allocator import Plain
+
+from memlens.allocators import engine
+from memlens.allocators.engine import Replay, replay
+from memlens.allocators.history import ChunkChange, RequestHistory
+from memlens.allocators.placing import Addresses
+from memlens.allocators.rules import AllocatorRules
+
+native = pytest.mark.skipif(engine._native is None, reason="the compiled module was not built")
+LIMITS = st.one_of(st.none(), st.integers(0, 150).map(lambda units: units * UNIT))
+
+
+def pure(*arguments: Any, **named: Any) -> Replay:
+    """The reference implementation."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "_native", None)
+        return replay(*arguments, **named)
+
+
+def assert_same(one: Replay, other: Replay) -> None:
+    for each in fields(Replay):
+        first, second = getattr(one, each.name), getattr(other, each.name)
+        if each.name == "changes" and first is not None:
+            assert [column.tolist() for column in first] == [column.tolist() for column in second]
+            assert [column.dtype for column in first] == [column.dtype for column in second]
+        elif isinstance(first, np.ndarray):
+            assert first.tolist() == second.tolist(), each.name
+            assert first.dtype == second.dtype
+        else:
+            assert first == second, each.name
+
+
+@native
+@given(CHOICES, st.data(), ADDRESSES, LIMITS)
+@settings(deadline=None, max_examples=600)
+def test_the_compiled_replay_does_what_the_reference_does(
+    choices: list[Choice], data: st.DataObject, addresses: Addresses, limit: int | None
+) -> None:
+    history = history_of(choices)
+    rules = data.draw(rules_for(history))
+    expected = pure(history, rules, addresses=addresses, limit=limit, trace=True)
+    assert_same(replay(history, rules, addresses=addresses, limit=limit, trace=True), expected)
+
+
+def as_intervals(history: RequestHistory, rules: AllocatorRules, got: Replay, limit: int | None) -> Plain:
+    """The same by intervals, new chunks where the replay put them; all is as there."""
+    assert got.changes is not None
+    assert got.address is not None
+    taken = got.changes.addr[got.changes.kind == ChunkChange.TAKEN].tolist()
+    plain = Plain(history, rules, taken, limit)
+    address = plain.run()
+    assert got.address.tolist() == address
+    assert list(zip(*(column.tolist() for column in got.changes), strict=True)) == plain.changes
+    assert got.failed == plain.failed
+    assert got.reserved_peak == plain.reserved_peak
+    assert got.reserved_end == plain.reserved
+    assert got.allocated_peak == plain.allocated_peak
+    assert got.allocated_end == sum(plain.used.values())
+    assert (got.taken, got.given_back) == (plain.made, plain.made - len(plain.pieces))
+    return plain
+
+
+@pytest.mark.parametrize("compiled", [pytest.param(True, marks=native), False])
+@given(choices=CHOICES, data=st.data(), addresses=ADDRESSES, limit=LIMITS)
+@settings(deadline=None, max_examples=300)
+def test_a_replay_does_what_an_allocator_of_intervals_does(
+    compiled: bool, choices: list[Choice], data: st.DataObject, addresses: Addresses, limit: int | None
+) -> None:
+    history = history_of(choices)
+    rules = data.draw(rules_for(history, expandable=False))
+    got = (replay if compiled else pure)(history, rules, addresses=addresses, limit=limit, trace=True)
+    as_intervals(history, rules, got, limit)
+    if limit is not None:
+        assert got.reserved_peak <= limit
