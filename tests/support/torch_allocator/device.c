@@ -13,6 +13,7 @@
 
 #define UNIT ((uint64_t)2 << 20)
 #define MOST 65536
+#define FABRIC 8 /* CU_MEM_HANDLE_TYPE_FABRIC, which older headers do not know */
 
 static struct { uint64_t begin, size; } taken[MOST];
 static int count;
@@ -108,27 +109,16 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, i
   return cudaSuccess;
 }
 
-#pragma GCC diagnostic push
-#undef cudaStreamGetCaptureInfo
-#undef cudaGraphNodeGetDependencies
-#define OTHER(name) __asm__(".globl " #name "\n" #name " = device_nothing\n");
-int device_nothing(void) { return 0; }
-OTHER(cudaDeviceCanAccessPeer) OTHER(cudaDeviceEnablePeerAccess) OTHER(cudaDeviceGetDefaultMemPool) OTHER(cudaDeviceSynchronize)
-OTHER(cudaEventDestroy) OTHER(cudaEventElapsedTime) OTHER(cudaEventRecord) OTHER(cudaFreeAsync) OTHER(cudaGetLastError)
-OTHER(cudaGraphNodeGetDependencies) OTHER(cudaIpcCloseMemHandle) OTHER(cudaIpcGetMemHandle) OTHER(cudaIpcOpenMemHandle)
-OTHER(cudaMallocAsync) OTHER(cudaMemPoolGetAttribute) OTHER(cudaMemPoolSetAccess) OTHER(cudaMemPoolSetAttribute) OTHER(cudaMemPoolTrimTo)
-OTHER(cudaMemcpy) OTHER(cudaMemcpyAsync) OTHER(cudaMemcpyPeerAsync) OTHER(cudaSetDevice) OTHER(cudaStreamGetCaptureInfo)
-OTHER(cudaStreamQuery) OTHER(cudaStreamSynchronize) OTHER(cudaStreamWaitEvent)
-#pragma GCC diagnostic pop
+int device_nothing(void);
 
 /* The driver's own calls, for expandable segments. */
-static CUresult get_attribute(int *value, CUdevice_attribute attribute, CUdevice device) {
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
   (void)attribute;
   (void)device;
   *value = 0;
   return CUDA_SUCCESS;
 }
-static CUresult reserve(CUdeviceptr *out, size_t size, size_t alignment, CUdeviceptr address, unsigned long long flags) {
+CUresult cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignment, CUdeviceptr address, unsigned long long flags) {
   (void)alignment;
   (void)address;
   (void)flags;
@@ -136,16 +126,16 @@ static CUresult reserve(CUdeviceptr *out, size_t size, size_t alignment, CUdevic
   ranges += (size + UNIT) / UNIT * UNIT;
   return CUDA_SUCCESS;
 }
-static CUresult create(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *wanted, unsigned long long flags) {
+CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *wanted, unsigned long long flags) {
   (void)flags;
-  if (wanted->requestedHandleTypes == CU_MEM_HANDLE_TYPE_FABRIC) return CUDA_ERROR_NOT_SUPPORTED;
+  if (wanted->requestedHandleTypes == FABRIC) return CUDA_ERROR_NOT_SUPPORTED;
   if (in_use + size > device_bytes() || pieces == MOST) return CUDA_ERROR_OUT_OF_MEMORY;
   in_use += size;
   physical[pieces].handle = *out = handles++;
   physical[pieces++].size = size;
   return CUDA_SUCCESS;
 }
-static CUresult release(CUmemGenericAllocationHandle handle) {
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   for (int k = 0; k < pieces; k++)
     if (physical[k].handle == handle) {
       in_use -= physical[k].size;
@@ -154,19 +144,15 @@ static CUresult release(CUmemGenericAllocationHandle handle) {
     }
   return CUDA_ERROR_INVALID_VALUE;
 }
-static CUresult granularity(size_t *out) { *out = UNIT; return CUDA_SUCCESS; }
-static CUresult error_string(CUresult error, const char **out) { (void)error; *out = "error"; return CUDA_SUCCESS; }
+CUresult cuMemUnmap(CUdeviceptr address, size_t size) { (void)address; (void)size; return CUDA_SUCCESS; }
+CUresult cuGetErrorString(CUresult error, const char **out) { (void)error; *out = "error"; return CUDA_SUCCESS; }
 
 cudaError_t cudaGetDriverEntryPointByVersion(
     const char *symbol, void **out, unsigned version, unsigned long long flags, enum cudaDriverEntryPointQueryResult *result) {
   (void)version;
   (void)flags;
-  static const struct { const char *name; void *call; } calls[] = {
-      {"cuDeviceGetAttribute", (void *)get_attribute}, {"cuMemAddressReserve", (void *)reserve}, {"cuMemCreate", (void *)create},
-      {"cuMemRelease", (void *)release}, {"cuMemGetAllocationGranularity", (void *)granularity}, {"cuGetErrorString", (void *)error_string}};
-  *out = (void *)device_nothing;
-  for (size_t k = 0; k < sizeof calls / sizeof calls[0]; k++)
-    if (!strcmp(symbol, calls[k].name)) *out = calls[k].call;
+  *out = dlsym(RTLD_DEFAULT, symbol);
+  if (!*out) *out = (void *)device_nothing;
   if (result) *result = cudaDriverEntryPointSuccess;
   return cudaSuccess;
 }
@@ -175,4 +161,18 @@ cudaError_t cudaGetDriverEntryPointByVersion(
 int nvmlInit_v2(void) { return 0; }
 int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device) { (void)bus; *device = (void *)1; return 0; }
 int nvmlDeviceGetComputeRunningProcesses(void *device, unsigned *processes, void *out) { (void)device; (void)out; *processes = 0; return 0; }
-OTHER(nvmlDeviceGetNvLinkRemoteDeviceType) OTHER(nvmlDeviceGetNvLinkRemotePciInfo_v2) OTHER(nvmlSystemGetCudaDriverVersion_v2)
+
+/* What is called and does nothing, or only looked for. */
+int device_nothing(void) { return 0; }
+#define NOTHING(name) __asm__(".globl " #name "\n" #name " = device_nothing\n");
+NOTHING(cudaDeviceCanAccessPeer) NOTHING(cudaDeviceEnablePeerAccess) NOTHING(cudaDeviceGetDefaultMemPool) NOTHING(cudaDeviceSynchronize)
+NOTHING(cudaDeviceGetGraphMemAttribute) NOTHING(cudaDeviceSetGraphMemAttribute)
+NOTHING(cudaEventDestroy) NOTHING(cudaEventElapsedTime) NOTHING(cudaEventRecord) NOTHING(cudaFreeAsync) NOTHING(cudaGetLastError)
+NOTHING(cudaGraphNodeGetDependencies) NOTHING(cudaIpcCloseMemHandle) NOTHING(cudaIpcGetMemHandle) NOTHING(cudaIpcOpenMemHandle)
+NOTHING(cudaMallocAsync) NOTHING(cudaMemPoolGetAttribute) NOTHING(cudaMemPoolSetAccess) NOTHING(cudaMemPoolSetAttribute)
+NOTHING(cudaMemPoolTrimTo) NOTHING(cudaMemcpy) NOTHING(cudaMemcpyAsync) NOTHING(cudaMemcpyPeerAsync) NOTHING(cudaSetDevice)
+NOTHING(cudaStreamGetCaptureInfo) NOTHING(cudaStreamQuery) NOTHING(cudaStreamSynchronize) NOTHING(cudaStreamWaitEvent)
+NOTHING(cuMemMap) NOTHING(cuMemSetAccess) NOTHING(cuMemAddressFree) NOTHING(cuMemGetAllocationGranularity)
+NOTHING(cuMemExportToShareableHandle) NOTHING(cuMemImportFromShareableHandle) NOTHING(cuMemsetD32Async) NOTHING(cuStreamWriteValue32)
+NOTHING(cuMulticastAddDevice) NOTHING(cuMulticastBindMem) NOTHING(cuMulticastCreate)
+NOTHING(nvmlDeviceGetNvLinkRemoteDeviceType) NOTHING(nvmlDeviceGetNvLinkRemotePciInfo_v2) NOTHING(nvmlSystemGetCudaDriverVersion_v2)
