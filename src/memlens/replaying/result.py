@@ -92,7 +92,8 @@ class SettingTrial:
         refused: Where it fails within the limit, in the first of the replays that do.
         taken: Chunks taken from the device without a limit, new ones where the recorded ones were: each is a call that takes its time.
         given_back: Chunks given back then.
-        better: It needs less than the run as it was set, and the ranges of the two lie apart.
+        better: It needs less than the run as it was set, by a thousandth at least, and the ranges of the two lie apart; or the run fails within the limit as
+            it was set, and with this it completes, whatever the addresses.
     """
 
     line: str
@@ -149,6 +150,7 @@ class ReplayedLog(Answered):
         limit_from: Where that comes from: ``given``; ``log``, which tells what the device had; ``reserved``, the most that the run had got before the device
             refused, which may have had more.
         refused_line: The line on which the run itself ran out of memory, 1-based; ``None`` where it did not.
+        opening_reserved_bytes: What is reserved before the log begins, under all settings: with less memory than that none is tried.
         live_peak_bytes: The most bytes live at once, rounded as the allocator rounds them: no setting needs less.
         packing: A packing of all blocks; ``None`` where none was sought.
         trials: The settings tried, best first.
@@ -163,6 +165,7 @@ class ReplayedLog(Answered):
     limit_bytes: int | None = None
     limit_from: str = ""
     refused_line: int | None = None
+    opening_reserved_bytes: int = 0
     live_peak_bytes: int | None = None
     packing: PackedHeight | None = None
     trials: tuple[SettingTrial, ...] = field(default=())
@@ -197,6 +200,7 @@ class ReplayedLog(Answered):
             "limit_bytes": self.limit_bytes,
             "limit_from": self.limit_from,
             "refused_line": self.refused_line,
+            "opening_reserved_bytes": self.opening_reserved_bytes,
             "live_peak_bytes": self.live_peak_bytes,
             "packing": None
             if packing is None

@@ -109,6 +109,7 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
         {setting: value for setting, value in own.items() if value != by_default.get(setting)},
         _proof(log, prove(history, model.rules(history, own))),
         refused_line=None if last is None else _line_at(log, int(history.line[last])),
+        opening_reserved_bytes=int(history.opening_chunks.size.sum()),
     )
     if not head.proof.holds:
         return head

@@ -66,7 +66,8 @@ def scan_limits(replay: Callable[[int], Outcome], peak: int, lowest: int, most: 
 
     def tell(limit: int) -> TriedLimits:
         found = replay(limit)
-        one = TriedLimits(min(max(found.reserved_peak, 0), limit), limit, found.failed < 0)
+        # What is reserved from the beginning on may be more than the limit: then nothing is known of less.
+        one = TriedLimits(min(found.reserved_peak, limit), limit, found.failed < 0 and found.reserved_peak <= limit)
         known.append(one)
         return one
 

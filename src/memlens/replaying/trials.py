@@ -112,8 +112,11 @@ class Trials:
         return tuple(sorted(judged, key=_rank)), lowest, stays
 
     def _made(self, change: Values) -> _Replayed:
-        values = {**self.own, **change}
-        return _Replayed(change, self.model.line(change) if change else "", self.model.rules(self.history, values))
+        # The line is whole: what the run had set stays set.
+        usual = {setting.name: setting.default for setting in self.model.settings}
+        line = {**{name: value for name, value in self.own.items() if value != usual.get(name)}, **change}
+        rules = self.model.rules(self.history, {**self.own, **change})
+        return _Replayed(change, self.model.line(line) if change else "", rules)
 
     def _replay(self, one: _Replayed, addresses: Addresses, limit: int | None = None) -> Replay:
         if self._stop.is_set():
@@ -144,9 +147,18 @@ class Trials:
         relieved = sorted((one for one in each[1:] if one.rules.relief), key=lambda one: (one.stuck, max(one.peaks)))
         return [each[0], *(one for one in each[1:] if not one.rules.relief), *relieved[:2]]
 
+    def _reserved_first(self, one: _Replayed) -> int:
+        """What is reserved as the history begins."""
+        return int(self.history.opening_chunks.size.sum()) if one.rules.keep_opening else 0
+
+    def _within(self, found: Replay) -> bool:
+        """Whether a replay completes within the limit."""
+        return found.completed and (self.limit is None or found.reserved_peak <= self.limit)
+
     def _scan(self, one: _Replayed, number: int, lowest: int, most: int) -> None:
         # What is refused is refused for good where nothing is given back then: with less than its peak it fails.
         tries = most if one.rules.relief else 0
+        lowest = max(lowest, self._reserved_first(one))
         known = scan_limits(partial(self._replay, one, self.placements[number]), one.peaks[number], lowest, tries)
         one.scans[number] = summed_up(known, len(known) - 1)
 
@@ -168,11 +180,11 @@ class Trials:
             completes = MemoryRange(
                 min(scan.completes_least for scan in scans), max(scan.completes_from for scan in scans)
             )
-        completing = sum(found.completed for found in one.limited)
+        completing = sum(map(self._within, one.limited))
         within = None
         if self.limit is not None or one.stuck:
             within = "completes" if completing == len(one.limited) else "depends" if completing else "fails"
-        refused = next((found for found in one.limited if not found.completed), None)
+        refused = next((found for found in one.limited if not self._within(found)), None)
         return SettingTrial(
             one.line,
             dict(one.values),
@@ -181,7 +193,7 @@ class Trials:
             within,
             completing,
             len(self.placements),
-            None if refused is None else self._refused(refused),
+            None if refused is None or refused.completed else self._refused(refused),
             *one.chunks,
         )
 
@@ -205,16 +217,17 @@ def lowest_blocks(history: RequestHistory, rules: Iterable[AllocatorRules]) -> B
 
 
 def _judged(trial: SettingTrial, own: SettingTrial) -> SettingTrial:
-    """A trial with whether it is better than the run as it was set: only where nothing of it lies within the other's range."""
-    if trial.completes is not None and own.completes is not None:
-        better = trial.completes.high_bytes < own.completes.low_bytes
-    else:
-        better = trial.reserved_peak.high_bytes < own.reserved_peak.low_bytes
-    if own.within_limit is not None and (trial.within_limit, own.within_limit) != ("completes", "fails"):
-        better = better and trial.within_limit == own.within_limit
-    elif own.within_limit is not None:
-        better = True
-    return dataclasses.replace(trial, better=better)
+    """A trial with whether it is better than the run as it was set.
+
+    It is where nothing of it lies within the other's range, and less by a thousandth at least; or where the run fails within the limit whatever the
+    addresses, and it completes.
+    """
+    if (trial.within_limit, own.within_limit) == ("completes", "fails"):
+        return dataclasses.replace(trial, better=True)
+    both = trial.completes is not None and own.completes is not None
+    one, other = (trial.needs, own.needs) if both else (trial.reserved_peak, own.reserved_peak)
+    apart = one.high_bytes * 1000 <= other.low_bytes * 999
+    return dataclasses.replace(trial, better=apart and trial.within_limit == own.within_limit)
 
 
 def _rank(trial: SettingTrial) -> tuple[int, ...]:

@@ -96,7 +96,9 @@ def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
     elif own.within_limit == "depends":
         head = f"As it was set this run completes {within} only where addresses are kind ({own.completing} of {own.replays} replays)"
     else:
-        where = "" if own.refused is None else refused_words(own.refused, terms)
+        where = (
+            ": as much is reserved before its log begins" if own.refused is None else refused_words(own.refused, terms)
+        )
         head = f"As it was set this run fails {within}{where}"
     carried = [one for one in log.trials if one.within_limit == "completes" and not one.own]
     on = "gets past that" if log.refused_line is not None else "completes"

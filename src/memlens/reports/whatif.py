@@ -152,6 +152,10 @@ def _bounds(log: ReplayedLog) -> Iterator[Figure]:
         yield Figure(
             "Live", format_bytes(log.live_peak_bytes), "the most bytes live at once, as blocks: no setting needs less"
         )
+    if log.opening_reserved_bytes:
+        chunks = f"{terms_of(log.layer).chunk}s"
+        words = f"in {chunks} that were there before its log begins, under any setting: with less none is tried"
+        yield Figure("Begins", format_bytes(log.opening_reserved_bytes), words)
     if (packing := log.packing) is not None:
         how = {
             "one by one": "the largest first, each into the smallest gap",

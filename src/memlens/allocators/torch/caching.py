@@ -125,15 +125,15 @@ def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
         relief=(Relief.ENOUGH, Relief.ALL) if conf.max_split != NO_LIMIT else (Relief.ALL,),
         collect_above=int(conf.collect_share * allowed) if allowed is not None and conf.collect_share else -1,
         allowed=allowed,
-        range_bytes=min(total + total // 8 if total else _RANGE, _apart(history, group, opening_group, conf.large_segment)),
+        range_bytes=min(
+            total + total // 8 if total else _RANGE, _apart(history, group, opening_group, conf.large_segment)
+        ),
         keep_opening=history.opening > 0 or len(page) > 0,
         opening_group=opening_group,
     )
 
 
-def _apart(
-    history: RequestHistory, group: NDArray[np.int32], opening_group: NDArray[np.int32], page: int
-) -> int:
+def _apart(history: RequestHistory, group: NDArray[np.int32], opening_group: NDArray[np.int32], page: int) -> int:
     """How far apart the ranges of expandable segments were, as far as is recorded: of how many bytes one is at most, in whole pages."""
     mapped = history.changes.kind == ChunkChange.MAPPED
     parts = history.opening_chunks.page > 0
@@ -152,7 +152,9 @@ def _numbers(history: RequestHistory) -> tuple[int, int]:
     return tuple(1 + max(int(column.max(initial=0)) for column in columns) for columns in (streams, pools))  # type: ignore[return-value]
 
 
-def _group(pool: NDArray[np.int32], small: NDArray[np.bool_], stream: NDArray[np.int32], streams: int) -> NDArray[np.int32]:
+def _group(
+    pool: NDArray[np.int32], small: NDArray[np.bool_], stream: NDArray[np.int32], streams: int
+) -> NDArray[np.int32]:
     """The groups: pool by pool, of each the large one first, of that stream by stream."""
     return ((pool * 2 + small) * streams + stream).astype(np.int32)
 
