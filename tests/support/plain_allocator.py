@@ -54,7 +54,14 @@ class Plain:
         return found
 
     def free(self, group: int) -> list[tuple[int, int]]:
-        return sorted(gap for piece in self.pieces if piece.group == group for gap in self.gaps(piece))
+        oldest = self.rules.oldest_first
+        gaps = sorted(
+            (size, piece.number if oldest else 0, addr)
+            for piece in self.pieces
+            if piece.group == group
+            for size, addr in self.gaps(piece)
+        )
+        return [(size, addr) for size, _, addr in gaps]
 
     def idle(self, groups: list[int]) -> list[Piece]:
         idle = [
@@ -64,7 +71,7 @@ class Plain:
         family = self.rules.groups.family
         return sorted(
             idle,
-            key=lambda one: (int(family[one.group]), *((one.group, one.size, one.base) if by_size else (one.number,))),
+            key=lambda one: (int(family[one.group]), *((one.group, one.size, one.number if self.rules.oldest_first else 0, one.base) if by_size else (one.number,))),
         )
 
     def groups(self, family: int | None) -> list[int]:
