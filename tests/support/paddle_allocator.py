@@ -123,9 +123,7 @@ class PaddleAllocator:
         return address
 
     def grow(self, thread: int, size: int, pool: int) -> Chunk:
-        if self.miss:
-            self.give_back(thread)
-        elif self.reserved + size > self.capacity and self.retry:
+        if self.miss or (self.reserved + size > self.capacity and self.retry):
             self.give_back(thread)
         return self.take(size, pool)
 
