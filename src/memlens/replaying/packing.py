@@ -21,8 +21,8 @@ __all__ = ["BlockStays", "PackedHeight", "best_packing", "live_peak", "pack", "s
 
 #: Blocks that are packed one by one; of more the smaller ones lie above them, those of one size in places of their own.
 MOST_PACKED = 6_000
-#: Blocks of which the lowest packing is sought, and seconds that this may take.
-MOST_EXACT, SECONDS = 400, 2.0
+#: Blocks of which the lowest packing is sought, and how long: a measure of work, about a second, so that each machine finds the same.
+MOST_EXACT, EFFORT = 200, 0.2
 
 
 class BlockStays(NamedTuple):
@@ -123,7 +123,8 @@ def best_packing(stays: BlockStays) -> PackedHeight:
         return PackedHeight(height, "largest one by one", count, height == bound)
     height = _height(stays)
     if height > bound and count <= MOST_EXACT and (found := _solved(stays, bound, height)) is not None:
-        return PackedHeight(found[0], "solver", count, found[1])
+        if found[0] < height or found[1]:
+            return PackedHeight(found[0], "solver", count, found[1])
     return PackedHeight(height, "one by one", count, height == bound)
 
 
@@ -144,10 +145,12 @@ def _solved(stays: BlockStays, bound: int, height: int) -> tuple[int, bool] | No
         model.add(top >= offset + size // unit)
         model.add_hint(offset, hint // unit)
     model.add_no_overlap_2d(lives, places)
+    model.add_cumulative(lives, (stays.size // unit).tolist(), top)  # follows from the above, and says it at once
     model.minimize(top)
     solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = SECONDS
-    solver.parameters.num_workers = 2
+    solver.parameters.max_deterministic_time = EFFORT
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 0
     found = solver.solve(model)
     if found not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None

@@ -147,8 +147,7 @@ class ReplayedLog(Answered):
         settings: How the run was set, as far as its input or the user says, where that is not the default.
         proof: How the replay of the run as it was set compares with its log.
         limit_bytes: The limit that settings are held against; ``None`` for none.
-        limit_from: Where that comes from: ``given``; ``log``, which tells what the device had; ``reserved``, the most that the run had got before the device
-            refused, which may have had more.
+        limit_from: Where that comes from: ``given``, or ``log``: as much the run had reserved as the device refused more.
         refused_line: The line on which the run itself ran out of memory, 1-based; ``None`` where it did not.
         opening_reserved_bytes: What is reserved before the log begins, under all settings: with less memory than that none is tried.
         live_peak_bytes: The most bytes live at once, rounded as the allocator rounds them: no setting needs less.

@@ -115,7 +115,7 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
         return head
     limit, limit_from = options.limit, "given"
     if limit is None and last is not None:
-        limit, limit_from = limit_of(history, last), "log" if history.limit_bytes is not None else "reserved"
+        limit, limit_from = limit_of(history, last), "log"
     changes, left_out = chosen_settings(model, history, own, named, every=options.all_settings)
     asked = as_asked(history)
     trials, live, stays = Trials(

@@ -49,11 +49,8 @@ def _parts(log: ReplayedLog, rows: tuple[int, ...], *, full: bool, alone: bool) 
     head: list[Block] = [Line("" if alone else str(log.answer), "quiet" if alone else "plain", log.path)]
     head += _proof(log)
     if log.limit_bytes is not None:
-        where = {
-            "given": "given",
-            "log": "what the device had, by the log",
-            "reserved": "as much the run had got before it was refused more; --limit SIZE says what there is",
-        }[log.limit_from]
+        refused = "reserved when the device refused more, by the log; --limit SIZE says what there is"
+        where = "given" if log.limit_from == "given" else refused
         head.append(Line(f"{format_bytes(log.limit_bytes)}, {where}", label="Limit"))
     if log.best is not None:
         head.append(Line(log.best.line, "good", label="Set"))
@@ -88,7 +85,7 @@ def _tables(log: ReplayedLog, top: int, *, full: bool) -> Iterator[Block]:
         Column("line", "Setting", "name"),
         *([Column("within", f"In {format_bytes(log.limit_bytes or 0)}", "word")] if limited else []),
         *([Column("completes", "Completes within", "word", strong=True)] if scanned else []),
-        Column("reserved", "Reserved peak", "word", drop=2 if scanned else 0),
+        *([] if scanned and not full else [Column("reserved", "Reserved peak", "word")]),
         Column("taken", f"{terms_of(log.layer).chunk.capitalize()}s", "count", drop=1),
     ]
     listed = list(log.trials) if full else _without_repeats(log.trials)
@@ -97,16 +94,20 @@ def _tables(log: ReplayedLog, top: int, *, full: bool) -> Iterator[Block]:
         shown = [*shown[:-1], log.own]
     made: list[list[Value]] = [
         [
-            _name(one, full=full),
+            _name(one),
             *([_within(one)] if limited else []),
             *(["" if one.completes is None else _toned(one, range_words(one.completes))] if scanned else []),
-            range_words(one.reserved_peak),
+            *([] if scanned and not full else [range_words(one.reserved_peak)]),
             one.taken,
         ]
         for one in shown
     ]
     table = take("", columns, made, len(log.trials), len(made), "setting")
     yield Table(table.title, table.columns, table.rows, table.more, says_hidden=full)
+    if full and any(trial.line for trial in shown):
+        yield None
+        yield Line("The lines to set, in this order", "heading")
+        yield from (Line(trial.line) for trial in shown if trial.line)
     if log.left_out:
         yield Line(f"… and {plural(log.left_out, 'more combination')}, not tried", "hint")
 
@@ -124,14 +125,9 @@ def _without_repeats(trials: Sequence[SettingTrial]) -> list[SettingTrial]:
     return [trial for trial in trials if trial in said]
 
 
-def _name(trial: SettingTrial, *, full: bool) -> str:
-    if trial.own:
-        return "as it was set"
-    return (
-        trial.line
-        if full
-        else ", ".join(f"{name.removeprefix('FLAGS_')}={value}" for name, value in trial.values.items())
-    )
+def _name(trial: SettingTrial) -> str:
+    values = {name: int(value) if isinstance(value, bool) else value for name, value in trial.values.items()}
+    return ", ".join(f"{name.removeprefix('FLAGS_')}={value}" for name, value in values.items()) or "as it was set"
 
 
 def _toned(trial: SettingTrial, text: str) -> str:
