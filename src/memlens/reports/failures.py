@@ -52,7 +52,8 @@ def failure_blocks(
     yield Line(f"Out of memory{on_device(ooms, failure)} at {asked.terms.at(failure.line)}{why}{more}", "bad")
     yield Figures(tuple(_figures(failure, asked)))
     if remedy is not None:
-        yield Line(remedy.message, "good" if remedy.line else "plain", label="Setting")
+        words = remedy.message.removeprefix(remedy.line).lstrip()
+        yield Line(words, "good" if remedy.line else "plain", remedy.line, label="Setting")
     if full:
         yield from _blocks(failure, asked)
     if others and full:

@@ -53,7 +53,7 @@ def _parts(log: ReplayedLog, rows: tuple[int, ...], *, full: bool, alone: bool) 
         where = "given" if log.limit_from == "given" else refused
         head.append(Line(f"{format_bytes(log.limit_bytes)}, {where}", label="Limit"))
     if log.best is not None:
-        head.append(Line(log.best.line, "good", label="Set"))
+        head.append(Line("", "good", log.best.line, label="Set"))
     yield Part((apart(*head),))
     if not log.trials:
         return
@@ -107,7 +107,7 @@ def _tables(log: ReplayedLog, top: int, *, full: bool) -> Iterator[Block]:
     if full and any(trial.line for trial in shown):
         yield None
         yield Line("The lines to set, in this order", "heading")
-        yield from (Line(trial.line) for trial in shown if trial.line)
+        yield from (Line("", name=trial.line) for trial in shown if trial.line)
     if log.left_out:
         yield Line(f"… and {plural(log.left_out, 'more combination')}, not tried", "hint")
 
