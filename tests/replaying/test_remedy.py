@@ -13,6 +13,7 @@ import pytest
 from made_allocator import made_log, program_of, recorded
 
 import memlens
+from memlens.options import TryOut
 from memlens.options.parts import ReadAs
 from memlens.replaying import remedy
 from memlens.replaying.remedy import FailureRemedy, remedy_of
@@ -46,7 +47,7 @@ def test_where_too_much_is_live_none_is_and_it_is_said_by_how_much() -> None:
 def test_where_what_lives_would_fit_but_none_is_sure_to_help_that_is_said() -> None:
     # 1, 8 and 1 KiB, then 8 are freed and 9 asked for: chunks never join, and no setting moves the last block.
     history = recorded(program_of([1 * KIB, 8 * KIB, 1 * KIB, "#1", 9 * KIB]), limit=11 * KIB, chunk_kib=10)
-    with mock.patch.object(remedy, "TryOut", lambda: memlens.options.TryOut(settings=["chunk_kib=11"])):
+    with mock.patch.object(remedy, "TryOut", return_value=TryOut(settings=["chunk_kib=11"])):
         found = remedy_of(made_log(history), ReadAs())
     assert found is not None
     assert (found.line, found.over_bytes, found.tried) == ("", 0, 1)

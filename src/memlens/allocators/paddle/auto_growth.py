@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.allocators.history import ChunkChange, NotReplayable, RequestHistory
+from memlens.allocators.models import AllocatorModel, AllocatorSetting, Value, Values
 from memlens.allocators.paddle import history as logged
 from memlens.allocators.proof import prove
-from memlens.allocators.registry import AllocatorModel, AllocatorSetting, Value, Values
 from memlens.allocators.rules import AllocatorRules, Groups, IdleChunks, Relief
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.facts import Kind
+from memlens.native import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["effects", "uncertain"]
 
-#: Waiting FREEs that are looked at for one ALLOC.
-_MOST = 6
+#: FREEs that may wait at one time, and those of them that are looked at for one ALLOC; addresses from here on are not looked at.
+_WAITING, _MOST, _FARTHEST = 64, 6, 1 << 62
+_native = load("memlens._replay")
 
 
 def uncertain(kind: NDArray[np.int8], until: Ints) -> NDArray[np.bool_]:
@@ -66,29 +68,59 @@ def effects(
     Returns:
         An index for each event, int64: its own, but for FREEs that took effect late.
     """
+    late = uncertain(kind, until) & ~emptied
     found = np.where(emptied, until, np.arange(len(kind)))
-    emptying = {int(until[row]): row for row in np.flatnonzero(emptied).tolist()}
-    state = _Memory(preallocated)
-    rows = zip(kind.tolist(), size.tolist(), addr.tolist(), free.tolist(), strict=True)
-    late = uncertain(kind, until)
-    for row, (what, bytes_, address, whole) in enumerate(rows):
+    emptying = np.full(len(kind), -1)
+    emptying[until[emptied]] = np.flatnonzero(emptied)
+    work = _reference if _native is None else _native.effects
+    work(
+        np.ascontiguousarray(kind, np.int8),
+        np.ascontiguousarray(size),
+        np.ascontiguousarray(addr),
+        np.ascontiguousarray(free),
+        np.ascontiguousarray(until),
+        late.astype(np.int8),
+        emptying,
+        np.array([*preallocated], np.int64),
+        found,
+    )
+    return found
+
+
+def _reference(
+    kind: NDArray[np.int8],
+    size: Ints,
+    addr: NDArray[np.uint64],
+    free: Ints,
+    until: Ints,
+    late: NDArray[np.int8],
+    emptying: Ints,
+    preallocated: Ints,
+    found: Ints,
+) -> None:
+    """The reference implementation of ``_effects.c``: fills ``found``, which says already which FREEs took effect when their thread gave chunks back.
+
+    ``late`` has the FREEs that may have taken effect late, ``emptying`` of a RELEASE the FREE that took effect right before it, -1 for none.
+    """
+    state = _Memory(preallocated.tolist())
+    rows = zip(*(column.tolist() for column in (kind, size, addr, free, emptying)), strict=True)
+    for row, (what, bytes_, address, whole, emptied) in enumerate(rows):
         state.pass_to(row)
-        if row in emptying:
-            state.insert(int(addr[emptying[row]]), int(addr[emptying[row]]) + int(size[emptying[row]]))
-        if what == Kind.FREE:
-            if emptied[row]:
-                continue
-            state.insert(address, address + bytes_)
-            if late[row]:
-                state.waiting[row] = (int(until[row]), address, address + bytes_)
-        elif what == Kind.RELEASE:
-            state.give_back(bytes_)
-        elif what == Kind.RESERVE:
-            state.add_chunk(address, bytes_)
-        else:
+        if emptied >= 0 and addr[emptied] < _FARTHEST:
+            state.insert(int(addr[emptied]), int(addr[emptied]) + int(size[emptied]))
+        if address >= _FARTHEST:
+            continue
+        if what == Kind.ALLOC:
             for early in state.allocate(address, bytes_, whole):
                 found[early] = row
-    return found
+        elif what == Kind.RESERVE:
+            state.add_chunk(address, bytes_)
+        elif what == Kind.RELEASE:
+            state.give_back(bytes_)
+        elif found[row] == row:
+            state.insert(address, address + bytes_)
+            if late[row]:
+                state.wait(row, int(until[row]), address, address + bytes_)
 
 
 class _Memory:
@@ -111,6 +143,12 @@ class _Memory:
         for each in [each for each, (until, _, _) in self.waiting.items() if until <= row]:
             del self.waiting[each]
 
+    def wait(self, row: int, until: int, begin: int, stop: int) -> None:
+        """A FREE may turn out to be early."""
+        self.waiting[row] = until, begin, stop
+        if len(self.waiting) > _WAITING:
+            del self.waiting[next(iter(self.waiting))]
+
     def insert(self, start: int, end: int) -> None:
         """A block is free: it becomes one with its free neighbours in its chunk."""
         if end in self._ends and end not in self._chunks:
@@ -123,6 +161,7 @@ class _Memory:
 
     def add_chunk(self, start: int, size: int) -> None:
         """A chunk is taken from the device, one free block."""
+        self._chunks.pop(start, None)
         self._chunks[start] = size
         self._newest = start
         self._add(start, start + size)
@@ -139,11 +178,11 @@ class _Memory:
     def allocate(self, address: int, size: int, whole: int) -> tuple[int, ...]:
         """A block is allocated, cut from a free one of ``whole`` bytes or from the newest chunk; the waiting FREEs that cannot have been before."""
         start = address + size - whole if whole else self._newest
-        if whole in self._unplaced and self._containing(address) is None:
+        if start >= 0 and whole and whole in self._unplaced and self._containing(address) is None:
             self._unplaced.remove(whole)
             self.add_chunk(start, whole)
         end = address + size
-        early = self._early(start, end, size, grown=not whole)
+        early = self._early(start, start + whole if whole else self._ends.get(start, -1), size, grown=not whole)
         block = self._containing(address)
         if block is not None and end <= self._ends[block]:
             rest = self._remove(block)

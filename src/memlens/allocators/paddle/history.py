@@ -101,14 +101,11 @@ def _incomplete(log: EventLog, rows: LogRows) -> NotReplayable | None:
     unknown = int(np.count_nonzero((log.kind == Kind.FREE) & (partner < 0)))
     allocated, reserved = _levels(log, rows)
     if unknown or allocated > reserved:
-        what = (
-            f"{unknown:,} blocks are freed that were allocated before it"
-            if unknown
-            else "more is allocated than its chunks hold"
-        )
+        blocks = "1 block was" if unknown == 1 else f"{unknown:,} blocks were"
+        what = f"{blocks} freed that it does not allocate" if unknown else "more is allocated than its chunks hold"
         return NotReplayable(f"the log begins after the run did, or lines are lost: {what}", _RECORD)
     allocs = log.kind == Kind.ALLOC
-    if (without := int(np.count_nonzero(rows.asked[allocs] < 0))) > 0:
+    if without := int(np.count_nonzero(rows.asked[allocs] < 0)):
         return NotReplayable(
             f"{without:,} of {int(np.count_nonzero(allocs)):,} blocks come without a line of their request", _RECORD
         )
