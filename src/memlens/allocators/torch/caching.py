@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.allocators.history import ChunkChange, Operation
-from memlens.allocators.proof import prove
 from memlens.allocators.registry import AllocatorModel, Values
 from memlens.allocators.rules import NO_LIMIT, AllocatorRules, Groups, IdleChunks, IdleSorting, Relief
 from memlens.allocators.torch.settings import MEBIBYTE, SETTINGS, Configuration, conf_line, recorded_values
@@ -78,22 +77,15 @@ def segment_bytes(block: Ints, large_segment: int) -> Ints:
 
 
 def _history(log: EventLog) -> RequestHistory | NotReplayable | None:
-    from memlens.allocators.torch.history import request_history
+    from memlens.allocators.torch.history import request_histories
+    from memlens.allocators.torch.settling import settled
 
-    return request_history(log)
+    found = request_histories(log)
+    return settled(found, _rules) if isinstance(found, list) else found
 
 
 def _recorded(history: RequestHistory) -> Values:
-    """What the snapshot says; which of free blocks of one size serves follows from what was recorded."""
-    found = recorded_values(history.settings)
-    tried = [{**found, **more} for more in ({}, {"oldest_segment_first": True})]
-    matched = []
-    for values in tried:
-        proof = prove(history, _rules(history, values))
-        if proof.exact:
-            return values
-        matched.append(proof.addresses.matched)
-    return tried[int(np.argmax(matched))]
+    return recorded_values(history.settings)
 
 
 def _rules(history: RequestHistory, values: Values) -> AllocatorRules:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["request_history"]
+__all__ = ["request_histories"]
 
 _LAYER = "torch_snapshot"
 _RECORD = (
@@ -44,12 +44,25 @@ _RECORD = (
 _HERE, _LATER, _STEPS = 1, 2, 4
 
 
-def request_history(log: EventLog) -> RequestHistory | NotReplayable | None:
-    """The requests of a memory snapshot; why it cannot be replayed; ``None`` for another input."""
+def request_histories(log: EventLog) -> list[RequestHistory] | NotReplayable | None:
+    """The requests of a memory snapshot; why it cannot be replayed; ``None`` for another input.
+
+    There are two where it is not known whether segments were given back because the device refused a request: as if it did, and as if it did not.
+    """
     if log.facts.layer != _LAYER:
         return None
     missing = _missing(log)
-    return missing if missing is not None else _Reader(log).history()
+    if missing is not None:
+        return missing
+    reader, found = _Reader(log), []
+    for refused in (True, False):
+        history = reader.history(refused=refused)
+        if isinstance(history, NotReplayable):
+            return history
+        found.append(history)
+        if not reader.unclear:
+            break
+    return found
 
 
 def _missing(log: EventLog) -> NotReplayable | None:
@@ -98,12 +111,15 @@ class _Reader:
         names = {name: number for number, name in enumerate(dict.fromkeys((DEFAULT_POOL, *log.pool_names)))}
         numbers = np.array([names[name] for name in log.pool_names] + [0], np.int32)
         self.pool = np.zeros(events, np.int32) if log.pool is None else numbers[log.pool]
+        #: Whether it is not known of some segments why they were given back.
+        self.unclear = False
 
-    def history(self) -> RequestHistory | NotReplayable:
+    def history(self, *, refused: bool) -> RequestHistory | NotReplayable:
+        """The history; ``refused``: so the device did wherever it may have."""
         log, opening = self.log, self.opening
         lives = self.lives()
         chunk_events = np.flatnonzero(log.kind >= Kind.RESERVE)
-        trims, of_request = self.released()
+        trims, of_request = self.released(refused=refused)
         failed = self.failures()
         # Operations by their places: what was there, requests, frees, what failed, what was trimmed.
         before = lives.alloc < opening
@@ -172,7 +188,7 @@ class _Reader:
             np.sort(index[live + len(gone) : live + len(gone) + len(failed)]),
             changes,
             log.facts.settings,
-            self.limit(changes, size, failed),
+            self.limit(changes, failed),
         )
 
     def lives(self) -> _Lives:
@@ -237,7 +253,11 @@ class _Reader:
         if len(chunks.addr):
             piece = np.maximum(np.searchsorted(chunks.addr, lives.addr[:opened], "right") - 1, 0)
             room = (chunks.addr + chunks.size.astype(np.uint64))[piece] - lives.addr[:opened]
-            size = np.where((room > 0) & (room < np.uint64(1 << 62)), np.minimum(size, room.astype(np.int64)), size)
+            inside = (room > 0) & (room < np.uint64(1 << 62))
+            whole = np.minimum(room, np.uint64(1 << 62)).astype(np.int64)
+            # Of a block that is too large to be split nothing is left over.
+            size = np.where(inside & (size >= self.conf.max_split), whole, size)
+            size = np.where(inside, np.minimum(size, whole), size)
         return size
 
     def opening_chunks(self, lives: _Lives) -> OpeningChunks:
@@ -261,9 +281,7 @@ class _Reader:
         small = np.where(block >= 0, block <= SMALL, size % self.conf.large_segment != 0)
         return OpeningChunks(addr, size, stream, pool, np.where(small, SMALL_SEGMENT, self.conf.large_segment))
 
-    def with_ranges(
-        self, chunks: OpeningChunks, changes: ChunkChanges, size: Ints, *of: NDArray[np.int32]
-    ) -> OpeningChunks:
+    def with_ranges(self, chunks: OpeningChunks, changes: ChunkChanges, size: Ints, *of: NDArray[np.int32]) -> OpeningChunks:
         """The opening chunks, and where a range of addresses begins of which the first pages were not mapped then, as far as they are later."""
         mapped = np.flatnonzero(changes.kind == ChunkChange.MAPPED)
         if not len(mapped) or not len(chunks.addr):
@@ -289,7 +307,7 @@ class _Reader:
         offsets = np.array([oom.offset for oom in self.log.facts.ooms], np.int64)
         return self.opening + np.searchsorted(self.log.offset[self.opening :], offsets, "right")
 
-    def released(self) -> tuple[Ints, Ints]:
+    def released(self, *, refused: bool) -> tuple[Ints, Ints]:
         """Events at which the cache was emptied, and the RELEASE events that are of a request, int64, rising."""
         log = self.log
         releases = np.flatnonzero(log.kind == Kind.RELEASE)
@@ -315,10 +333,7 @@ class _Reader:
             emptied = [
                 number
                 for number, row in zip(numbers.tolist(), first.tolist(), strict=True)
-                if any(
-                    "empty_cache" in frame or "emptyCache" in frame
-                    for frame in log.source.stack(int(log.offset[releases[row]]))
-                )
+                if any("empty_cache" in frame or "emptyCache" in frame for frame in log.source.stack(int(log.offset[releases[row]])))
             ]
             trim = np.isin(stack, emptied)
         # By what follows: a segment is asked for at once, or the request fails; and a limit could have refused it.
@@ -326,16 +341,19 @@ class _Reader:
         run_start = releases[np.flatnonzero(np.append(True, np.diff(following) != 0))]
         start = run_start[np.searchsorted(run_start, releases, "right") - 1]
         growth = np.where(grows, np.append(log.size, 0)[following], 0)
-        refused = fails | (grows & (level[start] + growth > level.max(initial=0)))
-        trim |= ~ours & ~refused
+        maybe = grows & (level[start] + growth > level.max(initial=0))
+        self.unclear |= bool((maybe & ~trim & ~ours & ~fails).any())
+        trim |= ~ours & ~fails & ~(maybe & refused)
         fresh = trim & np.append(True, ~trim[:-1] | (np.diff(following) != 0))
         return releases[fresh], releases[~trim]
 
-    def moments(self, events: Ints, of_request: Ints, trims: Ints, place: Ints, kind: NDArray[np.int8]) -> Ints:
+    def moments(
+        self, events: Ints, of_request: Ints, trims: Ints, place: Ints, kind: NDArray[np.int8]
+    ) -> Ints:
         """During which operation each chunk event happened: those of requests before theirs, others at the emptying of the cache."""
         request_places = np.flatnonzero(kind == Operation.REQUEST)
         following = request_places[
-            np.minimum(np.searchsorted(place[request_places], events * _STEPS), len(request_places) - 1)
+            np.minimum(np.searchsorted(place[request_places], events * _STEPS + _HERE), len(request_places) - 1)
         ]
         trimmed = (self.log.kind[events] == Kind.RELEASE) & ~np.isin(events, of_request)
         if not trimmed.any():
@@ -352,31 +370,27 @@ class _Reader:
         kind = np.where(taken, ChunkChange.TAKEN, ChunkChange.GIVEN_BACK) + parts
         return ChunkChanges(at, kind.astype(np.int8), log.addr[events], log.size[events])
 
-    def limit(self, changes: ChunkChanges, size: Ints, failed: Ints) -> int | None:
-        """Where the device refused more: what was reserved and what it had left when a request failed; else what a retry tells."""
+    def limit(self, changes: ChunkChanges, failed: Ints) -> int | None:
+        """Where the device refused more; ``None`` where it refused nothing.
+
+        What was reserved and what the device had left when a request failed.  Where that is not known (it had enough: a share of it was all that the process might
+        have; or no request failed, and the device refused one until others were given back) the most that was ever reserved, with which all comes out as recorded.
+        """
         log, level = self.log, _reserved(self.log)
-        known = []
+        given_back = (changes.kind == ChunkChange.GIVEN_BACK) | (changes.kind == ChunkChange.UNMAPPED)
+        # A request that took memory after it had given some back had been refused before.
+        retried = ~given_back[1:] & given_back[:-1] & (changes.at[1:] == changes.at[:-1])
+        if not len(failed) and not retried.any():
+            return None
+        known, page = [], self.conf.large_segment
         for oom, event in zip(log.facts.ooms, failed.tolist(), strict=True):
             if oom.free_bytes is None or oom.requested_bytes is None:
                 continue
-            held = int(level[event])
-            growth = int(segment_bytes(np.array([oom.requested_bytes]), self.conf.large_segment)[0])
-            # More was left than was asked for: a share of the device was all that the process might have.
-            known.append(held + (oom.free_bytes if oom.free_bytes < growth or log.facts.chunks_join else growth - 1))
-        given_back = (changes.kind == ChunkChange.GIVEN_BACK) | (changes.kind == ChunkChange.UNMAPPED)
-        taken = np.flatnonzero(~given_back)
-        events = np.flatnonzero(log.kind >= Kind.RESERVE)
-        events = events[events >= self.opening]
-        # A request that took memory after it had given some back had been refused before.
-        for row in taken[1:][given_back[taken[1:] - 1] & (changes.at[taken[1:]] == changes.at[taken[1:] - 1])].tolist():
-            first = row
-            while first and changes.at[first - 1] == changes.at[row]:
-                first -= 1
-            growth = int(
-                segment_bytes(rounded(size[[changes.at[row]]], self.conf.divisions), self.conf.large_segment)[0]
-            )
-            known.append(int(level[events[first]]) + growth - 1)
-        return min(known) if known else None
+            asked = np.array([oom.requested_bytes])
+            growth = -(-asked // page) * page if log.facts.chunks_join else segment_bytes(asked, page)
+            if oom.free_bytes < growth[0]:
+                known.append(int(level[event]) + oom.free_bytes)
+        return max(min(known, default=0), int(level.max()))
 
 
 def _reserved(log: EventLog) -> Ints:

@@ -268,6 +268,8 @@ def recorded_values(settings: Mapping[str, str]) -> dict[str, Value]:
         values |= whole_values({CONF: settings.get(CONF, "")})
     except UsageError:
         pass  # of a version with other settings, or not written by PyTorch
+    if settings.get("oldest_segment_first") == "True":
+        values["oldest_segment_first"] = True
     if settings.get("expandable_segments") in ("True", "False"):
         values["expandable_segments"] = settings["expandable_segments"] == "True"
     most = settings.get("max_split_size", "")
