@@ -14,7 +14,7 @@ from memlens.text import short_name
 
 if TYPE_CHECKING:
     from memlens.allocators.history import RequestHistory
-    from memlens.allocators.registry import AllocatorModel, AllocatorSetting, Value, Values
+    from memlens.allocators.models import AllocatorModel, AllocatorSetting, Value, Values
 
 __all__ = ["MOST_COMBINED", "chosen_settings", "named_values", "own_settings"]
 

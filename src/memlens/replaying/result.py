@@ -12,7 +12,7 @@ from memlens.text import Answer, Answered
 if TYPE_CHECKING:
     import pandas as pd
 
-    from memlens.allocators.registry import Values
+    from memlens.allocators.models import Values
     from memlens.errors import Failure
     from memlens.replaying.packing import PackedHeight
 

@@ -24,7 +24,7 @@ from memlens.replaying.trials import Trials
 if TYPE_CHECKING:
     from memlens.allocators.history import RequestHistory
     from memlens.allocators.proof import Proof
-    from memlens.allocators.registry import AllocatorModel
+    from memlens.allocators.models import AllocatorModel
     from memlens.events import EventLog
     from memlens.inputs import Input
 

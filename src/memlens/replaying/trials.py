@@ -21,7 +21,7 @@ from memlens.replaying.scanning import LimitScan, scan_limits, summed_up
 
 if TYPE_CHECKING:
     from memlens.allocators.history import RequestHistory
-    from memlens.allocators.registry import AllocatorModel, Values
+    from memlens.allocators.models import AllocatorModel, Values
     from memlens.allocators.rules import AllocatorRules
 
 __all__ = ["PLACEMENTS", "Trials", "lowest_blocks"]
