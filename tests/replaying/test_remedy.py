@@ -26,7 +26,7 @@ SPLIT = program_of([3 * KIB, 5 * KIB, "#0", "#1", 8 * KIB])
 def test_a_setting_that_carries_the_run_on_is_named() -> None:
     found = remedy_of(made_log(recorded(SPLIT, limit=12 * KIB)), ReadAs())
     assert found == FailureRemedy(
-        "MADE_free_idle=True would have carried it on, within the same 12.00 KiB",
+        "MADE_free_idle=True would have carried it on within 12.00 KiB",
         "MADE_free_idle=True",
         tried=6,
         limit_bytes=12 * KIB,
