@@ -206,7 +206,11 @@ static int chosen(state *s, uint64_t size, uint64_t *base)
         if (s->next_recorded >= s->columns[PLACES].items)
             return 0;
         *base = s->recorded[s->next_recorded];
-        return *base && *base < ANYWHERE && vacant(s, *base, size);
+        if (!*base || *base >= ANYWHERE || !vacant(s, *base, size))
+            return 0;
+        if (s->up < *base + size) /* it may be larger than the one recorded there */
+            s->up = up_to(*base + size, STEP);
+        return 1;
     case DESCENDING:
         if (s->down < size + STEP)
             return 0;
@@ -770,9 +774,31 @@ static void fail(state *s, int32_t group, int64_t size)
         s->ended = 1;
 }
 
+/* Fetch what some operations ahead look at: what is freed then may lie anywhere. */
+static inline void foresee(const state *s, int64_t at)
+{
+    if (at + 12 >= s->operations)
+        return;
+    int64_t of = s->of[at + 12];
+    if (of >= 0 && of <= at)
+        __builtin_prefetch(s->block_of + of, 1);
+    of = s->of[at + 6];
+    if (of >= 0 && of <= at && s->block_of[of] != NONE)
+        __builtin_prefetch(b_(s, s->block_of[of]), 1);
+    of = s->of[at + 3];
+    if (of >= 0 && of <= at && s->block_of[of] != NONE) {
+        const block *b = b_(s, s->block_of[of]);
+        if (b->before != NONE)
+            __builtin_prefetch(b_(s, b->before), 1);
+        if (b->after != NONE)
+            __builtin_prefetch(b_(s, b->after), 1);
+    }
+}
+
 static void step(state *s)
 {
     const int64_t at = s->at;
+    foresee(s, at);
     if (ready(s))
         return;
     s->operation_now = at;
@@ -795,16 +821,17 @@ static void step(state *s)
         }
     } else if (s->operation[at] == FREE) {
         int64_t of = s->of[at];
-        if (of < 0 || of >= at || s->operation[of] != REQUEST) {
-            s->fault = NO_REQUEST;
-            return;
-        }
-        uint32_t number = s->block_of[of];
-        s->block_of[of] = NONE;
-        if (number != NONE)
+        uint32_t number = of < 0 || of >= at ? NONE : s->block_of[of];
+        if (number != NONE) {
+            s->block_of[of] = NONE;
             give(s, number);
-        else if (!failed_before(s, of))
+        } else if (of < 0 || of >= at || s->operation[of] != REQUEST) {
+            s->fault = NO_REQUEST;
+        } else if (!failed_before(s, of)) {
             s->fault = NOT_LIVE;
+        }
+        if (s->fault)
+            return;
     } else {
         give_back_all(s);
     }

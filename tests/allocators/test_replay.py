@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -9,16 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_requests import ADDRESSES, CHOICES, UNIT, Choice, history_of, rules_for
+from made_requests import ADDRESSES, CHOICES, PLACES, UNIT, Choice, history_of, rules_for
 from plain_allocator import Plain
 
 from memlens.allocators import engine
 from memlens.allocators.engine import Replay, replay
-from memlens.allocators.history import ChunkChange, RequestHistory
-from memlens.allocators.placing import Addresses
-from memlens.allocators.rules import AllocatorRules
+from memlens.allocators.history import ChunkChange
+from memlens.allocators.placing import Addresses, Placement
 
 native = pytest.mark.skipif(engine._native is None, reason="the compiled module was not built")
+Run = Callable[..., Replay]
 LIMITS = st.one_of(st.none(), st.integers(0, 150).map(lambda units: units * UNIT))
 
 
@@ -43,23 +44,21 @@ def assert_same(one: Replay, other: Replay) -> None:
 
 
 @native
-@given(CHOICES, st.data(), ADDRESSES, LIMITS)
+@given(CHOICES, PLACES, st.data(), ADDRESSES, LIMITS)
 @settings(deadline=None, max_examples=600)
 def test_the_compiled_replay_does_what_the_reference_does(
-    choices: list[Choice], data: st.DataObject, addresses: Addresses, limit: int | None
+    choices: list[Choice], places: list[int], data: st.DataObject, addresses: Addresses, limit: int | None
 ) -> None:
-    history = history_of(choices)
+    history = history_of(choices, places)
     rules = data.draw(rules_for(history))
     expected = pure(history, rules, addresses=addresses, limit=limit, trace=True)
     assert_same(replay(history, rules, addresses=addresses, limit=limit, trace=True), expected)
 
 
-def as_intervals(history: RequestHistory, rules: AllocatorRules, got: Replay, limit: int | None) -> Plain:
-    """The same by intervals, new chunks where the replay put them; all is as there."""
+def assert_as_intervals(plain: Plain, got: Replay) -> None:
+    """All is as there."""
     assert got.changes is not None
     assert got.address is not None
-    taken = got.changes.addr[got.changes.kind == ChunkChange.TAKEN].tolist()
-    plain = Plain(history, rules, taken, limit)
     address = plain.run()
     assert got.address.tolist() == address
     assert list(zip(*(column.tolist() for column in got.changes), strict=True)) == plain.changes
@@ -68,19 +67,45 @@ def as_intervals(history: RequestHistory, rules: AllocatorRules, got: Replay, li
     assert got.reserved_end == plain.reserved
     assert got.allocated_peak == plain.allocated_peak
     assert got.allocated_end == sum(plain.used.values())
-    assert (got.taken, got.given_back) == (plain.made, plain.made - len(plain.pieces))
-    return plain
+    taken = [change for change in plain.changes if change[1] in {ChunkChange.TAKEN, ChunkChange.MAPPED}]
+    assert (got.taken, got.given_back) == (len(taken), len(plain.changes) - len(taken))
+    assert got.taken_bytes - got.given_back_bytes == got.reserved_end
+    if plain.limit is not None:
+        assert got.reserved_peak <= plain.limit
 
 
-@pytest.mark.parametrize("compiled", [pytest.param(True, marks=native), False])
-@given(choices=CHOICES, data=st.data(), addresses=ADDRESSES, limit=LIMITS)
+both = pytest.mark.parametrize(
+    "run", [pytest.param(replay, id="compiled", marks=native), pytest.param(pure, id="pure")]
+)
+
+
+@both
+@given(choices=CHOICES, places=PLACES, data=st.data(), addresses=ADDRESSES, limit=LIMITS)
 @settings(deadline=None, max_examples=300)
 def test_a_replay_does_what_an_allocator_of_intervals_does(
-    compiled: bool, choices: list[Choice], data: st.DataObject, addresses: Addresses, limit: int | None
+    run: Run, choices: list[Choice], places: list[int], data: st.DataObject, addresses: Addresses, limit: int | None
+) -> None:
+    history = history_of(choices, places)
+    rules = data.draw(rules_for(history, expandable=False))
+    got = run(history, rules, addresses=addresses, limit=limit, trace=True)
+    assert got.changes is not None
+    taken = iter(got.changes.addr[got.changes.kind == ChunkChange.TAKEN].tolist())
+    assert_as_intervals(Plain(history, rules, lambda _: next(taken), limit), got)
+
+
+@both
+@given(choices=CHOICES, data=st.data(), limit=LIMITS)
+@settings(deadline=None, max_examples=500)
+def test_expandable_chunks_are_mapped_as_by_intervals(
+    run: Run, choices: list[Choice], data: st.DataObject, limit: int | None
 ) -> None:
     history = history_of(choices)
-    rules = data.draw(rules_for(history, expandable=False))
-    got = (replay if compiled else pure)(history, rules, addresses=addresses, limit=limit, trace=True)
-    as_intervals(history, rules, got, limit)
-    if limit is not None:
-        assert got.reserved_peak <= limit
+    rules = data.draw(rules_for(history))
+    ends = [1 << 44]
+
+    def ascending(size: int) -> int:
+        ends.append(-(-(ends[-1] + size) // UNIT) * UNIT)
+        return ends[-2]
+
+    got = run(history, rules, addresses=Addresses(Placement.ASCENDING), limit=limit, trace=True)
+    assert_as_intervals(Plain(history, rules, ascending, limit), got)

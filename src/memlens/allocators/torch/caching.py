@@ -117,7 +117,10 @@ def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
         relief=(Relief.ENOUGH, Relief.ALL) if conf.max_split != NO_LIMIT else (Relief.ALL,),
         collect_above=int(conf.collect_share * allowed) if allowed is not None and conf.collect_share else -1,
         allowed=allowed,
-        range_bytes=min(total + total // 8 if total else _RANGE, _apart(history, group, opening_group, conf.large_segment)),
+        range_bytes=min(
+            conf.total + conf.total // 8 if conf.total else _RANGE,
+            _apart(history, group, opening_group, conf.large_segment),
+        ),
         keep_opening=history.opening > 0 or len(page) > 0,
         opening_group=opening_group,
     )
