@@ -8,21 +8,23 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from memlens.allocators.history import Operation, RequestHistory
+from memlens.allocators.history import ChunkChanges, Operation, RequestHistory
 from memlens.allocators.placing import Addresses, Placement
 from memlens.allocators.rules import NO_LIMIT, AllocatorRules, Groups, IdleChunks, IdleSorting, Relief
 
+UNIT = 512
 #: What is done (a request, a free, a trim, a request that failed as recorded), which live block or size, and which group.
 Choice = tuple[int, int, int]
 CHOICES = st.lists(st.tuples(st.integers(0, 19), st.integers(0, 30), st.integers(0, 2)), max_size=120)
+#: Where chunks were recorded: close to each other, so that larger ones do not fit there; and where none can be.
+PLACES = st.lists(st.sampled_from([0, *range(UNIT, 400 * UNIT, 7 * UNIT), 1 << 62, (1 << 63) + UNIT]), max_size=12)
 ADDRESSES = st.builds(Addresses, st.sampled_from(Placement), st.integers(0, 3))
 #: Few sizes, so that blocks of one size meet.
 SIZES = (1, 1, 2, 3, 4, 4, 7, 8, 16, 40)
-UNIT = 512
 
 
-def history_of(choices: Sequence[Choice]) -> RequestHistory:
-    """The history that choices make; the group is told by the stream."""
+def history_of(choices: Sequence[Choice], places: Sequence[int] = ()) -> RequestHistory:
+    """The history that choices make; the group is told by the stream, and chunks of one unit were recorded at these places."""
     operation, of, size, stream, failed = [], [], [], [], []
     live: list[int] = []
     for at, (what, which, group) in enumerate(choices):
@@ -41,7 +43,13 @@ def history_of(choices: Sequence[Choice]) -> RequestHistory:
         of.append(freed)
         size.append(bytes_asked)
         stream.append(group)
-    return history_from(operation, of, size, stream=np.array(stream, np.int32), failed=np.array(failed, np.int64))
+    count = len(places)
+    changes = ChunkChanges(
+        np.zeros(count, np.int64), np.zeros(count, np.int8), np.array(places, np.uint64), np.full(count, UNIT, np.int64)
+    )
+    return history_from(
+        operation, of, size, stream=np.array(stream, np.int32), failed=np.array(failed, np.int64), changes=changes
+    )
 
 
 def history_from(operation: Sequence[int], of: Sequence[int], size: Sequence[int], **columns: Any) -> RequestHistory:
