@@ -158,7 +158,7 @@ def _built(log: EventLog, rows: LogRows) -> RequestHistory:
     occupied -= 1
     asked = np.where(is_alloc, rows.asked[event], row)
     requests = operation == Operation.REQUEST
-    size[requests] = lines.first[rows.line[asked[requests]]]
+    size[requests] = lines.first[rows.line(asked[requests])]
     occupied[is_alloc] = log.size[event[is_alloc]]
     address[is_alloc] = log.addr[event[is_alloc]].view(np.int64)
     failed = np.flatnonzero(requests & ~is_alloc)
@@ -166,7 +166,7 @@ def _built(log: EventLog, rows: LogRows) -> RequestHistory:
     line = np.empty(len(row), np.int64)
     of_log = rows.is_event[row]
     line[of_log] = log.offset[rows.event[row[of_log]]]
-    line[~of_log] = lines.offset[rows.line[row[~of_log]]]
+    line[~of_log] = lines.offset[rows.line(row[~of_log])]
     stream, pool = np.zeros(len(row), np.int32), np.zeros(len(row), np.int32)
     return RequestHistory(
         operation,
@@ -208,12 +208,12 @@ def _given_back(log: EventLog, rows: LogRows, event_rows: Ints) -> _GivenBack:
     if not len(event):
         return _GivenBack(event, event, event, after_frees=False, in_requests=0)
     row = event_rows[event]
-    stands = rows.is_request | (rows.kind == Kind.ALLOC) | (rows.kind == Kind.FREE)
+    stands = rows.kind <= Kind.FREE  # requests, ALLOCs and FREEs
     role = np.where(stands, SET, 0).astype(np.int8)
     role[row] = USE
     context = last_by_key(rows.thread, role)[row]
     during = context.copy()
-    asked = (context >= 0) & rows.is_request[context]
+    asked = (context >= 0) & ~rows.is_event[context]
     waiting = asked & ~np.isin(context, rows.failed)
     during[waiting] = rows.next_operation(row[waiting])
     freed = (context >= 0) & (rows.kind[context] == Kind.FREE)
