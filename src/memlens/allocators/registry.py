@@ -19,8 +19,9 @@ GROUP = "memlens.allocators"
 def built_in() -> tuple[AllocatorModel, ...]:
     """The built-in models, in the order in which a log is shown to them.  To add one, add its line here."""
     from memlens.allocators.paddle.auto_growth import AUTO_GROWTH  # late: reading logs does without
+    from memlens.allocators.torch.caching import MODEL
 
-    return (AUTO_GROWTH,)
+    return (AUTO_GROWTH, MODEL)
 
 
 def models() -> tuple[AllocatorModel, ...]:
