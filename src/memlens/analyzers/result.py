@@ -7,7 +7,7 @@ A result is a frozen dataclass whose field names are the contract of the machine
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, overload
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from memlens.windows.windows import Window
 
-__all__ = ["Each", "Later", "Lazy", "Result", "Row", "results"]
+__all__ = ["Each", "Later", "Lazy", "OneByOne", "Result", "Row", "results"]
 
 T = TypeVar("T")
 
@@ -168,6 +168,25 @@ class Each(Sequence[T]):
                 self._made.clear()
             self._made[index] = self._make(index)
         return self._made[index]
+
+
+class OneByOne(list[Any]):
+    """A list whose entries are made anew each time it is walked through, so that a long one is never held: the JSON encoder of Python takes lists alone.
+
+    Args:
+        of: What they are made of.
+        make: Makes one.
+    """
+
+    def __init__(self, of: Sequence[T], make: Callable[[T], Any]) -> None:
+        super().__init__()
+        self._of, self._make = of, make
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._make, self._of)
 
 
 def results(
