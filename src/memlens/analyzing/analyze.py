@@ -140,7 +140,7 @@ def _analyze_one(
     series = windows if cut.series else () if found is None else found.windows
     marks = landmarks_of(log) if with_growth and series else None
     pieces = None if marks is None else cut_phases(series, marks)
-    share_pass(log, [*windows, *series], pieces)
+    share_pass(log, [windows] if series is windows else [windows, series], pieces)
     analyzed: Sequence[WindowAnalysis] = _analyzed(windows, names, whole=whole)
     repeated = cut.series or (found is not None and found.repeated)
     grown = growth(series, pieces) if with_growth and repeated else None

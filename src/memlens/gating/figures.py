@@ -190,7 +190,7 @@ class Run:
     name: str
     log: EventLog
     cut: Cut
-    windows: tuple[Window, ...]
+    windows: Sequence[Window]
     figures: RunFigures
     left_out: tuple[str, ...] = ()
 
@@ -265,7 +265,7 @@ def read_runs(
         InputError: One of them cannot be read, or is of another kind than the first.
         AnchorError: An anchor marks no line of one.
     """
-    reading = Reading(cut.patterns, how=how, most_events=most_events, needed_by=needed_by)
+    reading = Reading(cut.patterns, how=how, most_events=most_events, needed_by=needed_by, near_cuts=True)
     runs: dict[object, Run] = {}
     first: LogKind | None = None
     keys = input_keys(logs)

@@ -13,7 +13,8 @@ from memlens.analyzers.result import Row
 from memlens.analyzers.series.trend import MINIMUM
 from memlens.gating.figures import RunFigures, WindowFigures, allowed_gain, growth_of, slipped
 from memlens.units import format_bytes
-from memlens.windows.windows import BEFORE, Window, kind_of, numbered
+from memlens.windows.numbering import numbered
+from memlens.windows.windows import BEFORE, Window, kind_of
 
 if TYPE_CHECKING:
     from memlens.gating.limits import Limit, Metric
