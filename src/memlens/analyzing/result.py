@@ -146,7 +146,7 @@ class LogAnalysis(Answered):
     phases: Phases | None = None
     curve: Lazy[Curve | None] = field(default=Lazy(None), repr=False)
     ooms: Lazy[Sequence[MemoryFailure]] = field(default=Lazy(()), repr=False)
-    figures: Mapping[str, NDArray[np.int64]] = field(default_factory=dict, repr=False)
+    figures: Mapping[str, NDArray[Any]] = field(default_factory=dict, repr=False)
     device: str = ""
 
     @property

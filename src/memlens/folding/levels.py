@@ -129,7 +129,8 @@ class Tally:
         first, last = np.searchsorted(self.edges, lo), np.searchsorted(self.edges, hi)
         before = np.zeros((len(SUMS), len(self) + 1), np.int64)  # sums over all segments before each edge
         np.cumsum(self.sums, axis=1, out=before[:, 1:])
-        sums = before[:, last] - before[:, first]
+        sums = before[:, last]
+        sums -= before[:, first]
         rise = np.zeros((2, len(lo)), np.int64)
         summit = np.zeros(len(lo), np.int64)
         levels = np.stack([before[0] - before[1], before[4] - before[5]])  # allocated, reserved at each edge

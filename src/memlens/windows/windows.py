@@ -94,6 +94,9 @@ class Windows(Sequence[Window]):
     start_line: NDArray[np.int64]
     end_line: NDArray[np.int64]
     open_end: NDArray[np.bool_] = field(repr=False)
+    _last: dict[int, Window] = field(
+        default_factory=dict, init=False, repr=False
+    )  # several results of a window are made at a time
 
     def __len__(self) -> int:
         return len(self.names)
@@ -108,8 +111,13 @@ class Windows(Sequence[Window]):
     def __getitem__(self, index: int | slice) -> Window | Windows:
         if isinstance(index, slice):
             return Windows(self.log, self.names[index], *(column[index] for column in self._columns()))
-        row: list[Any] = [column.item(index) for column in self._columns()]
-        return Window(self.log, self.names[index], *row)
+        made = self._last.get(index)
+        if made is None:
+            row: list[Any] = [column.item(index) for column in self._columns()]
+            made = Window(self.log, self.names[index], *row)
+            self._last.clear()
+            self._last[index] = made
+        return made
 
     def __iter__(self) -> Iterator[Window]:
         for start in range(0, len(self), _AT_ONCE):
