@@ -85,6 +85,8 @@ def _fields_of(kind: Any) -> tuple[str, ...]:
 class Row:
     """One row of a table in a result: a frozen dataclass of plain values."""
 
+    __slots__ = ()
+
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in plain JSON types."""
         return {name: getattr(self, name) for name in _fields_of(type(self))}

@@ -40,7 +40,7 @@ _BEGINS_LATE: Mapping[Side, str] = {
 _RISING = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Judged(Row):
     """One metric of the whole run or of one window.
 
@@ -103,7 +103,7 @@ class Rules:
         return metric in self.limits or metric in self.budgets
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BaseWindow:
     """One window of the base.
 
