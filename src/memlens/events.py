@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from memlens.trust import Trust
     from memlens.windows.landmarks import Landmarks
     from memlens.windows.patterns import Anchor
-    from memlens.windows.windows import Window
+    from memlens.windows.windows import Window, Windows
 
 __all__ = ["BATCH", "Batch", "EventLog", "Kind", "Outline"]
 
@@ -242,9 +242,7 @@ class EventLog:
 
         return window(self, start, end, start_regex=start_regex, end_regex=end_regex, nth=nth)
 
-    def windows(
-        self, by: str, *, end: str | Sequence[str] = (), end_regex: str | Sequence[str] = ()
-    ) -> tuple[Window, ...]:
+    def windows(self, by: str, *, end: str | Sequence[str] = (), end_regex: str | Sequence[str] = ()) -> Windows:
         """Cut the log into consecutive windows, one from each line that matches the regular expression ``by``.
 
         See :func:`memlens.windows.windows.windows`.

@@ -19,9 +19,10 @@ from memlens.keywords import with_keywords
 from memlens.options import Slice
 from memlens.output import open_output, refuse_inputs, refuse_overwrite
 from memlens.scanner.lines import count_lines
+from memlens.windows.numbering import numbered
 from memlens.windows.patterns import Matcher, Pattern
 from memlens.windows.suggestions import missing_anchor
-from memlens.windows.windows import anchors_of, numbered, too_few_anchors
+from memlens.windows.windows import anchors_of, too_few_anchors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

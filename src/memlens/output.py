@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from memlens.errors import OutputError, UsageError
 
@@ -30,6 +30,8 @@ __all__ = [
 ]
 
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+#: Bytes that are held back in memory.
+_HELD = 1 << 20
 #: How the name of a file ends that is being written: eight hexadecimal digits, so that two writers take two names.
 _PART = re.compile(r"\.[0-9a-f]{8}\.part")
 
@@ -102,7 +104,7 @@ def refuse_overwrite(path: str | Path | None, force: bool = False) -> None:
 
 
 @contextmanager
-def open_output(path: str | Path | None, force: bool = False) -> Iterator[BinaryIO]:
+def open_output(path: str | Path | None, force: bool = False, *, whole: bool = False) -> Iterator[BinaryIO]:
     """Open an output for bytes.
 
     A file is written beside its place and renamed into it when the block ends; an exception, Ctrl-C included, leaves
@@ -112,6 +114,7 @@ def open_output(path: str | Path | None, force: bool = False) -> Iterator[Binary
     Args:
         path: Where to write; ``None`` or ``-`` is stdout.
         force: Write over a file that exists.
+        whole: To stdout, to a device or to a pipe nothing goes either before the block has ended.
 
     Raises:
         OutputError: The file exists and ``force`` is off, or it cannot be written.
@@ -121,9 +124,27 @@ def open_output(path: str | Path | None, force: bool = False) -> Iterator[Binary
         way = _stdout()
     else:
         # A symbolic link stays one: what it points at is written.  One of the system to a pipe, as /dev/stdout may be, leads to no path.
-        way = _beside(Path(os.path.realpath(target)), force) if _replaceable(target) else _direct(target)
+        replaceable = _replaceable(target)
+        way = _beside(Path(os.path.realpath(target)), force) if replaceable else _direct(target)
+        whole = whole and not replaceable
     with way as out:
-        yield out
+        if whole:
+            with _held_back(out) as held:
+                yield held
+        else:
+            yield out
+
+
+@contextmanager
+def _held_back(out: BinaryIO) -> Iterator[BinaryIO]:
+    """What is written goes to an output when the block ends, and nowhere where it fails; meanwhile it lies in a nameless file where it is long."""
+    from tempfile import SpooledTemporaryFile
+
+    with SpooledTemporaryFile(_HELD) as held:
+        yield cast("BinaryIO", held)
+        held.seek(0)
+        while part := held.read(_HELD):
+            out.write(part)
 
 
 @contextmanager

@@ -20,7 +20,8 @@ from memlens.errors import AnchorError
 from memlens.events import EventLog
 from memlens.facts import Facts
 from memlens.source import MemorySource
-from memlens.windows.windows import Window, numbered, windows
+from memlens.windows.numbering import numbered
+from memlens.windows.windows import Window, windows
 
 LOG = EventLog.from_rows([])
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import by_size_and_owner
 from memlens.analyzers.places import Lines, time_of
@@ -91,17 +89,17 @@ class Peak(Result):
 def peak(windows: Sequence[Window]) -> Each[Peak]:
     """Analyze windows of one log in one pass; lines and live blocks are looked up when they are asked for."""
     log, figures = windows[0].log, profile(windows)
-    events = np.where(figures["rise_bytes"] > 0, figures.summit, np.array(None)).tolist()
-    lines = Lines(log, events)
-    highest, rise, reserved = (figures[name].tolist() for name in ("peak_bytes", "rise_bytes", "reserved_peak_bytes"))
+    rises = figures["rise_bytes"] > 0
+    lines = Lines(log, figures.summit[rises])
+    highest, rise, reserved = (figures[name].item for name in ("peak_bytes", "rise_bytes", "reserved_peak_bytes"))
 
     def one(k: int) -> Peak:
-        event = events[k]
+        event = figures.summit.item(k) if rises[k] else None
         before = windows[k].lo if event is None else event + 1
         known = event is None or log.condensed is None or not log.condensed.is_shallow(event)
         live = Later(live_before, log, before) if known else ()
         late = Later(lines.of, event), time_of(log, event), live
-        return Peak(highest[k], rise[k], reserved[k], log.number(event), *late)
+        return Peak(highest(k), rise(k), reserved(k), log.number(event), *late)
 
     return Each(len(windows), one)
 

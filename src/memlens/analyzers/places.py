@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from memlens.columns import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,25 +29,31 @@ class Lines:
         events: The events that will be asked for; ``None`` among them is skipped.
     """
 
-    def __init__(self, log: EventLog, events: Iterable[int | None]) -> None:
+    def __init__(self, log: EventLog, events: Iterable[int | None] | NDArray[np.int64]) -> None:
         self._log = log
         self._events = events
-        self._first: dict[int, int | None] = {}
+        self._first: tuple[int, int | None] | None = None
 
     @cached_property
-    def _known(self) -> dict[int, int | None]:
-        return self._looked_up(sorted({event for event in self._events if event is not None}))
-
-    def _looked_up(self, events: Sequence[int]) -> dict[int, int | None]:
-        return dict(zip(events, self._log.line_numbers(events), strict=True))
+    def _known(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The events, rising, and the lines of all of them, -1 where one cannot be told; both int64."""
+        events = distinct(np.array([event for event in self._events if event is not None], np.int64))
+        lines = self._log.line_numbers(events.tolist())
+        return events, np.array([-1 if line is None else line for line in lines], np.int64)
 
     def of(self, event: int | None) -> int | None:
         """The line of one of the events; ``None`` for ``None``, and where it cannot be told."""
         if event is None:
             return None
-        if not self._first:
-            self._first = self._looked_up([event])
-        return self._first[event] if event in self._first else self._known[event]
+        if self._log.line is not None:
+            return self._log.line_numbers([event])[0]
+        if self._first is None:
+            self._first = event, self._log.line_numbers([event])[0]
+        if event == self._first[0]:
+            return self._first[1]
+        events, lines = self._known
+        line = lines.item(int(events.searchsorted(event)))
+        return line if line > 0 else None
 
 
 def time_of(log: EventLog, event: int | None) -> int | None:

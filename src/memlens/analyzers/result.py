@@ -7,7 +7,7 @@ A result is a frozen dataclass whose field names are the contract of the machine
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, overload
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from memlens.windows.windows import Window
 
-__all__ = ["Each", "Later", "Lazy", "Result", "Row", "results"]
+__all__ = ["Each", "Later", "Lazy", "OneByOne", "Result", "Row", "results"]
 
 T = TypeVar("T")
 
@@ -72,12 +72,24 @@ class Lazy(Generic[T]):
         instance.__dict__[self.name] = self.default if isinstance(value, Lazy) else value
 
 
+#: The names of the fields of dataclasses: asked for once, for very many windows have one.
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def _fields_of(kind: Any) -> tuple[str, ...]:
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple(spec.name for spec in dataclasses.fields(kind))
+    return _FIELDS[kind]
+
+
 class Row:
     """One row of a table in a result: a frozen dataclass of plain values."""
 
+    __slots__ = ()
+
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in plain JSON types."""
-        return {spec.name: getattr(self, spec.name) for spec in dataclasses.fields(cast("Any", self))}
+        return {name: getattr(self, name) for name in _fields_of(type(self))}
 
 
 class Result:
@@ -97,15 +109,15 @@ class Result:
                 ``<table>_left_out`` counts them.  ``0`` leaves the tables out altogether and works none of them out.
         """
         plain: dict[str, Any] = {}
-        for spec in dataclasses.fields(cast("Any", self)):
-            if spec.name not in self.tables:
-                value = getattr(self, spec.name)
-                plain[spec.name] = list(value) if isinstance(value, tuple) else value
+        for name in _fields_of(type(self)):
+            if name not in self.tables:
+                value = getattr(self, name)
+                plain[name] = list(value) if isinstance(value, tuple) else value
             elif top != 0:
-                rows: tuple[Row, ...] = getattr(self, spec.name)
-                plain[spec.name] = [row.to_dict() for row in rows[:top]]
+                rows: tuple[Row, ...] = getattr(self, name)
+                plain[name] = [row.to_dict() for row in rows[:top]]
                 if top is not None and len(rows) > top:
-                    plain[f"{spec.name}_left_out"] = len(rows) - top
+                    plain[f"{name}_left_out"] = len(rows) - top
         return plain
 
     def to_pandas(self, table: str | None = None) -> pd.DataFrame:
@@ -170,6 +182,25 @@ class Each(Sequence[T]):
         return self._made[index]
 
 
+class OneByOne(list[Any]):
+    """A list whose entries are made anew each time it is walked through, so that a long one is never held: the JSON encoder of Python takes lists alone.
+
+    Args:
+        of: What they are made of.
+        make: Makes one.
+    """
+
+    def __init__(self, of: Sequence[T], make: Callable[[T], Any]) -> None:
+        super().__init__()
+        self._of, self._make = of, make
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._make, self._of)
+
+
 def results(
     kind: Callable[..., T],
     windows: Sequence[Window],
@@ -184,9 +215,10 @@ def results(
         columns: All fields but the last ones, and perhaps more.
         later: What gives each of those last fields, in their order, when it is asked for.
     """
-    names = [spec.name for spec in dataclasses.fields(cast("Any", kind)) if spec.name not in later]
-    rows = [columns[name] for name in names]
-    return Each(
-        len(windows),
-        lambda k: kind(*(row.item(k) for row in rows), *(Later(work, windows[k]) for work in later.values())),
-    )
+    rows = [columns[name] for name in _fields_of(cast("Any", kind)) if name not in later]
+
+    def one(k: int) -> T:
+        owed = (Later(work, window) for window in [windows[k]] for work in later.values()) if later else ()
+        return kind(*(row.item(k) for row in rows), *owed)
+
+    return Each(len(windows), one)

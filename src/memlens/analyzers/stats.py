@@ -98,8 +98,10 @@ def histogram(window: Window) -> tuple[Bin, ...]:
     if log.condensed is not None:
         sizes = log.condensed.sizes
         lo, hi = np.searchsorted(sizes.first, (window.lo, window.hi))
-        np.add.at(counts, sizes.code[lo:hi], sizes.count[lo:hi])
-        np.add.at(totals, sizes.code[lo:hi], sizes.total[lo:hi])
+        for which in sizes.which[lo:hi].tolist():
+            bins = slice(sizes.ends[which], sizes.ends[which + 1])
+            np.add.at(counts, sizes.code[bins], sizes.count[bins])
+            np.add.at(totals, sizes.code[bins], sizes.total[bins])
     for start, stop in () if log.condensed is not None else walk(window.lo, window.hi):
         kind, size = log.kind[start:stop], log.size[start:stop]
         if kind.max() > Kind.FREE:

@@ -11,12 +11,15 @@ import numpy as np
 from memlens.analyzers.result import Each, Later
 from memlens.analyzing.result import Analysis, Failure, LogAnalysis, Steps, WindowAnalysis
 from memlens.errors import AnchorError, MemlensError, UsageError
+from memlens.folding.levels import bounds, profile
 from memlens.inputs import Reading, expanded, input_name, named_devices
 from memlens.keywords import with_keywords
 from memlens.options import Analyze, as_list
 from memlens.scheduling.spreading import spread_out
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from memlens.analyzers.curve import Curve
     from memlens.analyzers.registry import Analyzed
     from memlens.events import EventLog
@@ -128,11 +131,11 @@ def _analyze_one(
     from memlens.analyzers.failures import failures, failures_outside
     from memlens.analyzers.series.phases import cut_phases, phases
     from memlens.analyzing.steps import find_steps, share_pass
-    from memlens.folding.levels import profile
     from memlens.windows.landmarks import landmarks_of
     from memlens.windows.windows import open_window, suspect_anchors
 
     names, with_growth = chosen
+    lists_lives = "lifetimes" in names and cut.top != 0
     windows = cut.windows(log)
     whole = not cut.given
     found = find_steps(log) if whole and with_growth else None
@@ -141,12 +144,12 @@ def _analyze_one(
     series = windows if cut.series else () if found is None else found.windows
     marks = landmarks_of(log) if with_growth and series else None
     pieces = None if marks is None else cut_phases(series, marks)
-    share_pass(log, [*windows, *series], pieces)
+    share_pass(log, [windows] if series is windows else [windows, series], pieces)
     analyzed: Sequence[WindowAnalysis] = _analyzed(windows, names, whole=whole)
     repeated = cut.series or (found is not None and found.repeated)
     grown = growth(series, pieces) if with_growth and repeated else None
     steps = None if found is None else found.result(_of_steps(found.windows))
-    columns = profile(windows).columns if cut.series else {}
+    columns = _figures(windows) if cut.series else {}
     levels = None if forget else Later(_curve, log, windows, series)
     ooms: Any = Later(failures, log, windows)
     if forget:
@@ -169,7 +172,7 @@ def _analyze_one(
         remarks=(
             *filter(None, [open_window(windows)]),
             *failures_outside(log, windows),
-            *_not_kept(log, looked_for_steps=whole and with_growth),
+            *_not_kept(log, lists_lives=lists_lives, looked_for_steps=whole and with_growth),
         ),
         steps=steps,
         phases=None if pieces is None else phases(pieces),
@@ -181,11 +184,24 @@ def _analyze_one(
     )
 
 
-def _not_kept(log: EventLog, *, looked_for_steps: bool) -> Iterator[str]:
+def _figures(windows: Sequence[Window]) -> dict[str, NDArray[Any]]:
+    """Figures of all windows of a series by the names of the machine output; one that is not known of all windows has ``None`` among objects."""
+    from memlens.analyzers.places import all_elapsed_us
+
+    log, lo, hi = bounds(windows)
+    found: dict[str, NDArray[Any]] = {**profile(windows).columns, "events": log.numbers(hi) - log.numbers(lo)}
+    if log.time_us is not None and len(log):
+        ends = (log.time_us[np.clip(events, 0, len(log) - 1)] for events in (lo, hi - 1))
+        lasted = np.where(hi > lo, all_elapsed_us(*ends), -1)
+        found["duration_us"] = lasted if (lasted >= 0).all() else np.where(lasted >= 0, lasted, np.array(None))
+    return found
+
+
+def _not_kept(log: EventLog, *, lists_lives: bool, looked_for_steps: bool) -> Iterator[str]:
     """What a condensed log does not tell."""
     if (condensed := log.condensed) is None:
         return
-    if not condensed.lives:
+    if lists_lives and not condensed.lives:
         yield "Which blocks live longest is not known of so many windows: not all events are kept (--memory 0 keeps them)."
     if count := condensed.shallow.shape[1]:
         yield (

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from memlens.analyzers.result import Lazy, Result
+from memlens.analyzers.result import Lazy, OneByOne, Result
 from memlens.errors import Failure
 from memlens.text import Answer, Answered
 
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMA", "Analysis", "Failure", "LogAnalysis", "Steps", "WindowAnalysis", "plain"]
 
 SCHEMA = "memlens.analyze/2"
+
+#: Makes the list of what is said of each of some windows.
+_Listed: TypeAlias = "Callable[[Sequence[WindowAnalysis], Callable[[WindowAnalysis], Any]], list[Any]]"
+
+
+def _at_once(windows: Sequence[WindowAnalysis], make: Callable[[WindowAnalysis], Any]) -> list[Any]:
+    return [make(window) for window in windows]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,13 +105,13 @@ class Steps:
     repeated: bool
     figures: Mapping[str, NDArray[np.int64]] = field(default_factory=dict, repr=False)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, listed: _Listed = _at_once) -> dict[str, Any]:
         """The steps as they stand in the machine output: figures only, no lists."""
         return {
             "by": self.by,
             "anchors": self.anchors,
             "repeated": self.repeated,
-            "windows": [window.to_dict(0) for window in self.windows],
+            "windows": listed(self.windows, lambda window: window.to_dict(0)),
         }
 
 
@@ -142,7 +150,7 @@ class LogAnalysis(Answered):
     curve: Lazy[Curve | None] = field(default=Lazy(None), repr=False)
     ooms: Lazy[Sequence[MemoryFailure]] = field(default=Lazy(()), repr=False)
     remedy: Lazy[FailureRemedy | None] = field(default=Lazy(None), repr=False)
-    figures: Mapping[str, NDArray[np.int64]] = field(default_factory=dict, repr=False)
+    figures: Mapping[str, NDArray[Any]] = field(default_factory=dict, repr=False)
     device: str = ""
 
     @property
@@ -162,8 +170,8 @@ class LogAnalysis(Answered):
 
         return answer_of_log(self)
 
-    def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
-        """The log as it stands in the machine output; arguments as for :meth:`WindowAnalysis.to_dict`."""
+    def to_dict(self, top: int | None = None, min_size: int = 0, listed: _Listed = _at_once) -> dict[str, Any]:
+        """The log as it stands in the machine output; arguments as for :meth:`WindowAnalysis.to_dict`, and what makes the lists of windows."""
         most = 10 if top == 0 else top  # a failure is shown where lists are not
         return {
             "path": self.path,
@@ -172,9 +180,9 @@ class LogAnalysis(Answered):
             "ooms": [failure.to_dict(top, min_size) for failure in self.ooms[:most]],
             **({"ooms_left_out": len(self.ooms) - most} if most is not None and len(self.ooms) > most else {}),
             **({"remedy": None if self.remedy is None else self.remedy.to_dict()} if self.ooms else {}),
-            "windows": [window.to_dict(top, min_size) for window in self.windows],
+            "windows": listed(self.windows, lambda window: window.to_dict(top, min_size)),
             "growth": None if self.growth is None else plain(self.growth, top, min_size),
-            "steps": None if self.steps is None else self.steps.to_dict(),
+            "steps": None if self.steps is None else self.steps.to_dict(listed),
             "phases": None if self.phases is None else self.phases.to_dict(),
             "notes": [*self.notes, *self.remarks],
         }
@@ -203,14 +211,18 @@ class Analysis(Answered):
 
         return answer_of(self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, listed: _Listed = _at_once) -> dict[str, Any]:
         """Everything, in plain JSON types, by the contract ``memlens.analyze/2``: exact bytes, 1-based lines."""
         return {
             "schema": SCHEMA,
             "verdict": self.verdict,
-            "logs": [log.to_dict(self.top, self.min_size) for log in self.logs],
+            "logs": [log.to_dict(self.top, self.min_size, listed) for log in self.logs],
             **({"failures": [failure.to_dict() for failure in self.failures]} if self.failures else {}),
         }
+
+    def to_lazy_dict(self) -> dict[str, Any]:
+        """The same, but windows are written down while the lists of them are walked through."""
+        return self.to_dict(OneByOne)
 
     def rows(self) -> list[dict[str, Any]]:
         """A flat row a window: its log, its name and lines, and every single figure of its results.
@@ -218,7 +230,15 @@ class Analysis(Answered):
         A figure keeps its name; where two analyzers have a figure of one name, the later one gets its analyzer's name in
         front (``lifetimes_held_bytes``), and so do places and times (``peak_line``, ``peak_event``, ``peak_time_us``).
         """
-        return [row for log in self.logs for row in _log_rows(log)]
+        return list(self._rows())
+
+    def lazy_rows(self) -> tuple[Sequence[str], Iterator[dict[str, Any]]]:
+        """The names of their columns, and the rows one by one."""
+        rows = chain.from_iterable(map(_telling_rows, self.logs))
+        return list(dict.fromkeys(name for row in rows for name in row)), self._rows()
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        return (_row(log, window) for log in self.logs for window in log.windows)
 
     def to_pandas(self) -> pd.DataFrame:
         """:meth:`rows` as a DataFrame, a row a window."""
@@ -255,14 +275,18 @@ def plain(result: Analyzed, top: int | None, min_size: int) -> dict[str, Any]:
 _PREFIXED = frozenset({"line", "event", "time_us"})
 
 
-def _log_rows(log: LogAnalysis) -> list[dict[str, Any]]:
-    rows = []
-    for window in log.windows:
-        row: dict[str, Any] = {"path": log.path, "name": window.name, "start_line": window.start_line}
-        row |= {"end_line": window.end_line, "events": window.events, "open_end": window.open_end}
-        for name, result in window.results.items():
-            for key, value in plain(result, 0, 0).items():
-                if value is None or isinstance(value, (int, float, str)):
-                    row[f"{name}_{key}" if key in _PREFIXED or key in row else key] = value
-        rows.append(row)
-    return rows
+def _row(log: LogAnalysis, window: WindowAnalysis) -> dict[str, Any]:
+    """The row of one window."""
+    row: dict[str, Any] = {"path": log.path, "name": window.name, "start_line": window.start_line}
+    row |= {"end_line": window.end_line, "events": window.events, "open_end": window.open_end}
+    for name, result in window.results.items():
+        for key, value in plain(result, 0, 0).items():
+            if value is None or isinstance(value, (int, float, str)):
+                row[f"{name}_{key}" if key in _PREFIXED or key in row else key] = value
+    return row
+
+
+def _telling_rows(log: LogAnalysis) -> Iterable[dict[str, Any]]:
+    """Rows of a log that have all of its columns: the first one, for analyzers of memlens have the same figures of every window; those of others may not."""
+    own = all(isinstance(result, Result) for result in log.windows[0].results.values()) if log.windows else True
+    return (_row(log, window) for window in (log.windows[:1] if own else log.windows))

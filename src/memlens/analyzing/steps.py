@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.analyzing.result import Steps
-from memlens.folding.levels import figures, profile
+from memlens.folding.levels import bounds, figures, profile
 from memlens.windows.anchor_discovery import family
 from memlens.windows.anchor_templates import Work
 from memlens.windows.windows import suspect_anchors, windows_at
@@ -33,7 +33,7 @@ class FoundSteps(NamedTuple):
     """
 
     family: Family
-    windows: tuple[Window, ...]
+    windows: Sequence[Window]
 
     @property
     def repeated(self) -> bool:
@@ -59,9 +59,12 @@ def find_steps(log: EventLog) -> FoundSteps | None:
     return None if suspect_anchors(windows) is not None else FoundSteps(found, windows)
 
 
-def share_pass(log: EventLog, windows: Sequence[Window], pieces: Pieces | None) -> None:
+def share_pass(log: EventLog, windows: Sequence[Sequence[Window]], pieces: Pieces | None) -> None:
     """Go over the events once for all that is asked afterwards of these windows and phases."""
-    lo, hi = ([getattr(window, edge) for window in windows] for edge in ("lo", "hi"))
-    if pieces is not None:
-        lo, hi = [*lo, *pieces.lo.tolist()], [*hi, *pieces.hi.tolist()]
-    figures(log, np.array(lo, np.int64), np.array(hi, np.int64))
+    if log.condensed is not None:  # whose figures are there
+        return
+    stretches = [bounds(some)[1:] for some in windows if len(some)] + (
+        [] if pieces is None else [(pieces.lo, pieces.hi)]
+    )
+    lo, hi = map(np.concatenate, zip(*stretches, strict=True))
+    figures(log, lo, hi)

@@ -28,7 +28,7 @@ from memlens.inputs.registry import GROUP, Recognised
 from memlens.inputs.remote import remote_version, without_secrets
 from memlens.lifetimes import odd_frees, set_pairs
 from memlens.scanner.lines import count_lines
-from memlens.windows.patterns import Anchor, Matcher
+from memlens.windows.patterns import Anchor, Matcher, Matches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -191,8 +191,9 @@ class _Cache:
 
     @property
     def _condensed(self) -> dict[str, Any]:
-        """The same where events are left out: which ones depends on the anchors."""
-        return {**self.asked, "patterns": [[pattern.text, pattern.regex] for pattern in self.request.patterns]}
+        """The same where events are left out: which ones depends on the anchors, and on what is asked of them."""
+        patterns = [[pattern.text, pattern.regex] for pattern in self.request.patterns]
+        return {**self.asked, "patterns": patterns, "near_cuts": self.request.near_cuts}
 
     def keep(self, found: Recognised, logs: Sequence[EventLog]) -> None:
         """Keep what was read.
@@ -244,16 +245,16 @@ class _Cache:
     def _found(self, patterns: Sequence[Pattern]) -> list[Anchor]:
         """The lines that match, by one pass over the text that several threads share."""
         matchers, line = [Matcher(pattern) for pattern in patterns], 1
-        found: list[list[Match]] = [[] for _ in patterns]
+        found = [Matches() for _ in patterns]
 
         def look(block: Block) -> tuple[list[list[Match]], int]:
             return [matcher.find(block.text, block.offset) for matcher in matchers], count_lines(block.text)
 
         for of_block, lines in self.source.read_blocks(look, self.request.progress) if patterns else ():
             for matches, more in zip(found, of_block, strict=True):
-                matches += [match._replace(line=match.line + line) for match in more]
+                matches.add(more, line)
             line += lines
-        return [*map(Anchor.of, patterns, found)]
+        return [*map(Matches.anchor, found, patterns)]
 
     def _anchor(self, pattern: Pattern) -> Anchor | None:
         asked = _of_anchor(pattern)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from array import array
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -141,8 +142,8 @@ def stored_anchor(anchor: Anchor) -> list[NDArray[Any]]:
 def restored_anchor(arrays: Sequence[NDArray[Any]], pattern: Pattern) -> Anchor:
     """The lines of a pattern; errors as of :func:`restored_logs`."""
     offsets, lines, names = json.loads(bytes(arrays[0]))
-    starts, numbers = (tuple(_column(arrays, number, np.int64).tolist()) for number in (offsets, lines))
-    found = Anchor(pattern, starts, numbers, tuple(msgspec.convert(names, list[str])))
+    starts, numbers = (array("q", _column(arrays, number, np.int64).tobytes()) for number in (offsets, lines))
+    found = Anchor(pattern, starts, numbers, msgspec.convert(names, list[str]))
     if not len(found.offsets) == len(found.lines) == len(found.names):
         raise ValueError("columns of several lengths")
     return found

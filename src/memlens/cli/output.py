@@ -109,19 +109,22 @@ def write_result(
         blocks: Makes what people see; called for the forms for people only.
         fence: What is done with the text before it is written.
     """
-    from memlens.reports import render
+    from memlens.reports import in_parts
     from memlens.reports.blocks import brief
 
     shown = (lambda: brief(blocks())) if show.brief else blocks
-    write(fence(render(show.form, result, shown, **screen(show))), show)
+    parts = in_parts(show.form, result, shown, **screen(show))
+    write(parts if fence is str else (fence("".join(parts)),), show)
 
 
-def write(text: str, to: Output) -> None:
-    """Write a text to where the result goes."""
+def write(text: str | Iterable[str], to: Output) -> None:
+    """Write a text, or the parts of one, to where the result goes: all of it, or nothing where making a part of it fails."""
     from memlens.output import open_output
 
-    with open_output(to.output, to.force) as out:
-        out.write(text.encode())
+    parts = (text,) if isinstance(text, str) else text
+    with open_output(to.output, to.force, whole=not isinstance(text, (str, tuple))) as out:
+        for part in parts:
+            out.write(part.encode())
 
 
 def report_failures(failures: Iterable[Failure | Run | Rank]) -> None:

@@ -109,7 +109,7 @@ def marks(window: Window, curve: Curve) -> list[Mark]:
     return found
 
 
-def series_of(log: EventLog, cut: Cut) -> tuple[Window, ...]:
+def series_of(log: EventLog, cut: Cut) -> Sequence[Window]:
     """The windows that a log was asked to be cut into, or else its steps, as far as they are found; empty where there are none."""
     if cut.series:
         return cut.windows(log)

@@ -16,7 +16,6 @@ it did before; and since the events at folds stay, windows are ranges of the eve
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,16 +49,20 @@ class Timeline:
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
-    """The events of blocks by size, between two cuts each; several entries may be of one bin.
+    """The events of blocks by size, between two cuts each; several entries may be of one stretch.
 
     Attributes:
-        first: The index of the first event that is kept after the cut, int32.
+        first: The index of the first event that is kept after the cut, int32, not falling; one entry a histogram.
+        which: Where its bins are: entries ``ends[which] … ends[which + 1] - 1`` of the others, int32.
+        ends: Rising, int64.
         code: The bin (:func:`~memlens.folding.levels.size_code`), uint8.
         count: How many events there are, int32.
         total: Their bytes, int64.
     """
 
     first: NDArray[np.int32]
+    which: NDArray[np.int32]
+    ends: Ints
     code: NDArray[np.uint8]
     count: NDArray[np.int32]
     total: Ints
@@ -103,13 +106,10 @@ class Condensed:
 
     def numbers_at(self, indices: NDArray[np.integer]) -> Ints:
         """The numbers of events by their indices, int64; the index after the last one is that of the end."""
-        found: Ints = self._numbers[indices]
+        inside = np.asarray(indices) < len(self.number)
+        found = np.full(len(indices), self.events, np.int64)
+        found[inside] = self.number[indices[inside]]
         return found
-
-    @cached_property
-    def _numbers(self) -> Ints:
-        """The numbers of all events that are kept, and that of the end: once, for windows ask for theirs one by one."""
-        return np.append(self.number, self.events)
 
     def indices_of(self, numbers: NDArray[np.integer]) -> Ints:
         """The indices of events by their numbers, int64: the reverse of :meth:`numbers_at`."""

@@ -10,7 +10,8 @@ import numpy as np
 from memlens.columns import distinct, pair
 from memlens.facts import Kind
 from memlens.folding.chunk_use import serving_chunks
-from memlens.folding.condensed import Condensed, Sizes, Timeline
+from memlens.folding.condensed import Condensed, Timeline
+from memlens.folding.growing_sizes import GrowingSizes
 from memlens.folding.growing_tally import GrowingTally
 from memlens.folding.levels import SUMS, Tally, size_code, tally
 
@@ -63,9 +64,14 @@ class Counted(NamedTuple):
 
 
 class Condenser:
-    """Takes the events of one log, in order, part by part; places are byte offsets in its text."""
+    """Takes the events of one log, in order, part by part; places are byte offsets in its text.
 
-    def __init__(self) -> None:
+    Args:
+        near_cuts: :meth:`needless` spares the blocks' events next to cuts.
+    """
+
+    def __init__(self, *, near_cuts: bool = False) -> None:
+        self._near_cuts = near_cuts
         self._tally = GrowingTally.zeros(np.zeros(1, np.int64))
         self._stretch = 1
         self._lines = np.zeros((3, 0), np.int64)  # the rows of the timeline
@@ -75,9 +81,7 @@ class Condenser:
         )
         self._shallow = np.zeros(0, np.int64)  # the places where the stretches begin whose peaks are given up
         self._with_lives = True
-        # Histograms: how many cuts stand before, the bin, its events and their bytes.  A byte counts where windows are many.
-        none = np.zeros(0, np.int32)
-        self._sizes = [(none, none.astype(np.uint8), none, np.zeros(0, np.int64))]
+        self._sizes = GrowingSizes()
 
     def count(self, events: Events, cuts: Ints, folds: Ints, end: int) -> Counted:
         """Count the next events.
@@ -149,15 +153,7 @@ class Condenser:
             key, size = key[kind <= Kind.FREE], size[kind <= Kind.FREE]
         counts, totals = np.bincount(key, minlength=128 * count), np.zeros(128 * count, np.int64)
         np.add.at(totals, key, size)
-        some = np.flatnonzero(counts)
-        self._sizes.append(
-            (
-                (first + some // 128).astype(np.int32),
-                (some % 128).astype(np.uint8),
-                counts[some].astype(np.int32),
-                totals[some],
-            )
-        )
+        self._sizes.add(first, counts.reshape(-1, 128), totals.reshape(-1, 128))
 
     def _add_levels(self, level: Ints, reserved: Ints | int) -> None:
         """Go on with the timeline."""
@@ -244,7 +240,7 @@ class Condenser:
         marked[first] = marked[np.append(first[1:], len(number)) - 1] = True
         marked[np.searchsorted(number, found.summit[found.rise[0] > 0])] = True
         blocks = np.flatnonzero(events.kind <= Kind.FREE)
-        if len(blocks):
+        if self._near_cuts and len(blocks):
             at = np.searchsorted(events.offset[blocks], np.concatenate(([0], cuts, [self._end])))
             near = (at[:, None] + np.arange(-_NEAR, _NEAR)).reshape(-1)
             marked[blocks[near[(near >= 0) & (near < len(blocks))]]] = True
@@ -290,9 +286,7 @@ class Condenser:
             found.rise[:, some],
             np.minimum(summit, len(offset) - 1),
         )
-        part, *columns = map(np.concatenate, zip(*self._sizes, strict=True))
-        begins = np.searchsorted(offset, np.append(0, cuts)).astype(np.int32)
-        sizes = Sizes(begins[part], *columns)
+        sizes = self._sizes.finish(np.searchsorted(offset, np.append(0, cuts)))
         above = None if self._above is None else int(np.searchsorted(counted.number, self._above[0]))
         return Condensed(
             self._events,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -56,6 +56,17 @@ class Sized(Protocol):
     def size(self) -> Ints: ...
     @property
     def requested(self) -> Ints | None: ...
+
+
+@runtime_checkable
+class _Columns(Protocol):
+    """Windows as columns: :class:`~memlens.windows.windows.Windows`."""
+
+    log: EventLog
+    lo: Ints
+    hi: Ints
+
+    def __len__(self) -> int: ...
 
 
 #: Events in one batch: at 64 Ki a batch and its temporaries stay in the second-level cache.
@@ -118,7 +129,8 @@ class Tally:
         first, last = np.searchsorted(self.edges, lo), np.searchsorted(self.edges, hi)
         before = np.zeros((len(SUMS), len(self) + 1), np.int64)  # sums over all segments before each edge
         np.cumsum(self.sums, axis=1, out=before[:, 1:])
-        sums = before[:, last] - before[:, first]
+        sums = before[:, last]
+        sums -= before[:, first]
         rise = np.zeros((2, len(lo)), np.int64)
         summit = np.zeros(len(lo), np.int64)
         levels = np.stack([before[0] - before[1], before[4] - before[5]])  # allocated, reserved at each edge
@@ -199,6 +211,8 @@ def bounds(windows: Sequence[Window]) -> tuple[EventLog, Ints, Ints]:
     Raises:
         ValueError: The windows are of several logs, or there are none.
     """
+    if isinstance(windows, _Columns) and len(windows):
+        return windows.log, windows.lo, windows.hi
     logs = {id(window.log) for window in windows}
     if len(logs) != 1:
         raise ValueError(f"windows of one log are needed, not of {len(logs)}")

@@ -11,13 +11,14 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from memlens import __version__
 from memlens.errors import InputError, UsageError
-from memlens.gating.figures import NEAR, RunFigures
+from memlens.gating.figures import NEAR, Near, RunFigures, WindowFigures
 from memlens.options import Cut
 
 __all__ = ["SCHEMA", "Baseline", "anchor_options", "parse_baseline", "read_baseline"]
@@ -76,7 +77,7 @@ class Baseline:
             "memlens": self.version,
             "anchors": asdict(self.anchors),
             "events_sha256": self.events_sha256,
-            "runs": [{**vars(run), "windows": [window.to_dict() for window in run.windows]} for run in self.runs],
+            "runs": [vars(run) for run in self.runs],
         }
         return {**values, "check_sha256": _digest(values)}
 
@@ -130,7 +131,7 @@ def parse_baseline(text: bytes, name: str = "<baseline>") -> Baseline:
     if len(text) > _LARGEST:
         raise InputError(f"{name}: no baseline of memlens: it is larger than 64 MiB")
     try:
-        return _from_values(json.loads(text.decode(), object_pairs_hook=_each_key_once))
+        return _from_values(json.loads(text.decode(), object_pairs_hook=_Hook()))
     except _OddError as error:
         raise InputError(f"{name}: this baseline was damaged or edited: {error}", _ANEW) from None
     except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, a thousand brackets
@@ -143,11 +144,28 @@ class _OddError(Exception):
     """Something in a baseline that memlens never writes."""
 
 
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        raise _OddError("a key stands in it twice")
-    return values
+#: What the fields of the figures of a window are.
+_KINDS = get_type_hints(WindowFigures)
+
+
+class _Hook:
+    """Makes the objects of a baseline, figures of windows right away: there may be very many of them, whose events at anchors are often alike."""
+
+    def __init__(self) -> None:
+        self._alike: dict[Near, Near] = {}
+
+    def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any] | WindowFigures:
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            raise _OddError("a key stands in it twice")
+        if values.keys() == _KINDS.keys():
+            try:
+                found: WindowFigures = _typed(WindowFigures, values)
+            except _OddError:
+                return values
+            start, end = (self._alike.setdefault(near, near) for near in (found.start_events, found.end_events))
+            return replace(found, start_events=start, end_events=end)
+        return values
 
 
 def _from_values(values: Any) -> Baseline:
@@ -178,7 +196,9 @@ def _typed(kind: Any, value: Any) -> Any:
         _OddError: It is anything else.
     """
     if is_dataclass(kind):
-        kinds = get_type_hints(kind)
+        if isinstance(value, kind):  # type: ignore[arg-type]
+            return value
+        kinds = _KINDS if kind is WindowFigures else get_type_hints(kind)
         if not isinstance(value, dict) or value.keys() != kinds.keys():
             raise _OddError("something in it has not the fields it must have")
         return kind(**{name: _typed(kinds[name], value[name]) for name in kinds})  # type: ignore[operator]
@@ -222,9 +242,28 @@ def anchor_options(cut: Cut) -> str:
 
 
 def _line(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=True, allow_nan=False)
+    return json.dumps(value, sort_keys=True, ensure_ascii=True, allow_nan=False, default=WindowFigures.to_dict)
+
+
+def _line_in_parts(value: Any) -> Iterator[str]:
+    """The same, a run window by window."""
+    if isinstance(value, dict):
+        for before, key in zip(chain("{", repeat(", ")), sorted(value), strict=False):
+            yield f"{before}{_line(key)}: "
+            yield from _line_in_parts(value[key])
+        yield "}" if value else "{}"
+    elif isinstance(value, (list, tuple)) and value and isinstance(value[0], (dict, WindowFigures)):
+        for before, one in zip(chain("[", repeat(", ")), value, strict=False):
+            yield before
+            yield from _line_in_parts(one)
+        yield "]"
+    else:
+        yield _line(value)
 
 
 def _digest(values: dict[str, Any]) -> str:
     """A check sum over everything else in the file, whatever blanks stand in it."""
-    return hashlib.sha256(_line(values).encode()).hexdigest()
+    digest = hashlib.sha256()
+    for part in _line_in_parts(values):
+        digest.update(part.encode())
+    return digest.hexdigest()

@@ -13,7 +13,7 @@ from memlens.facts import Kind
 from memlens.folding.levels import profile
 from memlens.gating.judging import WHOLE, PairedRuns
 from memlens.gating.verdict import Blame, Verdict
-from memlens.windows.windows import BEFORE, Window
+from memlens.windows.windows import BEFORE, Window, names_of, some_of
 
 if TYPE_CHECKING:
     from memlens.gating.baseline import Baseline
@@ -39,7 +39,8 @@ def explain(
     if found.growth is not None and found.growth.verdict == "growing":
         from memlens.analyzers.series.growth import growth
 
-        found = replace(found, piling=growth([one for one in head.windows if one.name != BEFORE]).piling)
+        named = [name != BEFORE for name in names_of(head.windows)]
+        found = replace(found, piling=growth(some_of(head.windows, np.array(named, np.bool_))).piling)
     failed: dict[tuple[str, str], list[Metric]] = {}
     for row in found.failing:
         # What chunks hold does not follow from blocks.

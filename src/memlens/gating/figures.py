@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NEAR",
+    "Near",
     "RunFigures",
     "SeriesGrowth",
     "Summary",
@@ -69,7 +70,7 @@ Near: TypeAlias = tuple[int, ...]
 _PARTIAL = RESERVED_DOUBTS | {"no_tensor_events"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WindowFigures(Row):
     """The figures of one window that can be gated, as the analyzers define them.
 
@@ -190,7 +191,7 @@ class Run:
     name: str
     log: EventLog
     cut: Cut
-    windows: tuple[Window, ...]
+    windows: Sequence[Window]
     figures: RunFigures
     left_out: tuple[str, ...] = ()
 
@@ -231,7 +232,8 @@ class Run:
 
     def died_in(self) -> frozenset[str]:
         """The windows that the run was in when it ended out of memory: they never came to free what they hold."""
-        found = failures_of(self.log)
+        if not (found := failures_of(self.log)):
+            return frozenset()
         lines = [oom.line for oom, ended in zip(found, run_ended_in(self.log, found), strict=True) if ended]
         return frozenset(window.name for window in self.windows if lines and window.end_line >= lines[0])
 
@@ -265,7 +267,7 @@ def read_runs(
         InputError: One of them cannot be read, or is of another kind than the first.
         AnchorError: An anchor marks no line of one.
     """
-    reading = Reading(cut.patterns, how=how, most_events=most_events, needed_by=needed_by)
+    reading = Reading(cut.patterns, how=how, most_events=most_events, needed_by=needed_by, near_cuts=True)
     runs: dict[object, Run] = {}
     first: LogKind | None = None
     keys = input_keys(logs)
@@ -310,7 +312,8 @@ def near(log: EventLog, at: NDArray[np.int64]) -> list[Near]:
     there = (places >= np.searchsorted(blocks, log.facts.opening)) & (places < len(blocks))
     places = blocks[np.clip(places, 0, len(blocks) - 1)]
     sizes = np.where(log.kind[places] == Kind.ALLOC, log.size[places], -log.size[places])
-    return list(map(tuple, np.where(there, sizes, 0).tolist()))
+    shared: dict[Near, Near] = {}  # those of steps that repeat are alike
+    return [shared.setdefault(one, one) for one in map(tuple, np.where(there, sizes, 0).tolist())]
 
 
 def slipped(base: Near, head: Near) -> int:

@@ -13,7 +13,8 @@ from memlens.analyzers.result import Row
 from memlens.analyzers.series.trend import MINIMUM
 from memlens.gating.figures import RunFigures, WindowFigures, allowed_gain, growth_of, slipped
 from memlens.units import format_bytes
-from memlens.windows.windows import BEFORE, Window, kind_of, numbered
+from memlens.windows.numbering import numbered
+from memlens.windows.windows import BEFORE, Window, kind_of
 
 if TYPE_CHECKING:
     from memlens.gating.limits import Limit, Metric
@@ -39,7 +40,7 @@ _BEGINS_LATE: Mapping[Side, str] = {
 _RISING = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Judged(Row):
     """One metric of the whole run or of one window.
 
@@ -102,7 +103,7 @@ class Rules:
         return metric in self.limits or metric in self.budgets
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BaseWindow:
     """One window of the base.
 

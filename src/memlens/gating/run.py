@@ -20,7 +20,7 @@ from memlens.keywords import with_keywords
 from memlens.options import Accept, Cut, Gate, as_list, part_of
 from memlens.scheduling.spreading import spread_out
 from memlens.text import name_list
-from memlens.windows.windows import BEFORE
+from memlens.windows.windows import BEFORE, edges_of, names_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,7 +95,7 @@ def _judged(order: _Order) -> Verdict:
     old = others[0] if others else None
     base = kept.runs if kept is not None else () if old is None else (old.figures,)
     paired = pair_runs(base, head.figures, series=cut.series)
-    lines = {window.name: int(window.start_line) for window in head.windows}
+    lines = dict(zip(names_of(head.windows), edges_of(head.windows, "start_line").tolist(), strict=True))
     died_in = head.died_in() if trust else ()
     late: Side | None = None
     if trust and kept is None and old is not None:

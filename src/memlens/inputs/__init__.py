@@ -253,6 +253,7 @@ class Reading:
         landmarks: Keep lines that may mark the work of the run.
         most_events: As in :class:`~memlens.inputs.input_format.Request`.
         needed_by: As there.
+        near_cuts: As there.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -265,6 +266,7 @@ class Reading:
     landmarks: bool = False
     most_events: int | None = None
     needed_by: str = ""
+    near_cuts: bool = False
     _before: int = 0
 
     def read(self, given: Input) -> EventLog:
@@ -300,6 +302,7 @@ class Reading:
             progress=add_up,
             most_events=self.most_events,
             needed_by=self.needed_by,
+            near_cuts=self.near_cuts,
         )
         return read_all(given, request, self.how)
 

@@ -15,7 +15,7 @@ from memlens.inputs.growing import GrowingColumn
 from memlens.text import visible
 from memlens.units import format_bytes
 from memlens.windows.landmarks import Landmarks
-from memlens.windows.patterns import Anchor, Match
+from memlens.windows.patterns import Matches
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from memlens.inputs.blocks import Block
     from memlens.inputs.condensing import Condensing
     from memlens.inputs.input_format import Request
+    from memlens.inputs.line_reader import TextSource
     from memlens.source import Source
-    from memlens.windows.patterns import Matcher
+    from memlens.windows.patterns import Match, Matcher
 
-__all__ = ["SAMPLES", "Builder", "Part", "Text", "most_events"]
+__all__ = ["SAMPLES", "Builder", "Part", "Text", "lines_wanted", "most_events"]
 
 #: Malformed lines that are kept as examples.
 SAMPLES = 5
@@ -47,6 +48,11 @@ def most_events(request: Request, size: int) -> int | None:
     if request.most_events == -1:
         return None if 0 < size < _SHORT else _MOST_EVENTS
     return request.most_events
+
+
+def lines_wanted(source: TextSource, request: Request) -> bool:
+    """Whether lines are to be numbered while they are read: they cannot be looked up later at little cost, or there may be very many to be looked up."""
+    return source.numbered or most_events(request, source.size) is not None
 
 
 class Text(NamedTuple):
@@ -135,7 +141,7 @@ class Builder:
     def __init__(self, source: Source, request: Request, columns: Mapping[str, DTypeLike], *, size: int = 0) -> None:
         self._source, self._request, self._size = source, request, size
         self._columns = {name: GrowingColumn(dtype) for name, dtype in columns.items()}
-        self._anchors: list[list[Match]] = [[] for _ in request.patterns]
+        self._anchors = [Matches() for _ in request.patterns]
         self._landmarks: list[Landmarks] = []
         self._index: list[tuple[int, int]] = []
         self._bytes, self._total, self._mid_line, self._last_line = 0, 0.0, False, b""
@@ -175,7 +181,7 @@ class Builder:
         self.malformed += part.malformed
         self.samples += [self.sample(text, first) for text in part.samples[: SAMPLES - len(self.samples)]]
         for matches, found in zip(self._anchors, part.anchors, strict=False):
-            matches += [match._replace(line=match.line + first) for match in found]
+            matches.add(found, first)
         if part.landmarks is not None:
             self._landmarks.append(part.landmarks._replace(lines=tuple(line + first for line in part.landmarks.lines)))
         for hint, line in part.hints.items():
@@ -224,11 +230,15 @@ class Builder:
         from memlens.inputs.condensing import Condensing
 
         if self._condensing is None:
-            self._condensing = Condensing()
-        offsets = [match[0] for matches in self._anchors for match in matches]
+            self._condensing = Condensing(near_cuts=self._request.near_cuts)
+        offsets = np.concatenate([np.zeros(0, np.int64), *(np.array(matches.starts) for matches in self._anchors)])
         self._landmarks = [self._condensing.landmarks(self._landmarks)]
         self._condensing.condense(
-            self._columns, chosen, (offsets, places, self._landmarks[0].offsets), self._bytes, last=last
+            self._columns,
+            chosen,
+            (offsets, np.array(places, np.int64), np.array(self._landmarks[0].offsets, np.int64)),
+            self._bytes,
+            last=last,
         )
         self.events = len(self._columns["kind"])
 
@@ -250,8 +260,8 @@ class Builder:
         columns = {name: column.entries() for name, column in self._columns.items()}
         for column in self._columns.values():
             column.clear()
-        anchors, landmarks = tuple(self._anchors), Landmarks().and_then(self._landmarks)
-        self._anchors = [[] for _ in anchors]
+        anchors, landmarks = tuple(matches.each() for matches in self._anchors), Landmarks().and_then(self._landmarks)
+        self._anchors = [Matches() for _ in anchors]
         self._landmarks, self._index, self.events = [], [], 0
         return columns, anchors, landmarks
 
@@ -316,7 +326,10 @@ class Builder:
         if self._condensing is not None:
             condensed = self._condensing.finish(self._columns)
         for name in [name for name in self._columns if name not in whole]:  # one by one: what is not chosen is let go
-            column = self._columns[name].entries() if keep else self._columns.pop(name).entries()
+            # Of a condensed log there was room for all that was read at once.
+            column = (
+                self._columns[name].entries() if keep else self._columns.pop(name).whole(tight=condensed is not None)
+            )
             whole[name] = column if rows is None else column[rows]
             del column
         if not len(whole["kind"]):
@@ -335,7 +348,7 @@ class Builder:
             source=self._source,
             facts=seen,
             condensed=condensed,
-            anchors=tuple(map(Anchor.of, self._request.patterns, self._anchors)) if self._index else (),
+            anchors=tuple(map(Matches.anchor, self._anchors, self._request.patterns)) if self._index else (),
             landmarks=Landmarks().and_then(self._landmarks) if self._request.landmarks and self._index else None,
         )
 

@@ -34,12 +34,15 @@ _MOST_KINDS = 1000
 class Condensing:
     """Condenses the columns of a builder.
 
+    Args:
+        near_cuts: Keep the blocks' events next to cuts.
+
     Attributes:
         full: So many events may be held before it is worth while to look again which of them are needed.
     """
 
-    def __init__(self) -> None:
-        self._condenser = Condenser()
+    def __init__(self, *, near_cuts: bool = False) -> None:
+        self._condenser = Condenser(near_cuts=near_cuts)
         self._counted = 0  # events that were counted, of those that are kept
         self._last: dict[bytes, int] = {}  # where the last line of each kind of landmark stands
         self._seen = 0
@@ -91,7 +94,7 @@ class Condensing:
         self,
         columns: dict[str, GrowingColumn],
         chosen: NDArray[np.bool_] | None,
-        places: tuple[Sequence[int], Sequence[int], Sequence[int]],
+        places: tuple[Ints, Ints, Ints],
         end: int,
         *,
         last: bool,
@@ -109,7 +112,7 @@ class Condensing:
             self._counted = int(np.count_nonzero(chosen[: self._counted]))
             for column in columns.values():
                 column.keep(chosen)
-        cuts, keeps, folds = (distinct(np.array(some, np.int64)) for some in places)
+        cuts, keeps, folds = map(distinct, places)
         keeps = distinct(np.concatenate((keeps, np.fromiter(self._last.values(), np.int64, len(self._last)))))
         folds = distinct(np.concatenate((cuts, keeps, folds)))
         self._cuts = cuts
@@ -132,11 +135,8 @@ class Condensing:
 
     def finish(self, columns: dict[str, GrowingColumn]) -> Condensed:
         """What is known of the log; takes the columns of what was counted out of the others."""
-        counted = self._of(columns)
-        found = self._condenser.finish(columns["offset"].entries(), counted, self._cuts)
-        for name in Counted._fields:
-            del columns[name]
-        return found
+        counted = Counted(*(columns.pop(name).whole(tight=True) for name in Counted._fields))
+        return self._condenser.finish(columns["offset"].entries(), counted, self._cuts)
 
     @staticmethod
     def _events(columns: dict[str, GrowingColumn]) -> Events:

@@ -57,6 +57,12 @@ class GrowingColumn:
         """All entries, in order."""
         return self._entries[: self._count]
 
+    def whole(self, *, tight: bool) -> NDArray[Any]:
+        """All entries, where nothing is added any more; ``tight``: without the room that was made for more."""
+        entries, self._entries = self.entries(), np.empty(0, self._entries.dtype)
+        self._count = 0
+        return entries.copy() if tight else entries
+
     def keep(self, rows: NDArray[np.bool_]) -> None:
         """Forget all entries but some; their memory is used again."""
         kept = self.entries()[rows]

@@ -33,6 +33,7 @@ class Request:
         most_events: Events that are held at once, where those that no result needs may be dropped (:mod:`memlens.folding.condensed`);
             ``None`` keeps all, -1 those of a text that is known to be short.  Inputs that have no lines are read whole.
         needed_by: What needs all events, in words: where they are many it is said how much memory they will take.
+        near_cuts: Where events are dropped, keep the blocks' events next to anchors.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -44,6 +45,7 @@ class Request:
     progress: Callable[[int], None] | None = None
     most_events: int | None = None
     needed_by: str = ""
+    near_cuts: bool = False
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ import numpy as np
 
 from memlens.errors import InputError, MemlensError, NoEventsError
 from memlens.facts import MAX_SIZE, Facts, Kind, OutOfMemory
-from memlens.inputs.builder import SAMPLES, Builder, Part, Text
+from memlens.inputs.builder import SAMPLES, Builder, Part, Text, lines_wanted
 from memlens.inputs.input_format import InputFormat, Request
 from memlens.inputs.line_reader import Believed, LineReader, Taken, TextSource, read_lines
 from memlens.scanner.formats import LineFormat, Sample
@@ -185,7 +185,7 @@ class _Reader(LineReader["tuple[Part, list[tuple[Text, int]]]"]):
     def __init__(self, source: TextSource, request: Request) -> None:
         self._source, self._builder = source, Builder(source, request, _COLUMNS, size=source.size)
         self._matchers = [Matcher(pattern) for pattern in request.patterns]
-        self._wanted = {"numbered": source.numbered, "landmarks": request.landmarks}
+        self._wanted = {"numbered": lines_wanted(source, request), "landmarks": request.landmarks}
         device = _DEVICE.search(source.name)
         self._device = None if device is None else int(device[1])
         self._is_old = _is_old(source.head(_SHOWN))

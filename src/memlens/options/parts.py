@@ -149,7 +149,7 @@ class Cut(OneWindow):
             *as_patterns([*regexes, *self.end_regex], regex=True),
         )
 
-    def windows(self, log: EventLog) -> tuple[Window, ...]:
+    def windows(self, log: EventLog) -> Sequence[Window]:
         """The windows asked for: a series, or one; the whole log where nothing was asked for.
 
         Raises:

@@ -8,26 +8,31 @@ A new form is a module here and a line in :data:`FORMS`.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memlens.reports.blocks import Block
     from memlens.reports.machine import Result
 
-__all__ = ["FORMS", "render"]
+__all__ = ["FORMS", "in_parts", "render"]
 
-#: Every form of output: the function that makes the text, and what it makes it of.
+#: Every form of output: the function that makes the text, and what it makes it of; of a result it makes it in parts.
 FORMS = {
     "table": ("memlens.reports.terminal:render", "blocks"),
-    "json": ("memlens.reports.machine:render_json", "result"),
-    "csv": ("memlens.reports.machine:render_csv", "result"),
+    "json": ("memlens.reports.machine:json_parts", "result"),
+    "csv": ("memlens.reports.machine:csv_parts", "result"),
     "markdown": ("memlens.reports.markdown:render", "blocks"),
 }
 
 
 def render(form: str, result: Result, blocks: Callable[[], Sequence[Block]], **screen: Any) -> str:
-    """A result as text.
+    """A result as text; arguments as for :func:`in_parts`."""
+    return "".join(in_parts(form, result, blocks, **screen))
+
+
+def in_parts(form: str, result: Result, blocks: Callable[[], Sequence[Block]], **screen: Any) -> Iterable[str]:
+    """A result as parts of a text: what is for programs may be longer than memory holds.
 
     Args:
         form: One of :data:`FORMS`.
@@ -37,5 +42,5 @@ def render(form: str, result: Result, blocks: Callable[[], Sequence[Block]], **s
     """
     where, made_of = FORMS[form]
     module, _, name = where.partition(":")
-    function: Callable[..., str] = getattr(importlib.import_module(module), name)
-    return function(result) if made_of == "result" else function(blocks(), **screen)
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function(result) if made_of == "result" else (function(blocks(), **screen),)

@@ -230,7 +230,7 @@ def _allocs(stats: Any) -> str:
 
 def _series(log: LogAnalysis, asked: _Asked, *, picture: bool) -> Iterator[Part]:
     windows = log.windows
-    events = sum(window.events for window in windows)
+    events = int(log.figures["events"].sum()) if "events" in log.figures else sum(window.events for window in windows)
     heading = Line(f"{plural(len(windows), 'window')} by {log.by}, {plural(events, 'event')}", "quiet", log.path)
     yield _head(log, heading, asked)
     lists = [*asked.of(log)]

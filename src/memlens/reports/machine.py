@@ -11,13 +11,17 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from memlens.text import visible
 
-__all__ = ["Result", "cell", "render_csv", "render_json"]
+__all__ = ["Long", "Result", "cell", "csv_parts", "json_parts", "render_csv", "render_json"]
+
+#: Characters that are handed on at once.
+_AT_ONCE = 1 << 16
 
 #: What a spreadsheet takes for the beginning of a formula, in full width too.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -31,9 +35,43 @@ class Result(Protocol):
     def rows(self) -> list[dict[str, Any]]: ...
 
 
+@runtime_checkable
+class Long(Result, Protocol):
+    """A result with so many windows, perhaps, that what is said of them is made window by window."""
+
+    def to_lazy_dict(self) -> dict[str, Any]:
+        """As :meth:`to_dict`, but its long lists make their entries while they are walked through (:class:`~memlens.analyzers.result.OneByOne`)."""
+        ...
+
+    def lazy_rows(self) -> tuple[Sequence[str], Iterator[dict[str, Any]]]:
+        """The names of all columns in their order, and the rows of :meth:`rows` one by one."""
+        ...
+
+
 def render_json(result: Result) -> str:
     """One JSON document with a newline at its end."""
-    return json.dumps(result.to_dict(), ensure_ascii=True, allow_nan=False, indent=1, default=_plain_value) + "\n"
+    return "".join(json_parts(result))
+
+
+def json_parts(result: Result) -> Iterator[str]:
+    """The same in parts, none of which holds many windows."""
+    values = result.to_lazy_dict() if isinstance(result, Long) else result.to_dict()
+    encoder = json.JSONEncoder(ensure_ascii=True, allow_nan=False, indent=1, default=_plain_value)
+    yield from _in_parts(encoder.iterencode(values))
+    yield "\n"
+
+
+def _in_parts(texts: Iterable[str]) -> Iterator[str]:
+    """Short texts put together to longer ones."""
+    held: list[str] = []
+    size = 0
+    for text in texts:
+        held.append(text)
+        size += len(text)
+        if size >= _AT_ONCE:
+            yield "".join(held)
+            held, size = [], 0
+    yield "".join(held)
 
 
 def _plain_value(value: Any) -> Any:
@@ -45,13 +83,33 @@ def _plain_value(value: Any) -> Any:
 
 def render_csv(result: Result) -> str:
     """A heading and a row a window."""
-    rows = result.rows()
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    return "".join(csv_parts(result))
+
+
+def csv_parts(result: Result) -> Iterator[str]:
+    """The same in parts, none of which holds many windows."""
+    rows: Iterable[dict[str, Any]]
+    if isinstance(result, Long):
+        names, rows = result.lazy_rows()
+    else:
+        rows = result.rows()
+        names = list(dict.fromkeys(name for row in rows for name in row))
+    yield from _in_parts(_csv_lines(names, rows))
+
+
+def _csv_lines(names: Sequence[str], rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(cell(name) for name in names)
-    writer.writerows([cell(row.get(name)) for name in names] for row in rows)
-    return out.getvalue()
+    known = set(names)
+    for row in rows:
+        if not known.issuperset(row):
+            raise ValueError(f"a row has columns that were not named: {sorted(row.keys() - known)}")
+        writer.writerow([cell(row.get(name)) for name in names])
+        yield out.getvalue()
+        out.seek(0)
+        out.truncate()
+    yield out.getvalue()
 
 
 def cell(value: Any) -> Any:

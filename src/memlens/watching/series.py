@@ -11,7 +11,8 @@ from memlens.events import Outline
 from memlens.facts import Facts
 from memlens.watching.state import KEPT_WINDOWS, LiveWindow
 from memlens.windows.landmarks import Landmarks
-from memlens.windows.windows import BEFORE, Numbering
+from memlens.windows.numbering import Numbering
+from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

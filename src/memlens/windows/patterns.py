@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.facts import Mark
 
-__all__ = ["Anchor", "Match", "Matcher", "Pattern", "clean_line", "find_anchors", "text_blocks"]
+__all__ = ["Anchor", "Match", "Matcher", "Matches", "Pattern", "clean_line", "find_anchors", "text_blocks"]
 
 
 #: A name taken from a line that matched without any text (``--by '^'``) is at most this long.
@@ -107,17 +108,45 @@ class Anchor:
     """All lines of a log that match one pattern: line starts (byte offsets), line numbers and names, in file order."""
 
     pattern: Pattern
-    offsets: tuple[int, ...]
-    lines: tuple[int, ...]
-    names: tuple[str, ...]
+    offsets: Sequence[int]
+    lines: Sequence[int]
+    names: Sequence[str]
 
     @classmethod
     def of(cls, pattern: Pattern, matches: Sequence[Match]) -> Anchor:
         """The lines that match, by byte offsets and 1-based numbers."""
-        return cls(pattern, *(zip(*matches, strict=True) if matches else ((), (), ())))
+        found = Matches()
+        found.add(matches)
+        return found.anchor(pattern)
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+
+class Matches:
+    """Matches in columns, as they are found: there may be very many.
+
+    Attributes:
+        starts: Where the lines begin.
+    """
+
+    def __init__(self) -> None:
+        self.starts, self._lines, self._names = array("q"), array("q"), list[str]()
+
+    def add(self, matches: Iterable[Match], first_line: int = 0) -> None:
+        """Add some, whose lines are counted from a first one."""
+        for start, line, name in matches:
+            self.starts.append(start)
+            self._lines.append(first_line + line)
+            self._names.append(name)
+
+    def each(self) -> list[Match]:
+        """They."""
+        return list(map(Match, self.starts, self._lines, self._names))
+
+    def anchor(self, pattern: Pattern) -> Anchor:
+        """They as the lines of a pattern; nothing may be added then."""
+        return Anchor(pattern, self.starts, self._lines, self._names)
 
 
 def clean_line(line: bytes) -> bytes:
@@ -221,15 +250,13 @@ def _scan(log: EventLog, matchers: Sequence[Matcher]) -> dict[Pattern, Anchor]:
             f"the text of {log.source.name} cannot be searched again",
             "Name the anchors when reading: memlens.read(…, patterns=[Pattern(…)]).",
         )
-    found: list[list[Match]] = [[] for _ in matchers]
+    found = {matcher.pattern: Matches() for matcher in matchers}
     line = 1
     for offset, block in text_blocks(log):
-        for matcher, matches in zip(matchers, found, strict=True):
-            matches.extend(matcher.find(block, offset, line))
+        for matcher in matchers:
+            found[matcher.pattern].add(matcher.find(block, offset, line))
         line += count_lines(block)
-    return {
-        matcher.pattern: Anchor.of(matcher.pattern, matches) for matcher, matches in zip(matchers, found, strict=True)
-    }
+    return {pattern: matches.anchor(pattern) for pattern, matches in found.items()}
 
 
 def text_blocks(log: EventLog) -> Iterator[tuple[int, NDArray[np.uint8]]]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import numpy as np
 
 from memlens.errors import AnchorError, UsageError
+from memlens.windows.numbering import numbered
 from memlens.windows.patterns import Anchor, Pattern, find_anchors
 
 if TYPE_CHECKING:
@@ -25,8 +27,10 @@ _IDLE_RUN = 3
 _CROWDED = 3
 #: Bytes before and after an anchor where others like it are looked for.
 _NEAR = 64 << 10
+#: Windows that are made at once where all are walked through.
+_AT_ONCE = 1 << 10
 #: Beyond all offsets.
-_NEVER = (1 << 63) - 1
+NEVER = (1 << 63) - 1
 _LATE = (
     "{}, while the log has events elsewhere: the anchors were probably printed through a buffered stdout and came late, so the "
     "windows do not hold what belongs to them. Record again with PYTHONUNBUFFERED=1, or print the anchors with flush=True."
@@ -67,11 +71,59 @@ class Window:
     @property
     def events(self) -> int:
         """How many events it holds, those among them that a condensed log does not keep."""
-        first, last = self.log.numbers(np.array([self.lo, self.hi])).tolist()
-        return int(last - first)
+        return self.log.number(self.hi) - self.log.number(self.lo)
 
     def __repr__(self) -> str:
         return f"<Window {self.name!r}: lines {self.start_line:,}-{self.end_line:,}, {self.events:,} events>"
+
+
+@dataclass(frozen=True, eq=False)
+class Windows(Sequence[Window]):
+    """Windows of one log in file order, each made anew when it is asked for; one entry a window, arrays int64.
+
+    Attributes:
+        log: As of :class:`Window`, and so are the others.
+    """
+
+    log: EventLog
+    names: Sequence[str]
+    lo: NDArray[np.int64]
+    hi: NDArray[np.int64]
+    start_offset: NDArray[np.int64]
+    end_offset: NDArray[np.int64]
+    start_line: NDArray[np.int64]
+    end_line: NDArray[np.int64]
+    open_end: NDArray[np.bool_] = field(repr=False)
+    _last: dict[int, Window] = field(
+        default_factory=dict, init=False, repr=False
+    )  # several results of a window are made at a time
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def _columns(self) -> tuple[NDArray[Any], ...]:
+        return self.lo, self.hi, self.start_offset, self.end_offset, self.start_line, self.end_line, self.open_end
+
+    @overload
+    def __getitem__(self, index: int) -> Window: ...
+    @overload
+    def __getitem__(self, index: slice) -> Windows: ...
+    def __getitem__(self, index: int | slice) -> Window | Windows:
+        if isinstance(index, slice):
+            return Windows(self.log, self.names[index], *(column[index] for column in self._columns()))
+        made = self._last.get(index)
+        if made is None:
+            row: list[Any] = [column.item(index) for column in self._columns()]
+            made = Window(self.log, self.names[index], *row)
+            self._last.clear()
+            self._last[index] = made
+        return made
+
+    def __iter__(self) -> Iterator[Window]:
+        for start in range(0, len(self), _AT_ONCE):
+            columns = (column[start : start + _AT_ONCE].tolist() for column in self._columns())
+            for row in zip(self.names[start : start + _AT_ONCE], *columns, strict=True):
+                yield Window(self.log, *row)
 
 
 def as_patterns(texts: str | Iterable[str], *, regex: bool) -> tuple[Pattern, ...]:
@@ -141,16 +193,14 @@ def window(
         offset, line, name = anchor.offsets[nth - 1], anchor.lines[nth - 1], numbered(anchor.names[:nth])[-1]
         after = offset
     (stop,), (next_line,) = (ends_at.tolist() for ends_at in _next_ends(found[len(starts) :], np.array([after])))
-    is_open = stop == _NEVER
+    is_open = stop == NEVER
     lo, hi = np.searchsorted(log.offset, [offset, stop]).tolist()
     if is_open:
         stop, next_line = _log_end(log)
     return Window(log, name, lo, hi, offset, stop, line, next_line - 1, is_open and bool(ends))
 
 
-def windows(
-    log: EventLog, by: str, *, end: str | Sequence[str] = (), end_regex: str | Sequence[str] = ()
-) -> tuple[Window, ...]:
+def windows(log: EventLog, by: str, *, end: str | Sequence[str] = (), end_regex: str | Sequence[str] = ()) -> Windows:
     """Cut consecutive windows, one from each line that matches ``by`` to the next, or to before the next end.
 
     Args:
@@ -176,29 +226,26 @@ def windows(
     return windows_at(log, anchor, end_anchors)
 
 
-def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = ()) -> tuple[Window, ...]:
+def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = ()) -> Windows:
     """The same where the lines are found already; there is at least one that starts a window."""
     last_offset, last_line = _log_end(log)
     # int64, one entry a window: where it starts, and where the next one does
-    starts = np.array(anchor.offsets, np.int64)
-    stops = np.append(starts[1:], _NEVER)
+    starts, lines = np.array(anchor.offsets, np.int64), np.array(anchor.lines, np.int64)
+    stops = np.append(starts[1:], NEVER)
     to_end, end_lines = _next_ends(end_anchors, starts)
-    is_open = to_end[-1] == _NEVER
-    next_lines = np.where(to_end < stops, end_lines, np.append(np.array(anchor.lines[1:], np.int64), last_line))
+    open_end = np.zeros(len(starts), np.bool_)
+    open_end[-1] = to_end[-1] == NEVER
+    next_lines = np.where(to_end < stops, end_lines, np.append(lines[1:], last_line))
     stops = np.minimum(stops, to_end)
-    lo, hi = (log.events_before(places).tolist() for places in (starts, stops))
-    stops[stops == _NEVER] = last_offset
+    lo, hi = (log.events_before(places) for places in (starts, stops))
+    stops[stops == NEVER] = last_offset
     names = numbered(anchor.names)
-    cut = [
-        Window(log, *columns)
-        for columns in zip(
-            names, lo, hi, anchor.offsets, stops.tolist(), anchor.lines, (next_lines - 1).tolist(), strict=True
-        )
-    ]
-    cut[-1] = replace(cut[-1], open_end=bool(is_open))
-    if anchor.offsets[0] > 0:
-        cut.insert(0, Window(log, BEFORE, log.facts.opening, lo[0], 0, anchor.offsets[0], 1, anchor.lines[0] - 1))
-    return tuple(cut)
+    columns: list[NDArray[Any]] = [lo, hi, starts, stops, lines, next_lines - 1, open_end]
+    if starts[0] > 0:
+        before = log.facts.opening, lo[0], 0, starts[0], 1, lines[0] - 1, False
+        columns = [np.append(first, column) for first, column in zip(before, columns, strict=True)]
+        names = [BEFORE, *names]
+    return Windows(log, names, *columns)
 
 
 def no_such_anchor(log: EventLog, pattern: Pattern) -> AnchorError:
@@ -233,7 +280,10 @@ def suspect_anchors(windows: Sequence[Window]) -> str | None:
     """
     if not windows or not len(windows[0].log):
         return None
-    empty = [w for w in windows if w.lo == w.hi]
+    if isinstance(windows, Windows):
+        empty = [windows[k] for k in np.flatnonzero(windows.lo == windows.hi).tolist()]
+    else:
+        empty = [w for w in windows if w.lo == w.hi]
     if len(windows) < _IDLE_RUN:
         return _LATE.format(f"{empty[0].name} holds no event") if empty and _in_burst(empty[0]) else None
     # No event between two windows: the same event comes next.
@@ -272,12 +322,31 @@ def judged(windows: Sequence[_OfSeries], events: Sequence[int] | None = None) ->
         windows: Windows, or figures of windows, of one log in file order.
         events: How many events each of them holds, where those without any do not count; by default all count.
     """
-    closed = [not window.open_end for window in windows]
-    some = any(
-        counts and window.name != BEFORE and (events is None or events[k] > 0)
-        for k, (window, counts) in enumerate(zip(windows, closed, strict=True))
-    )
+    closed = (~edges_of(windows, "open_end")).tolist()
+    counting = closed if events is None else [one and count > 0 for one, count in zip(closed, events, strict=True)]
+    some = any(counts and name != BEFORE for name, counts in zip(names_of(windows), counting, strict=True))
     return closed if some else [True] * len(closed)
+
+
+def names_of(windows: Sequence[_OfSeries]) -> Sequence[str]:
+    """The names of windows, or of figures of windows."""
+    return windows.names if isinstance(windows, Windows) else [window.name for window in windows]
+
+
+def edges_of(windows: Sequence[Any], edge: str) -> NDArray[Any]:
+    """One of the columns of :class:`Windows` by its name, of any windows."""
+    if isinstance(windows, Windows):
+        column: NDArray[Any] = getattr(windows, edge)
+        return column
+    kind = np.bool_ if edge == "open_end" else np.int64
+    return np.array([getattr(window, edge) for window in windows], kind)
+
+
+def some_of(windows: Sequence[Window], chosen: NDArray[np.bool_]) -> Sequence[Window]:
+    """Those of some windows that are chosen, bool, one entry a window; columns stay columns where they follow each other."""
+    first, count = int(chosen.argmax()) if len(chosen) else 0, int(np.count_nonzero(chosen))
+    follow = chosen[first : first + count].all()
+    return windows[first : first + count] if follow else list(compress(windows, chosen.tolist()))
 
 
 def open_window(windows: Sequence[Window]) -> str | None:
@@ -320,9 +389,9 @@ def kind_of(name: str) -> str:
 
 
 def _next_ends(anchors: Sequence[Anchor], places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of each place the first line of some anchors after it: its offset, or :data:`_NEVER`, and its number, int64."""
-    offsets = np.array([*(offset for anchor in anchors for offset in anchor.offsets), _NEVER], np.int64)
-    lines = np.array([*(line for anchor in anchors for line in anchor.lines), 0], np.int64)
+    """Of each place the first line of some anchors after it: its offset, or :data:`NEVER`, and its number, int64."""
+    offsets = np.concatenate([*(np.array(anchor.offsets, np.int64) for anchor in anchors), [NEVER]])
+    lines = np.concatenate([*(np.array(anchor.lines, np.int64) for anchor in anchors), [0]])
     order = np.argsort(offsets, kind="stable")
     first = order[np.searchsorted(offsets[order], places, "right")]
     return offsets[first], lines[first]
@@ -331,31 +400,3 @@ def _next_ends(anchors: Sequence[Anchor], places: NDArray[np.int64]) -> tuple[ND
 def _log_end(log: EventLog) -> tuple[int, int]:
     """Where the log ends: the offset after its last line, and the number of the line that would come next."""
     return log.facts.bytes, max(log.facts.lines, 1) + 1
-
-
-def numbered(names: Sequence[str]) -> list[str]:
-    """The names, those that come again with ``#2``, ``#3``; no two alike."""
-    numbering = Numbering(names)
-    return list(map(numbering.next, names))
-
-
-class Numbering:
-    """Numbers names that come again, one after the other.
-
-    Args:
-        taken: Names that stand already, which no numbered one may be like.
-    """
-
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
-        self._times: dict[str, int] = {}
-
-    def next(self, name: str) -> str:
-        """What the next one is called."""
-        times = self._times.get(name, 0) + 1
-        new = name
-        while times > 1 and (new := f"{name} #{times}") in self._taken:  # a log may well have a name that ends so
-            times += 1
-        self._times[name] = times
-        self._taken.add(new)
-        return new

@@ -21,6 +21,7 @@ from memlens.facts import Kind
 from memlens.folding.levels import levels_before
 from memlens.text import terms_of
 from memlens.trust.report import allocs_before, failures_of
+from memlens.windows.windows import NEVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,8 +35,6 @@ __all__ = ["LiveBlock", "MemoryFailure", "failures", "failures_outside", "run_en
 #: A run ended in a failure where at most one in so many of its ALLOCs comes after the message: what the process still allocates while it
 #: goes down.  A run that caught the failure and went on allocates far more.
 _STILL_GOING = 100
-#: Beyond all offsets.
-_NEVER = (1 << 63) - 1
 #: Doubts under which the figures up to a failure that are known hold all the same: the input ends too early, or does not tell of all.
 _HARMLESS = frozenset({"cut_short", "half_line", "no_chunk_lines", "no_tensor_events", "no_lifetimes"})
 
@@ -141,7 +140,7 @@ def _allocs_after(log: EventLog, messages: Sequence[OutOfMemory]) -> list[tuple[
     """Of each message the ALLOCs after it, and those of the whole log."""
     if not messages:
         return []
-    *before, count = allocs_before(log, [*(oom.offset for oom in messages), _NEVER])
+    *before, count = allocs_before(log, [*(oom.offset for oom in messages), NEVER])
     return [(count - some, count) for some in before]
 
 

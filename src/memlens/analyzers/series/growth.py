@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from memlens.analyzers.fates import held_events, joined
+from memlens.analyzers.fates import held_events
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.result import Later, Lazy, Result, Row
 from memlens.analyzers.series.trend import Trend, Verdict, began, judge
-from memlens.folding.levels import profile
-from memlens.windows.windows import BEFORE, judged
+from memlens.folding.levels import bounds, profile
+from memlens.windows.windows import BEFORE, judged, some_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,15 +118,16 @@ def growth(windows: Sequence[Window], pieces: Pieces | None = None) -> Growth:
     if not windows:
         return Growth(0, 0, (), 0, 0.0, "flat", None, None, 0)
     found = profile(windows)
-    fates = np.array(judged(windows, list(map(len, windows))), bool)
-    chosen = [window for window, fate in zip(windows, fates.tolist(), strict=True) if fate]
+    log, lo, hi = bounds(windows)
+    fates = np.array(judged(windows, (hi - lo).tolist()), bool)
+    chosen = some_of(windows, fates)
     live = found["live_bytes"]
     trend = judge(live[fates])
     since, rise = trend.since, trend.rise
     before = int(len(chosen) > 1 and chosen[0].name == BEFORE)
     peaks = _of_device(found["peak_bytes"][fates][before:], 0)
     reserved = None
-    if windows[0].log.tells_of_chunks:
+    if log.tells_of_chunks:
         reserved = _of_device((found.levels[1] + found["reserve_bytes"] - found["release_bytes"])[fates], _OFTEN)
     return Growth(
         windows=len(windows),
@@ -176,13 +177,14 @@ def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile
     """The blocks that windows leave behind and that are still live at the end of the last of them, by size and owner."""
     if len(windows) < PILE_WINDOWS:
         return ()
-    log, end = windows[0].log, max(window.hi for window in windows)
-    left = held_events(log, min(window.lo for window in windows), end, end)
+    log, lo, hi = bounds(windows)
+    end = int(hi.max())
+    left = held_events(log, int(lo.min()), end, end)
     # A row for each block and window that it was born in: windows may overlap, and a block between windows is in none.
-    first = np.searchsorted(left, [window.lo for window in windows]).tolist()
-    last = np.searchsorted(left, [window.hi for window in windows]).tolist()
-    rows = joined(np.arange(a, b) for a, b in zip(first, last, strict=True))
-    window = np.repeat(np.arange(len(windows)), np.subtract(last, first))
+    first, last = np.searchsorted(left, lo), np.searchsorted(left, hi)
+    count = np.maximum(last - first, 0)
+    window = np.repeat(np.arange(len(windows)), count)
+    rows = np.arange(len(window)) + np.repeat(first - np.cumsum(count) + count, count)
     kind, sizes, owners = kinds_of_blocks(log, left[rows])
     order = np.lexsort((window, kind))
     kind, window, rows = kind[order], window[order], rows[order]

@@ -20,7 +20,8 @@ import numpy as np
 from memlens.analyzers.result import Result, Row
 from memlens.folding.levels import figures
 from memlens.windows.anchor_templates import Place, named_as_it_is, phase_template, skeleton
-from memlens.windows.windows import BEFORE, judged, numbered
+from memlens.windows.numbering import numbered
+from memlens.windows.windows import BEFORE, edges_of, judged, names_of, some_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,7 +95,7 @@ class Pieces(NamedTuple):
         hi: The event after its last, int64.
     """
 
-    steps: tuple[Window, ...]
+    steps: Sequence[Window]
     names: tuple[str, ...]
     step: Ints
     phase: Ints
@@ -154,8 +155,14 @@ def cut_phases(windows: Sequence[Window], landmarks: Landmarks) -> Pieces | None
     Returns:
         ``None`` where no line comes in most steps, or lines come in another order in most of them.
     """
-    steps = [window for window, fate in zip(windows, judged(windows), strict=True) if fate and window.name != BEFORE]
-    marks = _marks(steps, landmarks)
+    named = [window_name != BEFORE for window_name in names_of(windows)]
+    steps = some_of(windows, np.array(judged(windows), np.bool_) & np.array(named, np.bool_))
+    offsets = np.array(landmarks.offsets, np.int64)
+    begins, ends = (edges_of(steps, edge) for edge in ("start_offset", "end_offset"))
+    between = offsets.searchsorted(begins, "right"), offsets.searchsorted(ends, "left")
+    if not (between[1] > between[0]).any():
+        return None
+    marks = _marks(steps, landmarks, between)
     seen = Counter(mark.key for of_step in marks for mark in of_step)
     common = {key for key, count in seen.items() if 2 * count > len(steps)}
     if not common:
@@ -166,26 +173,23 @@ def cut_phases(windows: Sequence[Window], landmarks: Landmarks) -> Pieces | None
         return None
     names = _names(order, marks, steps)
     # int64, one entry a piece: where it begins; the first piece of each step begins with it
-    offsets = [offset for step, of_step in zip(steps, marks, strict=True) for offset in (step.start_offset, *(mark.offset for mark in of_step))]  # fmt: skip
+    begun = [offset for step, of_step in zip(steps, marks, strict=True) for offset in (step.start_offset, *(mark.offset for mark in of_step))]  # fmt: skip
     phase = [number for of_step in marks for number in (0, *(order[mark.key] for mark in of_step))]
     step = np.repeat(np.arange(len(steps)), [len(of_step) + 1 for of_step in marks])
     log = steps[0].log
-    lo = log.offset.searchsorted(np.array(offsets, np.int64), "left")
-    lo = np.maximum(lo, np.array([window.lo for window in steps])[step])
+    lo = log.offset.searchsorted(np.array(begun, np.int64), "left")
+    lo = np.maximum(lo, edges_of(steps, "lo")[step])
     last = np.append(step[1:] != step[:-1], True)
-    hi = np.where(last, np.array([window.hi for window in steps])[step], np.append(lo[1:], 0))
-    return Pieces(tuple(steps), names, step, np.array(phase, np.int64), lo.astype(np.int64), hi.astype(np.int64))
+    hi = np.where(last, edges_of(steps, "hi")[step], np.append(lo[1:], 0))
+    return Pieces(steps, names, step, np.array(phase, np.int64), lo.astype(np.int64), hi.astype(np.int64))
 
 
-def _marks(steps: Sequence[Window], landmarks: Landmarks) -> list[list[_Mark]]:
-    """The lines of each step that may mark phases, but for the one that begins it."""
-    offsets = np.array(landmarks.offsets, np.int64)
-    first = offsets.searchsorted([step.start_offset for step in steps], "right").tolist()
-    last = offsets.searchsorted([step.end_offset for step in steps], "left").tolist()
+def _marks(steps: Sequence[Window], landmarks: Landmarks, between: tuple[Ints, Ints]) -> list[list[_Mark]]:
+    """The lines of each step that may mark phases, but for the one that begins it; ``between``: of each step the first one, and the one after the last."""
     known: dict[bytes, Template | None] = {}  # by the skeletons of lines
     annotated = bool(steps) and steps[0].log.marks is not None
     found: list[list[_Mark]] = []
-    for a, b in zip(first, last, strict=True):
+    for a, b in zip(*(edge.tolist() for edge in between), strict=True):
         times: Counter[str] = Counter()
         of_step = []
         for offset, text in zip(landmarks.offsets[a:b], landmarks.texts[a:b], strict=True):

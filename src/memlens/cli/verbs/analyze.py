@@ -89,7 +89,8 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
             analyzers=options.analyzers or (None if for_programs or show.full else _analyzers(options, len(logs))),
             # Of a series none: thousands of lists take longer to work out than the log takes to read.
             top=(0 if options.series else 10) if top is None else top,
-            times=for_programs or sort == "duration" or full,
+            # … and so do the times of its ends, one by one.
+            times=for_programs or options.series or sort == "duration" or full,
             progress=progress,
         )
         analysis = analyze_with(logs, asked)

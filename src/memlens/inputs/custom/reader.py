@@ -12,7 +12,7 @@ import numpy as np
 
 from memlens.columns import TAKE, USE
 from memlens.errors import MemlensError, NoEventsError
-from memlens.inputs.builder import SAMPLES, Builder, Part, Text
+from memlens.inputs.builder import SAMPLES, Builder, Part, Text, lines_wanted
 from memlens.inputs.custom.columns import LineColumns, name_number
 from memlens.inputs.custom.lines import LONGEST, Found, TextError, UserLine
 from memlens.inputs.latest import LatestByAddress
@@ -64,7 +64,7 @@ class UserReader(LineReader["Read"]):
         self._scanner, self._input = UserScanner(lines), _Input(lines)
         matchers = [Matcher(pattern) for pattern in request.patterns]
         self._work = partial(self._scanner.read, matchers=matchers, landmarks=request.landmarks)
-        self._numbered = source.numbered
+        self._numbered = lines_wanted(source, request)
         types = {column: _TYPES.get(column, np.int64) for column in self._input.columns}
         self._builder = Builder(source, request, types, size=source.size)
         self._seen: set[int] = set()  # devices of events taken

@@ -16,7 +16,7 @@ from memlens.columns import TAKE
 from memlens.errors import InputError, UsageError
 from memlens.facts import Facts, Figure, Kind, OutOfMemory, RequestLines, StatLines
 from memlens.folding import condenser
-from memlens.inputs.builder import SAMPLES, Builder
+from memlens.inputs.builder import SAMPLES, Builder, lines_wanted
 from memlens.inputs.latest import LatestByAddress
 from memlens.inputs.line_reader import Believed, LineReader, Taken
 from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams, layers_of_places
@@ -64,7 +64,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         self._layer = layer = None if request.layer is None else layer_named(request.layer)
         matchers, marks = ([Matcher(pattern) for pattern in texts] for texts in (request.patterns, request.owners))
         # What cannot be looked up quickly later is numbered now.
-        wanted = (*request.columns, *["line"] * source.numbered, *["landmarks"] * request.landmarks)
+        wanted = (*request.columns, *["line"] * lines_wanted(source, request), *["landmarks"] * request.landmarks)
         self._blocks = BlockReader(matchers, marks, wanted, layer)
         self._builder = Builder(source, request, _TYPES, size=source.size)
         self._with_threads = "thread" in request.columns

@@ -72,7 +72,9 @@ def times_of(log: EventLog, events: Sequence[int]) -> list[int | None]:
     """
     if log.time_us is not None:
         return [time if time >= 0 else None for time in log.time_us[list(events)].tolist()]
-    if not log.source.rereadable or log.line is not None:  # lines are kept where a second look is dear or impossible
+    if not log.source.rereadable or getattr(
+        log.source, "numbered", log.line is not None
+    ):  # where a second look is dear
         return [None] * len(events)
     return [_time(line) for line in log.source.lines(log.offset[list(events)].tolist())]
 
