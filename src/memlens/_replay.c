@@ -32,7 +32,7 @@ static const struct { const char *name; int width; } given[COLUMNS] = {
     {"first_group", 4}, {"first_size", 8}, {"relief", 1}, {"recorded", 8}, {"numbers", 8}, {"words", 8},
     {"address", 8}, {"occupied", 8},
 };
-enum { START, TAKE_HIGH, MAX_SPLIT, MAX_ROUNDING, IDLE, SORTING, COLLECT_ABOVE, ALLOWED, RANGE_BYTES, LIMIT, PLACEMENT, TRACE, ALL_NUMBERS };
+enum { START, TAKE_HIGH, OLDEST_FIRST, MAX_SPLIT, MAX_ROUNDING, IDLE, SORTING, COLLECT_ABOVE, ALLOWED, RANGE_BYTES, LIMIT, PLACEMENT, TRACE, ALL_NUMBERS };
 enum { SEED, LOW, HIGH, ALL_WORDS };
 
 #define NO_LIMIT INT64_MAX
@@ -53,6 +53,7 @@ typedef struct {
 
 typedef struct {
     uint64_t base, number;
+    uint64_t origin; /* its base, or where it would begin if the chunks followed each other in the order in which they were taken */
     int64_t size, page;
     int32_t group;
 } chunk;
@@ -83,7 +84,7 @@ typedef struct {
     int32_t *first, *expandable;            /* of each family, its first group; how many expandable chunks */
     int64_t *requests;
     tree held, ranges, starts; /* where chunks lie; what was given back of it, by size and by address */
-    uint64_t up, down, drawn, chunks_made;
+    uint64_t up, down, drawn, chunks_made, next_origin;
     int64_t next_recorded;
 
     change *changes;
@@ -285,7 +286,9 @@ static uint32_t new_block(state *s, uint32_t of, uint64_t addr, int64_t size, in
 static uint32_t new_chunk(state *s, uint64_t base, int64_t size, int32_t group, int64_t page)
 {
     uint32_t number = pool_take(&s->chunks);
-    *(chunk *)pool_at(&s->chunks, number) = (chunk){base, s->chunks_made++, size, page, group};
+    uint64_t origin = s->number[OLDEST_FIRST] ? s->next_origin : base;
+    s->next_origin += (uint64_t)size;
+    *(chunk *)pool_at(&s->chunks, number) = (chunk){base, s->chunks_made++, origin, size, page, group};
     if (page)
         s->expandable[s->family[group]]++;
     return number;
@@ -300,6 +303,9 @@ static void follow(state *s, uint32_t number, uint32_t before, uint32_t after)
     if (after != NONE)
         b_(s, after)->before = number;
 }
+
+/* What decides between blocks of one size. */
+static inline uint64_t tie(const block *b, const chunk *c) { return b->addr - c->base + c->origin; }
 
 /* A whole chunk that can be given back. */
 static inline int is_idle(const block *b, const chunk *c) { return b->before == NONE && b->after == NONE && !c->page; }
@@ -320,7 +326,7 @@ static inline tree *spare_of(state *s, const block *b, const chunk *c, uint64_t 
 {
     uint64_t first, last;
     *a = (uint64_t)b->size;
-    *other = b->addr;
+    *other = tie(b, c);
     if (s->keeps[c->group])
         return NULL;
     if (is_idle(b, c)) {
@@ -340,7 +346,7 @@ static void put(state *s, uint32_t number)
     uint64_t a, other;
     b->used = 0;
     b->born = s->requests[s->family[c->group]];
-    tree_put(&s->nodes, s->unused + c->group, (uint64_t)b->size, b->addr, number);
+    tree_put(&s->nodes, s->unused + c->group, (uint64_t)b->size, tie(b, c), number);
     tree *spare = spare_of(s, b, c, &a, &other);
     if (spare)
         tree_put(&s->nodes, spare, a, other, number);
@@ -351,7 +357,7 @@ static void pull(state *s, uint32_t number)
     const block *b = b_(s, number);
     const chunk *c = c_(s, b);
     uint64_t a, other;
-    tree_pull(&s->nodes, s->unused + c->group, (uint64_t)b->size, b->addr);
+    tree_pull(&s->nodes, s->unused + c->group, (uint64_t)b->size, tie(b, c));
     tree *spare = spare_of(s, b, c, &a, &other);
     if (spare)
         tree_pull(&s->nodes, spare, a, other);
@@ -483,9 +489,9 @@ static int give_back_enough(state *s, int32_t group, int64_t size)
         }
     }
     /* The largest below it; a release moves entries, so that the next one is found by what it is below. */
-    uint64_t size_above = (uint64_t)size, addr_above = 0;
+    uint64_t size_above = (uint64_t)size, tie_above = 0;
     while (total < size && !ready(s)) {
-        at = tree_before(&s->nodes, s->unused + group, tree_from(&s->nodes, s->unused + group, size_above, addr_above));
+        at = tree_before(&s->nodes, s->unused + group, tree_from(&s->nodes, s->unused + group, size_above, tie_above));
         if (at.leaf == NONE)
             break;
         uint32_t number = value_at(&s->nodes, at);
@@ -493,7 +499,7 @@ static int give_back_enough(state *s, int32_t group, int64_t size)
         if (b->size < most)
             break;
         size_above = (uint64_t)b->size;
-        addr_above = b->addr;
+        tie_above = tie(b, c_(s, b));
         if (is_idle(b, c_(s, b))) {
             total += b->size;
             release_chunk(s, number);

@@ -57,6 +57,7 @@ class OutOfMemory:
             line is there.
         owner: The operator or the call stack that asked, or ``""`` where the input does not say.
         limit_bytes: What the message says the run may use of the device, or ``None``; with it ``total_bytes`` is of that.
+        stream: The stream that it was asked for on, as :attr:`memlens.events.EventLog.stream` counts, or -1.
     """
 
     offset: int
@@ -69,6 +70,7 @@ class OutOfMemory:
     unanswered_bytes: int | None = None
     owner: str = ""
     limit_bytes: int | None = None
+    stream: int = -1
 
     @property
     def asked_bytes(self) -> int | None:
@@ -246,6 +248,7 @@ class Facts:
         stat_lines: The framework's running totals, where the log has them.
         requests: Lines of requests; ``None`` where they were not asked for.
         uneven_segments: Segments whose blocks do not add up, in the order of the input, each with the first thing that is wrong with it.
+        settings: Settings of the allocator that the input tells of, by the names it gives them, as it would write them.
     """
 
     bytes: int = 0
@@ -271,3 +274,4 @@ class Facts:
     stat_lines: StatLines | None = None
     requests: RequestLines | None = None
     uneven_segments: tuple[UnevenSegment, ...] = ()
+    settings: dict[str, str] = field(default_factory=dict)

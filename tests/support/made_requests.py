@@ -116,6 +116,7 @@ def rules_for(draw: st.DrawFn, history: RequestHistory, *, expandable: bool = Tr
         max_split=draw(st.sampled_from([NO_LIMIT, 4 * UNIT, 8 * UNIT])),
         max_rounding=draw(st.sampled_from([UNIT, 5 * UNIT])),
         idle=draw(st.sampled_from(IdleChunks)),
+        oldest_first=draw(st.booleans()),
         sorting=draw(st.sampled_from(IdleSorting)),
         relief=tuple(draw(st.lists(st.sampled_from(Relief), max_size=3))),
         collect_above=draw(st.sampled_from([-1, -1, 0, 20 * UNIT])),

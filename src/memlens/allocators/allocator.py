@@ -128,18 +128,18 @@ class Allocator(FreeBlocks):
         at = bisect_left(free, (size,))
         if at == len(free):
             return None
-        block = free[at][2]
+        block = free[at][-1]
         if block.chunk.page and self.page[group]:
             # What can expand counts as large as it can become.
-            while block.chunk.page and at + 1 < len(free) and free[at + 1][2].reach < block.reach:
+            while block.chunk.page and at + 1 < len(free) and free[at + 1][-1].reach < block.reach:
                 at += 1
-                block = free[at][2]
+                block = free[at][-1]
         elif block.chunk.page:  # left from before expandable chunks were switched off
             while block.chunk.page:
                 at += 1
                 if at == len(free):
                     return None
-                block = free[at][2]
+                block = free[at][-1]
         if size < rules.max_split:
             if rules.max_split != NO_LIMIT and block.size >= rules.max_split:
                 return None
@@ -328,8 +328,8 @@ class Allocator(FreeBlocks):
         size = max(size, most)
         free = self.free[group]
         at = bisect_left(free, (size,))
-        if at < len(free) and free[at][2].idle:
-            self.release(free[at][2])
+        if at < len(free) and free[at][-1].idle:
+            self.release(free[at][-1])
             return True
         total = 0
         for *_, block in free[:at][::-1]:

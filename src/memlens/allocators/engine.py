@@ -138,6 +138,7 @@ def _compiled(
         *(
             history.opening if rules.keep_opening else 0,
             rules.take_high,
+            rules.oldest_first,
             rules.max_split,
             rules.max_rounding,
             rules.idle,

@@ -58,7 +58,7 @@ class FreeBlocks:
     def __init__(self, rules: AllocatorRules) -> None:
         self.rules = rules
         self.family: list[int] = rules.groups.family.tolist()
-        self.free: list[list[tuple[int, int, Block]]] = [[] for _ in self.family]  # by size, then address
+        self.free: list[list[tuple[int, int, int, Block]]] = [[] for _ in self.family]  # by size, then chunk or address
         self.unmapped: list[list[tuple[int, Block]]] = [[] for _ in self.family]
         self.requests = [0] * (max(self.family, default=-1) + 1)
         self.idle: list[list[tuple[int, int, Block]]] = [
@@ -70,20 +70,24 @@ class FreeBlocks:
         group = block.chunk.group
         block.used = False
         block.born = self.requests[self.family[group]]
-        insort(self.free[group], (block.size, block.addr, block))
+        insort(self.free[group], (*self._free_key(block), block))
         if block.idle:
             insort(self.idle[group], self._idle_key(block))
 
     def pull(self, block: Block) -> None:
         """Take a block out of the free ones."""
         group = block.chunk.group
-        del self.free[group][bisect_left(self.free[group], (block.size, block.addr))]
+        del self.free[group][bisect_left(self.free[group], self._free_key(block))]
         if block.idle:
-            del self.idle[group][bisect_left(self.idle[group], self._idle_key(block)[:2])]
+            del self.idle[group][bisect_left(self.idle[group], self._idle_key(block)[:3])]
 
-    def _idle_key(self, block: Block) -> tuple[int, int, Block]:
+    def _free_key(self, block: Block) -> tuple[int, int, int]:
+        """By size, then where it lies, or first by the chunk."""
+        return block.size, block.chunk.number if self.rules.oldest_first else 0, block.addr
+
+    def _idle_key(self, block: Block) -> tuple[int, int, int, Block]:
         by_creation = self.rules.sorting == IdleSorting.CREATION
-        return (block.chunk.number, 0, block) if by_creation else (block.size, block.addr, block)
+        return (block.chunk.number, 0, 0, block) if by_creation else (*self._free_key(block), block)
 
     def put_unmapped(self, block: Block) -> None:
         """Add a block to what is not mapped."""

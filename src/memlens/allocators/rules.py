@@ -104,6 +104,8 @@ class AllocatorRules:
         group: Of each REQUEST the group that serves it; else anything.  Int32.
         growth: Of each REQUEST the bytes of the chunk that is taken if no block serves it; in an expandable group what is held against ``allowed``.  Int64.
         groups: The groups.
+        oldest_first: Of several free blocks that are as large, the one serves whose chunk was taken first, and in it the one at the lowest address; else the one
+            at the lowest address of all.
         take_high: A request takes the high end of a block, the rest stays free at the low one; else the other way round.
         max_split: A request of fewer bytes takes no block of so many or more; one of as many takes a block only if it is smaller than the request and
             ``max_rounding`` together; :data:`NO_LIMIT`: no such rule.
@@ -125,6 +127,7 @@ class AllocatorRules:
     growth: Ints
     groups: Groups
     take_high: bool = False
+    oldest_first: bool = False
     max_split: int = NO_LIMIT
     max_rounding: int = 0
     idle: IdleChunks = IdleChunks.KEPT

@@ -8,6 +8,7 @@ Sizes are what tensors asked for; torch's own ``memory_allocated()`` rounds each
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["SnapshotSource", "read_snapshot"]
 
 _LAYER = "torch_snapshot"
+#: Actions of segments that are mapped in parts, and of others.
+_MAPPED, _WHOLE = (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP), (Action.SEGMENT_ALLOC, Action.SEGMENT_FREE)
+#: More settings than an allocator has, and longer ones, are not looked at.
+_MOST_SETTINGS, _LONGEST_SETTING = 100, 2000
 
 _RECORD = (
     "Record with torch.cuda.memory._record_memory_history() before the first tensor is made, and write with"
@@ -137,6 +142,7 @@ def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> lis
     if len({id(trace) for trace in traces if trace}) < sum(map(bool, traces)):
         raise BadPickle("a trace stands in it more than once", hostile=True)
     annotations, unread = read_annotations(snapshot.get("external_annotations"))
+    settings = _settings(snapshot.get("allocator_settings"))
     of_device: dict[int, Any] = {**dict.fromkeys(finals, ()), **dict(enumerate(traces))}
     entries = {device: read_entries(trace, objects, tables) for device, trace in sorted(of_device.items())}
     snapshot.clear()
@@ -144,7 +150,7 @@ def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> lis
     tables.forget_objects()
     logs = []
     for device, own in entries.items():
-        log = _log(device, own, finals.get(device, Final()), (annotations, unread), tables, name, request)
+        log = _log(device, own, finals.get(device, Final()), (annotations, unread), tables, settings, name, request)
         logs += [] if log is None else [log]
     if not logs:
         counted = sum(map(len, entries.values()))
@@ -161,13 +167,15 @@ def _log(
     final: Final,
     annotations: tuple[list[Annotation], int],
     tables: Tables,
+    settings: dict[str, str],
     name: str,
     request: Request,
 ) -> EventLog | None:
     """The log of one device; ``None`` where it has no event."""
     events = events_of(entries, final)
-    expandable = bool(np.isin(entries.action, (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP)).any())
     columns = events.columns
+    in_parts, whole = (np.isin(entries.action, actions).any() for actions in (_MAPPED, _WHOLE))
+    in_parts, whole = bool(in_parts or True in final.expandable), bool(whole or False in final.expandable)
     if not len(columns.kind):
         return None
     pools, texts = tables.pools.values, tables.texts.values
@@ -199,10 +207,11 @@ def _log(
             "malformed_samples": entries.samples,
             "layer": _LAYER,
             "block_granularity": BLOCK_GRANULARITY,
-            "kept": kept_of(entries, final, columns, events.opening, expandable=expandable),
-            "chunks_join": expandable,
+            "kept": kept_of(entries, final, columns, events.opening, expandable=in_parts),
+            "chunks_join": in_parts,
             "opening": events.opening,
-            "hints": _hints(entries, events, placed=placed, unread=annotations[1]),
+            "hints": _hints(entries, events, placed=placed, unread=annotations[1])
+            | ({"mixed_segments": 1} if in_parts and whole else {}),
             "ooms": _ooms(entries, device, tables),
             # What the segments say is held at the end: the events must add up to that.
             "figures": tuple(
@@ -210,6 +219,7 @@ def _log(
                 for metric, value in (("allocated", events.allocated), ("reserved", events.reserved))
             ),
             "uneven_segments": tuple(final.uneven),
+            "settings": settings,
         },
     )
 
@@ -231,6 +241,19 @@ def _pool_name(first: int, second: int) -> str:
     return f"private pool ({first}, {second})" if first or second else DEFAULT_POOL
 
 
+def _settings(found: Any, name: str = "") -> dict[str, str]:
+    """The settings of the allocator as texts; those of a dict among them by both names: ``roundup_power2_divisions.16``."""
+    settings: dict[str, str] = {}
+    if type(found) is dict:
+        for key, value in islice(found.items(), _MOST_SETTINGS):
+            whole = f"{name}{key}" if type(key) is str else ""
+            if whole and type(value) in (str, int, float, bool) and len(f"{value}{whole}") <= _LONGEST_SETTING:
+                settings[whole] = f"{value}"
+            elif whole and not name:
+                settings |= _settings(value, f"{key}.")
+    return settings
+
+
 def _hints(entries: Entries, events: DeviceEvents, *, placed: bool, unread: int) -> dict[str, int]:
     """Things worth knowing, by name, with the 1-based number of the first entry."""
     hints = {}
@@ -250,5 +273,6 @@ def _ooms(entries: Entries, device: int, tables: Tables) -> tuple[OutOfMemory, .
     for at in np.flatnonzero(entries.action == Action.OOM).tolist():
         size, left, stack = int(entries.size[at]), entries.device_free.get(at), int(entries.stack[at])
         owner = tables.name(stack) if stack >= 0 else ""
-        found.append(OutOfMemory(at, at + 1, f"GPU {device}", size, left, "oom entry", owner=owner))
+        stream = int(entries.stream[at])
+        found.append(OutOfMemory(at, at + 1, f"GPU {device}", size, left, "oom entry", owner=owner, stream=stream))
     return tuple(found)

@@ -94,6 +94,7 @@ class Final:
         waits, taken: Whether each block was given back and waits for a stream before it can be used again; what it occupies.
         malformed: Segments and blocks that cannot be read.
         uneven: Segments whose blocks do not add up.
+        expandable: Whether it has segments that are mapped in parts, and others.
     """
 
     segment_rows: list[tuple[int, ...]] = field(default_factory=list)
@@ -102,6 +103,7 @@ class Final:
     taken: list[int] = field(default_factory=list)
     malformed: int = 0
     uneven: list[UnevenSegment] = field(default_factory=list)
+    expandable: set[bool] = field(default_factory=set)
 
     @cached_property
     def segments(self) -> Columns:
@@ -152,6 +154,7 @@ def _read_segment(segment: dict[str, Any], device: Final, tables: Tables) -> Non
     stream = segment.get("stream")
     stream = stream if is_count(stream, 1 << 63) else -1
     if size:
+        device.expandable.add(segment.get("is_expandable") is True)
         pool = tables.pool(segment.get("segment_pool_id"))
         device.segment_rows.append((Kind.RESERVE, size, addr, -1, -1, stream, pool))
     spans: list[tuple[int, int]] = []

@@ -1,0 +1,1 @@
+"""PyTorch's native caching allocator."""

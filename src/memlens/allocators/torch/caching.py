@@ -1,0 +1,200 @@
+"""The rules of PyTorch's native CUDA caching allocator.
+
+Read in ``c10/cuda/CUDACachingAllocator.cpp`` and ``c10/core/AllocatorConfig.h``, and held against the allocator itself, as it comes with PyTorch 2.6, 2.13 and
+2.15, which serves a program of requests without a device (``tests/support/torch_allocator``).
+
+1. A request is rounded up to a multiple of 512 bytes; with ``roundup_power2_divisions`` d, if it is larger than 512 d, to one of d steps between two powers of two.
+2. What is at most 1 MiB then is served by the small pool, the rest by the large one; each stream has its own blocks in both.
+3. A new segment has 2 MiB in the small pool; in the large one 20 MiB (``large_segment_size_mb``) for less than 10 MiB, else a multiple of 2 MiB.
+4. The smallest free block that is large enough serves, of several the one at the lowest address.
+5. The request takes the low end.  The rest is split off where it is at least 512 bytes in the small pool and in expandable segments, more than 1 MiB in the large
+   pool; and not where the request has ``max_split_size_mb`` or more.  So a large block may keep up to 1 MiB that nobody asked for.
+6. A block that is freed joins its free neighbours.
+7. With ``max_split_size_mb`` smaller requests take no block of that size or more, and larger ones only blocks that are less than ``max_non_split_rounding_mb`` larger.
+8. If the device refuses a segment: with ``max_split_size_mb`` one block of that size or more is given back that is large enough, or several, the largest first;
+   then all free segments, the large pool first; then the request fails.
+9. With ``garbage_collection_threshold`` and a memory fraction old free segments of the large pool are given back before a new one is asked for.
+10. With a memory fraction a segment that would go beyond it is refused.
+11. Expandable segments: ranges of addresses in which pages of 2 MiB (small) or of 20 MiB (``large_segment_size_mb``) are mapped where the lowest address has
+    room, and whole free pages are unmapped when the device refuses.  Of free blocks that are large enough the one serves that could expand to the smallest.
+12. Private pools (graphs, ``torch.cuda.MemPool``) have sets of their own, and nothing of theirs is given back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.allocators.history import ChunkChange, Operation
+from memlens.allocators.registry import AllocatorModel, Values
+from memlens.allocators.rules import NO_LIMIT, AllocatorRules, Groups, IdleChunks, IdleSorting, Relief
+from memlens.allocators.torch.settings import MEBIBYTE, SETTINGS, Configuration, conf_line, recorded_values
+from memlens.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from memlens.allocators.history import NotReplayable, RequestHistory
+    from memlens.allocators.registry import Value
+    from memlens.events import EventLog
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["MODEL", "rounded", "segment_bytes"]
+
+#: Rules 1 to 3: what blocks are multiples of, the largest one of the small pool, its segments, the first size with a segment of its own, what that is a multiple of.
+BLOCK, SMALL, SMALL_SEGMENT, OWN_SEGMENT, MULTIPLE = 512, MEBIBYTE, 2 * MEBIBYTE, 10 * MEBIBYTE, 2 * MEBIBYTE
+#: Rule 5: the smallest rest that is split off.
+SMALL_REST, LARGE_REST = BLOCK, SMALL + 1
+#: Rule 11: where it is not known what the device has, as much as nothing fills.
+_RANGE = 1 << 42
+
+
+def rounded(size: Ints, divisions: Ints) -> Ints:
+    """Rule 1: bytes of the blocks for requests of so many bytes, int64.
+
+    Args:
+        size: What was asked for, at least 0 and below 2**48.
+        divisions: Steps by interval.
+    """
+    plain = np.maximum(-(-size // BLOCK), 1) * BLOCK
+    exponent = np.frexp(np.maximum(size, 1).astype(np.float64))[1].astype(np.int64) - 1  # exact below 2**53
+    steps = divisions[np.clip(exponent - 20, 0, len(divisions) - 1)]
+    divided = (steps > 1) & (size > BLOCK * steps)
+    if not divided.any():
+        return plain
+    step = np.maximum(np.left_shift(np.int64(1), exponent) // np.maximum(steps, 1), 1)
+    return np.where(divided, -(-size // step) * step, plain)
+
+
+def segment_bytes(block: Ints, large_segment: int) -> Ints:
+    """Rule 3: bytes of the segments that are asked for, for blocks of so many bytes, int64."""
+    own = -(-block // MULTIPLE) * MULTIPLE
+    return np.where(block <= SMALL, SMALL_SEGMENT, np.where(block < OWN_SEGMENT, large_segment, own))
+
+
+def _history(log: EventLog) -> RequestHistory | NotReplayable | None:
+    from memlens.allocators.torch.history import request_histories
+    from memlens.allocators.torch.settling import settled
+
+    found = request_histories(log)
+    return settled(found, _rules) if isinstance(found, list) else found
+
+
+def _recorded(history: RequestHistory) -> Values:
+    return recorded_values(history.settings)
+
+
+def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
+    conf = Configuration.of(values)
+    block = rounded(history.size, conf.divisions)
+    small = block <= SMALL
+    streams, pools = _numbers(history)
+    page = history.opening_chunks.page
+    opening_small = np.where(page > 0, page == SMALL_SEGMENT, history.opening_chunks.size == SMALL_SEGMENT)
+    total = conf.total or history.limit_bytes or 0
+    if (conf.share < 1 or conf.collect_share) and not total:
+        raise UsageError(
+            "what the device has is not known, of which these settings are shares",
+            "Give it: --set device_total_mb=81920.",
+        )
+    allowed = int(conf.share * total) if conf.share < 1 or conf.collect_share else None
+    group = _group(history.pool, small, history.stream, streams)
+    opening_group = _group(history.opening_chunks.pool, opening_small, history.opening_chunks.stream, streams)
+    return AllocatorRules(
+        block=block,
+        group=group,
+        growth=segment_bytes(block, conf.large_segment),
+        groups=_groups(conf, streams, pools),
+        oldest_first=conf.oldest_first,
+        max_split=conf.max_split,
+        max_rounding=conf.max_rounding,
+        idle=IdleChunks.KEPT,
+        sorting=IdleSorting.SIZE,
+        relief=(Relief.ENOUGH, Relief.ALL) if conf.max_split != NO_LIMIT else (Relief.ALL,),
+        collect_above=int(conf.collect_share * allowed) if allowed is not None and conf.collect_share else -1,
+        allowed=allowed,
+        range_bytes=min(
+            conf.total + conf.total // 8 if conf.total else _RANGE,
+            _apart(history, group, opening_group, conf.large_segment),
+        ),
+        keep_opening=history.opening > 0 or len(page) > 0,
+        opening_group=opening_group,
+    )
+
+
+def _apart(
+    history: RequestHistory, group: NDArray[np.int32], opening_group: NDArray[np.int32], page: int
+) -> int:
+    """How far apart the ranges of expandable segments were, as far as is recorded: of how many bytes one is at most, in whole pages."""
+    mapped = history.changes.kind == ChunkChange.MAPPED
+    parts = history.opening_chunks.page > 0
+    addr = np.concatenate((history.changes.addr[mapped], history.opening_chunks.addr[parts]))
+    of = np.concatenate((group[history.changes.at[mapped]], opening_group[parts]))
+    order = np.argsort(addr, kind="stable")
+    addr, of = addr[order], of[order]
+    first = addr[np.append(True, of[1:] != of[:-1])[: len(of)]]
+    return int(np.diff(first).min()) // page * page if len(first) > 1 else _RANGE
+
+
+def _numbers(history: RequestHistory) -> tuple[int, int]:
+    """How many streams and private pools there are, the default one counted."""
+    chunks = history.opening_chunks
+    streams, pools = ((history.stream, chunks.stream), (history.pool, chunks.pool))
+    return tuple(1 + max(int(column.max(initial=0)) for column in columns) for columns in (streams, pools))  # type: ignore[return-value]
+
+
+def _group(pool: NDArray[np.int32], small: NDArray[np.bool_], stream: NDArray[np.int32], streams: int) -> NDArray[np.int32]:
+    """The groups: pool by pool, of each the large one first, of that stream by stream."""
+    return ((pool * 2 + small) * streams + stream).astype(np.int32)
+
+
+def _groups(conf: Configuration, streams: int, pools: int) -> Groups:
+    family = np.repeat(np.arange(2 * pools, dtype=np.int32), streams)
+    small, private = family % 2 == 1, family >= 2
+    return Groups(
+        family,
+        np.where(small | conf.expandable, SMALL_REST, LARGE_REST).astype(np.int64),
+        np.where(small | conf.expandable, NO_LIMIT, conf.max_split).astype(np.int64),
+        np.where(small, SMALL_SEGMENT, conf.large_segment).astype(np.int64) * conf.expandable,
+        private,
+        ~small & ~private,
+    )
+
+
+def _candidates(history: RequestHistory, values: Values) -> Sequence[Values]:
+    """One setting changed at a time, from what the run had and from the defaults; values that change nothing for its requests are left out."""
+    own = dict(values)
+    requests = history.size[history.operation == Operation.REQUEST]
+    largest = int(requests.max(initial=0))
+    found: list[Values] = []
+
+    def add(**changes: Value) -> None:
+        tried = {**own, **changes}
+        if tried != own and tried not in found:
+            found.append(tried)
+
+    if own:
+        found.append({name: own[name] for name in own if name == "device_total_mb"})
+    add(expandable_segments=True)
+    for setting in SETTINGS:
+        for value in setting.tried:
+            if setting.name == "max_split_size_mb" and int(value) * MEBIBYTE > largest:
+                continue
+            add(**{setting.name: value})
+    return found
+
+
+MODEL = AllocatorModel(
+    name="pytorch-caching",
+    summary="PyTorch's native CUDA caching allocator, 2.0 to 2.15",
+    settings=SETTINGS,
+    history=_history,
+    recorded=_recorded,
+    rules=_rules,
+    candidates=_candidates,
+    line=conf_line,
+)

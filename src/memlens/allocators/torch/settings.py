@@ -1,0 +1,291 @@
+"""``PYTORCH_CUDA_ALLOC_CONF``: what it sets, as text and as numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.allocators.registry import AllocatorSetting, Value, Values
+from memlens.allocators.rules import NO_LIMIT
+from memlens.errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["CONF", "INTERVALS", "MEBIBYTE", "SETTINGS", "Configuration", "conf_line", "recorded_values", "whole_values"]
+
+#: The variable that holds the others, as ``expandable_segments:True,max_split_size_mb:128``.
+CONF = "PYTORCH_CUDA_ALLOC_CONF"
+MEBIBYTE = 1 << 20
+#: Sizes of 1 MiB … 32 GiB and above may be divided differently, each power of two by itself.
+INTERVALS = 16
+_FIRST_INTERVAL = 20  # 1 MiB, and what is below
+
+SETTINGS = (
+    AllocatorSetting(
+        "expandable_segments",
+        "switch",
+        False,
+        "segments grow page by page instead of being asked for one by one",
+        (True,),
+    ),
+    AllocatorSetting(
+        "roundup_power2_divisions",
+        "word",
+        "",
+        "sizes are rounded up to a power of two, or to one of so many steps between two of them: 4, or [256:1,512:2,>:4]",
+        ("2", "4", "8"),
+    ),
+    AllocatorSetting(
+        "max_split_size_mb", "mebibytes", 0, "larger blocks are never split; 0: all may be", (64, 128, 256, 512)
+    ),
+    AllocatorSetting(
+        "max_non_split_rounding_mb", "mebibytes", 20, "how much larger than the request a block that is not split may be"
+    ),
+    AllocatorSetting(
+        "large_segment_size_mb",
+        "mebibytes",
+        20,
+        "the segment for requests of 1 to 10 MiB, and the page of large expandable ones (from 2.10 on)",
+    ),
+    AllocatorSetting(
+        "garbage_collection_threshold",
+        "number",
+        0.0,
+        "above this share of the device's memory old free segments are given back; needs a memory fraction",
+    ),
+    AllocatorSetting(
+        "per_process_memory_fraction", "number", 1.0, "the share of the device's memory that the process may reserve"
+    ),
+    AllocatorSetting(
+        "device_total_mb", "mebibytes", 0, "what the device has, for the two shares of it; no setting of PyTorch's"
+    ),
+    AllocatorSetting(
+        "oldest_segment_first",
+        "switch",
+        False,
+        "among free blocks of one size that of the oldest segment serves (from 2.13 on), not the one at the lowest address; no setting of PyTorch's",
+    ),
+    AllocatorSetting(CONF, "word", "", "several of these at once, as PyTorch reads them"),
+)
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+#: Settings that no line of PyTorch's sets.
+_OUTSIDE = ("device_total_mb", "oldest_segment_first", CONF)
+#: Keys of the variable that change nothing of where blocks and segments lie.
+_WITHOUT_EFFECT = (
+    "backend",
+    "graph_capture_record_stream_reuse",
+    "pinned_free_catch_all",
+    "pinned_max_cached_size_mb",
+    "pinned_max_round_threshold_mb",
+    "pinned_num_register_threads",
+    "pinned_reserve_segment_size_mb",
+    "pinned_use_background_threads",
+    "pinned_use_cuda_host_register",
+    "pinned_use_hip_host_register",
+    "release_lock_on_cudamalloc",
+    "release_lock_on_hipmalloc",
+    "throw_on_cudamalloc_oom",
+)
+_PAIR = re.compile(r"\s*([^:,\[\]]+?)\s*:\s*(\[[^\[\]]*\]|[^:,\[\]]*?)\s*(?:,|$)")
+_HINT = f"Write it as {CONF} is written: expandable_segments:True,max_split_size_mb:128."
+
+
+@dataclass(frozen=True, eq=False)
+class Configuration:
+    """The settings as numbers; sizes in bytes.
+
+    Attributes:
+        expandable: Segments are expandable.
+        divisions: Steps from one power of two to the next, by interval, 0 and 1 for none, int64.
+        max_split: Blocks of so much and more are not split.
+        max_rounding: How much larger than such a request a block may be.
+        large_segment: The segment for requests of 1 to 10 MiB, and the page of large expandable segments.
+        collect_share: The share of the device above which old segments are given back, 0 for never.
+        share: The share of the device that may be reserved, 1 for no such limit.
+        total: What the device has, 0 where that is not known.
+        oldest_first: Of free blocks of one size that of the oldest segment serves.
+    """
+
+    expandable: bool
+    divisions: NDArray[np.int64]
+    max_split: int
+    max_rounding: int
+    large_segment: int
+    collect_share: float
+    share: float
+    total: int
+    oldest_first: bool
+
+    @classmethod
+    def of(cls, values: Values) -> Configuration:
+        """The settings, by name; those that are missing have their defaults.
+
+        Raises:
+            UsageError: PyTorch would not take them.
+        """
+        whole = {name: setting.default for name, setting in _BY_NAME.items()} | whole_values(values)
+        large = _mebibytes(whole, "large_segment_size_mb")
+        max_split = _mebibytes(whole, "max_split_size_mb")
+        collect, share = (_number(whole, name) for name in ("garbage_collection_threshold", "per_process_memory_fraction"))
+        if large <= 10 * MEBIBYTE:
+            raise UsageError("large_segment_size_mb has to be more than 10")
+        if max_split and max_split < large:
+            raise UsageError(f"max_split_size_mb has to be at least {large // MEBIBYTE}, or 0 for no limit")
+        if not 0 <= collect < 1:
+            raise UsageError("garbage_collection_threshold has to be between 0 and 1")
+        if not 0 <= share <= 1:
+            raise UsageError("per_process_memory_fraction has to be between 0 and 1")
+        return cls(
+            _switch(whole, "expandable_segments"),
+            divisions_of(f"{whole['roundup_power2_divisions']}"),
+            max_split or NO_LIMIT,
+            _mebibytes(whole, "max_non_split_rounding_mb"),
+            large,
+            collect,
+            share,
+            _mebibytes(whole, "device_total_mb"),
+            _switch(whole, "oldest_segment_first"),
+        )
+
+
+def whole_values(values: Values) -> dict[str, Value]:
+    """Settings by name, with those that :data:`CONF` holds; a setting that is given by its own name wins.
+
+    Raises:
+        UsageError: One is unknown, or the text cannot be read.
+    """
+    unknown = sorted(values.keys() - _BY_NAME.keys())
+    if unknown:
+        raise UsageError(f"no setting is called {unknown[0]!r}", f"There are: {', '.join(_BY_NAME)}.")
+    text = f"{values.get(CONF, '')}"
+    return dict(_pairs(text.removeprefix(f"{CONF}="))) | {name: values[name] for name in values if name != CONF}
+
+
+def _pairs(text: str) -> Iterator[tuple[str, Value]]:
+    at = 0
+    while text[at:].strip(" ,"):
+        match = _PAIR.match(text, at)
+        if match is None:
+            raise UsageError(f"{text[:200]!r} cannot be read", _HINT)
+        at = match.end()
+        name, value = match.groups()
+        if name in _BY_NAME and name not in _OUTSIDE:
+            yield name, value
+        elif name not in _WITHOUT_EFFECT:
+            raise UsageError(f"{CONF} has no setting {name!r}", f"Known are: {', '.join(_names())}.")
+        elif name == "backend" and value != "native":
+            raise UsageError(f"the backend {value!r} is another allocator", "Only the native one is modelled.")
+
+
+def _names() -> list[str]:
+    return [name for name in _BY_NAME if name not in _OUTSIDE]
+
+
+def _switch(values: Mapping[str, Value], name: str) -> bool:
+    value = values[name]
+    if f"{value}" not in ("True", "False"):
+        raise UsageError(f"{name} has to be True or False, not {value!r}")
+    return f"{value}" == "True"
+
+
+def _mebibytes(values: Mapping[str, Value], name: str) -> int:
+    text = f"{values[name]}"
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise UsageError(f"{name} has to be a whole number of MiB, not {text[:200]!r}")
+    return int(text) * MEBIBYTE
+
+
+def _number(values: Mapping[str, Value], name: str) -> float:
+    try:
+        return float(values[name])
+    except ValueError:
+        raise UsageError(f"{name} has to be a number, not {f'{values[name]}'[:200]!r}") from None
+
+
+def divisions_of(text: str) -> NDArray[np.int64]:
+    """Steps between two powers of two by interval, from ``4``, from ``[256:1,512:2,>:4]`` (sizes in MiB), or from nothing.
+
+    The first entry holds for all sizes below it, too; sizes between two entries that are no neighbours are left as they are; ``>`` is
+    for all above the last one (in PyTorch 2.6 for that one, too).
+    """
+    found = np.zeros(INTERVALS, np.int64)
+    if text.startswith("[") and text.endswith("]"):
+        last = -1
+        for part in text[1:-1].split(","):
+            size, _, count = part.partition(":")
+            steps = _power(count.strip(), "steps", zero=True)
+            if size.strip() == ">":
+                found[max(last, 0) + 1 :] = steps
+                continue
+            interval = min(_power(size.strip(), "sizes").bit_length() - 1, INTERVALS - 1)
+            if last < 0:
+                found[:interval] = steps
+            found[interval] = steps
+            last = interval
+    elif text:
+        found[:] = _power(text, "steps")
+    return found
+
+
+def _power(text: str, what: str, *, zero: bool = False) -> int:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else -1
+    if number < 0 or number & (number - 1) or (number == 0 and not zero):
+        raise UsageError(
+            f"roundup_power2_divisions: the {what} have to be powers of two, not {text[:200]!r}",
+            "Write it as 4, or as [256:1,512:2,>:4].",
+        )
+    return number
+
+
+def conf_line(values: Values) -> str:
+    """The line that sets these: ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``; nothing behind the ``=`` where all are defaults."""
+    whole = whole_values(values)
+    parts = [
+        f"{name}:{whole[name]}"
+        for name in _names()
+        if name in whole and f"{whole[name]}" not in (f"{_BY_NAME[name].default}", "")
+    ]
+    return f"{CONF}={','.join(parts)}"
+
+
+def recorded_values(settings: Mapping[str, str]) -> dict[str, Value]:
+    """The settings of a run by what its snapshot says of the allocator; what it cannot have said has its default.
+
+    The figures are believed before the text: what ``torch.cuda.memory._set_allocator_settings`` set later is in them.
+    """
+    values: dict[str, Value] = {}
+    try:
+        values |= whole_values({CONF: settings.get(CONF, "")})
+    except UsageError:
+        pass  # of a version with other settings, or not written by PyTorch
+    if settings.get("oldest_segment_first") == "True":
+        values["oldest_segment_first"] = True
+    if settings.get("expandable_segments") in ("True", "False"):
+        values["expandable_segments"] = settings["expandable_segments"] == "True"
+    most = settings.get("max_split_size", "")
+    if most.isascii() and most.isdigit() and len(most) < 19:
+        values["max_split_size_mb"] = int(most) // MEBIBYTE
+    share = settings.get("garbage_collection_threshold", "")
+    if re.fullmatch(r"0\.\d{1,30}", share):
+        values["garbage_collection_threshold"] = float(share)
+    steps = [settings.get(f"roundup_power2_divisions.{1 << k}", "") for k in range(INTERVALS)]
+    if all(text.isascii() and text.isdigit() and len(text) < 10 for text in steps):
+        values["roundup_power2_divisions"] = _as_text([int(text) for text in steps])
+    values = {name: value for name, value in values.items() if f"{value}" != f"{_BY_NAME[name].default}"}
+    try:
+        Configuration.of(values)
+    except UsageError:
+        return {}
+    return values
+
+
+def _as_text(steps: list[int]) -> str:
+    """The text of steps by interval."""
+    if len(set(steps)) == 1:
+        return f"{steps[0]}" if steps[0] > 1 else ""
+    return f"[{','.join(f'{1 << k}:{count}' for k, count in enumerate(steps))}]"
