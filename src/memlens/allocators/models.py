@@ -51,6 +51,7 @@ class AllocatorModel:
         candidates: The values to try, for a history with its own ones.
         line: The very line that sets values, ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``.
         package: The package it comes from.
+        runs: Of a log that several processes wrote the log of each, with what to call it; of others nothing.
     """
 
     name: str
@@ -62,3 +63,4 @@ class AllocatorModel:
     candidates: Callable[[RequestHistory, Values], Sequence[Values]]
     line: Callable[[Values], str]
     package: str = "memlens"
+    runs: Callable[[EventLog], Sequence[tuple[EventLog, str]]] = lambda _: ()

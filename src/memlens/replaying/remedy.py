@@ -94,9 +94,7 @@ def _in_words(found: ReplayedLog) -> FailureRemedy | None:
     within = format_bytes(limit)
     figures = (len(others), limit, live, max(live - limit, 0))
     if carried := next((one for one in others if one.within_limit == "completes"), None):
-        return FailureRemedy(
-            f"{carried.line} would have carried it on within {within}", carried.line, *figures
-        )
+        return FailureRemedy(f"{carried.line} would have carried it on within {within}", carried.line, *figures)
     if live > limit:
         words = f"no setting would have carried it on: {format_bytes(live)} live at once are {format_bytes(live - limit)} more than the {within} there were"
         return FailureRemedy(words, "", *figures)

@@ -30,8 +30,10 @@ import numpy as np
 from memlens.allocators.history import ChunkChange, NotReplayable, RequestHistory
 from memlens.allocators.models import AllocatorModel, AllocatorSetting, Value, Values
 from memlens.allocators.paddle import history as logged
+from memlens.allocators.paddle.processes import processes, writers
 from memlens.allocators.proof import prove
 from memlens.allocators.rules import AllocatorRules, Groups, IdleChunks, Relief
+from memlens.text import name_list
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,6 +72,16 @@ _POOLS = (1, 2, 4, 8, 16, 32, 64)
 def _history(log: EventLog) -> RequestHistory | NotReplayable | None:
     """The requests of a log of Paddle; ``None`` for other inputs."""
     return logged.request_history(log) if log.facts.layer in logged.LAYERS else None
+
+
+def _runs(log: EventLog) -> Sequence[tuple[EventLog, str]]:
+    """The processes that wrote a log, told apart by their threads."""
+    groups = writers(log) if log.facts.layer in logged.LAYERS else ()
+    names = (
+        f"process of {'thread' if len(threads) == 1 else 'threads'} {name_list(list(map(str, threads)))}"
+        for threads in groups
+    )
+    return list(zip(processes(log), names, strict=False)) if groups else []
 
 
 def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
@@ -178,4 +190,5 @@ AUTO_GROWTH = AllocatorModel(
     rules=_rules,
     candidates=_candidates,
     line=_line,
+    runs=_runs,
 )
