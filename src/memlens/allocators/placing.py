@@ -122,7 +122,7 @@ class Places:
     def _chosen(self, size: int) -> int | None:
         placement = self.by.placement
         if placement == Placement.RECORDED and self.taken < len(self.recorded):
-            base = self.recorded[self.taken]
+            base: int = self.recorded[self.taken]
             if not base or not self._vacant(base, size):
                 return None
             self.up = max(self.up, -(-(base + size) // STEP) * STEP)  # it may be larger than the one recorded there

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.allocators.history import ChunkChange, Operation
-from memlens.allocators.registry import AllocatorModel, Values
+from memlens.allocators.models import AllocatorModel, Values
 from memlens.allocators.rules import NO_LIMIT, AllocatorRules, Groups, IdleChunks, IdleSorting, Relief
 from memlens.allocators.torch.settings import MEBIBYTE, SETTINGS, Configuration, conf_line, recorded_values
 from memlens.errors import UsageError
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.allocators.history import NotReplayable, RequestHistory
-    from memlens.allocators.registry import Value
+    from memlens.allocators.models import Value
     from memlens.events import EventLog
 
     Ints = NDArray[np.int64]
@@ -126,9 +126,7 @@ def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
     )
 
 
-def _apart(
-    history: RequestHistory, group: NDArray[np.int32], opening_group: NDArray[np.int32], page: int
-) -> int:
+def _apart(history: RequestHistory, group: NDArray[np.int32], opening_group: NDArray[np.int32], page: int) -> int:
     """How far apart the ranges of expandable segments were, as far as is recorded: of how many bytes one is at most, in whole pages."""
     mapped = history.changes.kind == ChunkChange.MAPPED
     parts = history.opening_chunks.page > 0
@@ -147,7 +145,9 @@ def _numbers(history: RequestHistory) -> tuple[int, int]:
     return tuple(1 + max(int(column.max(initial=0)) for column in columns) for columns in (streams, pools))  # type: ignore[return-value]
 
 
-def _group(pool: NDArray[np.int32], small: NDArray[np.bool_], stream: NDArray[np.int32], streams: int) -> NDArray[np.int32]:
+def _group(
+    pool: NDArray[np.int32], small: NDArray[np.bool_], stream: NDArray[np.int32], streams: int
+) -> NDArray[np.int32]:
     """The groups: pool by pool, of each the large one first, of that stream by stream."""
     return ((pool * 2 + small) * streams + stream).astype(np.int32)
 

@@ -281,7 +281,9 @@ class _Reader:
         small = np.where(block >= 0, block <= SMALL, size % self.conf.large_segment != 0)
         return OpeningChunks(addr, size, stream, pool, np.where(small, SMALL_SEGMENT, self.conf.large_segment))
 
-    def with_ranges(self, chunks: OpeningChunks, changes: ChunkChanges, size: Ints, *of: NDArray[np.int32]) -> OpeningChunks:
+    def with_ranges(
+        self, chunks: OpeningChunks, changes: ChunkChanges, size: Ints, *of: NDArray[np.int32]
+    ) -> OpeningChunks:
         """The opening chunks, and where a range of addresses begins of which the first pages were not mapped then, as far as they are later."""
         mapped = np.flatnonzero(changes.kind == ChunkChange.MAPPED)
         if not len(mapped) or not len(chunks.addr):
@@ -333,7 +335,10 @@ class _Reader:
             emptied = [
                 number
                 for number, row in zip(numbers.tolist(), first.tolist(), strict=True)
-                if any("empty_cache" in frame or "emptyCache" in frame for frame in log.source.stack(int(log.offset[releases[row]])))
+                if any(
+                    "empty_cache" in frame or "emptyCache" in frame
+                    for frame in log.source.stack(int(log.offset[releases[row]]))
+                )
             ]
             trim = np.isin(stack, emptied)
         # By what follows: a segment is asked for at once, or the request fails; and a limit could have refused it.
@@ -347,9 +352,7 @@ class _Reader:
         fresh = trim & np.append(True, ~trim[:-1] | (np.diff(following) != 0))
         return releases[fresh], releases[~trim]
 
-    def moments(
-        self, events: Ints, of_request: Ints, trims: Ints, place: Ints, kind: NDArray[np.int8]
-    ) -> Ints:
+    def moments(self, events: Ints, of_request: Ints, trims: Ints, place: Ints, kind: NDArray[np.int8]) -> Ints:
         """During which operation each chunk event happened: those of requests before theirs, others at the emptying of the cache."""
         request_places = np.flatnonzero(kind == Operation.REQUEST)
         following = request_places[

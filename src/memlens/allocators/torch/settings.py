@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.allocators.registry import AllocatorSetting, Value, Values
+from memlens.allocators.models import AllocatorSetting, Value, Values
 from memlens.allocators.rules import NO_LIMIT
 from memlens.errors import UsageError
 
@@ -44,7 +44,10 @@ SETTINGS = (
         "max_split_size_mb", "mebibytes", 0, "larger blocks are never split; 0: all may be", (64, 128, 256, 512)
     ),
     AllocatorSetting(
-        "max_non_split_rounding_mb", "mebibytes", 20, "how much larger than the request a block that is not split may be"
+        "max_non_split_rounding_mb",
+        "mebibytes",
+        20,
+        "how much larger than the request a block that is not split may be",
     ),
     AllocatorSetting(
         "large_segment_size_mb",
@@ -131,7 +134,9 @@ class Configuration:
         whole = {name: setting.default for name, setting in _BY_NAME.items()} | whole_values(values)
         large = _mebibytes(whole, "large_segment_size_mb")
         max_split = _mebibytes(whole, "max_split_size_mb")
-        collect, share = (_number(whole, name) for name in ("garbage_collection_threshold", "per_process_memory_fraction"))
+        collect, share = (
+            _number(whole, name) for name in ("garbage_collection_threshold", "per_process_memory_fraction")
+        )
         if large <= 10 * MEBIBYTE:
             raise UsageError("large_segment_size_mb has to be more than 10")
         if max_split and max_split < large:

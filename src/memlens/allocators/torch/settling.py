@@ -19,7 +19,7 @@ from memlens.allocators.placing import Addresses, Placement
 from memlens.allocators.torch.settings import recorded_values
 
 if TYPE_CHECKING:
-    from memlens.allocators.registry import Values
+    from memlens.allocators.models import Values
     from memlens.allocators.rules import AllocatorRules
 
 __all__ = ["settled"]
@@ -75,9 +75,7 @@ class _Other(NamedTuple):
     got: int
 
 
-def _first_other(
-    history: RequestHistory, rules: Callable[[RequestHistory, Values], AllocatorRules]
-) -> _Other | None:
+def _first_other(history: RequestHistory, rules: Callable[[RequestHistory, Values], AllocatorRules]) -> _Other | None:
     """The first block that does not lie where it was recorded, or segment that is given back instead of another; ``None`` where there is none."""
     own = rules(history, recorded_values(history.settings))
     got = replay(history, own, addresses=Addresses(Placement.RECORDED), limit=history.limit_bytes, trace=True)
