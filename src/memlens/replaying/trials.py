@@ -195,6 +195,10 @@ class Trials:
             len(self.placements),
             None if refused is None or refused.completed else self._refused(refused),
             *one.chunks,
+            since=max(
+                (it.since for it in self.model.settings if one.values.get(it.name, it.default) != it.default),
+                default="",
+            ),
         )
 
     def _refused(self, found: Replay) -> RefusedRequest:
