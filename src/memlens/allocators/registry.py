@@ -74,8 +74,9 @@ class AllocatorModel:
 def built_in() -> tuple[AllocatorModel, ...]:
     """The built-in models, in the order in which a log is shown to them.  To add one, add its line here."""
     from memlens.allocators.paddle.auto_growth import AUTO_GROWTH  # a model knows what is here
+    from memlens.allocators.torch.caching import CACHING
 
-    return (AUTO_GROWTH,)
+    return (AUTO_GROWTH, CACHING)
 
 
 def models() -> tuple[AllocatorModel, ...]:
