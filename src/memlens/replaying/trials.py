@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from memlens import native
 from memlens.allocators.engine import Replay, replay
 from memlens.allocators.placing import Addresses, Placement
 from memlens.replaying.packing import BlockStays, live_peak, stays_of
@@ -38,8 +39,10 @@ PLACEMENTS = (
 )
 #: Those of a history of more operations than this.
 _FEWER, _LONG = (PLACEMENTS[0], *PLACEMENTS[2:5]), 200_000
-#: Operations that are replayed in all, about; and limits that are tried of one setting and one placement, at least and at most.
-_OPERATIONS, _LEAST, _MOST = 60_000_000, 4, 48
+#: Operations that are replayed in all, about (where that is not compiled a tenth); and limits that are tried of one setting and one placement, at least and at
+#: most.
+_OPERATIONS = 60_000_000 if native.load("memlens._replay") else 6_000_000
+_LEAST, _MOST = 4, 48
 
 
 @dataclass(eq=False)
