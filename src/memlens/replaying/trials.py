@@ -166,10 +166,18 @@ class Trials:
         one.scans[number] = summed_up(known, len(known) - 1)
 
     def _on_threads(self, work: Callable[[Item], None], items: Sequence[Item]) -> None:
-        """Work on several threads; an interrupt ends what is under way with its next replay."""
+        """Work on several threads; an interrupt, or an error in one of them, ends what is under way with its next replay."""
+
+        def unless_stopped(item: Item) -> None:
+            try:
+                work(item)
+            except BaseException:
+                self._stop.set()
+                raise
+
         with ThreadPoolExecutor(max(min(os.cpu_count() or 1, len(items), 8), 1)) as threads:
             try:
-                for done, _ in enumerate(threads.map(work, items), 1):
+                for done, _ in enumerate(threads.map(unless_stopped, items), 1):
                     if self.tried is not None:
                         self.tried(done, len(items))
             except BaseException:
