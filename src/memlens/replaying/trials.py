@@ -45,6 +45,10 @@ _OPERATIONS = 60_000_000 if native.load("memlens._replay") else 6_000_000
 _LEAST, _MOST = 4, 48
 
 
+class _StoppedError(Exception):
+    """Another thread failed, or somebody interrupts."""
+
+
 @dataclass(eq=False)
 class _Replayed:
     """One setting while it is tried: its rules, and one entry a placement of the others."""
@@ -123,7 +127,7 @@ class Trials:
 
     def _replay(self, one: _Replayed, addresses: Addresses, limit: int | None = None) -> Replay:
         if self._stop.is_set():
-            raise KeyboardInterrupt
+            raise _StoppedError
         return replay(self.history, one.rules, addresses=addresses, limit=limit)
 
     def _peaks(self, one: _Replayed) -> None:
@@ -171,6 +175,8 @@ class Trials:
         def unless_stopped(item: Item) -> None:
             try:
                 work(item)
+            except _StoppedError:
+                return  # what stopped it is raised elsewhere
             except BaseException:
                 self._stop.set()
                 raise
