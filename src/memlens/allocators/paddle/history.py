@@ -287,7 +287,7 @@ def _settings(log: EventLog, rows: LogRows, given_back: _GivenBack) -> dict[str,
     for what, name in ((RequestLine.CHUNK_SIZE, CHUNK_BYTES), (RequestLine.PADDED, PADDING)):
         if (at := np.flatnonzero(lines.what == what)).size:
             found[name] = str(int(lines.first[at[-1]]))
-    for of in np.flatnonzero(lines.what == RequestLine.PREALLOC).tolist():
+    for of in np.flatnonzero(lines.what == RequestLine.PREALLOC)[:_MOST_IN_ADVANCE].tolist():
         found[LARGE_PREALLOC if lines.first[of] else SMALL_PREALLOC] = str(int(lines.second[of]))
     if given_back.after_frees:
         found[IDLE] = "1"
