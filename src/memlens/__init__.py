@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from memlens.recording.result import RecordedLog, Recording
     from memlens.recording.run import record
     from memlens.recording.torch_history import TorchRecording, record_torch
+    from memlens.replaying.result import ReplayedLog, SettingTrial, WhatIf
+    from memlens.replaying.run import whatif
     from memlens.trust import Trust
     from memlens.units import format_bytes, parse_bytes
     from memlens.watching.crossings import Crossing
@@ -82,14 +84,17 @@ __all__ = [
     "Ranking",
     "RecordedLog",
     "Recording",
+    "ReplayedLog",
     "ReportPage",
     "Run",
     "RunWindow",
+    "SettingTrial",
     "TorchRecording",
     "Trust",
     "UsageError",
     "Verdict",
     "Watched",
+    "WhatIf",
     "Window",
     "WindowAnalysis",
     "WindowDiff",
@@ -114,6 +119,7 @@ __all__ = [
     "report",
     "slice",
     "watch",
+    "whatif",
     "window",
 ]
 
@@ -159,6 +165,8 @@ _HOMES = {
     "memlens.watching.state": ("LiveWindow", "LogState"),
     "memlens.watching.watch": ("Watched", "watch"),
     "memlens.windows.windows": ("Anchor", "Pattern", "Window"),
+    "memlens.replaying.result": ("ReplayedLog", "SettingTrial", "WhatIf"),
+    "memlens.replaying.run": ("whatif",),
     "memlens.trust": ("Trust",),
     "memlens.units": ("format_bytes", "parse_bytes"),
 }

@@ -44,4 +44,7 @@ static inline void release(column *columns, int count)
 PyObject *memlens_align(PyObject *module, PyObject *args);
 PyObject *memlens_chain(PyObject *module, PyObject *args);
 
+/* The function of _effects.c. */
+PyObject *memlens_effects(PyObject *module, PyObject *args);
+
 #endif

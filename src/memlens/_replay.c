@@ -1145,6 +1145,7 @@ static PyObject *result(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
+    {"effects", memlens_effects, METH_VARARGS, NULL},
     {"start", start, METH_VARARGS, NULL},
     {"run", run, METH_VARARGS, NULL},
     {"changes", changes, METH_VARARGS, NULL},

@@ -91,7 +91,8 @@ class Places:
         if by.placement == Placement.SHUFFLED:
             self.up = max(self.up, _ANYWHERE)
         self.down = by.low if base else _ANYWHERE
-        self.recorded, self.taken, self.drawn = by.recorded.tolist(), 0, 0
+        self.recorded: list[int] = by.recorded.tolist()
+        self.taken = self.drawn = 0
         self.held = sorted((start, start + length) for start, length in zip(base, size, strict=True))
         self.ranges: list[tuple[int, int]] = []  # given back: size and address
         self.starts: list[tuple[int, int]] = []  # the same by address
@@ -121,7 +122,7 @@ class Places:
     def _chosen(self, size: int) -> int | None:
         placement = self.by.placement
         if placement == Placement.RECORDED and self.taken < len(self.recorded):
-            base = self.recorded[self.taken]
+            base: int = self.recorded[self.taken]
             if not base or not self._vacant(base, size):
                 return None
             self.up = max(self.up, -(-(base + size) // STEP) * STEP)  # it may be larger than the one recorded there

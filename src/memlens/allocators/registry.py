@@ -2,78 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from memlens.allocators.models import AllocatorModel, AllocatorSetting, Value, Values
 from memlens.errors import MemlensError, UsageError
 
 if TYPE_CHECKING:
     from importlib import metadata
-
-    from memlens.allocators.history import NotReplayable, RequestHistory
-    from memlens.allocators.rules import AllocatorRules
-    from memlens.events import EventLog
 
 __all__ = ["GROUP", "AllocatorModel", "AllocatorSetting", "Value", "Values", "built_in", "get", "models"]
 
 #: The entry-point group through which other packages add models.
 GROUP = "memlens.allocators"
 
-#: What a setting is set to, and settings by name; what is not among them has its default.
-Value = bool | int | float | str
-Values = Mapping[str, Value]
-
-
-@dataclass(frozen=True)
-class AllocatorSetting:
-    """A setting of an allocator.
-
-    Attributes:
-        name: As the framework calls it, ``FLAGS_auto_growth_chunk_size_in_mb``, ``expandable_segments``.
-        kind: What it is: bytes counted in MiB, yes or no, a whole number, any number, a word.
-        default: What it is unless it is set.
-        summary: What it does, in half a line.
-        tried: Values that are worth a try.
-    """
-
-    name: str
-    kind: Literal["mebibytes", "switch", "count", "number", "word"]
-    default: Value
-    summary: str
-    tried: tuple[Value, ...] = ()
-
-
-@dataclass(frozen=True)
-class AllocatorModel:
-    """A model of an allocator.
-
-    Attributes:
-        name: ``paddle-auto-growth``, ``pytorch-caching``.
-        summary: What it is a model of, in half a line, with the versions.
-        settings: What can be set.
-        history: The requests of a log; or why it cannot be replayed, ``None`` where the log is not one of this allocator.
-        recorded: The values of its settings in a run, as far as the history tells them.
-        rules: The rules for a history with these values.
-        candidates: The values to try, for a history with its own ones.
-        line: The very line that sets values, ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``.
-        package: The package it comes from.
-    """
-
-    name: str
-    summary: str
-    settings: tuple[AllocatorSetting, ...]
-    history: Callable[[EventLog], RequestHistory | NotReplayable | None]
-    recorded: Callable[[RequestHistory], Values]
-    rules: Callable[[RequestHistory, Values], AllocatorRules]
-    candidates: Callable[[RequestHistory, Values], Sequence[Values]]
-    line: Callable[[Values], str]
-    package: str = "memlens"
-
 
 def built_in() -> tuple[AllocatorModel, ...]:
     """The built-in models, in the order in which a log is shown to them.  To add one, add its line here."""
-    from memlens.allocators.paddle.auto_growth import AUTO_GROWTH  # a model knows what is here
+    from memlens.allocators.paddle.auto_growth import AUTO_GROWTH  # late: reading logs does without
     from memlens.allocators.torch.caching import CACHING
 
     return (AUTO_GROWTH, CACHING)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from memlens.analyzers.registry import Analyzed
     from memlens.events import EventLog
     from memlens.inputs import Input
-    from memlens.options import Cut
+    from memlens.options import ReadAs
+    from memlens.replaying.remedy import FailureRemedy
     from memlens.windows.windows import Window
 
 __all__ = ["Analysis", "Failure", "LogAnalysis", "Steps", "WindowAnalysis", "analyze", "analyze_with"]
@@ -121,7 +122,7 @@ def _analyze_input(order: _Order) -> tuple[LogAnalysis | Failure, ...]:
 
 
 def _analyze_one(
-    log: EventLog, name: str, device: str, cut: Cut, chosen: tuple[Sequence[str], bool], *, forget: bool
+    log: EventLog, name: str, device: str, cut: Analyze, chosen: tuple[Sequence[str], bool], *, forget: bool
 ) -> LogAnalysis:
     from memlens.analyzers import growth
     from memlens.analyzers.failures import failures, failures_outside
@@ -174,6 +175,7 @@ def _analyze_one(
         phases=None if pieces is None else phases(pieces),
         curve=levels,
         ooms=ooms,
+        remedy=None if forget else Later(_remedy, log, windows, cut),
         figures=columns,
         device=device,
     )
@@ -229,6 +231,16 @@ def _curve(log: EventLog, windows: Sequence[Window], series: Sequence[Window]) -
     from memlens.analyzers.curve import curve
 
     return curve(log.whole, series) if series else curve(windows[0])
+
+
+def _remedy(log: EventLog, windows: Sequence[Window], how: ReadAs) -> FailureRemedy | None:
+    from memlens.analyzers.failures import failures
+
+    if not failures(log, windows):
+        return None
+    from memlens.replaying.remedy import remedy_of
+
+    return remedy_of(log, how)
 
 
 def _peak_time(window: Window, results: Callable[[], Mapping[str, Analyzed]]) -> int | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from memlens.analyzers.failures import MemoryFailure
     from memlens.analyzers.registry import Analyzed
     from memlens.analyzers.series.phases import Phases
+    from memlens.replaying.remedy import FailureRemedy
     from memlens.trust import Trust
 
 __all__ = ["SCHEMA", "Analysis", "Failure", "LogAnalysis", "Steps", "WindowAnalysis", "plain"]
@@ -123,6 +124,8 @@ class LogAnalysis(Answered):
         curve: The levels over the window, or over the whole log where it was cut into a series; ``None`` where one of several logs was
             analyzed, which are not kept in memory for it.  Worked out when it is asked for.
         ooms: The out-of-memory failures on the lines of the windows, in their order; each is worked out when it is asked for.
+        remedy: What other settings of the allocator would have done about a failure; ``None`` where none is reported, where the run cannot be replayed, and of one
+            of several logs.  Worked out when it is asked for.
         figures: Figures of all windows at once, as those of :attr:`Steps.figures`.
         device: Which of several devices of its input it is of, ``device 1`` or ``CPU``; ``""`` of an input with one.
     """
@@ -138,6 +141,7 @@ class LogAnalysis(Answered):
     phases: Phases | None = None
     curve: Lazy[Curve | None] = field(default=Lazy(None), repr=False)
     ooms: Lazy[Sequence[MemoryFailure]] = field(default=Lazy(()), repr=False)
+    remedy: Lazy[FailureRemedy | None] = field(default=Lazy(None), repr=False)
     figures: Mapping[str, NDArray[np.int64]] = field(default_factory=dict, repr=False)
     device: str = ""
 
@@ -167,6 +171,7 @@ class LogAnalysis(Answered):
             "trust": self.trust.to_dict(),
             "ooms": [failure.to_dict(top, min_size) for failure in self.ooms[:most]],
             **({"ooms_left_out": len(self.ooms) - most} if most is not None and len(self.ooms) > most else {}),
+            **({"remedy": None if self.remedy is None else self.remedy.to_dict()} if self.ooms else {}),
             "windows": [window.to_dict(top, min_size) for window in self.windows],
             "growth": None if self.growth is None else plain(self.growth, top, min_size),
             "steps": None if self.steps is None else self.steps.to_dict(),

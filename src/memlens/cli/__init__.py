@@ -30,6 +30,7 @@ VERBS: dict[str, str] = {
     "compare": "Put many runs side by side, as a table or a matrix.",
     "ranks": "Say how the ranks of one job spread, and which stand out.",
     "gate": "Fail where memory grew beyond a baseline or a budget.",
+    "whatif": "Replay a run under other settings of its allocator.",
     "block": "Tell the life of one block: its ALLOC, its FREE, its neighbours.",
     "report": "Make one HTML page to look at: levels, lifetimes, memory map.",
     "plot": "Draw the levels of one log or several as a still picture.",

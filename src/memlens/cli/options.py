@@ -29,7 +29,7 @@ _ORDER = str.split("""
     start start_regex end end_regex nth by
     base_start head_start base_start_regex head_start_regex base_end head_end base_nth head_nth
     whole open_windows owners input_format device layer formats cache clear
-    base_log allow_missing trust run idle pid every diff x title theme width height dpi analyzers scheduler jobs diffs memory top min_size sort context
+    base_log allow_missing limit settings all_settings own trust run idle pid every diff x title theme width height dpi analyzers scheduler jobs diffs memory top min_size sort context
     events_only renumber to table form full brief plot color output force junit markdown github strict no_progress quiet verbose
 """)
 

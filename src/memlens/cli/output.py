@@ -32,6 +32,7 @@ __all__ = [
     "read_stdin_once",
     "refuse_outputs",
     "report_failures",
+    "trial_bar",
     "write",
     "write_result",
 ]
@@ -146,8 +147,7 @@ def progress_bar(paths: Iterable[str], show: Output) -> Iterator[Callable[[int],
     """
     paths = list(paths)
     _say_what_is_slow(paths, show)
-    off = show.quiet or show.verbose or getattr(show, "no_progress", False)
-    if off or not sys.stderr.isatty() or os.environ.get("CI") or os.environ.get("TERM") == "dumb":
+    if not _shows_progress(show):
         yield None
         return
     bar = _Bar(_total(paths))
@@ -155,6 +155,35 @@ def progress_bar(paths: Iterable[str], show: Output) -> Iterator[Callable[[int],
         yield bar.update
     finally:
         bar.close()
+
+
+@contextmanager
+def trial_bar(show: Output) -> Iterator[Callable[[int, int], None] | None]:
+    """Show how much of the replays is done, as :func:`progress_bar` shows what is read: yields a function to call with how much is, and of how much."""
+    if not _shows_progress(show):
+        yield None
+        return
+    began, written = time.monotonic(), False
+
+    def update(done: int, total: int) -> None:
+        nonlocal written
+        if written or time.monotonic() - began > _PATIENCE_SECONDS:
+            written = True
+            sys.stderr.write(f"\r\x1b[Kreplaying: {done} of {total}")
+            sys.stderr.flush()
+
+    try:
+        yield update
+    finally:
+        if written:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _shows_progress(show: Output) -> bool:
+    """Whether somebody looks at stderr, and has not asked for silence."""
+    off = show.quiet or show.verbose or getattr(show, "no_progress", False)
+    return not (off or not sys.stderr.isatty() or os.environ.get("CI") or os.environ.get("TERM") == "dumb")
 
 
 def _say_what_is_slow(paths: Sequence[str], show: Output) -> None:

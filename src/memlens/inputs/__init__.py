@@ -249,6 +249,7 @@ class Reading:
         owners: Further context lines.
         how: The format and the device, where they are given; and who is told of the bytes read so far, over all logs.
         threads: Read the thread of every event.
+        requests: Read the lines of requests too, where the input has such.
         landmarks: Keep lines that may mark the work of the run.
         most_events: As in :class:`~memlens.inputs.input_format.Request`.
         needed_by: As there.
@@ -260,6 +261,7 @@ class Reading:
     owners: Sequence[Pattern] = ()
     how: ReadAs = field(default_factory=ReadAs)
     threads: bool = False
+    requests: bool = False
     landmarks: bool = False
     most_events: int | None = None
     needed_by: str = ""
@@ -304,7 +306,8 @@ class Reading:
     def _columns(self, given: Input) -> tuple[str, ...]:
         plain_file = isinstance(given, (str, Path)) and str(given) != "-" and Path(given).suffix not in _COMPRESSED
         times = () if plain_file and not is_url(given) and not self.times else ("time_us",)
-        return (*times, "thread") if self.threads else times
+        more = {"thread": self.threads, "requests": self.requests}
+        return (*times, *(name for name, wanted in more.items() if wanted))
 
 
 def input_name(given: Input) -> str:

@@ -7,7 +7,7 @@ and the options of its command (:mod:`memlens.keywords`), and an object of the c
 from memlens.options.drawings import Plot, Report
 from memlens.options.parts import Cut, OneWindow, Read, ReadAs, Spread, as_list, part_of
 from memlens.options.recording import Record
-from memlens.options.verbs import Accept, Analyze, Block, Cache, Compare, Diff, Export, Gate, OfRanks, Slice
+from memlens.options.verbs import Accept, Analyze, Block, Cache, Compare, Diff, Export, Gate, OfRanks, Slice, TryOut
 from memlens.options.watching import Watch
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Report",
     "Slice",
     "Spread",
+    "TryOut",
     "Watch",
     "as_list",
     "part_of",

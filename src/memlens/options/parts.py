@@ -69,7 +69,8 @@ class Read(ReadAs):
         patterns: Anchors to find in the same pass; needed for input that can be read only once, quicker for any.
         owners: Lines that name the owner of what their thread allocates and frees next, beside those that memlens knows by
             itself: by the pattern's first group, or by what it matched. Of logs of Paddle only.
-        columns: Columns wanted beyond the usual ones: ``time_us``, ``thread``.
+        columns: Columns wanted beyond the usual ones: ``time_us``, ``thread``; of logs of Paddle also ``requests``, the lines by which its allocator says what it is
+            asked for (``facts.requests``).
         strict: Raise when a compressed input is cut short, instead of reading what there is.
     """
 

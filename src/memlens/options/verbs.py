@@ -13,7 +13,7 @@ from memlens.options.parts import Bounded, Cut, OneWindow, Owners, ReadAs, Sprea
 if TYPE_CHECKING:
     from memlens.inputs import Input
 
-__all__ = ["Accept", "Analyze", "Block", "Cache", "Compare", "Diff", "Export", "Gate", "OfRanks", "Slice"]
+__all__ = ["Accept", "Analyze", "Block", "Cache", "Compare", "Diff", "Export", "Gate", "OfRanks", "Slice", "TryOut"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +189,27 @@ class Block(ReadAs, Owners):
     """
 
     context: int = option(3, "N", kind=0, shown=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TryOut(ReadAs):
+    """The options of :func:`memlens.whatif`.
+
+    Attributes:
+        limit: Hold settings against SIZE of memory (7.5GiB): which of them let the run complete within it, and where the others fail. Default: of
+            a run that ran out of memory what it could have, as far as its log says.
+        settings: Try the run with this setting, beside how it was set. May be given several times: all of them together; of one
+            NAME with several values each. Default: a short list of settings that may help.
+        all_settings: Try all combinations of the settings that the allocator's model names, up to 256.
+        own: The run itself was set so, where its log does not tell. May be given several times.
+        tried: Called now and then with how much is done, and of how much: settings that are replayed, then those that are replayed under many limits.
+    """
+
+    limit: int | None = option(None, "SIZE", kind="size")
+    settings: Sequence[str] = option((), "NAME=VALUE", "--set", several=True)
+    all_settings: bool = flag(False, "--all")
+    own: Sequence[str] = option((), "NAME=VALUE", "--was", several=True)
+    tried: Callable[[int, int], None] | None = python_only(None)
 
 
 @dataclass(frozen=True, kw_only=True)

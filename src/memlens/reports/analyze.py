@@ -105,7 +105,7 @@ def _parts(analysis: Analysis, asked: _Asked, *, picture: bool) -> Iterator[Part
         for log in logs:
             if log.ooms:
                 of_lists = next(asked.of(log))
-                yield Part((apart(*failure_blocks(log.ooms, of_lists, full=asked.detailed)),))
+                yield Part((apart(*failure_blocks(log.ooms, of_lists, full=asked.detailed, remedy=log.remedy)),))
             if picture and log.curve:
                 drawn = Picture(log.curve, terms_of(log.trust.layer))
                 yield Part(tuple(apart(replace(drawn, rows=rows)) for rows in (6, 4, 3)), _OF_PICTURE)

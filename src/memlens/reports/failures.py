@@ -13,6 +13,7 @@ from memlens.units import format_bytes
 
 if TYPE_CHECKING:
     from memlens.analyzers.failures import LiveBlock, MemoryFailure
+    from memlens.replaying.remedy import FailureRemedy
 
 __all__ = ["failure_blocks"]
 
@@ -31,13 +32,16 @@ _ALL = (
 )
 
 
-def failure_blocks(ooms: Sequence[MemoryFailure], asked: Asked, *, full: bool = False) -> Iterator[Block]:
-    """The failures of a log: the one that it ended in, or else the first, in at most ten lines; no empty line before or after.
+def failure_blocks(
+    ooms: Sequence[MemoryFailure], asked: Asked, *, full: bool = False, remedy: FailureRemedy | None = None
+) -> Iterator[Block]:
+    """The failures of a log: the one that it ended in, or else the first, in about ten lines; no empty line before or after.
 
     Args:
         ooms: All failures; nothing is shown where there are none.
         asked: What is asked of lists.
         full: Show all that is known of it, and a row for each of the others.
+        remedy: What other settings would have done.
     """
     if not ooms:
         return
@@ -47,6 +51,9 @@ def failure_blocks(ooms: Sequence[MemoryFailure], asked: Asked, *, full: bool = 
     more = f" (and {plural(others, 'more failure')}: --full)" if others and not full else ""
     yield Line(f"Out of memory{on_device(ooms, failure)} at {asked.terms.at(failure.line)}{why}{more}", "bad")
     yield Figures(tuple(_figures(failure, asked)))
+    if remedy is not None:
+        words = remedy.message.removeprefix(remedy.line).lstrip()
+        yield Line(words, "good" if remedy.line else "plain", remedy.line, label="Setting")
     if full:
         yield from _blocks(failure, asked)
     if others and full:

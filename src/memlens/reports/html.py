@@ -19,7 +19,9 @@ from memlens.reports.blocks import Block, Line, unfolded
 from memlens.reports.compare import compare_blocks
 from memlens.reports.diff import diff_blocks
 from memlens.reports.gate import gate_blocks
+from memlens.reports.ranks import ranks_blocks
 from memlens.reports.watch import watch_blocks
+from memlens.reports.whatif import whatif_blocks
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
@@ -53,6 +55,8 @@ _SCREENS: dict[str, Callable[[Any], list[Block]]] = {
     "Diff": diff_blocks,
     "EventLog": _log_blocks,
     "LogAnalysis": lambda log: analysis_blocks(Analysis((log,))),
+    "Ranking": ranks_blocks,
     "Verdict": gate_blocks,
     "Watched": watch_blocks,
+    "WhatIf": whatif_blocks,
 }

@@ -16,7 +16,7 @@ from plain_paddle import read_plain
 from texts import mutate
 
 from memlens.events import Kind
-from memlens.inputs.paddle.events import FORMATS, LOOK_ALIKES, PREALLOC
+from memlens.inputs.paddle.events import FORMATS, LOOK_ALIKES, OF_REPLAYS, PREALLOC
 from memlens.inputs.paddle.times import column_of_times, microseconds
 from memlens.scanner.formats import LineFormat
 
@@ -177,7 +177,7 @@ Alloc 1 bytes, ptr = 0x1
     assert kinds == [Kind.RESERVE, Kind.ALLOC, Kind.FREE, Kind.RELEASE, Kind.ALLOC]
 
 
-@pytest.mark.parametrize("form", [*FORMATS, *LOOK_ALIKES, PREALLOC], ids=lambda form: form.name)
+@pytest.mark.parametrize("form", [*FORMATS, *LOOK_ALIKES, PREALLOC, *OF_REPLAYS], ids=lambda form: form.name)
 def test_formats_are_sound_by_their_samples_and_traps(form: LineFormat) -> None:
     assert form.problems() == []
 

@@ -28,10 +28,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.allocators.history import ChunkChange, NotReplayable, RequestHistory
+from memlens.allocators.models import AllocatorModel, AllocatorSetting, Value, Values
 from memlens.allocators.paddle import history as logged
+from memlens.allocators.paddle.processes import processes, writers
 from memlens.allocators.proof import prove
-from memlens.allocators.registry import AllocatorModel, AllocatorSetting, Value, Values
 from memlens.allocators.rules import AllocatorRules, Groups, IdleChunks, Relief
+from memlens.text import name_list
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,6 +74,16 @@ def _history(log: EventLog) -> RequestHistory | NotReplayable | None:
     return logged.request_history(log) if log.facts.layer in logged.LAYERS else None
 
 
+def _runs(log: EventLog) -> Sequence[tuple[EventLog, str]]:
+    """The processes that wrote a log, told apart by their threads."""
+    groups = writers(log) if log.facts.layer in logged.LAYERS else ()
+    names = (
+        f"process of {'thread' if len(threads) == 1 else 'threads'} {name_list(list(map(str, threads)))}"
+        for threads in groups
+    )
+    return list(zip(processes(log), names, strict=False)) if groups else []
+
+
 def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
     of = {**_DEFAULTS, **values}
     alignment = max(int(of[_ALIGNMENT]), 1)
@@ -106,11 +118,14 @@ def _rounded(size: Ints, to: int) -> Ints:
 
 
 def _recorded(history: RequestHistory) -> Values:
-    """The settings of the run: those that its lines tell, and of what they leave open what replays it exactly."""
+    """The settings of the run: those that its lines tell, and of what they leave open what replays it, or else most of it."""
+    best: tuple[int, Values] = (-1, {})
     for values in _possible(history):
-        if prove(history, _rules(history, values)).exact:
+        proof = prove(history, _rules(history, values))
+        if proof.exact:
             return values
-    return next(_possible(history))
+        best = max(best, (proof.addresses.matched, values), key=lambda one: one[0])
+    return best[1]
 
 
 def _possible(history: RequestHistory) -> Iterator[Values]:
@@ -175,4 +190,5 @@ AUTO_GROWTH = AllocatorModel(
     rules=_rules,
     candidates=_candidates,
     line=_line,
+    runs=_runs,
 )

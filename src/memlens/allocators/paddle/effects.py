@@ -8,20 +8,26 @@ free block than the one that its lines name, it took effect after that ALLOC.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from memlens.facts import Kind
+from memlens.native import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
 
 __all__ = ["effects", "uncertain"]
+
+#: FREEs that may wait at one time, and those of them that are looked at for one ALLOC; addresses from here on are not looked at.
+_WAITING, _MOST, _FARTHEST = 64, 6, 1 << 62
+_native = load("memlens._replay")
 
 
 def uncertain(kind: NDArray[np.int8], until: Ints) -> NDArray[np.bool_]:
@@ -43,6 +49,7 @@ def effects(
     addr: NDArray[np.uint64],
     free: Ints,
     until: Ints,
+    emptied: NDArray[np.bool_],
     preallocated: Iterable[int] = (),
 ) -> Ints:
     """The event after which each FREE took effect: itself, or the last ALLOC that did not find the block free yet.
@@ -55,29 +62,65 @@ def effects(
         addr: Their addresses, uint64.
         free: Of an ALLOC the bytes of the free block that it was cut from, 0 where it got a chunk of its own, int64.
         until: As of :func:`uncertain`.
+        emptied: FREEs after which their thread gave chunks back, bool: they took effect right before that.
         preallocated: Sizes of chunks that were made in advance.
 
     Returns:
         An index for each event, int64: its own, but for FREEs that took effect late.
     """
-    found = np.arange(len(kind))
-    state = _Memory(preallocated)
-    rows = zip(kind.tolist(), size.tolist(), addr.tolist(), free.tolist(), strict=True)
-    late = uncertain(kind, until)
-    for row, (what, bytes_, address, whole) in enumerate(rows):
+    late = uncertain(kind, until) & ~emptied
+    found = np.where(emptied, until, np.arange(len(kind)))
+    emptying = np.full(len(kind), -1)
+    emptying[until[emptied]] = np.flatnonzero(emptied)
+    work = _reference if _native is None else _native.effects
+    work(
+        np.ascontiguousarray(kind, np.int8),
+        np.ascontiguousarray(size),
+        np.ascontiguousarray(addr),
+        np.ascontiguousarray(free),
+        np.ascontiguousarray(until),
+        late.astype(np.int8),
+        emptying,
+        np.array([*preallocated], np.int64),
+        found,
+    )
+    return found
+
+
+def _reference(
+    kind: NDArray[np.int8],
+    size: Ints,
+    addr: NDArray[np.uint64],
+    free: Ints,
+    until: Ints,
+    late: NDArray[np.int8],
+    emptying: Ints,
+    preallocated: Ints,
+    found: Ints,
+) -> None:
+    """The reference implementation of ``_effects.c``: fills ``found``, which says already which FREEs took effect when their thread gave chunks back.
+
+    ``late`` has the FREEs that may have taken effect late, ``emptying`` of a RELEASE the FREE that took effect right before it, -1 for none.
+    """
+    state = _Memory(preallocated.tolist())
+    rows = zip(*(column.tolist() for column in (kind, size, addr, free, emptying)), strict=True)
+    for row, (what, bytes_, address, whole, emptied) in enumerate(rows):
         state.pass_to(row)
-        if what == Kind.FREE:
-            state.insert(address, address + bytes_)
-            if late[row]:
-                state.waiting[row] = (int(until[row]), address, address + bytes_)
-        elif what == Kind.RELEASE:
-            state.give_back(bytes_)
-        elif what == Kind.RESERVE:
-            state.add_chunk(address, bytes_)
-        else:
+        if emptied >= 0 and addr[emptied] < _FARTHEST:
+            state.insert(int(addr[emptied]), int(addr[emptied]) + int(size[emptied]))
+        if address >= _FARTHEST:
+            continue
+        if what == Kind.ALLOC:
             for early in state.allocate(address, bytes_, whole):
                 found[early] = row
-    return found
+        elif what == Kind.RESERVE:
+            state.add_chunk(address, bytes_)
+        elif what == Kind.RELEASE:
+            state.give_back(bytes_)
+        elif found[row] == row:
+            state.insert(address, address + bytes_)
+            if late[row]:
+                state.wait(row, int(until[row]), address, address + bytes_)
 
 
 class _Memory:
@@ -100,6 +143,12 @@ class _Memory:
         for each in [each for each, (until, _, _) in self.waiting.items() if until <= row]:
             del self.waiting[each]
 
+    def wait(self, row: int, until: int, begin: int, stop: int) -> None:
+        """A FREE may turn out to be early."""
+        self.waiting[row] = until, begin, stop
+        if len(self.waiting) > _WAITING:
+            del self.waiting[next(iter(self.waiting))]
+
     def insert(self, start: int, end: int) -> None:
         """A block is free: it becomes one with its free neighbours in its chunk."""
         if end in self._ends and end not in self._chunks:
@@ -112,6 +161,7 @@ class _Memory:
 
     def add_chunk(self, start: int, size: int) -> None:
         """A chunk is taken from the device, one free block."""
+        self._chunks.pop(start, None)
         self._chunks[start] = size
         self._newest = start
         self._add(start, start + size)
@@ -125,40 +175,54 @@ class _Memory:
                 self._settle(start, start + size)
                 return
 
-    def allocate(self, address: int, size: int, whole: int) -> list[int]:
+    def allocate(self, address: int, size: int, whole: int) -> tuple[int, ...]:
         """A block is allocated, cut from a free one of ``whole`` bytes or from the newest chunk; the waiting FREEs that cannot have been before."""
         start = address + size - whole if whole else self._newest
-        if whole in self._unplaced and self._containing(address) is None:
+        if start >= 0 and whole and whole in self._unplaced and self._containing(address) is None:
             self._unplaced.remove(whole)
             self.add_chunk(start, whole)
         end = address + size
-        early: list[int] = []
-        while (wrong := self._cannot_be(start, end, size, grown=not whole)) is not None:
-            self._undo(wrong)
-            early.append(wrong)
-        if self._ends.get(start) == end:
-            self._remove(start)
-            if start < address:
-                self._add(start, address)
-        self._settle(address, end)
+        early = self._early(start, start + whole if whole else self._ends.get(start, -1), size, grown=not whole)
+        block = self._containing(address)
+        if block is not None and end <= self._ends[block]:
+            rest = self._remove(block)
+            if block < address:
+                self._add(block, address)
+            if end < rest:  # not as it must be: lines are lost
+                self._add(end, rest)
         for each in early:
             self.insert(*self.waiting[each][1:])
+        self._settle(address, end)
         return early
 
-    def _cannot_be(self, start: int, end: int, size: int, *, grown: bool) -> int | None:
-        """A waiting FREE because of which the block would not be cut from the free one between two addresses."""
-        for row, (_, begin, _) in reversed(self.waiting.items()):
-            block = self._containing(begin)
-            if block is None or (block == start and self._ends[block] == end):
-                continue
-            if block <= start and end <= self._ends[block]:
-                if not start <= begin < end:
-                    return row
-                continue
-            bytes_ = self._ends[block] - block
-            if bytes_ >= size and (grown or (bytes_, block) < (end - start, start)):
-                return row
-        return None
+    def _early(self, start: int, end: int, size: int, *, grown: bool) -> tuple[int, ...]:
+        """The fewest waiting FREEs that must be undone for a block to be cut from the free one between two addresses, which are undone; none if that does not help."""
+        rows = list(self.waiting)[-_MOST:]
+        for count in range(len(rows) + 1):
+            for some in combinations(reversed(rows), count):
+                for row in some:
+                    self._undo(row)
+                if self._fits(start, end, size, rows, grown=grown):
+                    return some
+                for row in some:
+                    if self._containing(self.waiting[row][1]) is None:
+                        self.insert(*self.waiting[row][1:])
+        return ()
+
+    def _fits(self, start: int, end: int, size: int, rows: Sequence[int], *, grown: bool) -> bool:
+        """Whether the free block between two addresses is there and is the best one, of it and those that a waiting FREE has to do with."""
+        if self._ends.get(start) != end:
+            return False
+        for row in rows:
+            _, begin, stop = self.waiting[row]
+            for near in (begin - 1, begin, stop):
+                block = self._containing(near)
+                if block is None or block == start:
+                    continue
+                bytes_ = self._ends[block] - block
+                if bytes_ >= size and (grown or (bytes_, block) < (end - start, start)):
+                    return False
+        return True
 
     def _undo(self, row: int) -> None:
         _, begin, stop = self.waiting[row]

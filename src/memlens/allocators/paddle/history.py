@@ -8,6 +8,7 @@ import numpy as np
 
 from memlens.allocators.history import ChunkChange, ChunkChanges, NotReplayable, Operation, RequestHistory
 from memlens.allocators.paddle.effects import effects, uncertain
+from memlens.allocators.paddle.processes import writers
 from memlens.allocators.paddle.rows import LogRows
 from memlens.columns import SET, USE, last_by_key
 from memlens.facts import Kind, RequestLine, RequestLines
@@ -81,6 +82,11 @@ def _unreadable(log: EventLog, lines: RequestLines | None) -> NotReplayable | No
         return NotReplayable(
             "its chunks have no addresses, as up to Paddle 2.2", "Record the run with Paddle 2.3 or later."
         )
+    if several := len(writers(log)):
+        return NotReplayable(
+            f"{several} processes wrote it, each of which has memory of its own",
+            "Have each process write a log of its own, as memlens record does.",
+        )
     return None
 
 
@@ -95,14 +101,11 @@ def _incomplete(log: EventLog, rows: LogRows) -> NotReplayable | None:
     unknown = int(np.count_nonzero((log.kind == Kind.FREE) & (partner < 0)))
     allocated, reserved = _levels(log, rows)
     if unknown or allocated > reserved:
-        what = (
-            f"{unknown:,} blocks are freed that were allocated before it"
-            if unknown
-            else "more is allocated than its chunks hold"
-        )
+        blocks = "1 block was" if unknown == 1 else f"{unknown:,} blocks were"
+        what = f"{blocks} freed that it does not allocate" if unknown else "more is allocated than its chunks hold"
         return NotReplayable(f"the log begins after the run did, or lines are lost: {what}", _RECORD)
     allocs = log.kind == Kind.ALLOC
-    if (without := int(np.count_nonzero(rows.asked[allocs] < 0))) > 0:
+    if without := int(np.count_nonzero(rows.asked[allocs] < 0)):
         return NotReplayable(
             f"{without:,} of {int(np.count_nonzero(allocs)):,} blocks come without a line of their request", _RECORD
         )
@@ -127,7 +130,7 @@ def _built(log: EventLog, rows: LogRows) -> RequestHistory:
     own = np.arange(len(log))
     effect = own
     if log.facts.layer == "auto_growth" and uncertain(log.kind, rows.until).any():
-        effect = effects(log.kind, log.size, log.addr, rows.free, rows.until, advance.tolist())
+        effect = effects(log.kind, log.size, log.addr, rows.free, rows.until, rows.emptied, advance.tolist())
     event_rows = np.flatnonzero(rows.is_event)
     given_back = _given_back(log, rows, event_rows)
     blocks = np.flatnonzero(log.kind <= Kind.FREE)
@@ -155,7 +158,7 @@ def _built(log: EventLog, rows: LogRows) -> RequestHistory:
     occupied -= 1
     asked = np.where(is_alloc, rows.asked[event], row)
     requests = operation == Operation.REQUEST
-    size[requests] = lines.first[rows.line[asked[requests]]]
+    size[requests] = lines.first[rows.line(asked[requests])]
     occupied[is_alloc] = log.size[event[is_alloc]]
     address[is_alloc] = log.addr[event[is_alloc]].view(np.int64)
     failed = np.flatnonzero(requests & ~is_alloc)
@@ -163,7 +166,7 @@ def _built(log: EventLog, rows: LogRows) -> RequestHistory:
     line = np.empty(len(row), np.int64)
     of_log = rows.is_event[row]
     line[of_log] = log.offset[rows.event[row[of_log]]]
-    line[~of_log] = lines.offset[rows.line[row[~of_log]]]
+    line[~of_log] = lines.offset[rows.line(row[~of_log])]
     stream, pool = np.zeros(len(row), np.int32), np.zeros(len(row), np.int32)
     return RequestHistory(
         operation,
@@ -205,17 +208,18 @@ def _given_back(log: EventLog, rows: LogRows, event_rows: Ints) -> _GivenBack:
     if not len(event):
         return _GivenBack(event, event, event, after_frees=False, in_requests=0)
     row = event_rows[event]
-    stands = rows.is_request | (rows.kind == Kind.ALLOC) | (rows.kind == Kind.FREE)
+    stands = rows.kind <= Kind.FREE  # requests, ALLOCs and FREEs
     role = np.where(stands, SET, 0).astype(np.int8)
     role[row] = USE
     context = last_by_key(rows.thread, role)[row]
     during = context.copy()
-    asked = (context >= 0) & rows.is_request[context]
+    asked = (context >= 0) & ~rows.is_event[context]
     waiting = asked & ~np.isin(context, rows.failed)
     during[waiting] = rows.next_operation(row[waiting])
     freed = (context >= 0) & (rows.kind[context] == Kind.FREE)
-    # A FREE makes one chunk idle at most: where more are given back after one, the program asked for it.
-    after_frees = bool(freed.any()) and int(np.unique(context[freed], return_counts=True)[1].max()) == 1
+    # A FREE makes one chunk idle at most: where more are given back after one, those made in advance aside, the program asked for it.
+    advance = int(np.count_nonzero(rows.lines.what == RequestLine.PREALLOC))
+    after_frees = bool(freed.any()) and int((np.unique(context[freed], return_counts=True)[1] - 1).sum()) <= advance
     by_program = ~asked & ~freed if after_frees else ~asked
     first = by_program & np.append(True, (context[1:] != context[:-1]) | ~by_program[:-1])
     begins = row[first]

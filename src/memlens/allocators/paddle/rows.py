@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.columns import SET, TAKE, last_by_key
+from memlens.columns import NOTHING, SET, TAKE, last_by_key
 from memlens.facts import Kind, RequestLine
 
 if TYPE_CHECKING:
@@ -23,49 +23,55 @@ __all__ = ["LogRows"]
 class LogRows:
     """Events and request lines of a log in file order, and which belong together.
 
+    Rows are events and lines of requests alone; they are numbered with 32 bits where that suffices, for there may be very many.
+
     Attributes:
+        requests: Which of the lines of requests are rows, int64.
         is_event: Which rows are events, bool.
-        event: Of each row its event, or for a line the first one after it, int64.
+        kind: Kinds of events, -1 for a request, int8.
+        event: Of each row its event, or for a request the first one after it.
         thread: int64.
-        line: Of each row the number of its line among the lines of requests, or for an event of the next one, int64.
         asked: For each event that is an ALLOC the row of the request that it answers, else -1; int64.
         failed: Rows of the requests that got nothing, rising, int64.
-        until: For each event the first one after which its thread wrote something again, int64.
+        free: Of each ALLOC the bytes of the free block that it was cut from, 0 where it got a chunk of its own, int64.
+        until: For each event the first one before which its thread wrote something again, int64.
+        emptied: FREEs after which their thread gave chunks back, bool.
     """
 
     def __init__(self, log: EventLog, lines: RequestLines) -> None:
         assert log.thread is not None
         self.lines = lines
-        request = RequestLine.REQUEST if log.facts.layer == "auto_growth" else RequestLine.STREAM_REQUEST
-        count = len(log) + len(lines)
-        line_rows = lines.after + np.arange(len(lines))
+        wanted = RequestLine.REQUEST if log.facts.layer == "auto_growth" else RequestLine.STREAM_REQUEST
+        self.requests = np.flatnonzero(lines.what == wanted)
+        rows = lines.after[self.requests] + np.arange(len(self.requests))
+        count = len(log) + len(rows)
+        number = np.int32 if count < 1 << 31 else np.int64
         self.is_event = np.ones(count, np.bool_)
-        self.is_event[line_rows] = False
-        self.event: Ints = np.cumsum(self.is_event) - self.is_event
-        self.line: Ints = np.cumsum(~self.is_event) - ~self.is_event
+        self.is_event[rows] = False
+        self.event: NDArray[Any] = np.cumsum(self.is_event, dtype=number) - self.is_event
         self.thread = np.empty(count, np.int64)
-        self.thread[line_rows], self.thread[self.is_event] = lines.thread, log.thread
-        what = np.full(count, -1, np.int8)
-        what[line_rows] = lines.what
-        kind = np.full(count, -1, np.int8)
-        kind[self.is_event] = log.kind
-        self.kind, self.what = kind, what
-        self.is_request = is_request = what == request
-        is_alloc = kind == Kind.ALLOC
-        found = last_by_key(self.thread, np.where(is_request, SET, np.where(is_alloc, TAKE, 0)).astype(np.int8))
+        self.thread[rows], self.thread[self.is_event] = lines.thread[self.requests], log.thread
+        self.kind = np.full(count, -1, np.int8)
+        self.kind[self.is_event] = log.kind
+        role = np.array([TAKE, NOTHING, NOTHING, NOTHING, SET], np.int8)[self.kind]
+        found = last_by_key(self.thread, role)
         self.asked = found[self.is_event]
-        unanswered = is_request.copy()
-        unanswered[found[is_alloc & (found >= 0)]] = False
-        self._by_thread = self.thread.argsort(kind="stable")
-        self.failed = self._tries(np.flatnonzero(unanswered), is_request)
-        self.failed = self.failed[self._refused(log)]
-        served = last_by_key(
-            self.thread, np.where(what == RequestLine.SERVED, SET, np.where(is_alloc, TAKE, 0)).astype(np.int8)
-        )[self.is_event]
-        self.free = np.zeros(len(log), np.int64)
-        of = np.flatnonzero(served >= 0)
-        self.free[of] = lines.second[self.line[served[of]]]
-        self.until = self._next_of_thread()
+        unanswered = ~self.is_event
+        unanswered[found[found >= 0]] = False
+        del found, role
+        self._by_thread = self.thread.argsort(kind="stable").astype(number)
+        self.failed = self._tries(np.flatnonzero(unanswered))
+        if len(self.failed):
+            self.failed = self.failed[self._refused(log)]
+        self.free = _cut_from(log, lines)
+        following = self._next_of_thread()
+        self.until: Ints = np.append(self.event, len(log)).astype(np.int64)[following]
+        self.emptied = (log.kind == Kind.FREE) & (np.append(self.kind, -1)[following] == Kind.RELEASE)
+
+    def line(self, rows: Ints) -> Ints:
+        """Of rows that are requests the numbers of their lines, int64."""
+        found: Ints = self.requests[rows - self.event[rows]]
+        return found
 
     def _refused(self, log: EventLog) -> NDArray[np.bool_]:
         """Which requests got nothing, and not only no line because the log ends: their thread went on, or a message of it follows."""
@@ -73,7 +79,12 @@ class LogRows:
         order = self._by_thread
         last[order[np.append(self.thread[order[1:]] != self.thread[order[:-1]], True)[: len(order)]]] = True
         message = max((oom.offset for oom in log.facts.ooms), default=-1)
-        refused: NDArray[np.bool_] = ~last[self.failed] | (self.lines.offset[self.line[self.failed]] < message)
+        at_end, line = last[self.failed], self.line(self.failed)
+        if (at_end & (self.lines.offset[line] < message)).any():
+            # Of several that wait when the run ends one was refused: most likely the one for most.
+            sizes = np.where(at_end & (self.lines.offset[line] < message), self.lines.first[line], -1)
+            at_end[sizes.argmax()] = False
+        refused: NDArray[np.bool_] = ~at_end
         return refused
 
     def next_operation(self, rows: Ints) -> Ints:
@@ -90,29 +101,43 @@ class LogRows:
         return found
 
     def _next_of_thread(self) -> Ints:
+        """For each event the next row of its thread; the number of rows where there is none."""
         following = np.full(len(self.thread), len(self.thread))
         order = self._by_thread
         same = self.thread[order[1:]] == self.thread[order[:-1]]
         following[order[:-1][same]] = order[1:][same]
-        events = np.append(self.event, int(np.count_nonzero(self.is_event)))
-        until: Ints = events[following[self.is_event]]
-        return until
+        found: Ints = following[self.is_event]
+        return found
 
-    def _tries(self, unanswered: Ints, is_request: NDArray[np.bool_]) -> Ints:
+    def _tries(self, unanswered: Ints) -> Ints:
         """Those of the unanswered requests that were the last try: one that is made again, for as much and with no block in between, is the same."""
         if not len(unanswered):
             return unanswered
-        # Of rows that are a request or an ALLOC or FREE: is the next one of the thread a request for as much?
-        order = self._by_thread[
-            is_request[self._by_thread]
-            | (self.kind[self._by_thread] == Kind.ALLOC)
-            | (self.kind[self._by_thread] == Kind.FREE)
-        ]
+        # Of rows that are a request, an ALLOC or a FREE: is the next one of the thread a request for as much?
+        order = self._by_thread[self.kind[self._by_thread] <= Kind.FREE]
         place = np.empty(len(self.thread), np.int64)
         place[order] = np.arange(len(order))
         following = np.append(order, -1)[place[unanswered] + 1]
-        again = (following >= 0) & is_request[following] & (self.thread[following] == self.thread[unanswered])
+        again = (following >= 0) & ~self.is_event[following] & (self.thread[following] == self.thread[unanswered])
         sizes = self.lines.first
-        again[again] = sizes[self.line[following[again]]] == sizes[self.line[unanswered[again]]]
+        again[again] = sizes[self.line(following[again])] == sizes[self.line(unanswered[again])]
         last: Ints = unanswered[~again]
         return last
+
+
+def _cut_from(log: EventLog, lines: RequestLines) -> Ints:
+    """Of each ALLOC the bytes of the free block that it was cut from: a line of its thread before it says so; else 0."""
+    assert log.thread is not None
+    found = np.zeros(len(log), np.int64)
+    served = np.flatnonzero(lines.what == RequestLine.SERVED)
+    allocs = np.flatnonzero(log.kind == Kind.ALLOC)
+    is_line = np.zeros(len(served) + len(allocs), np.bool_)
+    before = allocs.searchsorted(lines.after[served])
+    is_line[before + np.arange(len(served))] = True
+    thread = np.empty(len(is_line), np.int64)
+    thread[is_line], thread[~is_line] = lines.thread[served], log.thread[allocs]
+    said = last_by_key(thread, np.where(is_line, SET, TAKE).astype(np.int8))[~is_line]
+    of = np.flatnonzero(said >= 0)
+    number = np.cumsum(is_line) - 1  # of the line of each row
+    found[allocs[of]] = lines.second[served[number[said[of]]]]
+    return found

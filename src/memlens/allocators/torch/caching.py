@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.allocators.history import ChunkChange, NotReplayable, Operation
-from memlens.allocators.registry import AllocatorModel, Values
+from memlens.allocators.models import AllocatorModel, Values
 from memlens.allocators.rules import NO_LIMIT, AllocatorRules, Groups, IdleChunks, IdleSorting, Relief
 from memlens.allocators.torch.settings import MEBIBYTE, SETTINGS, Configuration, conf_line, recorded_values
 from memlens.errors import UsageError
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.allocators.history import RequestHistory
-    from memlens.allocators.registry import Value
+    from memlens.allocators.models import Value
     from memlens.events import EventLog
 
     Ints = NDArray[np.int64]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.allocators.registry import AllocatorSetting, Value, Values
+from memlens.allocators.models import AllocatorSetting, Value, Values
 from memlens.allocators.rules import NO_LIMIT
 from memlens.errors import UsageError
 

@@ -19,7 +19,7 @@ from memlens.allocators.placing import Addresses, Placement
 from memlens.allocators.torch.settings import recorded_values
 
 if TYPE_CHECKING:
-    from memlens.allocators.registry import Values
+    from memlens.allocators.models import Values
     from memlens.allocators.rules import AllocatorRules
 
 __all__ = ["settled"]

@@ -34,8 +34,8 @@ _SCANS = (
     *(Scan(form, "before") for form in SPEECH),
     *(Scan(form, "nearest") for form in context.FORMATS),
     *(Scan(form, uncovered=True) for form in (*events.LOOK_ALIKES, *others.LOOK_ALIKES)),
-    *(Scan(form) for form in (others.STREAM_DEFERRED, events.PREALLOC)),
-    *(Scan(form, "before") for form in events.OF_REPLAYS),
+    Scan(others.STREAM_DEFERRED),
+    *(Scan(form, "before") for form in (events.PREALLOC, *events.OF_REPLAYS)),
     *(Scan(form, once=True) for form in _MESSAGES),
 )
 _NUMBERS = {scan.format.name: number for number, scan in enumerate(_SCANS)}

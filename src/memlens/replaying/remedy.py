@@ -1,0 +1,102 @@
+"""The setting with which a run would have got past the failure that it ended in, for the report of that failure."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memlens.analyzers.result import Row
+from memlens.errors import MemlensError
+from memlens.inputs import Reading
+from memlens.options import TryOut
+from memlens.options.parts import ReadAs, values_of
+from memlens.replaying.run import Replayable, replayable, replayed
+from memlens.text import plural
+from memlens.units import format_bytes
+
+if TYPE_CHECKING:
+    from memlens.events import EventLog
+    from memlens.replaying.result import ReplayedLog
+
+__all__ = ["FailureRemedy", "remedy_of"]
+
+#: Layers of logs whose requests stand on lines that are read only where a replay asks for them.
+_WITH_REQUESTS = frozenset({"auto_growth", "stream_safe"})
+#: A larger file is not read a second time, and a longer history not replayed, for one line of a report.
+_MOST_BYTES, _MOST_EVENTS = 256 << 20, 500_000
+_NOT_TRIED = "memlens whatif tries other settings of the allocator on it"
+
+
+@dataclass(frozen=True)
+class FailureRemedy(Row):
+    """What other settings of the allocator would have done for a run that ran out of memory.
+
+    Attributes:
+        message: What there is to say, in words.
+        line: The very line to set with which the run surely gets past its failure; ``""`` where there is none, or none was tried.
+        tried: Settings that were tried; 0 where none was.
+        limit_bytes: The memory that they were given: what the device had when it refused, as far as the log says.
+        live_peak_bytes: The most bytes live at once with what was asked for.
+        over_bytes: What of that is beyond the limit: then no setting helps; 0 where it is not.
+    """
+
+    message: str
+    line: str = ""
+    tried: int = 0
+    limit_bytes: int | None = None
+    live_peak_bytes: int | None = None
+    over_bytes: int = 0
+
+
+def remedy_of(log: EventLog, how: ReadAs) -> FailureRemedy | None:
+    """What other settings would have done for the run of a log that ran out of memory.
+
+    A log of text is read once more, with its lines of requests.
+
+    Args:
+        log: The log.
+        how: How it was read.
+
+    Returns:
+        ``None`` where the run cannot be replayed, or does not come out as recorded.
+    """
+    if log.facts.layer in _WITH_REQUESTS and log.facts.requests is None:
+        name = log.source.name
+        if log.condensed is not None or log.events > _MOST_EVENTS:
+            return FailureRemedy(_NOT_TRIED)
+        if not log.source.rereadable or not os.path.isfile(name):
+            return None
+        if os.path.getsize(name) > _MOST_BYTES:
+            return FailureRemedy(_NOT_TRIED)
+        try:
+            logs = Reading(
+                how=ReadAs(**{**values_of(how, ReadAs), "progress": None}), threads=True, requests=True
+            ).read_all(name)
+        except MemlensError:  # it has changed meanwhile
+            return None
+        log = next((one for one in logs if one.device == log.device), log)
+    if log.condensed is not None or log.events > _MOST_EVENTS:
+        return FailureRemedy(_NOT_TRIED)
+    known = replayable(log)
+    if not isinstance(known, Replayable) or not len(known.history.failed):
+        return None
+    found = replayed(log, log.source.name, known, TryOut(), packed=False)
+    return _in_words(found) if found.proof.holds and found.limit_bytes is not None else None
+
+
+def _in_words(found: ReplayedLog) -> FailureRemedy | None:
+    own, limit, live = found.own, found.limit_bytes or 0, found.live_peak_bytes or 0
+    assert own is not None
+    if own.within_limit == "completes":  # the device had not the same at all times
+        return None
+    others = [one for one in found.trials if not one.own]
+    within = format_bytes(limit)
+    figures = (len(others), limit, live, max(live - limit, 0))
+    if carried := next((one for one in others if one.within_limit == "completes"), None):
+        return FailureRemedy(f"{carried.line} would have carried it on within {within}", carried.line, *figures)
+    if live > limit:
+        words = f"no setting would have carried it on: {format_bytes(live)} live at once are {format_bytes(live - limit)} more than the {within} there were"
+        return FailureRemedy(words, "", *figures)
+    words = f"of {plural(len(others), 'setting')} of the allocator none would surely have carried it on within {within}"
+    return FailureRemedy(words, "", *figures)

@@ -1,0 +1,277 @@
+"""What replays of a run under other settings give: the proof, each setting tried, what none can beat; and all of it in plain types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from memlens.analyzers.result import Row
+from memlens.text import Answer, Answered
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from memlens.allocators.models import Values
+    from memlens.errors import Failure
+    from memlens.replaying.packing import PackedHeight
+
+__all__ = ["SCHEMA", "MemoryRange", "RefusedRequest", "ReplayProof", "ReplayedLog", "SettingTrial", "WhatIf"]
+
+SCHEMA = "memlens.whatif/1"
+
+
+@dataclass(frozen=True)
+class MemoryRange(Row):
+    """Bytes from the lowest to the highest, over all ways in which new chunks may get their addresses."""
+
+    low_bytes: int
+    high_bytes: int
+
+
+@dataclass(frozen=True)
+class RefusedRequest(Row):
+    """A request that a limit refuses.
+
+    Attributes:
+        line: Its line, 1-based; ``None`` where that is not known.
+        requested_bytes: What it asks for.
+        reserved_bytes: What is reserved then.
+        free_bytes: What of that holds no block, in all chunks that may serve it.
+        largest_free_bytes: The largest piece of it.
+    """
+
+    line: int | None
+    requested_bytes: int
+    reserved_bytes: int
+    free_bytes: int
+    largest_free_bytes: int
+
+
+@dataclass(frozen=True)
+class ReplayProof(Row):
+    """How far the run, replayed as it was set, comes out as recorded.
+
+    Attributes:
+        holds: All of it does: only then is anything said of other settings.
+        chunks: Chunks taken from the device in the log.
+        chunks_alike: Those that the replay takes at the same moment, of the same size.
+        releases: Chunks given back in the log.
+        releases_alike: Those that the replay gives back then.
+        addresses: Blocks whose address is in the log.
+        addresses_alike: Those that the replay puts there.
+        line: Where the first difference is, 1-based.
+        difference: What it is, in words; ``""`` where there is none.
+    """
+
+    holds: bool
+    chunks: int
+    chunks_alike: int
+    releases: int
+    releases_alike: int
+    addresses: int
+    addresses_alike: int
+    line: int | None = None
+    difference: str = ""
+
+
+@dataclass(frozen=True)
+class SettingTrial:
+    """The run under one setting.
+
+    Attributes:
+        line: The very line to set; ``""`` where the run is replayed as it was set.
+        values: What differs from how the run was set, by name.
+        reserved_peak: The reserved peak without a limit.
+        completes: With how much memory the run completes: with the lowest of it where addresses are kind, and from the highest on with all
+            that was tried, whatever the addresses; in between it depends.  ``None`` where no limits were tried.
+        within_limit: Whether it completes within the limit that was asked for: ``completes``, ``fails``, or ``depends`` on addresses;
+            ``None`` without a limit.
+        completing: Replays that complete within the limit, of ``replays``.
+        replays: Ways in which new chunks were given their addresses.
+        refused: Where it fails within the limit, in the first of the replays that do.
+        taken: Chunks taken from the device without a limit, new ones where the recorded ones were: each is a call that takes its time.
+        given_back: Chunks given back then.
+        better: It needs less than the run as it was set, by a thousandth at least, and the ranges of the two lie apart; or the run fails within the limit as
+            it was set, and with this it completes, whatever the addresses.
+    """
+
+    line: str
+    values: Values
+    reserved_peak: MemoryRange
+    completes: MemoryRange | None = None
+    within_limit: str | None = None
+    completing: int = 0
+    replays: int = 0
+    refused: RefusedRequest | None = None
+    taken: int = 0
+    given_back: int = 0
+    better: bool = False
+
+    @property
+    def own(self) -> bool:
+        """Whether it is the run as it was set."""
+        return not self.line
+
+    @property
+    def needs(self) -> MemoryRange:
+        """With how much memory the run completes, as far as that was tried: its reserved peak is enough in any case."""
+        return self.completes or self.reserved_peak
+
+    def to_dict(self) -> dict[str, Any]:
+        """The setting as it stands in the machine output."""
+        return {
+            "line": self.line,
+            "values": dict(self.values),
+            "as_run": self.own,
+            "reserved_peak": self.reserved_peak.to_dict(),
+            "completes": None if self.completes is None else self.completes.to_dict(),
+            "within_limit": self.within_limit,
+            "completing": self.completing,
+            "replays": self.replays,
+            "refused": None if self.refused is None else self.refused.to_dict(),
+            "taken": self.taken,
+            "given_back": self.given_back,
+            "better": self.better,
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReplayedLog(Answered):
+    """The run of one log, or of one device of it.
+
+    Attributes:
+        path: The input as it was named, with its device where it has several.
+        layer: The layer or the format that its events come from.
+        model: The model of its allocator.
+        settings: How the run was set, as far as its input or the user says, where that is not the default.
+        proof: How the replay of the run as it was set compares with its log.
+        limit_bytes: The limit that settings are held against; ``None`` for none.
+        limit_from: Where that comes from: ``given``, or ``log``: as much the run had reserved as the device refused more.
+        refused_line: The line on which the run itself ran out of memory, 1-based; ``None`` where it did not.
+        opening_reserved_bytes: What is reserved before the log begins, under all settings: with less memory than that none is tried.
+        live_peak_bytes: The most bytes live at once, rounded as the allocator rounds them: no setting needs less.
+        packing: A packing of all blocks; ``None`` where none was sought.
+        trials: The settings tried, best first.
+        left_out: Settings that there are and that were not tried, for they are too many.
+    """
+
+    path: str
+    layer: str
+    model: str
+    settings: Values
+    proof: ReplayProof
+    limit_bytes: int | None = None
+    limit_from: str = ""
+    refused_line: int | None = None
+    opening_reserved_bytes: int = 0
+    live_peak_bytes: int | None = None
+    packing: PackedHeight | None = None
+    trials: tuple[SettingTrial, ...] = field(default=())
+    left_out: int = 0
+
+    @property
+    def own(self) -> SettingTrial | None:
+        """The run as it was set."""
+        return next((one for one in self.trials if one.own), None)
+
+    @property
+    def best(self) -> SettingTrial | None:
+        """The best setting that is better than how the run was set, and within the limit, if there is one; ``None`` where none is."""
+        return next((one for one in self.trials if one.better and one.within_limit in (None, "completes")), None)
+
+    @cached_property
+    def answer(self) -> Answer:
+        """The verdict with its tone."""
+        from memlens.replaying.verdict import answer_of_log
+
+        return answer_of_log(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The log as it stands in the machine output."""
+        packing = self.packing
+        return {
+            "path": self.path,
+            "verdict": self.verdict,
+            "model": self.model,
+            "settings": dict(self.settings),
+            "proof": self.proof.to_dict(),
+            "limit_bytes": self.limit_bytes,
+            "limit_from": self.limit_from,
+            "refused_line": self.refused_line,
+            "opening_reserved_bytes": self.opening_reserved_bytes,
+            "live_peak_bytes": self.live_peak_bytes,
+            "packing": None
+            if packing is None
+            else {
+                "height_bytes": packing.height_bytes,
+                "how": packing.how,
+                "blocks": packing.blocks,
+                "lowest": packing.lowest,
+            },
+            "trials": [trial.to_dict() for trial in self.trials],
+            "left_out": self.left_out,
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WhatIf(Answered):
+    """A run under other settings of its allocator.
+
+    Attributes:
+        logs: One for each device.
+        failures: Devices whose run cannot be replayed, and why.
+    """
+
+    logs: tuple[ReplayedLog, ...]
+    failures: tuple[Failure, ...] = ()
+
+    @cached_property
+    def answer(self) -> Answer:
+        """The verdict with its tone."""
+        from memlens.replaying.verdict import answer_of
+
+        return answer_of(self)
+
+    @property
+    def proved(self) -> bool:
+        """Whether each device could be replayed, and each replay is as recorded."""
+        return not self.failures and all(log.proof.holds for log in self.logs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in plain JSON types, by the contract ``memlens.whatif/1``: exact bytes, 1-based lines."""
+        return {
+            "schema": SCHEMA,
+            "verdict": self.verdict,
+            "logs": [log.to_dict() for log in self.logs],
+            **({"failures": [failure.to_dict() for failure in self.failures]} if self.failures else {}),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A flat row a setting, best first: its log, the line to set, and its figures."""
+        return [_row(log, trial) for log in self.logs for trial in log.trials]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """:meth:`rows` as a DataFrame, a row a setting."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+
+def _row(log: ReplayedLog, trial: SettingTrial) -> dict[str, Any]:
+    row: dict[str, Any] = {"path": log.path, "line": trial.line, "as_run": trial.own}
+    for name, found in (("reserved_peak", trial.reserved_peak), ("completes", trial.completes)):
+        row[f"{name}_low_bytes"] = None if found is None else found.low_bytes
+        row[f"{name}_high_bytes"] = None if found is None else found.high_bytes
+    refused = trial.refused
+    row |= {
+        "within_limit": trial.within_limit,
+        "completing": trial.completing,
+        "replays": trial.replays,
+        "refused_line": None if refused is None else refused.line,
+        "requested_bytes": None if refused is None else refused.requested_bytes,
+        "free_bytes": None if refused is None else refused.free_bytes,
+        "largest_free_bytes": None if refused is None else refused.largest_free_bytes,
+    }
+    row |= {"taken": trial.taken, "given_back": trial.given_back}
+    return row | {"better": trial.better, "limit_bytes": log.limit_bytes, "live_peak_bytes": log.live_peak_bytes}

@@ -1,0 +1,171 @@
+"""``memlens.whatif``: read a log, prove that the run can be replayed, and replay it under other settings."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.allocators import registry
+from memlens.allocators.history import ChunkChange, NotReplayable
+from memlens.allocators.proof import prove
+from memlens.errors import Failure, InputError
+from memlens.inputs import Reading, input_name, named_devices
+from memlens.keywords import with_keywords
+from memlens.options import TryOut
+from memlens.replaying.asked import as_asked, ending_failure
+from memlens.replaying.choosing import chosen_settings, named_values, own_settings
+from memlens.replaying.packing import best_packing
+from memlens.replaying.result import ReplayedLog, ReplayProof, WhatIf
+from memlens.replaying.trials import Trials
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from memlens.allocators.history import RequestHistory
+    from memlens.allocators.models import AllocatorModel
+    from memlens.allocators.proof import Proof
+    from memlens.events import EventLog
+    from memlens.inputs import Input
+
+__all__ = ["Replayable", "replayable", "replayed", "whatif", "whatif_with"]
+
+
+def whatif_with(log: Input, options: TryOut) -> WhatIf:
+    """Replay a run under other settings of its allocator.
+
+    Args:
+        log: A path, a URL, a binary file, or a log already read.
+        options: See :class:`memlens.options.TryOut`.
+
+    Raises:
+        UsageError: A setting that the allocator does not have.
+        InputError: The run of the only device cannot be replayed; one of several becomes a :class:`memlens.errors.Failure` instead.
+        MemlensError: The log cannot be read.
+    """
+    logs = Reading(how=options, times=True, threads=True, requests=True).read_all(log)
+    found, failures = [], []
+    for one, name, device in _of_each_process(named_devices(input_name(log), logs)):
+        known = replayable(one)
+        if isinstance(known, Replayable):
+            found.append(replayed(one, name, known, options, packed=True))
+            continue
+        message = f"{name}: cannot be replayed: {known.reason}"
+        if not device:
+            raise InputError(message, known.hint)
+        failures.append(Failure(name, message, known.hint))
+    if not found:
+        raise InputError(failures[0].message, failures[0].hint)
+    return WhatIf(tuple(found), tuple(failures))
+
+
+def _of_each_process(logs: Sequence[tuple[EventLog, str, str]]) -> Iterator[tuple[EventLog, str, str]]:
+    """Some logs with their names and devices, those that several processes wrote in parts."""
+    for log, name, device in logs:
+        runs = [run for model in registry.models() for run in model.runs(log)]
+        yield from [(run, f"{name} [{what}]", what) for run, what in runs] or [(log, name, device)]
+
+
+whatif = with_keywords("whatif", whatif_with, TryOut)
+
+
+@dataclass(frozen=True)
+class Replayable:
+    """A run that can be replayed: the model of its allocator, and what it asked for."""
+
+    model: AllocatorModel
+    history: RequestHistory
+
+
+def replayable(log: EventLog) -> Replayable | NotReplayable:
+    """The run of a log and the model of its allocator, or why there is none."""
+    for model in registry.models():
+        history = model.history(log)
+        if isinstance(history, NotReplayable):
+            return history
+        if history is not None:
+            return Replayable(model, history)
+    return NotReplayable(
+        f"no allocator that memlens can replay writes {log.facts.layer}",
+        "It replays Paddle's auto-growth allocator (GLOG_v=10) and PyTorch's caching allocator (a memory snapshot with its history).",
+    )
+
+
+def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, packed: bool) -> ReplayedLog:
+    """The run of one device under other settings.
+
+    Args:
+        log: Its log.
+        name: What it is called.
+        known: What it asked for.
+        options: What to try.
+        packed: Look for a packing of its blocks, and for the limits with which each setting completes.
+
+    Raises:
+        UsageError: A setting that the allocator does not have.
+    """
+    model, history = known.model, known.history
+    own = own_settings(model, model.recorded(history), options.own)
+    named = named_values(model, options.settings)
+    by_default = {setting.name: setting.default for setting in model.settings}
+    last = ending_failure(history)
+    head = ReplayedLog(
+        name,
+        log.facts.layer,
+        model.name,
+        {setting: value for setting, value in own.items() if value != by_default.get(setting)},
+        _proof(log, prove(history, model.rules(history, own))),
+        refused_line=None if last is None else _line_at(log, int(history.line[last])),
+        opening_reserved_bytes=int(history.opening_chunks.size.sum()),
+    )
+    if not head.proof.holds:
+        return head
+    limit, limit_from = options.limit, "given"
+    if limit is None and last is not None:
+        limit, limit_from = limit_of(history, last), "log"
+    changes, left_out = chosen_settings(model, history, own, named, every=options.all_settings)
+    asked = as_asked(history)
+    trials, live, stays = Trials(
+        asked, model, own, limit, lambda at: _line_at(log, int(asked.line[at])), options.tried
+    ).run(changes, scanned=packed)
+    return dataclasses.replace(
+        head,
+        limit_bytes=limit,
+        limit_from="" if limit is None else limit_from,
+        live_peak_bytes=live,
+        packing=best_packing(stays) if packed else None,
+        trials=trials,
+        left_out=left_out,
+    )
+
+
+def _proof(log: EventLog, found: Proof) -> ReplayProof:
+    chunks, given_back, addresses, mismatch = found.chunks, found.given_back, found.addresses, found.mismatch
+    return ReplayProof(
+        found.exact,
+        chunks.of,
+        chunks.matched,
+        given_back.of,
+        given_back.matched,
+        addresses.of,
+        addresses.matched,
+        None if mismatch is None else _line_at(log, mismatch.line),
+        "" if mismatch is None else f"{mismatch.expected} in the log, {mismatch.got} in the replay",
+    )
+
+
+def _line_at(log: EventLog, offset: int) -> int | None:
+    """The 1-based line at a byte offset; ``None`` for -1."""
+    return log.source.line_numbers([offset])[0] if offset >= 0 else None
+
+
+def limit_of(history: RequestHistory, failed: int) -> int:
+    """What the device surely had when it refused a request: what it is known to have, or else the most that was reserved until then."""
+    if history.limit_bytes is not None:
+        return history.limit_bytes
+    changes = history.changes
+    sign = np.where((changes.kind == ChunkChange.TAKEN) | (changes.kind == ChunkChange.MAPPED), 1, -1)
+    levels = np.cumsum((sign * changes.size)[changes.at <= failed]) + int(history.opening_chunks.size.sum())
+    return int(levels.max(initial=int(history.opening_chunks.size.sum())))

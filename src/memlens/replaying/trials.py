@@ -1,0 +1,237 @@
+"""Settings tried: each replayed without a limit, under the limit that was asked for, and under many more, with new chunks at several addresses."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Event
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from memlens.allocators.engine import Replay, replay
+from memlens.allocators.placing import Addresses, Placement
+from memlens.replaying.packing import BlockStays, live_peak, stays_of
+from memlens.replaying.result import MemoryRange, RefusedRequest, SettingTrial
+from memlens.replaying.scanning import LimitScan, scan_limits, summed_up
+
+if TYPE_CHECKING:
+    from memlens.allocators.history import RequestHistory
+    from memlens.allocators.models import AllocatorModel, Values
+    from memlens.allocators.rules import AllocatorRules
+
+__all__ = ["PLACEMENTS", "Trials", "lowest_blocks"]
+
+Item = TypeVar("Item")
+
+#: Where new chunks are put: as recorded, then above all others; and where drivers may put them otherwise.
+PLACEMENTS = (
+    Addresses(Placement.RECORDED),
+    Addresses(Placement.ASCENDING),
+    Addresses(Placement.DESCENDING),
+    Addresses(Placement.REUSE),
+    *(Addresses(Placement.SHUFFLED, seed) for seed in range(1, 5)),
+)
+#: Those of a history of more operations than this.
+_FEWER, _LONG = (PLACEMENTS[0], *PLACEMENTS[2:5]), 200_000
+#: Operations that are replayed in all, about; and limits that are tried of one setting and one placement, at least and at most.
+_OPERATIONS, _LEAST, _MOST = 60_000_000, 4, 48
+
+
+@dataclass(eq=False)
+class _Replayed:
+    """One setting while it is tried: its rules, and one entry a placement of the others."""
+
+    values: Values
+    line: str
+    rules: AllocatorRules
+    peaks: list[int] = field(default_factory=list)
+    limited: list[Replay] = field(default_factory=list)
+    scans: list[LimitScan | None] = field(default_factory=list)
+    stuck: bool = False
+    chunks: tuple[int, int] = (0, 0)
+
+
+@dataclass(eq=False)
+class Trials:
+    """Settings to try on one history.
+
+    Attributes:
+        history: What is asked for; no request in it has failed.
+        model: The model of the allocator.
+        own: How the run was set.
+        limit: The limit to hold settings against; ``None`` for none.
+        line_of: The line of an operation, 1-based.
+        tried: Told how much is done, and of how much: settings, then settings under many limits.
+    """
+
+    history: RequestHistory
+    model: AllocatorModel
+    own: Values
+    limit: int | None
+    line_of: Callable[[int], int | None]
+    tried: Callable[[int, int], None] | None = None
+    _stop: Event = field(default_factory=Event)
+
+    @property
+    def placements(self) -> Sequence[Addresses]:
+        """Where new chunks are put, one after the other."""
+        return PLACEMENTS if len(self.history) <= _LONG else _FEWER
+
+    def run(
+        self, changes: Sequence[Values], *, scanned: bool = True
+    ) -> tuple[tuple[SettingTrial, ...], int, BlockStays]:
+        """Try the run as it was set, and with each of some changes.
+
+        Args:
+            changes: What to set otherwise.
+            scanned: Look for the limits with which each completes.
+
+        Returns:
+            The trials, best first; the most bytes live at once; and the blocks, as small as any of the settings makes them.
+        """
+        each = [self._made(change) for change in ({}, *changes)]
+        stays = lowest_blocks(self.history, [one.rules for one in each])
+        lowest = live_peak(stays)
+        self._on_threads(self._peaks, each)
+        if scanned:
+            most = self._limits_of_each(sum(bool(one.rules.relief) for one in each), len(each))
+            wanted = each if most >= _LEAST else self._promising(each)
+            most = max(most, _LEAST)
+            for one in wanted:
+                one.scans = [None] * (0 if one.stuck else len(self.placements))  # what is stuck never has enough
+            places = [(one, k) for one in wanted for k in range(len(one.scans))]
+            self._on_threads(lambda place: self._scan(*place, lowest, most), places)
+        trials = [self._trial(one) for one in each]
+        own = trials[0]
+        judged = [own, *(_judged(one, own) for one in trials[1:])]
+        return tuple(sorted(judged, key=_rank)), lowest, stays
+
+    def _made(self, change: Values) -> _Replayed:
+        # The line is whole: what the run had set stays set.
+        usual = {setting.name: setting.default for setting in self.model.settings}
+        line = {**{name: value for name, value in self.own.items() if value != usual.get(name)}, **change}
+        rules = self.model.rules(self.history, {**self.own, **change})
+        return _Replayed(change, self.model.line(line) if change else "", rules)
+
+    def _replay(self, one: _Replayed, addresses: Addresses, limit: int | None = None) -> Replay:
+        if self._stop.is_set():
+            raise KeyboardInterrupt
+        return replay(self.history, one.rules, addresses=addresses, limit=limit)
+
+    def _peaks(self, one: _Replayed) -> None:
+        for addresses in self.placements:
+            free = self._replay(one, addresses)
+            if not one.peaks:
+                one.chunks = free.taken, free.given_back
+            one.peaks.append(free.reserved_peak)
+            one.stuck = one.stuck or not free.completed
+            if self.limit is None or (free.completed and free.reserved_peak <= self.limit):
+                one.limited.append(free)  # under the limit it goes the same way
+            else:
+                one.limited.append(self._replay(one, addresses, self.limit))
+
+    def _limits_of_each(self, relieved: int, settings: int) -> int:
+        """Limits that there is time to try of each setting and placement."""
+        replays = _OPERATIONS // max(len(self.history), 1) - settings * len(self.placements) * (
+            1 + (self.limit is not None)
+        )
+        return min(max(replays // max(relieved * len(self.placements), 1), 0), _MOST)
+
+    def _promising(self, each: Sequence[_Replayed]) -> Sequence[_Replayed]:
+        """What needs few replays, the run as it was set, and the settings that reserve least: of a long history not all are tried under many limits."""
+        relieved = sorted((one for one in each[1:] if one.rules.relief), key=lambda one: (one.stuck, max(one.peaks)))
+        return [each[0], *(one for one in each[1:] if not one.rules.relief), *relieved[:2]]
+
+    def _reserved_first(self, one: _Replayed) -> int:
+        """What is reserved as the history begins."""
+        return int(self.history.opening_chunks.size.sum()) if one.rules.keep_opening else 0
+
+    def _within(self, found: Replay) -> bool:
+        """Whether a replay completes within the limit."""
+        return found.completed and (self.limit is None or found.reserved_peak <= self.limit)
+
+    def _scan(self, one: _Replayed, number: int, lowest: int, most: int) -> None:
+        # What is refused is refused for good where nothing is given back then: with less than its peak it fails.
+        tries = most if one.rules.relief else 0
+        lowest = max(lowest, self._reserved_first(one))
+        known = scan_limits(partial(self._replay, one, self.placements[number]), one.peaks[number], lowest, tries)
+        one.scans[number] = summed_up(known, len(known) - 1)
+
+    def _on_threads(self, work: Callable[[Item], None], items: Sequence[Item]) -> None:
+        """Work on several threads; an interrupt ends what is under way with its next replay."""
+        with ThreadPoolExecutor(max(min(os.cpu_count() or 1, len(items), 8), 1)) as threads:
+            try:
+                for done, _ in enumerate(threads.map(work, items), 1):
+                    if self.tried is not None:
+                        self.tried(done, len(items))
+            except BaseException:
+                self._stop.set()
+                threads.shutdown(wait=True, cancel_futures=True)
+                raise
+
+    def _trial(self, one: _Replayed) -> SettingTrial:
+        completes = None
+        if scans := [scan for scan in one.scans if scan is not None]:
+            completes = MemoryRange(
+                min(scan.completes_least for scan in scans), max(scan.completes_from for scan in scans)
+            )
+        completing = sum(map(self._within, one.limited))
+        within = None
+        if self.limit is not None or one.stuck:
+            within = "completes" if completing == len(one.limited) else "depends" if completing else "fails"
+        refused = next((found for found in one.limited if not self._within(found)), None)
+        return SettingTrial(
+            one.line,
+            dict(one.values),
+            MemoryRange(min(one.peaks), max(one.peaks)),
+            completes,
+            within,
+            completing,
+            len(self.placements),
+            None if refused is None or refused.completed else self._refused(refused),
+            *one.chunks,
+        )
+
+    def _refused(self, found: Replay) -> RefusedRequest:
+        return RefusedRequest(
+            self.line_of(found.failed),
+            int(self.history.size[found.failed]),
+            found.failed_reserved,
+            found.failed_free,
+            found.failed_largest,
+        )
+
+
+def lowest_blocks(history: RequestHistory, rules: Iterable[AllocatorRules]) -> BlockStays:
+    """The blocks of a history, each as small as any of some rules makes it."""
+    block = None
+    for one in rules:
+        block = one.block if block is None else np.minimum(block, one.block)
+    assert block is not None
+    return stays_of(history.operation, history.of, block)
+
+
+def _judged(trial: SettingTrial, own: SettingTrial) -> SettingTrial:
+    """A trial with whether it is better than the run as it was set.
+
+    It is where nothing of it lies within the other's range, and less by a thousandth at least; or where the run fails within the limit whatever the
+    addresses, and it completes.
+    """
+    if (trial.within_limit, own.within_limit) == ("completes", "fails"):
+        return dataclasses.replace(trial, better=True)
+    both = trial.completes is not None and own.completes is not None
+    one, other = (trial.needs, own.needs) if both else (trial.reserved_peak, own.reserved_peak)
+    apart = one.high_bytes * 1000 <= other.low_bytes * 999
+    return dataclasses.replace(trial, better=apart and trial.within_limit == own.within_limit)
+
+
+def _rank(trial: SettingTrial) -> tuple[int, ...]:
+    """By what trials are ordered: those that complete within the limit first, then those that need least, then the run as it was set."""
+    within = {None: 0, "completes": 0, "depends": 1, "fails": 2}[trial.within_limit]
+    needs = trial.needs
+    return within, needs.high_bytes, needs.low_bytes, trial.reserved_peak.high_bytes, not trial.own, len(trial.values)

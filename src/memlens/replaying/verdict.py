@@ -1,0 +1,119 @@
+"""What replays under other settings come to, in one to three sentences: what the run needs, what would need less, what none can beat."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memlens.text import Answer, plural, terms_of
+from memlens.units import format_bytes
+
+if TYPE_CHECKING:
+    from memlens.replaying.result import MemoryRange, RefusedRequest, ReplayedLog, SettingTrial, WhatIf
+    from memlens.text import Terms
+
+__all__ = ["answer_of", "answer_of_log", "range_words", "refused_words"]
+
+
+def range_words(found: MemoryRange) -> str:
+    """``7.59 MiB``, or ``7.59 MiB to 8.20 MiB``."""
+    low, high = format_bytes(found.low_bytes), format_bytes(found.high_bytes)
+    return low if low == high else f"{low} to {high}"
+
+
+def refused_words(refused: RefusedRequest, terms: Terms) -> str:
+    """Where a request is refused, and what is free then."""
+    where = "" if refused.line is None else f" at {terms.at(refused.line)}"
+    words = f"{where}, where {format_bytes(refused.requested_bytes)} are asked for"
+    if not refused.free_bytes:
+        return f"{words} and nothing is free in {terms.chunk}s"
+    pieces = f"{format_bytes(refused.largest_free_bytes)} in one piece"
+    return f"{words} and {format_bytes(refused.free_bytes)} are free, at most {pieces}"
+
+
+def answer_of(whatif: WhatIf) -> Answer:
+    """The verdict on all devices: that on the one that ran out of memory, or else on the first."""
+    if not whatif.logs:
+        return Answer(tuple(failure.message for failure in whatif.failures[:1]), "bad")
+    first = min(whatif.logs, key=lambda log: (log.refused_line is None, not log.proof.holds))
+    said = first.answer
+    if len(whatif.logs) == 1:
+        return said
+    others = [log for log in whatif.logs if log is not first]
+    better = [log for log in others if log.best is not None]
+    where = first.path[first.path.rfind("[") :].strip("[]")
+    kind = "other process" if where.startswith("process") else "other device"
+    counted = f"{len(better)} of {plural(len(others), kind, f'{kind}es' if kind.endswith('s') else '')} would need less with another setting too"
+    head = f"{where[0].upper()}{where[1:]}: {said.sentences[0]}" if where else said.sentences[0]
+    return Answer((head, *said.sentences[1:2], f"{counted}."), said.tone)
+
+
+def answer_of_log(log: ReplayedLog) -> Answer:
+    """The verdict on one device."""
+    terms, proof = terms_of(log.layer), log.proof
+    if not proof.holds:
+        where = "" if proof.line is None else f" at {terms.at(proof.line)}"
+        words = f"Nothing can be said of other settings: replayed as it was set, this run differs from its log{where}"
+        return Answer((f"{words}: {proof.difference}.",), "bad")
+    own = log.own
+    assert own is not None
+    return _within(log, own, terms) if log.limit_bytes is not None else _needed(log, own)
+
+
+def _needed(log: ReplayedLog, own: SettingTrial) -> Answer:
+    """What the run needs as it was set, and with the best setting."""
+    best, others = log.best, len(log.trials) - 1
+    if best is None:
+        none = f"; of {plural(others, 'other setting')} none surely needs less" if others else ""
+        return Answer((f"As it was set this run {_needs(own)}{none}.", *_bound(log)))
+    less = own.needs.low_bytes - best.needs.high_bytes
+    at_least = (
+        ""
+        if own.needs.low_bytes == own.needs.high_bytes and best.needs.low_bytes == best.needs.high_bytes
+        else "at least "
+    )
+    words = f"With {best.line} this run {_needs(best)}, {at_least}{format_bytes(less)} less than as it was set ({range_words(own.needs)})"
+    return Answer((f"{words}.", *_bound(log)), "good")
+
+
+def _needs(trial: SettingTrial) -> str:
+    what = "completes within" if trial.completes is not None else "reserves"
+    return f"{what} {range_words(trial.needs)}"
+
+
+def _bound(log: ReplayedLog) -> tuple[str, ...]:
+    if log.live_peak_bytes is None:
+        return ()
+    return (f"No setting needs less than {format_bytes(log.live_peak_bytes)}, the most bytes live at once.",)
+
+
+def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
+    """Whether the run completes within the limit as it was set, and what would let it complete."""
+    limit = log.limit_bytes or 0
+    within = f"within {format_bytes(limit)}"
+    if own.within_limit == "completes":
+        return Answer((f"As it was set this run completes {within}: it {_needs(own)}.", *_bound(log)), "good")
+    if log.refused_line is not None and log.limit_from != "given":
+        head = f"This run ran out of memory at {terms.at(log.refused_line)}"
+    elif own.within_limit == "depends":
+        head = f"As it was set this run completes {within} only where addresses are kind ({own.completing} of {own.replays} replays)"
+    else:
+        where = (
+            ": as much is reserved before its log begins" if own.refused is None else refused_words(own.refused, terms)
+        )
+        head = f"As it was set this run fails {within}{where}"
+    carried = [one for one in log.trials if one.within_limit == "completes" and not one.own]
+    on = "gets past that" if log.refused_line is not None else "completes"
+    if carried:
+        best = carried[0]
+        more = f"; so it does with {plural(len(carried) - 1, 'other setting')}" if len(carried) > 1 else ""
+        inside = "" if log.limit_from == "given" else f" {within}"
+        return Answer((f"{head}.", f"With {best.line} it {on}{inside}: it {_needs(best)}{more}.", *_bound(log)), "good")
+    tried = len(log.trials) - 1
+    live = log.live_peak_bytes or 0
+    if live > limit:
+        over = f"{format_bytes(live - limit)} more than the limit"
+        return Answer((f"{head}.", f"No setting can help: {format_bytes(live)} are live at once, {over}."), "bad")
+    depends = [one for one in log.trials if one.within_limit == "depends" and not one.own]
+    some = f"; with {depends[0].line} {depends[0].completing} of {depends[0].replays} replays do" if depends else ""
+    none = f"Of {plural(tried, 'other setting')} none surely {on}{some}" if tried else "No other setting was tried"
+    return Answer((f"{head}.", f"{none}.", *_bound(log)), "bad")

@@ -1,0 +1,76 @@
+"""Which settings are tried, and what is said of names and values that there are not."""
+
+from __future__ import annotations
+
+import pytest
+from made_allocator import DEFAULTS, MODEL, history_of, program_of
+
+from memlens.errors import UsageError
+from memlens.replaying.choosing import MOST_COMBINED, chosen_settings, named_values, own_settings
+
+HISTORY = history_of(program_of([256]))
+
+
+def test_values_are_what_their_setting_takes() -> None:
+    found = named_values(MODEL, ["chunk_kib=8", "FREE_IDLE=on", "FLAGS_relief=0", "chunk_kib = 16"])
+    assert found == {"chunk_kib": [8, 16], "free_idle": [True], "relief": [False]}
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ("chunk_kb=4", "made-allocator has no setting 'chunk_kb'", "Did you mean: chunk_kib?"),
+        ("zzz=4", "made-allocator has no setting 'zzz'", "It has: chunk_kib, free_idle, relief, padding, high."),
+        ("chunk_kib", "'chunk_kib' sets nothing", "Write NAME=VALUE."),
+        ("chunk_kib=", "'chunk_kib=' sets nothing", "Write NAME=VALUE."),
+        ("chunk_kib=many", "chunk_kib cannot be 'many'", "It takes a whole number."),
+        ("chunk_kib=-1", "chunk_kib cannot be '-1'", "It takes a whole number."),
+        ("chunk_kib=99999999999999999999", "chunk_kib cannot be '99999999999999999999'", "It takes a whole number."),
+        ("free_idle=maybe", "free_idle cannot be 'maybe'", "It takes true or false."),
+    ],
+)
+def test_what_cannot_be_set_is_refused_with_what_can(given: str, message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        named_values(MODEL, [given])
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_a_run_was_set_as_its_user_says_else_as_its_log_tells_else_as_it_is_by_default() -> None:
+    assert own_settings(MODEL, {"relief": True, "chunk_kib": 4}, ["chunk_kib=16"]) == {
+        **DEFAULTS,
+        "relief": True,
+        "chunk_kib": 16,
+    }
+    with pytest.raises(UsageError, match="chunk_kib cannot have been 4 and 16"):
+        own_settings(MODEL, {}, ["chunk_kib=4", "chunk_kib=16"])
+
+
+def test_what_the_run_had_already_is_no_change() -> None:
+    own = {**DEFAULTS, "chunk_kib": 16}
+    changes, left = chosen_settings(MODEL, HISTORY, own, {}, every=False)
+    assert {"chunk_kib": 4} in changes
+    assert {"chunk_kib": 16} not in changes
+    assert {} not in changes
+    assert left == 0
+
+
+def test_values_that_were_named_are_set_together_and_several_of_one_name_one_by_one() -> None:
+    changes, _ = chosen_settings(MODEL, HISTORY, DEFAULTS, {"chunk_kib": [4, 16], "relief": [True]}, every=True)
+    assert changes == [{"chunk_kib": 4, "relief": True}, {"chunk_kib": 16, "relief": True}]
+
+
+def test_all_combinations_begin_with_those_of_one_setting() -> None:
+    changes, left = chosen_settings(MODEL, HISTORY, DEFAULTS, {}, every=True)
+    # Three other sizes of chunks, or none of them, times on or off, times on or off, without nothing at all.
+    assert len(changes) == 4 * 2 * 2 - 1
+    assert left == 0
+    counts = [len(one) for one in changes]
+    assert counts == sorted(counts)
+    assert len({repr(sorted(one.items())) for one in changes}) == len(changes)
+
+
+def test_too_many_combinations_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memlens.replaying.choosing.MOST_COMBINED", 5)
+    changes, left = chosen_settings(MODEL, HISTORY, DEFAULTS, {}, every=True)
+    assert (len(changes), left) == (5, 15 - 5)
+    assert MOST_COMBINED == 256

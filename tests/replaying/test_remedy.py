@@ -1,0 +1,103 @@
+"""The setting that the report of a failure names: of made runs by arithmetic, of a real one by the example that ran out of memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import shutil
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from made_allocator import made_log, program_of, recorded
+
+import memlens
+from memlens.options import TryOut
+from memlens.options.parts import ReadAs
+from memlens.replaying import remedy
+from memlens.replaying.remedy import FailureRemedy, remedy_of
+
+KIB = 1024
+#: 8 KiB live at once, of which 16 are reserved unless what is idle is given back.
+SPLIT = program_of([3 * KIB, 5 * KIB, "#0", "#1", 8 * KIB])
+
+
+def test_a_setting_that_carries_the_run_on_is_named() -> None:
+    found = remedy_of(made_log(recorded(SPLIT, limit=12 * KIB)), ReadAs())
+    assert found == FailureRemedy(
+        "MADE_free_idle=True would have carried it on within 12.00 KiB",
+        "MADE_free_idle=True",
+        tried=6,
+        limit_bytes=12 * KIB,
+        live_peak_bytes=8 * KIB,
+    )
+
+
+def test_where_too_much_is_live_none_is_and_it_is_said_by_how_much() -> None:
+    program = program_of([3 * KIB, 5 * KIB, 6 * KIB])
+    found = remedy_of(made_log(recorded(program, limit=12 * KIB)), ReadAs())
+    assert found is not None
+    assert (found.line, found.over_bytes) == ("", 2 * KIB)
+    assert found.message == (
+        "no setting would have carried it on: 14.00 KiB live at once are 2.00 KiB more than the 12.00 KiB there were"
+    )
+
+
+def test_where_what_lives_would_fit_but_none_is_sure_to_help_that_is_said() -> None:
+    # 1, 8 and 1 KiB, then 8 are freed and 9 asked for: chunks never join, and no setting moves the last block.
+    history = recorded(program_of([1 * KIB, 8 * KIB, 1 * KIB, "#1", 9 * KIB]), limit=11 * KIB, chunk_kib=10)
+    with mock.patch.object(remedy, "TryOut", return_value=TryOut(settings=["chunk_kib=11"])):
+        found = remedy_of(made_log(history), ReadAs())
+    assert found is not None
+    assert (found.line, found.over_bytes, found.tried) == ("", 0, 1)
+    assert found.message == "of 1 setting of the allocator none would surely have carried it on within 11.00 KiB"
+
+
+def test_a_run_that_never_failed_or_differs_from_its_replay_gets_none() -> None:
+    assert remedy_of(made_log(recorded(SPLIT)), ReadAs()) is None
+    history = recorded(SPLIT, limit=12 * KIB)
+    assert remedy_of(made_log(dataclasses.replace(history, limit_bytes=None)), ReadAs()) is None
+
+
+def test_the_report_of_the_example_names_a_setting_that_whatif_confirms(examples: Path) -> None:
+    (log,) = memlens.analyze(examples / "oom.log.gz").logs
+    assert log.remedy is not None
+    (found,) = memlens.whatif(examples / "oom.log.gz").logs
+    trial = next(one for one in found.trials if one.line == log.remedy.line)
+    assert trial.within_limit == "completes"
+    assert log.remedy.limit_bytes == found.limit_bytes == log.ooms[0].reserved_bytes
+    plain = json.loads(json.dumps(log.to_dict()))
+    assert plain["remedy"]["line"] == log.remedy.line
+    assert plain["remedy"]["message"] in memlens.analyze(examples / "oom.log.gz")._repr_html_().replace(
+        "<code>", ""
+    ).replace("</code>", "")
+
+
+def test_a_log_without_a_failure_is_read_once_and_has_no_such_field(examples: Path) -> None:
+    with mock.patch.object(remedy, "remedy_of", side_effect=AssertionError):
+        (log,) = memlens.analyze(examples / "leak.log.gz").logs
+        assert log.remedy is None
+        assert "remedy" not in log.to_dict()
+
+
+@pytest.mark.parametrize("most", ["_MOST_BYTES", "_MOST_EVENTS"])
+def test_a_large_log_is_not_read_again_but_the_verb_is_named(examples: Path, tmp_path: Path, most: str) -> None:
+    with gzip.open(examples / "oom.log.gz") as packed, open(tmp_path / "oom.log", "wb") as out:
+        shutil.copyfileobj(packed, out)
+    with mock.patch.object(remedy, most, 100):
+        (log,) = memlens.analyze(tmp_path / "oom.log").logs
+        assert log.remedy == FailureRemedy("memlens whatif tries other settings of the allocator on it")
+
+
+def test_a_log_that_is_gone_by_then_costs_the_line_alone(examples: Path, tmp_path: Path) -> None:
+    shutil.copy(examples / "oom.log.gz", tmp_path / "oom.log.gz")
+    (log,) = memlens.analyze(tmp_path / "oom.log.gz").logs
+    (tmp_path / "oom.log.gz").unlink()
+    assert log.remedy is None
+
+
+def test_of_several_logs_none_is_sought(examples: Path) -> None:
+    logs = memlens.analyze([examples / "oom.log.gz", examples / "case1_pt.log"]).logs
+    assert [log.remedy for log in logs] == [None, None]
+    assert len(logs[0].ooms) == 1
