@@ -94,6 +94,7 @@ class SettingTrial:
         given_back: Chunks given back then.
         better: It needs less than the run as it was set, by a thousandth at least, and the ranges of the two lie apart; or the run fails within the limit as
             it was set, and with this it completes, whatever the addresses.
+        since: The first release that has all that it sets, ``PaddlePaddle 3.3``; ``""`` where all that are modelled have it.
     """
 
     line: str
@@ -107,6 +108,7 @@ class SettingTrial:
     taken: int = 0
     given_back: int = 0
     better: bool = False
+    since: str = ""
 
     @property
     def own(self) -> bool:
@@ -133,6 +135,7 @@ class SettingTrial:
             "taken": self.taken,
             "given_back": self.given_back,
             "better": self.better,
+            "since": self.since,
         }
 
 
