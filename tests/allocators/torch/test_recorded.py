@@ -18,9 +18,9 @@ from torch_allocator.record import RUNS
 import memlens
 from memlens.allocators.engine import replay
 from memlens.allocators.history import ChunkChange, NotReplayable, Operation, RequestHistory
+from memlens.allocators.models import Value
 from memlens.allocators.placing import Addresses, Placement
 from memlens.allocators.proof import prove
-from memlens.allocators.registry import Value
 from memlens.allocators.torch.caching import CACHING
 from memlens.allocators.torch.settings import CONF, whole_values
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from memlens.allocators.registry import Values
+from memlens.allocators.models import Values
 from memlens.allocators.rules import NO_LIMIT
 from memlens.allocators.torch.settings import CONF, Configuration, conf_line, recorded_values
 from memlens.errors import UsageError

@@ -13,8 +13,8 @@ import pytest
 import memlens
 from memlens.allocators.engine import replay
 from memlens.allocators.history import NotReplayable, Operation
+from memlens.allocators.models import Values
 from memlens.allocators.proof import prove
-from memlens.allocators.registry import Values
 from memlens.allocators.torch.caching import CACHING
 
 #: Those with a trace, and those that have only what the device held at their end.

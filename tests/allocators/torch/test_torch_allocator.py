@@ -36,7 +36,7 @@ CONFS = (
 POLICIES = ("ascending", "descending", "reuse", "shuffled")
 
 
-@pytest.fixture(scope="module", params=folders() or [None], ids=lambda folder: folder.name if folder else "none")
+@pytest.fixture(scope="module", params=[*folders()] or [None], ids=lambda folder: folder.name if folder else "none")
 def torch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TorchAllocator:
     """PyTorch's allocator, of each version that there is."""
     if request.param is None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import zstandard
+
 from torch_allocator import TorchAllocator, folders
 from torch_allocator.programs import MEBIBYTE, mixed, training
 
@@ -56,7 +57,7 @@ RUNS = {
 
 def name_of(conf: str) -> str:
     """A setting as a part of a file's name."""
-    return conf.split(",")[0].replace(":", "=") or "default"
+    return conf.split(",", maxsplit=1)[0].replace(":", "=") or "default"
 
 
 def main(into: Path) -> None:
