@@ -45,7 +45,7 @@ def assert_same(one: Replay, other: Replay) -> None:
 
 @native
 @given(CHOICES, PLACES, st.data(), ADDRESSES, LIMITS)
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=300)
 def test_the_compiled_replay_does_what_the_reference_does(
     choices: list[Choice], places: list[int], data: st.DataObject, addresses: Addresses, limit: int | None
 ) -> None:
@@ -81,7 +81,7 @@ both = pytest.mark.parametrize(
 
 @both
 @given(choices=CHOICES, places=PLACES, data=st.data(), addresses=ADDRESSES, limit=LIMITS)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 def test_a_replay_does_what_an_allocator_of_intervals_does(
     run: Run, choices: list[Choice], places: list[int], data: st.DataObject, addresses: Addresses, limit: int | None
 ) -> None:
@@ -95,7 +95,7 @@ def test_a_replay_does_what_an_allocator_of_intervals_does(
 
 @both
 @given(choices=CHOICES, data=st.data(), limit=LIMITS)
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=150)
 def test_expandable_chunks_are_mapped_as_by_intervals(
     run: Run, choices: list[Choice], data: st.DataObject, limit: int | None
 ) -> None:

@@ -15,7 +15,8 @@ from memlens.allocators.rules import NO_LIMIT, AllocatorRules, Groups, IdleChunk
 UNIT = 512
 #: What is done (a request, a free, a trim, a request that failed as recorded), which live block or size, and which group.
 Choice = tuple[int, int, int]
-CHOICES = st.lists(st.tuples(st.integers(0, 19), st.integers(0, 30), st.integers(0, 2)), max_size=120)
+_CHOICE = st.tuples(st.integers(0, 19), st.integers(0, 30), st.integers(0, 2))
+CHOICES = st.sampled_from([0, 30, 80]).flatmap(lambda least: st.lists(_CHOICE, min_size=least, max_size=120))
 #: Where chunks were recorded: close to each other, so that larger ones do not fit there; and where none can be.
 PLACES = st.lists(st.sampled_from([0, *range(UNIT, 400 * UNIT, 7 * UNIT), 1 << 62, (1 << 63) + UNIT]), max_size=12)
 ADDRESSES = st.builds(Addresses, st.sampled_from(Placement), st.integers(0, 3))

@@ -28,6 +28,7 @@ class AllocatorSetting:
         default: What it is unless it is set.
         summary: What it does, in half a line.
         tried: Values that are worth a try.
+        since: The first release that has it, ``PaddlePaddle 3.3``; ``""`` where all that are modelled have it.
     """
 
     name: str
@@ -35,6 +36,7 @@ class AllocatorSetting:
     default: Value
     summary: str
     tried: tuple[Value, ...] = ()
+    since: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class AllocatorModel:
         candidates: The values to try, for a history with its own ones.
         line: The very line that sets values, ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``.
         package: The package it comes from.
+        runs: Of a log that several processes wrote the log of each, with what to call it; of others nothing.
     """
 
     name: str
@@ -62,3 +65,4 @@ class AllocatorModel:
     candidates: Callable[[RequestHistory, Values], Sequence[Values]]
     line: Callable[[Values], str]
     package: str = "memlens"
+    runs: Callable[[EventLog], Sequence[tuple[EventLog, str]]] = lambda _: ()

@@ -66,7 +66,11 @@ def tiled(history: RequestHistory, rules: AllocatorRules) -> Tiling:
     if len(group) != len(size):
         raise UsageError("each opening chunk needs a group")
     if len(size) and (
-        start.min() < 0 or (size < (page == 0)).any() or page.min() < 0 or start.max() > (1 << 62) or size.max() > (1 << 48)
+        start.min() < 0
+        or (size < (page == 0)).any()
+        or page.min() < 0
+        or start.max() > (1 << 62)
+        or size.max() > (1 << 48)
     ):
         raise UsageError("opening chunks lie at impossible addresses")
     by_address = np.argsort(start, kind="stable")

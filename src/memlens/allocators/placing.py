@@ -91,7 +91,8 @@ class Places:
         if by.placement == Placement.SHUFFLED:
             self.up = max(self.up, _ANYWHERE)
         self.down = by.low if base else _ANYWHERE
-        self.recorded, self.taken, self.drawn = by.recorded.tolist(), 0, 0
+        self.recorded: list[int] = by.recorded.tolist()
+        self.taken = self.drawn = 0
         self.held = sorted((start, start + length) for start, length in zip(base, size, strict=True))
         self.ranges: list[tuple[int, int]] = []  # given back: size and address
         self.starts: list[tuple[int, int]] = []  # the same by address

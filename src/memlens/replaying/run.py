@@ -22,9 +22,11 @@ from memlens.replaying.result import ReplayedLog, ReplayProof, WhatIf
 from memlens.replaying.trials import Trials
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from memlens.allocators.history import RequestHistory
-    from memlens.allocators.proof import Proof
     from memlens.allocators.models import AllocatorModel
+    from memlens.allocators.proof import Proof
     from memlens.events import EventLog
     from memlens.inputs import Input
 
@@ -45,7 +47,7 @@ def whatif_with(log: Input, options: TryOut) -> WhatIf:
     """
     logs = Reading(how=options, times=True, threads=True, requests=True).read_all(log)
     found, failures = [], []
-    for one, name, device in named_devices(input_name(log), logs):
+    for one, name, device in _of_each_process(named_devices(input_name(log), logs)):
         known = replayable(one)
         if isinstance(known, Replayable):
             found.append(replayed(one, name, known, options, packed=True))
@@ -57,6 +59,13 @@ def whatif_with(log: Input, options: TryOut) -> WhatIf:
     if not found:
         raise InputError(failures[0].message, failures[0].hint)
     return WhatIf(tuple(found), tuple(failures))
+
+
+def _of_each_process(logs: Sequence[tuple[EventLog, str, str]]) -> Iterator[tuple[EventLog, str, str]]:
+    """Some logs with their names and devices, those that several processes wrote in parts."""
+    for log, name, device in logs:
+        runs = [run for model in registry.models() for run in model.runs(log)]
+        yield from [(run, f"{name} [{what}]", what) for run, what in runs] or [(log, name, device)]
 
 
 whatif = with_keywords("whatif", whatif_with, TryOut)

@@ -40,8 +40,9 @@ def answer_of(whatif: WhatIf) -> Answer:
         return said
     others = [log for log in whatif.logs if log is not first]
     better = [log for log in others if log.best is not None]
-    counted = f"{len(better)} of {plural(len(others), 'other device')} would need less with another setting too"
     where = first.path[first.path.rfind("[") :].strip("[]")
+    kind = "other process" if where.startswith("process") else "other device"
+    counted = f"{len(better)} of {plural(len(others), kind, f'{kind}es' if kind.endswith('s') else '')} would need less with another setting too"
     head = f"{where[0].upper()}{where[1:]}: {said.sentences[0]}" if where else said.sentences[0]
     return Answer((head, *said.sentences[1:2], f"{counted}."), said.tone)
 
@@ -100,7 +101,7 @@ def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
             ": as much is reserved before its log begins" if own.refused is None else refused_words(own.refused, terms)
         )
         head = f"As it was set this run fails {within}{where}"
-    carried = [one for one in log.trials if one.within_limit == "completes" and not one.own]
+    carried = log.carried
     on = "gets past that" if log.refused_line is not None else "completes"
     if carried:
         best = carried[0]

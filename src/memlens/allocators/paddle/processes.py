@@ -18,17 +18,20 @@ if TYPE_CHECKING:
 __all__ = ["processes", "writers"]
 
 
-def writers(log: EventLog) -> tuple[int, ...]:
-    """The threads of the processes that wrote a log, rising; empty where it is one process, or they cannot be told apart.
+def writers(log: EventLog) -> tuple[tuple[int, ...], ...]:
+    """The threads of each process that wrote a log, rising; empty where it is one process, or they cannot be told apart.
 
-    Each process makes its allocator and says so.  Where several threads do, and each frees what it allocated itself, they are processes of one thread.
+    They are those of the trust report.  Where that has no figures to tell by: each process makes its allocator and says so, and where several
+    threads do, and each frees what it allocated itself, they are processes of one thread.
 
     Args:
         log: A log that was read with the columns ``thread`` and ``requests``.
     """
     lines, thread = log.facts.requests, log.thread
-    if lines is None or thread is None:
+    if lines is None or thread is None or len(log.facts.threads) < 2:
         return ()
+    if log.trust.processes:
+        return log.trust.processes
     makers = np.unique(lines.thread[lines.what == RequestLine.CHUNK_SIZE])
     if len(makers) < 2 or not np.isin(thread, makers).all():
         return ()
@@ -38,25 +41,25 @@ def writers(log: EventLog) -> tuple[int, ...]:
         partner, _ = columns.pair(kind, log.addr[chosen])
         if ((kind == Kind.FREE) & (partner < 0)).any():
             return ()
-    return tuple(makers.tolist())
+    return tuple((maker,) for maker in makers.tolist())
 
 
 def processes(log: EventLog) -> tuple[EventLog, ...]:
     """The log of each process that wrote a log, in the order of :func:`writers`; the log itself where it is of one."""
     found = writers(log)
-    return tuple(_of_thread(log, thread) for thread in found) if found else (log,)
+    return tuple(_of_threads(log, threads) for threads in found) if found else (log,)
 
 
-def _of_thread(log: EventLog, thread: int) -> EventLog:
+def _of_threads(log: EventLog, threads: tuple[int, ...]) -> EventLog:
     assert log.thread is not None
     lines = log.facts.requests
     assert lines is not None
-    chosen = log.thread == thread
-    mine = lines.thread == thread
+    chosen, mine = np.isin(log.thread, threads), np.isin(lines.thread, threads)
     after = np.append(0, np.cumsum(chosen))[lines.after[mine]]
     requests = replace(lines, **{name: column[mine] for name, column in vars(lines).items()})
     names = ("kind", "size", "addr", "offset", "time_us", "thread", "requested", "owner", "stream", "pool", "line")
     parts: dict[str, NDArray[np.generic]] = {
         name: column[chosen] for name in names if (column := getattr(log, name)) is not None
     }
-    return log.without_cache(**parts, facts=replace(log.facts, requests=replace(requests, after=after)))
+    facts = replace(log.facts, threads=threads, requests=replace(requests, after=after))
+    return log.without_cache(**parts, facts=facts)

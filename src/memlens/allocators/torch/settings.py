@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,6 @@ CONF = "PYTORCH_CUDA_ALLOC_CONF"
 MEBIBYTE = 1 << 20
 #: Sizes of 1 MiB … 32 GiB and above may be divided differently, each power of two by itself.
 INTERVALS = 16
-_FIRST_INTERVAL = 20  # 1 MiB, and what is below
 
 SETTINGS = (
     AllocatorSetting(
@@ -44,7 +44,10 @@ SETTINGS = (
         "max_split_size_mb", "mebibytes", 0, "larger blocks are never split; 0: all may be", (64, 128, 256, 512)
     ),
     AllocatorSetting(
-        "max_non_split_rounding_mb", "mebibytes", 20, "how much larger than the request a block that is not split may be"
+        "max_non_split_rounding_mb",
+        "mebibytes",
+        20,
+        "how much larger than the request a block that is not split may be",
     ),
     AllocatorSetting(
         "large_segment_size_mb",
@@ -131,7 +134,9 @@ class Configuration:
         whole = {name: setting.default for name, setting in _BY_NAME.items()} | whole_values(values)
         large = _mebibytes(whole, "large_segment_size_mb")
         max_split = _mebibytes(whole, "max_split_size_mb")
-        collect, share = (_number(whole, name) for name in ("garbage_collection_threshold", "per_process_memory_fraction"))
+        collect, share = (
+            _number(whole, name) for name in ("garbage_collection_threshold", "per_process_memory_fraction")
+        )
         if large <= 10 * MEBIBYTE:
             raise UsageError("large_segment_size_mb has to be more than 10")
         if max_split and max_split < large:
@@ -259,10 +264,8 @@ def recorded_values(settings: Mapping[str, str]) -> dict[str, Value]:
     The figures are believed before the text: what ``torch.cuda.memory._set_allocator_settings`` set later is in them.
     """
     values: dict[str, Value] = {}
-    try:
+    with suppress(UsageError):  # of a version with other settings, or not written by PyTorch
         values |= whole_values({CONF: settings.get(CONF, "")})
-    except UsageError:
-        pass  # of a version with other settings, or not written by PyTorch
     if settings.get("oldest_segment_first") == "True":
         values["oldest_segment_first"] = True
     if settings.get("expandable_segments") in ("True", "False"):
