@@ -37,6 +37,7 @@ enum { SEED, LOW, HIGH, ALL_WORDS };
 
 #define NO_LIMIT INT64_MAX
 #define MOST (INT64_C(1) << 48) /* bytes of a block, a chunk, a page or a range */
+#define MOST_GROUPS (1 << 20)
 #define STEP 512
 #define ANYWHERE (UINT64_C(1) << 62)
 #define TRIES 64
@@ -930,6 +931,7 @@ static const char *wrong(const state *s)
     const int64_t *page_of = c[CHUNK_PAGE].view.buf, *chunk_of = c[TILE_CHUNK].view.buf, *bytes = c[TILE_SIZE].view.buf;
     const int64_t *use = c[TILE_USE].view.buf, *taken_first = c[FIRST_SIZE].view.buf;
     const uint64_t *base = c[CHUNK_BASE].view.buf, *addr = c[TILE_ADDR].view.buf;
+    int64_t all = 0;
     for (int i = OF; i <= GROWTH; i++)
         if (c[i].items != n)
             return "columns of one length, for each operation";
@@ -947,18 +949,21 @@ static const char *wrong(const state *s)
     if (number[TRACE] && (c[ADDRESS].items != n || c[OCCUPIED].items != n))
         return "columns for what is traced";
     if (number[START] < 0 || number[START] > n || number[RANGE_BYTES] < 0 || number[RANGE_BYTES] > MOST ||
-        number[MAX_ROUNDING] < 0 || number[MAX_ROUNDING] > MOST || number[MAX_SPLIT] < 1 || groups > INT32_MAX / 2)
+        number[MAX_ROUNDING] < 0 || number[MAX_ROUNDING] > MOST || number[MAX_SPLIT] < 1 || number[ALLOWED] < 0 ||
+        number[LIMIT] < 0 || number[SORTING] < CREATION || number[SORTING] > SIZE || groups > MOST_GROUPS)
         return "numbers that can be";
     for (int64_t i = 0; i < groups; i++)
-        if (family[i] < (i ? family[i - 1] : 0) || family[i] > INT32_MAX / 2 || remainder[i] < 1 || page[i] < 0 || page[i] > MOST)
+        if (family[i] < (i ? family[i - 1] : 0) || family[i] > MOST_GROUPS || remainder[i] < 1 || page[i] < 0 || page[i] > MOST)
             return "groups that can be";
     for (int64_t i = 0; i < chunks; i++)
-        if (of_chunk[i] < 0 || of_chunk[i] >= groups || size[i] < 1 || size[i] > 2 * MOST || page_of[i] < 0 || page_of[i] > MOST || base[i] > ANYWHERE)
+        if (of_chunk[i] < 0 || of_chunk[i] >= groups || size[i] < 1 || size[i] > 2 * MOST || page_of[i] < 0 ||
+            page_of[i] > MOST || base[i] > ANYWHERE || (all += size[i]) > (int64_t)ANYWHERE)
             return "chunks that can be";
     for (int64_t i = 0; i < tiles; i++)
         if (chunk_of[i] < (i ? chunk_of[i - 1] : 0) || chunk_of[i] >= chunks || bytes[i] < 1 || bytes[i] > size[chunk_of[i]] ||
             use[i] < TILE_UNMAPPED || use[i] >= n || addr[i] < base[chunk_of[i]] ||
-            addr[i] - base[chunk_of[i]] > (uint64_t)(size[chunk_of[i]] - bytes[i]))
+            addr[i] - base[chunk_of[i]] > (uint64_t)(size[chunk_of[i]] - bytes[i]) ||
+            (i && chunk_of[i] == chunk_of[i - 1] && addr[i] < addr[i - 1] + (uint64_t)bytes[i - 1]))
             return "tiles that can be";
     for (Py_ssize_t i = 0; i < c[FIRST_GROUP].items; i++)
         if (first[i] < 0 || first[i] >= groups || taken_first[i] < 1 || taken_first[i] > MOST)
