@@ -32,7 +32,7 @@ def main() -> None:
     args = parser.parse_args()
     seed = secrets.randbelow(1 << 20) if args.seed is None else args.seed
     counts: Counter[str] = Counter()
-    with mock.patch.object(registry, "built_in", lambda: (MODEL,)):
+    with mock.patch.object(registry, "built_in", return_value=(MODEL,)):
         for case in range(args.cases):
             judge_case(seed + case, args.worlds, counts)
     print(f"{args.cases} cases from seed {seed}, {args.worlds} worlds each")

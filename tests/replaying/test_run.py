@@ -14,6 +14,7 @@ from whatif_worlds import judge_case
 import memlens
 from memlens.allocators import engine
 from memlens.allocators.history import NotReplayable
+from memlens.allocators.rules import AllocatorRules
 from memlens.errors import InputError, UsageError
 from memlens.replaying import trials
 from memlens.replaying.result import MemoryRange, ReplayedLog
@@ -206,6 +207,19 @@ def test_an_interrupt_ends_the_work_with_the_next_replay(monkeypatch: pytest.Mon
     assert replays < 40  # of several hundred
 
 
+def test_an_error_in_one_thread_is_the_one_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = engine.replay
+
+    def failing(history: object, rules: AllocatorRules, **more: object) -> object:
+        if rules.growth.min() >= 64 * KIB:
+            raise UsageError("too large")
+        return original(history, rules, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(trials, "replay", failing)
+    with pytest.raises(UsageError, match="too large"):
+        memlens.whatif(made_log(recorded(random_program(1, 60))))
+
+
 def test_how_far_it_is_gets_told() -> None:
     told: list[tuple[int, int]] = []
     memlens.whatif(made_log(recorded(SPLIT)), tried=lambda done, total: told.append((done, total)))
@@ -233,3 +247,25 @@ def test_machine_output_has_every_figure_of_a_setting() -> None:
     rows = whatif.rows()
     assert [row["within_limit"] for row in rows[:3]] == ["completes", "completes", "fails"]
     assert whatif.to_pandas()["reserved_peak_high_bytes"].max() == 64 * KIB
+
+
+def test_each_device_of_an_input_gets_its_answer_and_one_that_cannot_costs_the_others_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logs = [
+        dataclasses.replace(made_log(history, f"{device}.made"), device=device)
+        for device, history in enumerate(
+            (recorded(SPLIT), recorded(SPLIT, limit=12 * KIB), NotReplayable("it begins late", "Record it whole."))
+        )
+    ]
+    monkeypatch.setattr("memlens.replaying.run.Reading.read_all", lambda *_: tuple(logs))
+    whatif = memlens.whatif("two.pickle")
+    assert [log.path for log in whatif.logs] == ["two.pickle [device 0]", "two.pickle [device 1]"]
+    assert [failure.path for failure in whatif.failures] == ["two.pickle [device 2]"]
+    assert not whatif.proved
+    # The one that ran out of memory comes first.
+    assert whatif.verdict.startswith("Device 1: This run ran out of memory at line 5.")
+    assert whatif.verdict.endswith("1 of 1 other device would need less with another setting too.")
+    assert {row["path"] for row in whatif.rows()} == {"two.pickle [device 0]", "two.pickle [device 1]"}
+    assert whatif.to_dict()["failures"][0]["hint"] == "Record it whole."
+    assert "two.pickle [device 1]" in whatif._repr_html_()

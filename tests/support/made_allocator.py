@@ -13,9 +13,9 @@ import numpy as np
 from memlens.allocators import reference
 from memlens.allocators.engine import Replay
 from memlens.allocators.history import NotReplayable, Operation, RequestHistory
+from memlens.allocators.models import AllocatorModel, AllocatorSetting, Values
 from memlens.allocators.opening import tiled
 from memlens.allocators.placing import Addresses, Placement, Places, fixed
-from memlens.allocators.models import AllocatorModel, AllocatorSetting, Values
 from memlens.allocators.rules import AllocatorRules, Groups, IdleChunks, Relief
 from memlens.events import EventLog
 from memlens.facts import Facts

@@ -44,7 +44,8 @@ class PaddleAllocator:
     """One allocator.
 
     Attributes:
-        chance: What it draws by.
+        chance: What it draws by: programs, addresses, the lines of its source.
+        apart: What it draws addresses and lines by, so that programs of other settings are the same; by ``chance``, too, where it is ``None``.
         chunk: The least bytes of a chunk; with pools of one of the small and one of the large one.
         idle: Chunks are given back as soon as they are idle.
         miss: They are given back before one is taken.
@@ -67,11 +68,13 @@ class PaddleAllocator:
     advance: tuple[int, int] = (0, 0)
     capacity: int = 1 << 60
     retry: bool = True
+    apart: Random | None = None
     lines: list[str] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
     addresses: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.own = self.chance if self.apart is None else self.apart
         self.reserved = self.peak = self.taken = self.given_back = 0
         self.say(1, f"chunk_size_:{max(self.chunk[0], self.alignment)}")
         for pool, name in enumerate(("small", "large")):
@@ -81,7 +84,7 @@ class PaddleAllocator:
 
     def say(self, thread: int, text: str) -> None:
         self.lines.append(
-            f"I1120 10:22:32.856109 {thread:5} auto_growth_best_fit_allocator.cc:{self.chance.randint(60, 400)}] {text}"
+            f"I1120 10:22:32.856109 {thread:5} auto_growth_best_fit_allocator.cc:{self.own.randint(60, 400)}] {text}"
         )
 
     def pool_of(self, size: int) -> int:
@@ -132,10 +135,10 @@ class PaddleAllocator:
             raise DeviceRefusedError
         taken = sorted((chunk.start, chunk.start + chunk.size) for chunk in self.chunks)
         while True:
-            start = self.chance.randrange(1, 1 << 20) << 12
+            start = self.own.randrange(1, 1 << 20) << 12
             if all(end <= start or start + size <= begin for begin, end in taken):
                 break
-        if taken and self.chance.random() < 0.3 and all(begin != taken[0][1] for begin, _ in taken):
+        if taken and self.own.random() < 0.3 and all(begin != taken[0][1] for begin, _ in taken):
             end = next((end for _, end in taken if all(e <= end or end + size <= b for b, e in taken)), start)
             start = end  # right behind another one: they must not become one
         chunk = Chunk(start, size, pool, [Stretch(start, size, True)])

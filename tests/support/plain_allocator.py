@@ -157,7 +157,9 @@ class Plain:
         return found
 
     def free(self, group: int) -> list[Gap]:
-        return sorted((gap for piece in self.pieces if piece.group == group for gap in self.gaps(piece)), key=self.order)
+        return sorted(
+            (gap for piece in self.pieces if piece.group == group for gap in self.gaps(piece)), key=self.order
+        )
 
     def order(self, gap: Gap) -> tuple[int, ...]:
         """What decides between gaps: how large, perhaps how old their piece, and where."""
@@ -250,7 +252,14 @@ class Plain:
         family = self.rules.groups.family
         return sorted(
             idle,
-            key=lambda one: (int(family[one.group]), *((one.group, one.size, one.number if self.rules.oldest_first else 0, one.base) if by_size else (one.number,))),
+            key=lambda one: (
+                int(family[one.group]),
+                *(
+                    (one.group, one.size, one.number if self.rules.oldest_first else 0, one.base)
+                    if by_size
+                    else (one.number,)
+                ),
+            ),
         )
 
     def give_back(self, family: int | None) -> None:

@@ -61,7 +61,7 @@ class FreeBlocks:
         self.free: list[list[tuple[int, int, int, Block]]] = [[] for _ in self.family]  # by size, then chunk or address
         self.unmapped: list[list[tuple[int, Block]]] = [[] for _ in self.family]
         self.requests = [0] * (max(self.family, default=-1) + 1)
-        self.idle: list[list[tuple[int, int, Block]]] = [
+        self.idle: list[list[tuple[int, int, int, Block]]] = [
             [] for _ in self.family
         ]  # in the order in which a family's are given back
 

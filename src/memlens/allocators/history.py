@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -64,6 +64,7 @@ class OpeningChunks(NamedTuple):
         stream: The stream whose requests it serves, int32.
         pool: The private pool it belongs to, 0 for the default one, int32.
         page: 0 for a chunk that is taken and given back whole; of what is mapped of an expandable one the bytes of a page.  Int64.
+            One of 0 bytes says where a range of addresses begins of which the first pages are not mapped.
     """
 
     addr: NDArray[np.uint64]
@@ -77,6 +78,17 @@ class OpeningChunks(NamedTuple):
         """No chunk."""
         ints, numbers = np.zeros(0, np.int64), np.zeros(0, np.int32)
         return cls(np.zeros(0, np.uint64), ints, numbers, numbers, ints)
+
+    def at(self, rows: Ints) -> OpeningChunks:
+        """Some of them."""
+        columns: Any = (column[rows] for column in self)
+        return OpeningChunks(*columns)
+
+    def then(self, others: OpeningChunks) -> OpeningChunks:
+        """These, and then others."""
+        pairs: Any = zip(self, others, strict=True)
+        columns: Any = (np.concatenate(pair) for pair in pairs)
+        return OpeningChunks(*columns)
 
 
 @dataclass(frozen=True, eq=False)

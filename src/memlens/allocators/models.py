@@ -28,6 +28,7 @@ class AllocatorSetting:
         default: What it is unless it is set.
         summary: What it does, in half a line.
         tried: Values that are worth a try.
+        since: The first release that has it, ``PaddlePaddle 3.3``; ``""`` where all that are modelled have it.
     """
 
     name: str
@@ -35,6 +36,7 @@ class AllocatorSetting:
     default: Value
     summary: str
     tried: tuple[Value, ...] = ()
+    since: str = ""
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ GROUP = "memlens.allocators"
 def built_in() -> tuple[AllocatorModel, ...]:
     """The built-in models, in the order in which a log is shown to them.  To add one, add its line here."""
     from memlens.allocators.paddle.auto_growth import AUTO_GROWTH  # late: reading logs does without
-    from memlens.allocators.torch.caching import MODEL
+    from memlens.allocators.torch.caching import CACHING
 
-    return (AUTO_GROWTH, MODEL)
+    return (AUTO_GROWTH, CACHING)
 
 
 def models() -> tuple[AllocatorModel, ...]:

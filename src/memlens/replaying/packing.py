@@ -122,9 +122,9 @@ def best_packing(stays: BlockStays) -> PackedHeight:
         height = _height(largest) + _by_classes(others)
         return PackedHeight(height, "largest one by one", count, height == bound)
     height = _height(stays)
-    if height > bound and count <= MOST_EXACT and (found := _solved(stays, bound, height)) is not None:
-        if found[0] < height or found[1]:
-            return PackedHeight(found[0], "solver", count, found[1])
+    found = _solved(stays, bound, height) if height > bound and count <= MOST_EXACT else None
+    if found is not None and (found[0] < height or found[1]):
+        return PackedHeight(found[0], "solver", count, found[1])
     return PackedHeight(height, "one by one", count, height == bound)
 
 

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memlens import native
 from memlens.analyzers.result import Row
 from memlens.errors import MemlensError
 from memlens.inputs import Reading
@@ -24,7 +25,7 @@ __all__ = ["FailureRemedy", "remedy_of"]
 #: Layers of logs whose requests stand on lines that are read only where a replay asks for them.
 _WITH_REQUESTS = frozenset({"auto_growth", "stream_safe"})
 #: A larger file is not read a second time, and a longer history not replayed, for one line of a report.
-_MOST_BYTES, _MOST_EVENTS = 256 << 20, 500_000
+_MOST_BYTES, _MOST_EVENTS = 256 << 20, 500_000 if native.load("memlens._replay") else 20_000
 _NOT_TRIED = "memlens whatif tries other settings of the allocator on it"
 
 
@@ -93,8 +94,9 @@ def _in_words(found: ReplayedLog) -> FailureRemedy | None:
     others = [one for one in found.trials if not one.own]
     within = format_bytes(limit)
     figures = (len(others), limit, live, max(live - limit, 0))
-    if carried := next((one for one in others if one.within_limit == "completes"), None):
-        return FailureRemedy(f"{carried.line} would have carried it on within {within}", carried.line, *figures)
+    if found.carried:
+        line = found.carried[0].line
+        return FailureRemedy(f"{line} would have carried it on within {within}", line, *figures)
     if live > limit:
         words = f"no setting would have carried it on: {format_bytes(live)} live at once are {format_bytes(live - limit)} more than the {within} there were"
         return FailureRemedy(words, "", *figures)

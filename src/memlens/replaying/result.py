@@ -94,6 +94,7 @@ class SettingTrial:
         given_back: Chunks given back then.
         better: It needs less than the run as it was set, by a thousandth at least, and the ranges of the two lie apart; or the run fails within the limit as
             it was set, and with this it completes, whatever the addresses.
+        since: The first release that has all that it sets, ``PaddlePaddle 3.3``; ``""`` where all that are modelled have it.
     """
 
     line: str
@@ -107,6 +108,7 @@ class SettingTrial:
     taken: int = 0
     given_back: int = 0
     better: bool = False
+    since: str = ""
 
     @property
     def own(self) -> bool:
@@ -133,6 +135,7 @@ class SettingTrial:
             "taken": self.taken,
             "given_back": self.given_back,
             "better": self.better,
+            "since": self.since,
         }
 
 
@@ -179,6 +182,14 @@ class ReplayedLog(Answered):
     def best(self) -> SettingTrial | None:
         """The best setting that is better than how the run was set, and within the limit, if there is one; ``None`` where none is."""
         return next((one for one in self.trials if one.better and one.within_limit in (None, "completes")), None)
+
+    @property
+    def carried(self) -> tuple[SettingTrial, ...]:
+        """The settings with which the run surely completes within the limit, and did not as it was set; best first."""
+        sure = self.own is not None and self.own.within_limit == "depends"
+        return tuple(
+            one for one in self.trials if one.within_limit == "completes" and (one.better or sure) and not one.own
+        )
 
     @cached_property
     def answer(self) -> Answer:

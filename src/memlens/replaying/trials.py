@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from memlens import native
 from memlens.allocators.engine import Replay, replay
 from memlens.allocators.placing import Addresses, Placement
 from memlens.replaying.packing import BlockStays, live_peak, stays_of
@@ -38,8 +39,14 @@ PLACEMENTS = (
 )
 #: Those of a history of more operations than this.
 _FEWER, _LONG = (PLACEMENTS[0], *PLACEMENTS[2:5]), 200_000
-#: Operations that are replayed in all, about; and limits that are tried of one setting and one placement, at least and at most.
-_OPERATIONS, _LEAST, _MOST = 60_000_000, 4, 48
+#: Operations that are replayed in all, about (where that is not compiled a tenth); and limits that are tried of one setting and one placement, at least and at
+#: most.
+_OPERATIONS = 60_000_000 if native.load("memlens._replay") else 6_000_000
+_LEAST, _MOST = 4, 48
+
+
+class _StoppedError(Exception):
+    """Another thread failed, or somebody interrupts."""
 
 
 @dataclass(eq=False)
@@ -120,7 +127,7 @@ class Trials:
 
     def _replay(self, one: _Replayed, addresses: Addresses, limit: int | None = None) -> Replay:
         if self._stop.is_set():
-            raise KeyboardInterrupt
+            raise _StoppedError
         return replay(self.history, one.rules, addresses=addresses, limit=limit)
 
     def _peaks(self, one: _Replayed) -> None:
@@ -163,10 +170,20 @@ class Trials:
         one.scans[number] = summed_up(known, len(known) - 1)
 
     def _on_threads(self, work: Callable[[Item], None], items: Sequence[Item]) -> None:
-        """Work on several threads; an interrupt ends what is under way with its next replay."""
+        """Work on several threads; an interrupt, or an error in one of them, ends what is under way with its next replay."""
+
+        def unless_stopped(item: Item) -> None:
+            try:
+                work(item)
+            except _StoppedError:
+                return  # what stopped it is raised elsewhere
+            except BaseException:
+                self._stop.set()
+                raise
+
         with ThreadPoolExecutor(max(min(os.cpu_count() or 1, len(items), 8), 1)) as threads:
             try:
-                for done, _ in enumerate(threads.map(work, items), 1):
+                for done, _ in enumerate(threads.map(unless_stopped, items), 1):
                     if self.tried is not None:
                         self.tried(done, len(items))
             except BaseException:
@@ -195,6 +212,10 @@ class Trials:
             len(self.placements),
             None if refused is None or refused.completed else self._refused(refused),
             *one.chunks,
+            since=max(
+                (it.since for it in self.model.settings if one.values.get(it.name, it.default) != it.default),
+                default="",
+            ),
         )
 
     def _refused(self, found: Replay) -> RefusedRequest:

@@ -8,9 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from paddle import read
 
 import memlens
-from memlens.allocators.history import NotReplayable
+from memlens.allocators.history import NotReplayable, RequestHistory
 from memlens.allocators.paddle.auto_growth import AUTO_GROWTH
 from memlens.allocators.paddle.history import COLUMNS
 from memlens.allocators.paddle.processes import processes
@@ -143,3 +144,26 @@ def test_processes_of_one_file_are_told_apart_by_their_threads(shared: Path, nam
         assert proof.exact, proof.mismatch
         blocks += proof.addresses.matched
     assert blocks == len(re.findall(rb"Alloc \d+ bytes, ptr = 0x", text))
+
+
+@pytest.mark.parametrize(
+    "name", ["10_v10_ast_pt_30.log.gz", "10_v10_dygraph_331.log.gz", "20_big_v10_dygraph_331.part.log.zst"]
+)
+def test_lines_of_the_stream_safe_layer_with_those_of_chunks_are_enough(shared: Path, name: str) -> None:
+    path = shared / FOLDER / name
+    history = AUTO_GROWTH.history(read(path, columns=COLUMNS, layer="stream_safe"))
+    assert isinstance(history, RequestHistory)
+    proof = prove(history, AUTO_GROWTH.rules(history, AUTO_GROWTH.recorded(history)))
+    assert proof.exact, proof.mismatch
+    assert proof.addresses.matched == len(re.findall(rb"Thread \d+ Allocate \d+ bytes at address 0x", text_of(path)))
+
+
+def test_of_several_threads_they_do_not_tell_in_which_order(shared: Path) -> None:
+    """They are written outside the lock, and name no free block: the first difference is named."""
+    history = AUTO_GROWTH.history(
+        read(shared / FOLDER / "10_v10_ast_pir_262.log.gz", columns=COLUMNS, layer="stream_safe")
+    )
+    assert isinstance(history, RequestHistory)
+    proof = prove(history, AUTO_GROWTH.rules(history, AUTO_GROWTH.recorded(history)))
+    assert proof.mismatch is not None
+    assert proof.addresses.matched / proof.addresses.of > 0.9

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+_START = 1_700_000_000_000_000
 
 
 def folders() -> list[Path]:
@@ -42,16 +43,31 @@ class TorchAllocator:
         (into / "map").write_text((HERE / "device.map").read_text().replace("RUNTIME", name))
         include = ["-I", str(source / "include")]
         subprocess.run(
-            ["cc", "-shared", "-fPIC", "-O1", *include, f"-Wl,-soname,{name}", f"-Wl,--version-script={into / 'map'}"]
-            + ["-o", str(into / name), str(HERE / "device.c")],
+            [
+                *("cc", "-shared", "-fPIC", "-O1", *include, f"-Wl,-soname,{name}"),
+                *(f"-Wl,--version-script={into / 'map'}", "-o", str(into / name), str(HERE / "device.c")),
+            ],
             check=True,
         )
         for other in ("libnvidia-ml.so.1", "libcuda.so.1"):
             (into / other).symlink_to(name)
-        abi = [] if b"__cxx11" in (into / "libc10.so").read_bytes() else ["-D_GLIBCXX_USE_CXX11_ABI=0"]
+        abi = ["-D_GLIBCXX_USE_CXX11_ABI=0"] if b"setAllocatorSettingsERKSs" in library else []
         subprocess.run(
-            ["c++", "-std=c++20", "-O1", "-w", *abi, *include, "-o", str(into / "program"), str(HERE / "program.cpp")]
-            + ["-L", str(into), "-lc10", "-lc10_cuda", f"-l:{name}", "-Wl,-rpath,$ORIGIN", "-Wl,--allow-shlib-undefined"],
+            [
+                *(
+                    "c++",
+                    "-std=c++20",
+                    "-O1",
+                    "-w",
+                    *abi,
+                    *include,
+                    "-o",
+                    str(into / "program"),
+                    str(HERE / "program.cpp"),
+                ),
+                *("-L", str(into), "-lc10", "-lc10_cuda", f"-l:{name}"),
+                *("-Wl,-rpath,$ORIGIN", "-Wl,--allow-shlib-undefined"),
+            ],
             check=True,
         )
         return cls(into / "program")
@@ -73,7 +89,13 @@ class TorchAllocator:
             "DEVICE_POLICY": policy,
         }
         done = subprocess.run(
-            [str(self.program)], input="\n".join(lines) + "\n", env=environment, text=True, capture_output=True, timeout=60
+            [str(self.program)],
+            input="\n".join(lines) + "\n",
+            env=environment,
+            text=True,
+            capture_output=True,
+            timeout=60,
+            check=False,
         )
         if done.returncode:
             raise RuntimeError(done.stderr[:2000])
@@ -94,14 +116,21 @@ def snapshot_of(output: str, *, stacks: bool = True) -> dict[str, Any]:
     for line in output.splitlines():
         what, *fields = line.split(" ")
         if what == "T":
-            action, addr, size, stream, _, label = fields
+            action, where, bytes_, stream, pool_number, label = fields
             name = "empty_cache" if label == "0" else f"line_{label}"
             stack = frames.setdefault(label, [{"name": name, "filename": "program.py", "line": int(label)}])
-            entry = {"action": action, "size": int(size), "stream": int(stream), "time_us": 1_700_000_000_000_000 + len(trace)}
-            entry["device_free" if action == "oom" else "addr"] = int(addr)
+            entry: dict[str, Any] = {
+                "action": action,
+                "size": int(bytes_),
+                "stream": int(stream),
+                "time_us": _START + len(trace),
+            }
+            entry["device_free" if action == "oom" else "addr"] = int(where)
+            if pool_number != "-1":
+                entry["pool_id"] = (0, int(pool_number))
             trace.append(entry | {"frames": stack if stacks else []})
         elif what == "S":
-            addr, total, requested, allocated, active, stream, large, expandable, pool, _ = map(int, fields)
+            addr, total, requested, allocated, active, of, large, expandable, pool, _ = map(int, fields)
             segments.append(
                 {
                     "device": 0,
@@ -110,7 +139,7 @@ def snapshot_of(output: str, *, stacks: bool = True) -> dict[str, Any]:
                     "requested_size": requested,
                     "allocated_size": allocated,
                     "active_size": active,
-                    "stream": stream,
+                    "stream": of,
                     "segment_type": "large" if large else "small",
                     "segment_pool_id": (0, pool),
                     "is_expandable": bool(expandable),

@@ -55,9 +55,9 @@ long registered(const Segment& segment) {
   return -1;
 }
 template <typename Entry>
-unsigned long long pool_of(const Entry& entry) {
-  if constexpr (requires { entry.mempool_; }) return entry.mempool_.second;
-  return 0;
+long long pool_of(const Entry& entry) {
+  if constexpr (requires { entry.mempool_; }) return static_cast<long long>(entry.mempool_.second);
+  return -1;
 }
 } // namespace
 
@@ -124,7 +124,7 @@ int main() {
       "alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "snapshot", "oom"};
   for (const auto& trace : snapshot.device_traces)
     for (const auto& entry : trace)
-      std::printf("T %s %zu %zu %zu %llu %d\n", actions[entry.action_], entry.addr_, entry.size_,
+      std::printf("T %s %zu %zu %zu %lld %d\n", actions[entry.action_], entry.addr_, entry.size_,
           reinterpret_cast<size_t>(entry.stream_), pool_of(entry), label_of(entry.context_));
   for (const auto& segment : snapshot.segments) {
     std::printf("S %zu %zu %zu %zu %zu %zu %d %d %llu %ld\n", segment.address, segment.total_size, segment.requested_size,

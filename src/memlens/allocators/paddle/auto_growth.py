@@ -50,16 +50,18 @@ _CHUNKS = ("FLAGS_small_pool_auto_growth_chunk_size_in_mb", "FLAGS_large_pool_au
 _ADVANCE = ("FLAGS_small_pool_pre_alloc_in_mb", "FLAGS_large_pool_pre_alloc_in_mb")
 #: What is no flag but the device's.
 _PADDING, _ALIGNMENT, _RETRY = "padding_bytes", "alignment_bytes", "retry_refused"
+#: The first release that has pools.
+_POOLED = "PaddlePaddle 3.3"
 
 _SETTINGS = (
     AllocatorSetting(_CHUNK, "mebibytes", 0, "the least size of a chunk", (0, 4, 16, 64, 256)),
     AllocatorSetting(_IDLE, "switch", False, "give chunks back as soon as they are idle", (False, True)),
     AllocatorSetting(_MISS, "switch", False, "give idle chunks back before a new one is taken", (False, True)),
-    AllocatorSetting(_SMALL, "mebibytes", 0, "blocks up to this come from a pool of their own (3.3 and later)", (0, 1)),
-    AllocatorSetting(_CHUNKS[0], "mebibytes", 0, "the least size of its chunks", (2,)),
-    AllocatorSetting(_CHUNKS[1], "mebibytes", 0, "… of the chunks of the other pool", (16, 64)),
-    AllocatorSetting(_ADVANCE[0], "mebibytes", 0, "a chunk of the small pool taken at the start (3.3 and later)"),
-    AllocatorSetting(_ADVANCE[1], "mebibytes", 0, "a chunk of the large pool taken at the start (3.3 and later)"),
+    AllocatorSetting(_SMALL, "mebibytes", 0, "blocks up to this come from a pool of their own", (0, 1), _POOLED),
+    AllocatorSetting(_CHUNKS[0], "mebibytes", 0, "the least size of its chunks", (2,), _POOLED),
+    AllocatorSetting(_CHUNKS[1], "mebibytes", 0, "… of the chunks of the other pool", (16, 64), _POOLED),
+    AllocatorSetting(_ADVANCE[0], "mebibytes", 0, "a chunk of the small pool taken at the start", since=_POOLED),
+    AllocatorSetting(_ADVANCE[1], "mebibytes", 0, "a chunk of the large pool taken at the start", since=_POOLED),
     AllocatorSetting(_PADDING, "count", 0, "bytes that the device wants behind each tensor: no flag, the device's"),
     AllocatorSetting(_ALIGNMENT, "count", 256, "what blocks are a multiple of: no flag, the device's"),
     AllocatorSetting(_RETRY, "switch", True, "a refusal is tried again: not on plug-in devices"),
@@ -177,8 +179,9 @@ def _candidates(history: RequestHistory, own: Values) -> Sequence[Values]:  # no
 
 
 def _line(values: Values) -> str:
-    """``FLAGS_free_idle_chunk=1``; what is the device's own is no part of it."""
-    return " ".join(f"{name}={int(value)}" for name, value in values.items() if name.startswith("FLAGS_"))
+    """``FLAGS_free_idle_chunk=1``; what is the device's own stands there only where there is nothing else."""
+    flags = {name: value for name, value in values.items() if name.startswith("FLAGS_")}
+    return " ".join(f"{name}={int(value)}" for name, value in (flags or values).items())
 
 
 AUTO_GROWTH = AllocatorModel(

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.allocators.history import ChunkChange, Operation
+from memlens.allocators.history import ChunkChange, NotReplayable, Operation
 from memlens.allocators.models import AllocatorModel, Values
 from memlens.allocators.rules import NO_LIMIT, AllocatorRules, Groups, IdleChunks, IdleSorting, Relief
 from memlens.allocators.torch.settings import MEBIBYTE, SETTINGS, Configuration, conf_line, recorded_values
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.allocators.history import NotReplayable, RequestHistory
+    from memlens.allocators.history import RequestHistory
     from memlens.allocators.models import Value
     from memlens.events import EventLog
 
     Ints = NDArray[np.int64]
 
-__all__ = ["MODEL", "rounded", "segment_bytes"]
+__all__ = ["CACHING", "LARGE_REST", "SMALL", "SMALL_SEGMENT", "rounded", "segment_bytes"]
 
 #: Rules 1 to 3: what blocks are multiples of, the largest one of the small pool, its segments, the first size with a segment of its own, what that is a multiple of.
 BLOCK, SMALL, SMALL_SEGMENT, OWN_SEGMENT, MULTIPLE = 512, MEBIBYTE, 2 * MEBIBYTE, 10 * MEBIBYTE, 2 * MEBIBYTE
@@ -81,7 +81,10 @@ def _history(log: EventLog) -> RequestHistory | NotReplayable | None:
     from memlens.allocators.torch.settling import settled
 
     found = request_histories(log)
-    return settled(found, _rules) if isinstance(found, list) else found
+    try:
+        return settled(found, _rules) if isinstance(found, list) else found
+    except UsageError as error:
+        return NotReplayable(f"what it says of its segments and blocks cannot be: {error.message}")
 
 
 def _recorded(history: RequestHistory) -> Values:
@@ -135,7 +138,11 @@ def _apart(history: RequestHistory, group: NDArray[np.int32], opening_group: NDA
     order = np.argsort(addr, kind="stable")
     addr, of = addr[order], of[order]
     first = addr[np.append(True, of[1:] != of[:-1])[: len(of)]]
-    return int(np.diff(first).min()) // page * page if len(first) > 1 else _RANGE
+    if len(first) < 2:
+        return _RANGE
+    apart, steps = np.diff(first).min(), np.diff(addr)
+    # A range that was given back may be followed by another one of its group.
+    return int(steps[steps >= apart // 2].min(initial=apart)) // page * page
 
 
 def _numbers(history: RequestHistory) -> tuple[int, int]:
@@ -188,7 +195,7 @@ def _candidates(history: RequestHistory, values: Values) -> Sequence[Values]:
     return found
 
 
-MODEL = AllocatorModel(
+CACHING = AllocatorModel(
     name="pytorch-caching",
     summary="PyTorch's native CUDA caching allocator, 2.0 to 2.15",
     settings=SETTINGS,

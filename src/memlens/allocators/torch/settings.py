@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,6 @@ CONF = "PYTORCH_CUDA_ALLOC_CONF"
 MEBIBYTE = 1 << 20
 #: Sizes of 1 MiB … 32 GiB and above may be divided differently, each power of two by itself.
 INTERVALS = 16
-_FIRST_INTERVAL = 20  # 1 MiB, and what is below
 
 SETTINGS = (
     AllocatorSetting(
@@ -264,10 +264,8 @@ def recorded_values(settings: Mapping[str, str]) -> dict[str, Value]:
     The figures are believed before the text: what ``torch.cuda.memory._set_allocator_settings`` set later is in them.
     """
     values: dict[str, Value] = {}
-    try:
+    with suppress(UsageError):  # of a version with other settings, or not written by PyTorch
         values |= whole_values({CONF: settings.get(CONF, "")})
-    except UsageError:
-        pass  # of a version with other settings, or not written by PyTorch
     if settings.get("oldest_segment_first") == "True":
         values["oldest_segment_first"] = True
     if settings.get("expandable_segments") in ("True", "False"):

@@ -64,7 +64,7 @@ def _tries(
             return
         order = np.arange(len(chunks.addr))
         order[newer : older + 1] = np.append(order[older], order[newer:older])
-        tried = replace(tried, opening_chunks=OpeningChunks(*(column[order] for column in chunks)))
+        tried = replace(tried, opening_chunks=chunks.at(order))
 
 
 class _Other(NamedTuple):
@@ -86,8 +86,9 @@ def _first_other(history: RequestHistory, rules: Callable[[RequestHistory, Value
     )
     found = [_Other(int(at), int(history.address[at]), int(got.address[at])) for at in other[:1]]
     both = min(len(history.changes.at), len(got.changes.at))
-    here, there = (type(changes)(*(column[:both] for column in changes)) for changes in (history.changes, got.changes))
-    differ = np.flatnonzero((here.addr != there.addr) | (here.at != there.at) | (here.size != there.size))
+    here, there = history.changes, got.changes
+    pairs = ((getattr(changes, name)[:both] for changes in (here, there)) for name in ("at", "addr", "size"))
+    differ = np.flatnonzero(np.logical_or.reduce([one != other for one, other in pairs]))
     for row in differ[:1].tolist():
         same = here.at[row] == there.at[row] and here.kind[row] == there.kind[row] == ChunkChange.GIVEN_BACK
         at = min(int(here.at[row]), int(there.at[row]))

@@ -174,8 +174,10 @@ def _log(
     """The log of one device; ``None`` where it has no event."""
     events = events_of(entries, final)
     columns = events.columns
-    in_parts, whole = (np.isin(entries.action, actions).any() for actions in (_MAPPED, _WHOLE))
-    in_parts, whole = bool(in_parts or True in final.expandable), bool(whole or False in final.expandable)
+    in_parts, whole = (
+        expandable in final.expandable or bool(np.isin(entries.action, actions).any())
+        for expandable, actions in ((True, _MAPPED), (False, _WHOLE))
+    )
     if not len(columns.kind):
         return None
     pools, texts = tables.pools.values, tables.texts.values

@@ -54,6 +54,8 @@ def _parts(log: ReplayedLog, rows: tuple[int, ...], *, full: bool, alone: bool) 
         head.append(Line(f"{format_bytes(log.limit_bytes)}, {where}", label="Limit"))
     if log.best is not None:
         head.append(Line("", "good", log.best.line, label="Set"))
+        if log.best.since:
+            head.append(Line(f"{log.best.since} or later", label="Needs"))
     yield Part((apart(*head),))
     if not log.trials:
         return

@@ -1,0 +1,173 @@
+"""The segments of a memory snapshot: those from before its trace, and why others went.
+
+Segments that are given back are those of an ``empty_cache()`` or of a request that the device had refused.  The entries are the same; told apart are they by the call
+stack (``empty_cache`` stands in it, or it is that of the request), else by what follows, and by whether a limit could have refused the request at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.allocators.history import ChunkChange, ChunkChanges, OpeningChunks
+from memlens.allocators.torch.caching import SMALL, SMALL_SEGMENT, rounded, segment_bytes
+from memlens.facts import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memlens.allocators.torch.lives import Lives
+    from memlens.allocators.torch.settings import Configuration
+    from memlens.events import EventLog
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["changes_of", "failures", "limit_of", "opening_chunks", "released", "with_ranges"]
+
+
+def opening_chunks(
+    log: EventLog, conf: Configuration, lives: Lives, stream: NDArray[np.int32], pool: NDArray[np.int32]
+) -> OpeningChunks:
+    """The segments that were there before the trace, by address; ``stream`` and ``pool`` are those of the events."""
+    rows = np.flatnonzero(log.kind[: log.facts.opening] == Kind.RESERVE)
+    rows = rows[np.argsort(log.addr[rows], kind="stable")]
+    addr, size, stream, pool = log.addr[rows], log.size[rows], stream[rows], pool[rows]
+    if not log.facts.chunks_join or not len(rows):
+        return OpeningChunks(addr, size, stream, pool, np.zeros(len(rows), np.int64))
+    # What is mapped side by side is one piece.
+    fresh = np.append(True, addr[1:] != addr[:-1] + size[:-1].astype(np.uint64))
+    fresh[1:] |= (stream[1:] != stream[:-1]) | (pool[1:] != pool[:-1])
+    first = np.flatnonzero(fresh)
+    addr, size, stream, pool = addr[first], np.add.reduceat(size, first), stream[first], pool[first]
+    # A block of more than 1 MiB lies in a large one, a smaller one in a small one; where there is none the size may tell.
+    piece = np.maximum(np.searchsorted(addr, lives.addr, "right") - 1, 0)
+    inside = (lives.addr >= addr[piece]) & (lives.addr - addr[piece] < size[piece].astype(np.uint64))
+    block = np.full(len(addr), -1, np.int64)
+    block[piece[inside][::-1]] = rounded(lives.size[inside], conf.divisions)[::-1]
+    small = np.where(block >= 0, block <= SMALL, size % conf.large_segment != 0)
+    return OpeningChunks(addr, size, stream, pool, np.where(small, SMALL_SEGMENT, conf.large_segment))
+
+
+def with_ranges(
+    conf: Configuration, chunks: OpeningChunks, changes: ChunkChanges, size: Ints, *of: NDArray[np.int32]
+) -> OpeningChunks:
+    """The opening chunks, and where a range of addresses begins of which the first pages were not mapped then, as far as they are later.
+
+    Args:
+        conf: The settings of the run.
+        chunks: What is mapped at the beginning.
+        changes: What is mapped later.
+        size: What each operation asked for.
+        of: Stream and pool of each operation.
+    """
+    mapped = np.flatnonzero(changes.kind == ChunkChange.MAPPED)
+    if not len(mapped) or not len(chunks.addr):
+        return chunks
+    small = rounded(size[changes.at[mapped]], conf.divisions) <= SMALL
+    page = np.where(small, SMALL_SEGMENT, conf.large_segment)
+    stream, pool = (column[changes.at[mapped]] for column in of)
+    later = OpeningChunks(changes.addr[mapped], np.zeros(len(mapped), np.int64), stream, pool, page)
+    both = chunks.then(later)
+    is_later = np.arange(len(both.addr)) >= len(chunks.addr)
+    order = np.lexsort((is_later, both.addr))
+    key = np.stack((both.stream, both.pool, both.page))[:, order]
+    begins = np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0))
+    run = np.cumsum(begins) - 1
+    there = np.zeros(int(run[-1]) + 1, np.bool_)
+    there[run[~is_later[order]]] = True
+    rows = order[begins & there[run] & is_later[order]]
+    found = both.at(rows).then(chunks)
+    return found.at(np.argsort(found.addr, kind="stable"))
+
+
+def failures(log: EventLog) -> Ints:
+    """For each out-of-memory entry the first event after it."""
+    offsets = np.array([oom.offset for oom in log.facts.ooms], np.int64)
+    return log.facts.opening + np.searchsorted(log.offset[log.facts.opening :], offsets, "right")
+
+
+def released(log: EventLog, *, refused: bool) -> tuple[Ints, Ints, bool]:
+    """Events at which the cache was emptied, and the RELEASE events that are of a request, int64, rising; and whether that is a guess of some.
+
+    Args:
+        log: The log.
+        refused: Where the device may have refused a request it did.
+    """
+    releases = np.flatnonzero(log.kind == Kind.RELEASE)
+    if not len(releases):
+        return releases, releases, False
+    # What follows a RELEASE: the first event that is none, or a request that failed.
+    others = np.flatnonzero(log.kind != Kind.RELEASE)
+    following = np.append(others, len(log))[np.searchsorted(others, releases)]
+    failed = failures(log)
+    fails = np.isin(following, failed)
+    kind = np.append(log.kind, np.int8(-1))
+    grows = kind[following] == Kind.RESERVE
+    allocs = np.flatnonzero(log.kind == Kind.ALLOC)
+    request = np.append(allocs, len(log))[np.searchsorted(allocs, following)]
+    stack, of_requests = (
+        log.source.stack_numbers(log.offset[rows]) for rows in (releases, request[request < len(log)])
+    )
+    trim, ours = np.zeros(len(releases), np.bool_), np.zeros(len(releases), np.bool_)
+    if stack is not None and of_requests is not None:
+        of_request = np.full(len(releases), -2, np.int32)
+        of_request[request < len(log)] = of_requests
+        ours = (stack >= 0) & (stack == of_request)
+        numbers, first = np.unique(stack, return_index=True)
+        emptied = [
+            number
+            for number, row in zip(numbers.tolist(), first.tolist(), strict=True)
+            if any(
+                "empty_cache" in frame or "emptyCache" in frame
+                for frame in log.source.stack(int(log.offset[releases[row]]))
+            )
+        ]
+        trim = np.isin(stack, emptied)
+    # By what follows: a segment is asked for at once, or the request fails; and a limit could have refused it.
+    level = reserved_before(log)
+    run_start = releases[np.flatnonzero(np.append(True, np.diff(following) != 0))]
+    start = run_start[np.searchsorted(run_start, releases, "right") - 1]
+    growth = np.where(grows, np.append(log.size, 0)[following], 0)
+    maybe = grows & (level[start] + growth > level.max(initial=0))
+    unclear = bool((maybe & ~trim & ~ours & ~fails).any())
+    trim |= ~ours & ~fails & ~(maybe & refused)
+    fresh = trim & np.append(True, ~trim[:-1] | (np.diff(following) != 0))
+    return releases[fresh], releases[~trim], unclear
+
+
+def changes_of(log: EventLog, events: Ints, at: Ints) -> ChunkChanges:
+    """What happened to chunks by some events, during these operations."""
+    taken = log.kind[events] == Kind.RESERVE
+    parts = 2 if log.facts.chunks_join else 0
+    kind = np.where(taken, ChunkChange.TAKEN, ChunkChange.GIVEN_BACK) + parts
+    return ChunkChanges(at, kind.astype(np.int8), log.addr[events], log.size[events])
+
+
+def limit_of(log: EventLog, conf: Configuration, changes: ChunkChanges) -> int | None:
+    """Where the device refused more; ``None`` where it refused nothing.
+
+    What was reserved and what the device had left when a request failed.  Where that is not known (it had enough: a share of it was all that the process might
+    have; or no request failed, and the device refused one until others were given back) the most that was ever reserved, with which all comes out as recorded.
+    """
+    level, failed = reserved_before(log), failures(log)
+    given_back = (changes.kind == ChunkChange.GIVEN_BACK) | (changes.kind == ChunkChange.UNMAPPED)
+    # A request that took memory after it had given some back had been refused before.
+    retried = ~given_back[1:] & given_back[:-1] & (changes.at[1:] == changes.at[:-1])
+    if not len(failed) and (conf.collect_share or not retried.any()):
+        return None
+    known, page = [], conf.large_segment
+    for oom, event in zip(log.facts.ooms, failed.tolist(), strict=True):
+        if oom.free_bytes is None or oom.requested_bytes is None:
+            continue
+        asked = np.array([oom.requested_bytes])
+        growth = -(-asked // page) * page if log.facts.chunks_join else segment_bytes(asked, page)
+        if oom.free_bytes < growth[0]:
+            known.append(int(level[event]) + oom.free_bytes)
+    return max(min(known, default=0), int(level.max()))
+
+
+def reserved_before(log: EventLog) -> Ints:
+    """Bytes reserved before each event, and after the last one, int64."""
+    signed = np.where(log.kind == Kind.RESERVE, log.size, np.where(log.kind == Kind.RELEASE, -log.size, 0))
+    return np.append(0, np.cumsum(signed))
