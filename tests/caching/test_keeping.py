@@ -199,8 +199,8 @@ def test_anchors_are_kept_once_whatever_else_is_asked(log: Path, tmp_path: Path,
     memlens.read(log, cache=folder, patterns=[step], columns=["thread"])
     again = memlens.read(log, cache=folder, patterns=[step, step])
     assert again.anchors == (first.anchors[0],) * 2
-    assert first.anchors[0].names == ("0", "1", "2")
-    assert first.anchors[0].lines == (1, 3, 5)
+    assert list(first.anchors[0].names) == ["0", "1", "2"]
+    assert list(first.anchors[0].lines) == [1, 3, 5]
     monkeypatch.undo()
     with pytest.raises(UsageError, match="not a regular expression"):
         memlens.read(log, cache=folder, patterns=[memlens.Pattern("(", regex=True)])

@@ -87,6 +87,8 @@ SUMS = (
     "aligned_bytes",
     "requested_allocs",
 )
+#: Those of them that make the allocated and the reserved level.
+_SIGNS = {"alloc_bytes": (0, 1), "free_bytes": (0, -1), "reserve_bytes": (1, 1), "release_bytes": (1, -1)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,13 +129,17 @@ class Tally:
     def over(self, lo: Ints, hi: Ints) -> Figures:
         """The figures of each stretch ``lo … hi-1`` of events; both must be among the edges.  Stretches may overlap."""
         first, last = np.searchsorted(self.edges, lo), np.searchsorted(self.edges, hi)
-        before = np.zeros((len(SUMS), len(self) + 1), np.int64)  # sums over all segments before each edge
-        np.cumsum(self.sums, axis=1, out=before[:, 1:])
-        sums = before[:, last]
-        sums -= before[:, first]
+        sums = np.empty((len(SUMS), len(lo)), np.int64)
+        levels = np.zeros((2, len(self) + 1), np.int64)  # allocated, reserved at each edge
+        before = np.zeros(len(self) + 1, np.int64)
+        for row, name in enumerate(SUMS):  # one by one, for there may be very many segments
+            np.cumsum(self.sums[row], out=before[1:])
+            sums[row] = before[last] - before[first]
+            if name in _SIGNS:
+                level, sign = _SIGNS[name]
+                levels[level] += sign * before
         rise = np.zeros((2, len(lo)), np.int64)
         summit = np.zeros(len(lo), np.int64)
-        levels = np.stack([before[0] - before[1], before[4] - before[5]])  # allocated, reserved at each edge
         full = np.flatnonzero(last > first)
         a, b = first[full], last[full]
         for row in (0, 1):
