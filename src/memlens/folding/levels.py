@@ -21,7 +21,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from memlens.columns import distinct
-from memlens.facts import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +37,7 @@ __all__ = [
     "Tally",
     "bounds",
     "figures",
-    "levels_before",
+    "last_tally",
     "power_of_two",
     "profile",
     "size_code",
@@ -229,8 +228,6 @@ def bounds(windows: Sequence[Window]) -> tuple[EventLog, Ints, Ints]:
 
 #: Of each log the last tally, and what was asked of it.
 _LAST: WeakKeyDictionary[EventLog, tuple[Tally, dict[bytes, Figures]]] = WeakKeyDictionary()
-#: Of each condensed log the levels right before its first event that is kept and right after each, two rows, int64.
-_LEVELS: WeakKeyDictionary[EventLog, Ints] = WeakKeyDictionary()
 
 
 def profile(windows: Sequence[Window]) -> Figures:
@@ -258,17 +255,11 @@ def figures(log: EventLog, lo: Ints, hi: Ints) -> Figures:
     return known[1][key]
 
 
-def levels_before(log: EventLog, events: Ints) -> list[tuple[int, int]]:
-    """The allocated and the reserved level right before each of some events, in bytes; of a condensed log right after the one before it that is kept."""
-    if log.condensed is not None:
-        if log not in _LEVELS:  # once for the log: of each of many windows some moments are asked for
-            signed = np.where(log.kind & 1, -log.size, log.size)
-            _LEVELS[log] = np.zeros((2, len(log) + 1), np.int64)
-            _LEVELS[log][:, 1:] = log.condensed.level, np.cumsum(np.where(log.kind > Kind.FREE, signed, 0))
-        known: list[tuple[int, int]] = _LEVELS[log][:, events].T.tolist()
-        return known
-    found: list[tuple[int, int]] = tally(log, distinct(np.append(0, events))).over(events, events).levels.T.tolist()
-    return found
+def last_tally(log: EventLog) -> Tally:
+    """The tally that the last figures of a log come of, which begins with its first event."""
+    if log not in _LAST:
+        figures(log, np.zeros(1, np.int64), np.array([len(log)]))
+    return _LAST[log][0]
 
 
 def walk(lo: int, hi: int) -> Iterator[tuple[int, int]]:
