@@ -297,7 +297,7 @@ def log_of(text: bytes, source: Callable[[bytes], MemorySource] = MemorySource, 
 def test_anchors_of_a_log_have_exact_places_over_all_blocks() -> None:
     log = log_of(LOG, lambda text: Blockwise(text, 1))
     anchor = find_anchors(log, [Pattern("START SOT_CALL_4")])[0]
-    assert anchor.lines == (4, 6)
+    assert tuple(anchor.lines) == (4, 6)
     assert [LOG[offset:].split(b"\n")[0] for offset in anchor.offsets] == [
         b"START SOT_CALL_4",
         b"69: START SOT_CALL_4, again",
