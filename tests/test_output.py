@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -169,3 +170,23 @@ def test_stdout_takes_bytes_and_stays_open(capfdbinary: pytest.CaptureFixture[by
     sys.stdout.write("more\n")
     sys.stdout.flush()
     assert capfdbinary.readouterr().out == b"\xffbytes\nmore\n"
+
+
+def test_what_is_written_in_parts_reaches_stdout_whole_or_not_at_all(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    text = b"x" * (3 << 20)  # more than is held in memory
+    with suppress(ZeroDivisionError), open_output(None, whole=True) as out:
+        out.write(text)
+        raise ZeroDivisionError
+    assert capsysbinary.readouterr().out == b""
+    with open_output(None, whole=True) as out:
+        out.write(text)
+        out.write(b"end")
+        sys.stdout.flush()
+        assert capsysbinary.readouterr().out == b""
+    assert capsysbinary.readouterr().out == text + b"end"
+    with suppress(ZeroDivisionError), open_output(tmp_path / "o", whole=True) as out:
+        out.write(text)
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []

@@ -5,6 +5,7 @@ Catch :class:`MemlensError` to catch them all.  A message says what is wrong and
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 
 __all__ = [
@@ -16,7 +17,17 @@ __all__ = [
     "NoEventsError",
     "OutputError",
     "UsageError",
+    "masked",
 ]
+
+#: What is secret in a URL: a user's name and password, and the values of parameters that sign or open.
+_USER = re.compile(r"(?<=://)[^/\s?#@]*@")
+_SECRET = re.compile(r"(?i)([?&][\w.-]*(?:signature|sig|token|secret|password|credential|key|auth)[\w.-]*=)[^&#\s:]+")
+
+
+def masked(text: str) -> str:
+    """A text as it may be shown to others: of URLs in it without a user's name, and with … for what signs or opens."""
+    return _SECRET.sub(r"\1…", _USER.sub("", text)) if "://" in text else text
 
 
 class MemlensError(Exception):
@@ -31,8 +42,8 @@ class MemlensError(Exception):
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = masked(message)
+        self.hint = masked(hint)
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message

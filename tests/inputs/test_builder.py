@@ -69,7 +69,7 @@ def test_parts_follow_each_other_and_lines_count_on() -> None:
     assert facts.hints == {"prealloc": 3, "binary": 4}
     assert facts.cut_short == "the end is missing"
     (anchor,) = log.anchors
-    assert (anchor.offsets, anchor.lines, anchor.names) == ((5, 150), (2, 6), ("one", "two"))
+    assert [*map(list, (anchor.offsets, anchor.lines, anchor.names))] == [[5, 150], [2, 6], ["one", "two"]]
     assert source.indexed == ([0, 100], [0, 3])
 
 

@@ -357,3 +357,26 @@ def test_a_compressed_log_on_a_web_server_is_asked_for_ahead(web: Served) -> Non
 def test_a_source_of_a_url_is_no_path(memory: str) -> None:
     assert open_source(memory).path is None
     assert open_source(memory).rereadable
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://me:word@host:1/a@b/run.log?id=7", "https://host:1/a@b/run.log?id=7"),
+        ("s3://bucket/run.log", "s3://bucket/run.log"),
+        (
+            "https://host/run.log?X-Amz-Credential=AK%2Fx&X-Amz-Date=2025&X-Amz-Signature=0f#end",
+            "https://host/run.log?X-Amz-Credential=…&X-Amz-Date=2025&X-Amz-Signature=…#end",
+        ),
+        ("https://host/run.log?sig=a%3D&page=2", "https://host/run.log?sig=…&page=2"),
+    ],
+)
+def test_what_is_secret_in_a_url_is_not_shown(url: str, shown: str) -> None:
+    assert open_source(url).name == shown
+    assert open_source(url).url == url
+    assert str(InputError(f"{url}: no such file", f"Look at {url}")) == f"{shown}: no such file\nLook at {shown}"
+
+
+def test_what_is_no_url_is_shown_as_it_is() -> None:
+    text = "runs/me:word@host/a.log?token=1: cannot be read"
+    assert InputError(text).message == text

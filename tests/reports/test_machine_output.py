@@ -6,14 +6,16 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memlens.analyzers.result import OneByOne
 from memlens.analyzing.analyze import Failure
-from memlens.reports.machine import render_csv, render_json
+from memlens.reports.machine import cell, csv_parts, json_parts, render_csv, render_json
 from memlens.reports.markdown import code, plain
 from memlens.reports.tables import sorted_analysis
 
@@ -64,6 +66,43 @@ def test_json_lists_leave_small_blocks_out(make: Any) -> None:
 def test_json_tells_of_logs_that_failed(make: Any) -> None:
     text = render_json(make.analysis(make.log(make.case1()), failures=(Failure("x.log", "no", "do"),)))
     assert json.loads(text)["failures"] == [{"path": "x.log", "message": "no", "hint": "do"}]
+
+
+@pytest.mark.parametrize("top", [0, 3, None])
+def test_windows_are_written_one_by_one_and_the_text_is_the_same(make: Any, top: int | None) -> None:
+    analysis = make.analysis(make.series(400), make.log(make.case1(make.HOSTILE)), top=top)
+    whole = json.dumps(analysis.to_dict(), ensure_ascii=True, indent=1) + "\n"
+    parts = list(json_parts(analysis))
+    assert "".join(parts) == whole
+    assert len(parts) > 2
+    assert max(map(len, parts)) < len(whole) / 2
+    assert isinstance(analysis.to_lazy_dict()["logs"][0]["windows"], OneByOne)
+    rows, out = analysis.rows(), io.StringIO()
+    writer = csv.DictWriter(out, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: cell(value) for name, value in row.items()} for row in rows)
+    assert "".join(csv_parts(analysis)) == out.getvalue()
+
+
+class _Foreign:
+    """What an analyzer of another package says: of some windows more than of others."""
+
+    def __init__(self, **values: int) -> None:
+        self._values = values
+
+    def to_dict(self) -> dict[str, int]:
+        return self._values
+
+
+def test_columns_that_only_later_windows_have_are_there(make: Any) -> None:
+    series = make.series(3)
+    said = [{"a": 1}, {"a": 2, "late": 7}, {}]
+    windows = [
+        replace(window, results={**window.results, "other": _Foreign(**values)})
+        for window, values in zip(series.windows, said, strict=True)
+    ]
+    rows = rows_of(render_csv(make.analysis(replace(series, windows=windows))))
+    assert [(row["a"], row["late"]) for row in rows] == [("1", ""), ("2", "7"), ("", "")]
 
 
 def rows_of(text: str) -> list[dict[str, str]]:

@@ -79,7 +79,7 @@ def test_a_pipe_and_a_compressed_log_have_them_too(tmp_path: Path) -> None:
     (log,) = Reading(landmarks=True).read_all(io.BytesIO(text))
     found = family(log)
     assert found is not None
-    assert (found.by, found.anchors[0].lines) == (r"^(STEP \d+) START", (1, 5, 9, 13, 17))
+    assert (found.by, tuple(found.anchors[0].lines)) == (r"^(STEP \d+) START", (1, 5, 9, 13, 17))
 
 
 def test_logs_of_rmm_and_of_users_have_them(tmp_path: Path) -> None:

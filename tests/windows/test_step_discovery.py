@@ -166,7 +166,7 @@ def test_marks_of_an_input_without_lines_count_too() -> None:
     log = EventLog.from_rows(rows, marks=marks, source=NumberedSource("made"), facts=Facts(bytes=20, lines=20))
     one = family(log)
     assert one is not None
-    assert (one.by, one.work, one.anchors[0].lines) == (r"^(ProfilerStep#\d+)", Work.STEP, (1, 5, 9, 13, 17))
+    assert (one.by, one.work, tuple(one.anchors[0].lines)) == (r"^(ProfilerStep#\d+)", Work.STEP, (1, 5, 9, 13, 17))
     assert np.array_equal(np.diff(one.anchors[0].offsets), [4] * 4)
 
 

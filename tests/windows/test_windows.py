@@ -23,6 +23,7 @@ from memlens.windows.windows import (
     Window,
     judged,
     open_window,
+    some_of,
     suspect_anchors,
     whole,
     window,
@@ -467,3 +468,27 @@ def test_closed_windows_of_a_series_are_judged_and_all_where_nothing_but_what_pr
     assert judged([cut[1], cut[3]], [0, 2]) == [True, True]
     assert judged([cut[1], cut[3]], [1, 0]) == [True, False]
     assert judged([]) == []
+
+
+def test_a_series_is_columns_and_gives_its_windows_again() -> None:
+    log = log_of(LOG)
+    cut = windows(log, r"START (SOT_CALL_\d+)")
+    assert len(cut) > 2
+    rows = [(w.name, w.lo, w.hi, w.start_offset, w.end_offset, w.start_line, w.end_line, w.open_end) for w in cut]
+    again = [cut[k] for k in range(len(cut))]
+    assert rows == [
+        (w.name, w.lo, w.hi, w.start_offset, w.end_offset, w.start_line, w.end_line, w.open_end) for w in again
+    ]
+    assert all(type(value) in (str, int, bool) for row in rows for value in row)
+    assert [w.name for w in cut[1:]] == [row[0] for row in rows[1:]]
+    assert cut[-1].name == rows[-1][0]
+    assert cut.lo.tolist() == [row[1] for row in rows]
+    assert len(cut[:0]) == 0
+    with pytest.raises(IndexError):
+        cut[len(cut)]
+    chosen = np.zeros(len(cut), np.bool_)
+    assert list(some_of(cut, chosen)) == []
+    chosen[[0, 2]] = True
+    assert [w.name for w in some_of(cut, chosen)] == [rows[0][0], rows[2][0]]
+    chosen[1] = True
+    assert some_of(cut, chosen).lo.tolist() == [row[1] for row in rows[:3]]  # type: ignore[attr-defined]

@@ -18,7 +18,8 @@ from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_b
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Each, Later, Lazy, Result, Row
-from memlens.folding.levels import levels_before, power_of_two, profile
+from memlens.folding.levels import power_of_two, profile
+from memlens.folding.moments import levels_before
 from memlens.trust.report import failures_in
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -69,7 +69,13 @@ def stats(windows: Sequence[Window]) -> Each[Stats]:
     """Analyze windows of one log in one pass; durations and histograms are worked out when they are asked for."""
     figures = profile(windows)
     known = figures["requested_allocs"] > 0
-    requested = {name: np.where(known, figures[name], np.array(None)) for name in ("requested_bytes", "aligned_bytes")}
+    requested: dict[str, NDArray[Any]] = {}
+    for name in ("requested_bytes", "aligned_bytes"):
+        if known.all():
+            requested[name] = figures[name]
+        else:
+            nothing = np.broadcast_to(np.array(None), known.shape)  # of no room
+            requested[name] = np.where(known, figures[name], nothing) if known.any() else nothing
     return results(Stats, windows, {**figures.columns, **requested}, duration_us=duration_us, histogram=histogram)
 
 

@@ -108,8 +108,9 @@ class _Content(NamedTuple):
             OSError: It cannot be read.
         """
         if source.path is None:
-            version = remote_version(source.name) if source.rereadable else ""
-            return cls(sum_of(f"{source.name}\n{version}".encode())) if version else None
+            url = source.url if source.rereadable else None
+            version = remote_version(url) if url is not None else ""
+            return cls(sum_of(f"{url}\n{version}".encode())) if version else None
         made, state = sum_of_file(source.path, progress), os.stat(source.path)
         return cls(made, (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
 
@@ -155,7 +156,7 @@ class _Cache:
             "input_format": how.input_format,
             "most_events": most_events(request, source.size),
         }
-        place = place_of(how.cache, source.path or source.name)
+        place = place_of(how.cache, source.path or source.url or source.name)
         version, formats = version_of_formats(how.formats), formats_file(how.formats)
         return cls(source, request, place, content, version, asked, formats)
 

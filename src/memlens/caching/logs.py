@@ -143,7 +143,7 @@ def restored_anchor(arrays: Sequence[NDArray[Any]], pattern: Pattern) -> Anchor:
     """The lines of a pattern; errors as of :func:`restored_logs`."""
     offsets, lines, names = json.loads(bytes(arrays[0]))
     starts, numbers = (array("q", _column(arrays, number, np.int64).tobytes()) for number in (offsets, lines))
-    found = Anchor(pattern, starts, numbers, msgspec.convert(names, list[str]))
+    found = Anchor(pattern, starts, numbers, tuple(msgspec.convert(names, list[str])))
     if not len(found.offsets) == len(found.lines) == len(found.names):
         raise ValueError("columns of several lengths")
     return found

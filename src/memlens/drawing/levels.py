@@ -15,7 +15,7 @@ from memlens.analyzers.curve import curve
 from memlens.analyzers.places import rising_us
 from memlens.drawing.packing import pack
 from memlens.events import running_sums
-from memlens.folding.levels import levels_before
+from memlens.folding.moments import levels_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

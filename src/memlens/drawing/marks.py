@@ -10,7 +10,7 @@ import numpy as np
 from memlens.analyzers.series.phases import cut_phases
 from memlens.analyzing.steps import find_steps
 from memlens.drawing.packing import pack, pack_json
-from memlens.folding.levels import levels_before
+from memlens.folding.moments import levels_before
 from memlens.text import visible
 from memlens.trust.report import failures_in
 from memlens.units import format_bytes

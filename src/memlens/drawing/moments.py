@@ -11,7 +11,8 @@ from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.places import Lines
 from memlens.columns import distinct
 from memlens.drawing.packing import pack
-from memlens.folding.levels import levels_before, tally
+from memlens.folding.levels import tally
+from memlens.folding.moments import levels_before
 from memlens.lifetimes import odd_frees
 from memlens.trust.report import failures_in
 

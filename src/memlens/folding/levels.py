@@ -21,7 +21,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from memlens.columns import distinct
-from memlens.facts import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +37,7 @@ __all__ = [
     "Tally",
     "bounds",
     "figures",
-    "levels_before",
+    "last_tally",
     "power_of_two",
     "profile",
     "size_code",
@@ -87,6 +86,8 @@ SUMS = (
     "aligned_bytes",
     "requested_allocs",
 )
+#: Those of them that make the allocated and the reserved level.
+_SIGNS = {"alloc_bytes": (0, 1), "free_bytes": (0, -1), "reserve_bytes": (1, 1), "release_bytes": (1, -1)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,13 +128,17 @@ class Tally:
     def over(self, lo: Ints, hi: Ints) -> Figures:
         """The figures of each stretch ``lo … hi-1`` of events; both must be among the edges.  Stretches may overlap."""
         first, last = np.searchsorted(self.edges, lo), np.searchsorted(self.edges, hi)
-        before = np.zeros((len(SUMS), len(self) + 1), np.int64)  # sums over all segments before each edge
-        np.cumsum(self.sums, axis=1, out=before[:, 1:])
-        sums = before[:, last]
-        sums -= before[:, first]
+        sums = np.empty((len(SUMS), len(lo)), np.int64)
+        levels = np.zeros((2, len(self) + 1), np.int64)  # allocated, reserved at each edge
+        before = np.zeros(len(self) + 1, np.int64)
+        for row, name in enumerate(SUMS):  # one by one, for there may be very many segments
+            np.cumsum(self.sums[row], out=before[1:])
+            sums[row] = before[last] - before[first]
+            if name in _SIGNS:
+                level, sign = _SIGNS[name]
+                levels[level] += sign * before
         rise = np.zeros((2, len(lo)), np.int64)
         summit = np.zeros(len(lo), np.int64)
-        levels = np.stack([before[0] - before[1], before[4] - before[5]])  # allocated, reserved at each edge
         full = np.flatnonzero(last > first)
         a, b = first[full], last[full]
         for row in (0, 1):
@@ -223,8 +228,6 @@ def bounds(windows: Sequence[Window]) -> tuple[EventLog, Ints, Ints]:
 
 #: Of each log the last tally, and what was asked of it.
 _LAST: WeakKeyDictionary[EventLog, tuple[Tally, dict[bytes, Figures]]] = WeakKeyDictionary()
-#: Of each condensed log the levels right before its first event that is kept and right after each, two rows, int64.
-_LEVELS: WeakKeyDictionary[EventLog, Ints] = WeakKeyDictionary()
 
 
 def profile(windows: Sequence[Window]) -> Figures:
@@ -252,17 +255,11 @@ def figures(log: EventLog, lo: Ints, hi: Ints) -> Figures:
     return known[1][key]
 
 
-def levels_before(log: EventLog, events: Ints) -> list[tuple[int, int]]:
-    """The allocated and the reserved level right before each of some events, in bytes; of a condensed log right after the one before it that is kept."""
-    if log.condensed is not None:
-        if log not in _LEVELS:  # once for the log: of each of many windows some moments are asked for
-            signed = np.where(log.kind & 1, -log.size, log.size)
-            _LEVELS[log] = np.zeros((2, len(log) + 1), np.int64)
-            _LEVELS[log][:, 1:] = log.condensed.level, np.cumsum(np.where(log.kind > Kind.FREE, signed, 0))
-        known: list[tuple[int, int]] = _LEVELS[log][:, events].T.tolist()
-        return known
-    found: list[tuple[int, int]] = tally(log, distinct(np.append(0, events))).over(events, events).levels.T.tolist()
-    return found
+def last_tally(log: EventLog) -> Tally:
+    """The tally that the last figures of a log come of, which begins with its first event."""
+    if log not in _LAST:
+        figures(log, np.zeros(1, np.int64), np.array([len(log)]))
+    return _LAST[log][0]
 
 
 def walk(lo: int, hi: int) -> Iterator[tuple[int, int]]:

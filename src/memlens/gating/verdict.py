@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from memlens.analyzers.result import OneByOne
 from memlens.gating.judging import Judged, Rules
 from memlens.text import Shown
 
@@ -157,6 +158,9 @@ class Verdict(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, in plain JSON types, by the contract ``memlens.gate/2``: exact bytes."""
+        return self._plain(self.rows())
+
+    def _plain(self, windows: list[Any]) -> dict[str, Any]:
         return {
             "schema": SCHEMA,
             "verdict": self.verdict,
@@ -175,13 +179,22 @@ class Verdict(Shown):
             "allow_missing": self.allow_missing,
             "base_windows": self.base_windows,
             "judged_windows": self.judged_windows,
-            "windows": self.rows(),
+            "windows": windows,
             "growth": None if self.growth is None else self.growth.to_dict(),
             "piling": [pile.to_dict() for pile in self.piling[: self.top]],
             "blame": [blame.to_dict(self.top) for blame in self.blame],
             "unblamed": self.unblamed,
             "trust": self.trust.to_dict(),
         }
+
+    def to_lazy_dict(self) -> dict[str, Any]:
+        """The same, but rows are written down while the list of them is walked through."""
+        return self._plain(OneByOne(self.windows, Judged.to_dict))
+
+    def lazy_rows(self) -> tuple[Sequence[str], Iterator[dict[str, Any]]]:
+        """The names of their columns, and the rows of :meth:`rows` one by one."""
+        names = [spec.name for spec in fields(Judged)] if self.windows else []
+        return names, (row.to_dict() for row in self.windows)
 
     def rows(self) -> list[dict[str, Any]]:
         """A flat row for each metric of the run and of each window, the worst first."""

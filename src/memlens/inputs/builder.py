@@ -219,13 +219,12 @@ class Builder:
         """Whether events were dropped: then all are to be counted at the end."""
         return self._condensing is not None
 
-    def condense(self, chosen: NDArray[np.bool_] | None, places: Sequence[int], *, last: bool = False) -> None:
+    def condense(self, chosen: NDArray[np.bool_] | None, places: Sequence[int]) -> None:
         """Drop the events that no result needs, and count all of them.
 
         Args:
             chosen: Which events are of the log at all; ``None`` for all.
             places: Byte offsets, rising, at which levels are wanted, beside those of anchors and landmarks.
-            last: Nothing more comes: all are counted, and those that are left stay.
         """
         from memlens.inputs.condensing import Condensing
 
@@ -238,7 +237,6 @@ class Builder:
             chosen,
             (offsets, np.array(places, np.int64), np.array(self._landmarks[0].offsets, np.int64)),
             self._bytes,
-            last=last,
         )
         self.events = len(self._columns["kind"])
 

@@ -96,8 +96,6 @@ class Condensing:
         chosen: NDArray[np.bool_] | None,
         places: tuple[Ints, Ints, Ints],
         end: int,
-        *,
-        last: bool,
     ) -> None:
         """Count the events that are new, and drop those that need not be kept.
 
@@ -106,7 +104,6 @@ class Condensing:
             chosen: Which of them are of the log; ``None`` for all.
             places: Byte offsets: where windows begin and end, where levels and live blocks are wanted, and where figures are.
             end: Where the text ends that they stand in.
-            last: Nothing is to be dropped.
         """
         if chosen is not None and not chosen.all():
             self._counted = int(np.count_nonzero(chosen[: self._counted]))
@@ -126,10 +123,10 @@ class Condensing:
         for name, values in self._condenser.count(new, cuts, folds, end)._asdict().items():
             columns[name].entries()[self._counted :] = values
         self._condenser.forget(folds)
-        if not last:
-            needless = self._condenser.needless(events, self._of(columns), cuts, keeps)
-            for column in columns.values():
-                column.keep(~needless)
+        kept = ~self._condenser.needless(events, self._of(columns), cuts, keeps)
+        del new, events  # whose columns are written anew
+        for column in columns.values():
+            column.keep(kept)
         self._counted = len(columns["kind"])
         self.full = self._counted * 3 // 2
 

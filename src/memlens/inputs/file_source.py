@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 import numpy as np
 
 from memlens.columns import distinct
-from memlens.errors import InputError
+from memlens.errors import InputError, masked
 from memlens.inputs.blocks import Block, Blocks, SupportsReadInto, in_order
 from memlens.inputs.line_reader import TextSource
 from memlens.inputs.lookup import AnyPlace, LocalText, lines_at
@@ -48,7 +48,7 @@ class FileSource(TextSource):
         self._peeked: ByteStream | None = None
         self._object: RemoteObject | None = None  # where a store gives ranges of it
         if self._remote:
-            self._name, self._rereadable = str(where), True
+            self._name, self._rereadable = masked(str(where)), True
         elif isinstance(where, (str, Path)):
             self._name = "<stdin>" if str(where) == "-" else where.name if isinstance(where, NamedPath) else str(where)
             path = str(self._where)
@@ -66,6 +66,11 @@ class FileSource(TextSource):
     def path(self) -> str | None:
         """The file on this machine, or ``None`` for a stream and for what comes over the network."""
         return str(self._where) if self._rereadable and not self._remote else None
+
+    @property
+    def url(self) -> str | None:
+        """Where it comes from over the network, with what is secret in that; ``None`` for anything else."""
+        return str(self._where) if self._remote else None
 
     def open(self) -> ByteStream:
         """The uncompressed bytes from the first one on.

@@ -213,12 +213,12 @@ class _Reader(LineReader["tuple[Part, list[tuple[Text, int]]]"]):
         end, lines = builder.end, builder.whole_lines
         return Taken(columns, None, (all_of_it,), (believed,), end, lines, anchors, landmarks, len(self._failures))
 
-    def _condense(self, *, last: bool = False) -> None:
-        self._builder.condense(None, [failure.offset for failure in self._failures], last=last)
+    def _condense(self) -> None:
+        self._builder.condense(None, [failure.offset for failure in self._failures])
 
     def finish(self, problem: str) -> list[EventLog]:
         if self._builder.is_condensed:
-            self._condense(last=True)
+            self._condense()
         times = _over_midnight(self._builder.column("time_us"))
         return [
             self._builder.finish(

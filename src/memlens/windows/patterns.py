@@ -146,7 +146,7 @@ class Matches:
 
     def anchor(self, pattern: Pattern) -> Anchor:
         """They as the lines of a pattern; nothing may be added then."""
-        return Anchor(pattern, self.starts, self._lines, self._names)
+        return Anchor(pattern, self.starts, self._lines, tuple(self._names))
 
 
 def clean_line(line: bytes) -> bytes:

@@ -94,9 +94,7 @@ class Windows(Sequence[Window]):
     start_line: NDArray[np.int64]
     end_line: NDArray[np.int64]
     open_end: NDArray[np.bool_] = field(repr=False)
-    _last: dict[int, Window] = field(
-        default_factory=dict, init=False, repr=False
-    )  # several results of a window are made at a time
+    _last: dict[int, Window] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -111,7 +109,7 @@ class Windows(Sequence[Window]):
     def __getitem__(self, index: int | slice) -> Window | Windows:
         if isinstance(index, slice):
             return Windows(self.log, self.names[index], *(column[index] for column in self._columns()))
-        made = self._last.get(index)
+        made = self._last.get(index)  # several results of a window are made one after the other
         if made is None:
             row: list[Any] = [column.item(index) for column in self._columns()]
             made = Window(self.log, self.names[index], *row)

@@ -18,7 +18,7 @@ from memlens.analyzers.places import Lines
 from memlens.analyzers.result import Each, Later, Lazy, Row
 from memlens.analyzers.segments import layout_before
 from memlens.facts import Kind
-from memlens.folding.levels import levels_before
+from memlens.folding.moments import levels_before
 from memlens.text import terms_of
 from memlens.trust.report import allocs_before, failures_of
 from memlens.windows.windows import NEVER

@@ -107,7 +107,7 @@ class UserReader(LineReader["Read"]):
     def finish(self, problem: str) -> list[EventLog]:
         builder, inputs = self._builder, self._input
         if builder.is_condensed:
-            builder.condense(None, (), last=True)
+            builder.condense(None, ())
         device = builder.drop("device")
         numbers = [] if device is None else [number for number in np.unique(device).tolist() if number >= 0]
         logs = []

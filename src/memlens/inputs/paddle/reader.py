@@ -206,7 +206,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         found = self._unanswered.cut_off(self._builder.end, self._builder.lines)
         return None if found is None or (self._ooms and self._ooms[-1].line >= found.line) else found
 
-    def _condense(self, *, last: bool = False) -> None:
+    def _condense(self) -> None:
         """Drop the events that no result needs, those of layers that are not believed among them."""
         builder, believed = self._builder, self._layers.choice()
         if self._condensed_for is None:
@@ -229,7 +229,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         if self._streams:
             self._join_streams(believed[0], chosen)
         places = [*(oom.offset for oom in self._ooms), *(figure.offset for figure in self._figures)]
-        builder.condense(chosen, sorted(places), last=last)
+        builder.condense(chosen, sorted(places))
         self._stats = [self._first_stat_lines()] if self._stats else []
 
     def _first_stat_lines(self) -> StatLines:
@@ -248,7 +248,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         if (cut_off := self._cut_off()) is not None:
             self._ooms.append(cut_off)
         if builder.is_condensed:
-            self._condense(last=True)
+            self._condense()
         layer, owner, requested = builder.drop("layer"), builder.drop("owner"), builder.drop("requested")
         if layer is not None:
             np.maximum(layer, Layer.AUTO_GROWTH, out=layer)  # blocks without another layer had no such column
