@@ -275,5 +275,8 @@ def _check(log: EventLog, pairs: Lifetimes, odd: OddFrees) -> None:
             raise ValueError("columns of several lengths")
         if edges.shape != (parts + 1,) or edges[0] != 0 or edges[-1] != events or (np.diff(edges) <= 0).any():
             raise ValueError("numbers of what there is not")
+        near = known.near_cuts
+        if near is not None and near.sizes.shape != (len(near.places), 2 * condensed.NEAR):
+            raise ValueError("columns of several lengths")
     if len(odd.excess) != len(odd.mismatched) or not 0 <= log.facts.opening <= events:
         raise ValueError("columns of several lengths")

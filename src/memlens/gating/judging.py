@@ -209,10 +209,11 @@ def _joined(runs: Sequence[RunFigures]) -> list[BaseWindow]:
         paired = set(pairs.values())
         joined += [BaseWindow(new.name, (new,)) for k, new in enumerate(run.windows) if k not in paired]
     names = numbered([window.name for window in joined])
-    return [
-        replace(window, name=name, everywhere=len(window.figures) == len(runs))
-        for name, window in zip(names, joined, strict=True)
-    ]
+    for k, (name, window) in enumerate(zip(names, joined, strict=True)):
+        everywhere = len(window.figures) == len(runs)
+        if name != window.name or not everywhere:
+            joined[k] = replace(window, name=name, everywhere=everywhere)
+    return joined
 
 
 def _by_name(base: Sequence[BaseWindow], head: Sequence[WindowFigures]) -> dict[int, int]:
@@ -277,7 +278,10 @@ def judge(
         rows = [_may_be_higher(row, rules, later) for row in rows]
     for lacking, let_go in ((paired.missing, rules.allow_missing or paired.unlike), (paired.not_reached, True)):
         rows += [row for window in lacking for row in _missing(window, rules, let_go)]
-    rows.sort(key=lambda row: (row.ok, row.missing, row.unjudged is not None, -row.over_bytes, -(row.d_bytes or 0)))
+    # By one key after the other, the last one first: there may be very many rows, and tuples of keys would take more than they do.
+    rows.sort(key=lambda row: row.d_bytes or 0, reverse=True)
+    rows.sort(key=lambda row: row.over_bytes, reverse=True)
+    rows.sort(key=lambda row: row.ok * 4 + row.missing * 2 + (row.unjudged is not None))
     return tuple(rows)
 
 

@@ -35,7 +35,7 @@ class Condensing:
     """Condenses the columns of a builder.
 
     Args:
-        near_cuts: Keep the blocks' events next to cuts.
+        near_cuts: The blocks' events next to cuts are wanted.
 
     Attributes:
         full: So many events may be held before it is worth while to look again which of them are needed.
