@@ -268,7 +268,7 @@ def _check(log: EventLog, pairs: Lifetimes, odd: OddFrees) -> None:
     if any(int(column.min()) < least or int(column.max()) >= end for column, least, end in named):
         raise ValueError("numbers of what there is not")
     if (known := log.condensed) is not None:
-        columns = [known.number, known.allocated, known.level]
+        columns = [known.number, known.level, *([known.allocated] if known.lives else [])]
         edges, parts = known.tally.edges, len(known.tally)
         rows = *known.tally.sums, *known.tally.largest, *known.tally.rise, known.tally.summit
         if any(column.shape != (events,) for column in columns) or any(row.shape != (parts,) for row in rows):

@@ -97,7 +97,7 @@ class Condensed:
     Attributes:
         events: How many there are.
         number: Of each event that is kept its number among all of them, from 0, rising, int64.
-        allocated: Of each the bytes allocated before it in the whole log, int64.
+        allocated: Of each the bytes allocated before it in the whole log, int64; empty where ``lives`` is false, for nothing else asks for it.
         level: Of each the allocated level right after it, int64.
         tally: The figures of all events; edges and summits are indices of events that are kept.
         timeline: The levels over all events.

@@ -67,6 +67,9 @@ class Condenser:
 
     Args:
         near_cuts: The blocks' events next to cuts are wanted.
+
+    Attributes:
+        with_lives: The longest-lived and most wasteful blocks of each window are kept: there were not too many windows so far.
     """
 
     def __init__(self, *, near_cuts: bool = False) -> None:
@@ -79,7 +82,7 @@ class Condenser:
             None  # the first event at which blocks hold more than chunks, and by how much they do at most
         )
         self._shallow = np.zeros(0, np.int64)  # the places where the stretches begin whose peaks are given up
-        self._with_lives = True
+        self.with_lives = True
         self._sizes = GrowingSizes()
 
     def count(self, events: Events, cuts: Ints, folds: Ints, end: int) -> Counted:
@@ -219,8 +222,8 @@ class Condenser:
         at_peak = self._live_at_peak(number[alloc], number[free], window, cuts)
         alloc, free, window = alloc[~at_peak], free[~at_peak], window[~at_peak]
         long_lived = _last_in_chunk(events, alloc, free)
-        self._with_lives &= len(cuts) < _MOST_WITH_LIVES
-        if self._with_lives:
+        self.with_lives &= len(cuts) < _MOST_WITH_LIVES
+        if self.with_lives:
             meanwhile = counted.allocated[free] - counted.allocated[alloc] - size[alloc]
             waste = size[alloc].astype(np.float64) * meanwhile
             for score in (number[free] - number[alloc], waste):
@@ -293,7 +296,7 @@ class Condenser:
             0 if self._above is None else self._above[1],
             sizes,
             np.searchsorted(offset, np.stack((self._shallow, _next(self._shallow, cuts, self._end)))),
-            self._with_lives,
+            self.with_lives,
             None if self._near_cuts is None else self._near_cuts.finish(),
         )
 

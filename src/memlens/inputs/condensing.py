@@ -132,6 +132,8 @@ class Condensing:
 
     def finish(self, columns: dict[str, GrowingColumn]) -> Condensed:
         """What is known of the log; takes the columns of what was counted out of the others."""
+        if not self._condenser.with_lives:
+            columns["allocated"].clear()
         counted = Counted(*(columns.pop(name).whole(tight=True) for name in Counted._fields))
         return self._condenser.finish(columns["offset"].entries(), counted, self._cuts)
 
