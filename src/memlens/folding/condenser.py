@@ -95,7 +95,7 @@ class Condenser:
             end: Where the text ends that they stand in.
         """
         if self._near_cuts is not None:
-            self._near_cuts.add(events, cuts, end)
+            self._near_cuts.add(events.kind, events.size, events.offset, cuts, end)
         # Few at once, for what is worked out on the way is larger than they are; events of one line stay together.
         lines = events.offset[_AT_ONCE::_AT_ONCE]
         starts = distinct(np.append(0, np.searchsorted(events.offset, lines))).tolist()

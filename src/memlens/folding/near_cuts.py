@@ -12,8 +12,6 @@ from memlens.folding.condensed import NEAR, NearCuts
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.folding.condenser import Events
-
     Ints = NDArray[np.int64]
 
 __all__ = ["GrowingNearCuts"]
@@ -30,18 +28,19 @@ class GrowingNearCuts:
         self._offset, self._signed = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._end = 1
 
-    def add(self, events: Events, cuts: Ints, end: int) -> None:
+    def add(self, kind: NDArray[np.int8], size: Ints, offset: Ints, cuts: Ints, end: int) -> None:
         """Take the next events.
 
         Args:
-            events: They.
+            kind: Their kinds.
+            size: Their bytes.
+            offset: Where they stand.
             cuts: Cuts, rising; those before these events do not matter.
             end: Where the text ends that they stand in.
         """
-        block = events.kind <= Kind.FREE
-        size = events.size[block]
-        self._offset = np.concatenate((self._offset, events.offset[block]))
-        self._signed = np.concatenate((self._signed, np.where(events.kind[block] == Kind.ALLOC, size, -size)))
+        block = kind <= Kind.FREE
+        self._offset = np.concatenate((self._offset, offset[block]))
+        self._signed = np.concatenate((self._signed, np.where(kind == Kind.ALLOC, size, -size)[block]))
         places = np.concatenate((self._waiting, cuts[(cuts >= self._end) & (cuts < end)]))
         known = int(np.count_nonzero(np.searchsorted(self._offset, places) + NEAR <= len(self._offset)))
         self._take(places[:known])
