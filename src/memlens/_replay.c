@@ -1,7 +1,8 @@
 /* Replays of memory allocators: what allocators/allocator.py does in Python, function by function under the same names.
 
    A replay is a state that Python holds in a capsule and lets go on by some operations at a time, without the interpreter lock.
-   The columns that it reads and writes belong to Python.  Of its own it has four bytes an operation, for each block 48 and at most
+   It stops early where there was much to look at one by one, which is what an allocator itself looks through so: what is not mapped of
+   expandable chunks.  All else is in trees.  The columns that it reads and writes belong to Python.  Of its own it has four bytes an operation, for each block 48 and at most
    80 in trees, and of changes those of the last call.  The framework is not known here: allocators/rules.py says what the numbers mean. */
 
 #include "_columns.h"
@@ -37,6 +38,8 @@ enum { SEED, LOW, HIGH, ALL_WORDS };
 
 #define NO_LIMIT INT64_MAX
 #define MOST (INT64_C(1) << 48) /* bytes of a block, a chunk, a page or a range */
+#define MOST_GROUPS (1 << 20)
+#define MOST_WORK (1 << 23)
 #define STEP 512
 #define ANYWHERE (UINT64_C(1) << 62)
 #define TRIES 64
@@ -92,6 +95,7 @@ typedef struct {
     int64_t operation_now, reserved, allocated, reserved_peak, reserved_peak_at, allocated_peak, refused, taken, given_back;
     uint64_t taken_bytes[2], given_back_bytes[2]; /* high and low word */
     int64_t first_failed, report[5];
+    int64_t work; /* what was looked at one by one since Python was asked for an interrupt */
     int fault, ended, busy, prepared;
 } state;
 
@@ -492,6 +496,7 @@ static int give_back_enough(state *s, int32_t group, int64_t size)
     uint64_t size_above = (uint64_t)size, tie_above = 0;
     while (total < size && !ready(s)) {
         at = tree_before(&s->nodes, s->unused + group, tree_from(&s->nodes, s->unused + group, size_above, tie_above));
+        s->work++;
         if (at.leaf == NONE)
             break;
         uint32_t number = value_at(&s->nodes, at);
@@ -532,6 +537,7 @@ static void collect(state *s)
             uint32_t number = value_at(&s->nodes, at);
             const block *b = b_(s, number);
             int32_t of = c_(s, b)->group;
+            s->work++;
             if (!s->collected[of])
                 continue;
             idle[count] = (aged){s->requests[s->family[of]] - b->born, number};
@@ -564,10 +570,13 @@ static uint32_t room_for(state *s, int32_t group, int64_t size)
     for (place at = tree_first(&s->nodes, s->unmapped + group); at.leaf != NONE; at = tree_next(&s->nodes, at)) {
         uint32_t first = value_at(&s->nodes, at), before = b_(s, first)->before;
         int64_t room = 0;
+        s->work++;
         if (before != NONE && !b_(s, before)->used)
             first = before;
-        for (uint32_t part = first; room < size && part != NONE && !b_(s, part)->used; part = b_(s, part)->after)
+        for (uint32_t part = first; room < size && part != NONE && !b_(s, part)->used; part = b_(s, part)->after) {
             room += b_(s, part)->size;
+            s->work++;
+        }
         if (room >= size)
             return first;
     }
@@ -684,6 +693,7 @@ static uint32_t fitting(state *s, int32_t group, int64_t size)
         /* What can expand counts as large as it can become. */
         while (c_(s, b_(s, number))->page) {
             at = tree_next(&s->nodes, at);
+            s->work++;
             if (at.leaf == NONE || reach(s, b_(s, value_at(&s->nodes, at))) >= reach(s, b_(s, number)))
                 break;
             number = value_at(&s->nodes, at);
@@ -691,6 +701,7 @@ static uint32_t fitting(state *s, int32_t group, int64_t size)
     } else {
         while (c_(s, b_(s, number))->page) { /* left from before expandable chunks were switched off */
             at = tree_next(&s->nodes, at);
+            s->work++;
             if (at.leaf == NONE)
                 return NONE;
             number = value_at(&s->nodes, at);
@@ -930,6 +941,7 @@ static const char *wrong(const state *s)
     const int64_t *page_of = c[CHUNK_PAGE].view.buf, *chunk_of = c[TILE_CHUNK].view.buf, *bytes = c[TILE_SIZE].view.buf;
     const int64_t *use = c[TILE_USE].view.buf, *taken_first = c[FIRST_SIZE].view.buf;
     const uint64_t *base = c[CHUNK_BASE].view.buf, *addr = c[TILE_ADDR].view.buf;
+    int64_t all = 0;
     for (int i = OF; i <= GROWTH; i++)
         if (c[i].items != n)
             return "columns of one length, for each operation";
@@ -947,18 +959,21 @@ static const char *wrong(const state *s)
     if (number[TRACE] && (c[ADDRESS].items != n || c[OCCUPIED].items != n))
         return "columns for what is traced";
     if (number[START] < 0 || number[START] > n || number[RANGE_BYTES] < 0 || number[RANGE_BYTES] > MOST ||
-        number[MAX_ROUNDING] < 0 || number[MAX_ROUNDING] > MOST || number[MAX_SPLIT] < 1 || groups > INT32_MAX / 2)
+        number[MAX_ROUNDING] < 0 || number[MAX_ROUNDING] > MOST || number[MAX_SPLIT] < 1 || number[ALLOWED] < 0 ||
+        number[LIMIT] < 0 || number[SORTING] < CREATION || number[SORTING] > SIZE || groups > MOST_GROUPS)
         return "numbers that can be";
     for (int64_t i = 0; i < groups; i++)
-        if (family[i] < (i ? family[i - 1] : 0) || family[i] > INT32_MAX / 2 || remainder[i] < 1 || page[i] < 0 || page[i] > MOST)
+        if (family[i] < (i ? family[i - 1] : 0) || family[i] > MOST_GROUPS || remainder[i] < 1 || page[i] < 0 || page[i] > MOST)
             return "groups that can be";
     for (int64_t i = 0; i < chunks; i++)
-        if (of_chunk[i] < 0 || of_chunk[i] >= groups || size[i] < 1 || size[i] > 2 * MOST || page_of[i] < 0 || page_of[i] > MOST || base[i] > ANYWHERE)
+        if (of_chunk[i] < 0 || of_chunk[i] >= groups || size[i] < 1 || size[i] > 2 * MOST || page_of[i] < 0 ||
+            page_of[i] > MOST || base[i] > ANYWHERE || (all += size[i]) > (int64_t)ANYWHERE)
             return "chunks that can be";
     for (int64_t i = 0; i < tiles; i++)
         if (chunk_of[i] < (i ? chunk_of[i - 1] : 0) || chunk_of[i] >= chunks || bytes[i] < 1 || bytes[i] > size[chunk_of[i]] ||
             use[i] < TILE_UNMAPPED || use[i] >= n || addr[i] < base[chunk_of[i]] ||
-            addr[i] - base[chunk_of[i]] > (uint64_t)(size[chunk_of[i]] - bytes[i]))
+            addr[i] - base[chunk_of[i]] > (uint64_t)(size[chunk_of[i]] - bytes[i]) ||
+            (i && chunk_of[i] == chunk_of[i - 1] && addr[i] < addr[i - 1] + (uint64_t)bytes[i - 1]))
             return "tiles that can be";
     for (Py_ssize_t i = 0; i < c[FIRST_GROUP].items; i++)
         if (first[i] < 0 || first[i] >= groups || taken_first[i] < 1 || taken_first[i] > MOST)
@@ -1079,7 +1094,8 @@ static PyObject *run(PyObject *module, PyObject *args)
         return NULL;
     s->busy = 1;
     Py_BEGIN_ALLOW_THREADS
-    for (; count > 0 && s->at < s->operations && !s->ended && !s->fault; count--)
+    s->work = 0;
+    for (; count > 0 && s->work < MOST_WORK && s->at < s->operations && !s->ended && !s->fault; count--)
         step(s);
     Py_END_ALLOW_THREADS
     s->busy = 0;

@@ -151,13 +151,14 @@ def opening_of(
     live = [at for at in range(upto) if got.address[at] and at not in freed]
     keep = np.array([*live, *range(upto, len(history))], np.int64)
     index = {old: new for new, old in enumerate(keep.tolist())}
+    none = np.zeros(len(chunks), np.int32)
     opening = OpeningChunks(
         np.array(list(chunks), np.uint64),
         np.array([size for size, _ in chunks.values()], np.int64),
-        *(np.zeros(len(chunks), np.int32) for _ in range(2)),
-        np.zeros(len(chunks), np.int64),
+        none,
+        none,
+        none.astype(np.int64),
     )
-    later = [column[got.changes.at >= upto] for column in got.changes]
     left = replace(
         history,
         operation=history.operation[keep],
@@ -169,7 +170,7 @@ def opening_of(
         opening=len(live),
         opening_chunks=opening,
         failed=np.array([index[at] for at in history.failed.tolist() if at in index], np.int64),
-        changes=type(got.changes)(*later),
+        changes=got.changes.take(got.changes.at >= upto),
     )
     columns = {name: getattr(rules, name)[keep] for name in ("block", "group", "growth")}
     groups = np.array([group for _, group in chunks.values()], np.int32)
@@ -303,7 +304,7 @@ def test_an_operation_that_cannot_be_is_named(operation: list[int], of: list[int
 
 def test_columns_and_numbers_that_cannot_be_are_said_to_be_wrong() -> None:
     history = history_from([0], [-1], [4])
-    wrong = [
+    wrong: list[dict[str, object]] = [
         {"block": np.zeros(2, np.int64)},
         {"groups": Groups.alike(1, page=-1)},
         {"groups": Groups.alike(1, min_remainder=0)},

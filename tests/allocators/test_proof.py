@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from made_requests import CHOICES, UNIT, Choice, history_from, history_of, rules_for
 
 from memlens.allocators.engine import replay
-from memlens.allocators.history import ChunkChanges, Operation, RequestHistory
+from memlens.allocators.history import Operation, RequestHistory
 from memlens.allocators.placing import Addresses, Placement
 from memlens.allocators.proof import Matched, prove
 from memlens.allocators.rules import AllocatorRules, Groups, IdleChunks
@@ -90,11 +90,11 @@ def test_a_chunk_of_another_size_is_named_before_what_follows_from_it() -> None:
 def test_a_chunk_that_is_not_taken_and_one_too_many_are_named() -> None:
     history, rules = made()
     at = history.changes
-    fewer = replace(history, changes=ChunkChanges(*(column[:1] for column in at)))
+    fewer = replace(history, changes=at.take(slice(1)))
     proof = prove(fewer, rules)
     assert proof.mismatch is not None
     assert (proof.mismatch.operation, proof.mismatch.expected, proof.chunks) == (1, "nothing", Matched(1, 1))
-    more = ChunkChanges(*(np.append(column, column[-1:]) for column in at))
+    more = at.take(np.array([0, 1, 1]))
     proof = prove(replace(history, changes=more), rules)
     assert proof.mismatch is not None
     assert (proof.mismatch.got, proof.chunks) == ("nothing", Matched(2, 3))
@@ -121,7 +121,7 @@ def test_a_request_that_should_fail_and_does_not_is_named() -> None:
     history, rules = made()
     address = history.address.copy()
     address[1] = 0
-    changes = ChunkChanges(*(column[:1] for column in history.changes))
+    changes = history.changes.take(slice(1))
     history = replace(history, address=address, failed=np.array([1]), changes=changes)
     proof = prove(history, rules)
     assert proof.mismatch is not None

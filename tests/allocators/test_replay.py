@@ -109,3 +109,72 @@ def test_expandable_chunks_are_mapped_as_by_intervals(
 
     got = run(history, rules, addresses=Addresses(Placement.ASCENDING), limit=limit, trace=True)
     assert_as_intervals(Plain(history, rules, ascending, limit), got)
+
+
+#: What columns and numbers may hold that nobody would give: both ends, and what is near a limit.
+_ODD = st.one_of(
+    st.integers(-3, 12), st.sampled_from([-(2**63), -(2**48), 2**31 - 1, 2**48, 2**48 + 1, 2**49, 2**62, 2**63 - 1])
+)
+#: The types of the columns that the compiled module is given, and which of them belong together.
+_TYPES = [
+    "i1",
+    "i8",
+    "i4",
+    "i8",
+    "i8",
+    "i8",
+    "i4",
+    "i8",
+    "i8",
+    "i8",
+    "u1",
+    "u1",
+    "u8",
+    "i8",
+    "i4",
+    "i8",
+    "i8",
+    "u8",
+    "i8",
+    "i8",
+    "i4",
+    "i8",
+    "i1",
+    "u8",
+    "i8",
+    "u8",
+    "u8",
+    "i8",
+]
+_TOGETHER = (range(5), range(6, 12), range(12, 16), range(16, 20), range(20, 22))
+
+
+@native
+@given(st.data())
+@settings(deadline=None, max_examples=200)
+def test_whatever_the_compiled_module_is_given_it_says_no_or_comes_to_an_end(data: st.DataObject) -> None:
+    native_module = engine._native
+    assert native_module is not None
+    lengths = dict.fromkeys(range(len(_TYPES)), 0) | {24: 13, 25: 3}
+    for columns in _TOGETHER:
+        lengths |= dict.fromkeys(columns, data.draw(st.integers(0, 6)))
+    lengths |= {5: data.draw(st.integers(0, 2)), 22: data.draw(st.integers(0, 3)), 23: data.draw(st.integers(0, 3))}
+    lengths |= dict.fromkeys((26, 27), lengths[0])
+    given_columns = []
+    for at, kind in enumerate(_TYPES):
+        odd = st.one_of(st.integers(0, 2), _ODD) if data.draw(st.booleans()) else st.integers(0, 3)
+        column = [data.draw(odd) for _ in range(lengths[at])]
+        given_columns.append(np.array(column, object).astype(np.int64).astype(kind) if column else np.zeros(0, kind))
+    if data.draw(st.booleans()):  # groups that can be
+        given_columns[6].sort()
+        np.abs(given_columns[7], out=given_columns[7])
+    try:
+        state = native_module.start(*given_columns)
+    except ValueError:
+        return
+    fault, more, changed = native_module.run(state, 50)
+    assert 0 <= fault <= 4
+    assert not more
+    rows = [np.empty(changed, each) for each in (np.int64, np.int8, np.uint64, np.int64)]
+    native_module.changes(state, *rows)
+    assert native_module.result(state)[0] >= 0

@@ -28,6 +28,8 @@ __all__ = ["Replay", "replay"]
 
 _native = load("memlens._replay")
 _AS_RECORDED = Addresses()
+#: Groups, and numbers of families, that are not more.
+_MOST_GROUPS = 1 << 20
 #: Operations that are replayed before Python looks for an interrupt.
 _AT_ONCE = 1 << 18
 #: The fields of a result as the compiled module gives them.
@@ -192,6 +194,7 @@ def _check(history: RequestHistory, rules: AllocatorRules, limit: int | None) ->
         raise UsageError("columns of groups differ in length")
     if groups and (
         (np.diff(table.family, prepend=0) < 0).any()
+        or max(groups, table.family.max()) > _MOST_GROUPS
         or table.min_remainder.min() < 1
         or not 0 <= table.page.min() <= table.page.max() <= MOST
     ):

@@ -54,6 +54,10 @@ class ChunkChanges(NamedTuple):
         """No change."""
         return cls(np.zeros(0, np.int64), np.zeros(0, np.int8), np.zeros(0, np.uint64), np.zeros(0, np.int64))
 
+    def take(self, at: Ints | NDArray[np.bool_] | slice) -> ChunkChanges:
+        """Some of them, in the order given."""
+        return ChunkChanges(self.at[at], self.kind[at], self.addr[at], self.size[at])
+
 
 class OpeningChunks(NamedTuple):
     """Chunks that were there before the input begins, in the order in which they were taken as far as that is known.

@@ -94,8 +94,9 @@ def _in_words(found: ReplayedLog) -> FailureRemedy | None:
     others = [one for one in found.trials if not one.own]
     within = format_bytes(limit)
     figures = (len(others), limit, live, max(live - limit, 0))
-    if carried := next((one for one in others if one.within_limit == "completes"), None):
-        return FailureRemedy(f"{carried.line} would have carried it on within {within}", carried.line, *figures)
+    if found.carried:
+        line = found.carried[0].line
+        return FailureRemedy(f"{line} would have carried it on within {within}", line, *figures)
     if live > limit:
         words = f"no setting would have carried it on: {format_bytes(live)} live at once are {format_bytes(live - limit)} more than the {within} there were"
         return FailureRemedy(words, "", *figures)

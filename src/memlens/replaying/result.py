@@ -183,6 +183,14 @@ class ReplayedLog(Answered):
         """The best setting that is better than how the run was set, and within the limit, if there is one; ``None`` where none is."""
         return next((one for one in self.trials if one.better and one.within_limit in (None, "completes")), None)
 
+    @property
+    def carried(self) -> tuple[SettingTrial, ...]:
+        """The settings with which the run surely completes within the limit, and did not as it was set; best first."""
+        sure = self.own is not None and self.own.within_limit == "depends"
+        return tuple(
+            one for one in self.trials if one.within_limit == "completes" and (one.better or sure) and not one.own
+        )
+
     @cached_property
     def answer(self) -> Answer:
         """The verdict with its tone."""

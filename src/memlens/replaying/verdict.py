@@ -101,7 +101,7 @@ def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
             ": as much is reserved before its log begins" if own.refused is None else refused_words(own.refused, terms)
         )
         head = f"As it was set this run fails {within}{where}"
-    carried = [one for one in log.trials if one.within_limit == "completes" and not one.own]
+    carried = log.carried
     on = "gets past that" if log.refused_line is not None else "completes"
     if carried:
         best = carried[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -223,3 +224,18 @@ def test_operations_stand_in_the_order_of_their_effect_with_their_lines() -> Non
     starts = np.cumsum([0, *(len(written(line)) for line in lines)])
     assert found.line.tolist() == starts[[3, 6, 7, 11, 8]].tolist()  # where the lines of the ALLOCs and FREEs begin
     assert found.event.tolist() == [1, 3, 4, 6, 5]
+
+
+def test_each_stream_has_an_allocator_of_its_own() -> None:
+    """Where lines of the layer above name streams: a block that is free in one serves no request of another."""
+    named = "Thread 5 Allocate 256 bytes at address 0x{}000  , stream: 0x{}"
+    one = [*ONE, named.format(1, "a0")]
+    two = [line.replace("0x1000", "0x2000") for line in ONE] + [named.format(2, "b0")]
+    lines = [*START, *one, "Free 256 bytes, ptr = 0x1000", *two, ONE[0]]
+    lines += ["Allocate 256 bytes from chunk size 256, remaining 0", ONE[2], named.format(1, "a0")]
+    found = history(lines)
+    assert found.stream.tolist() == [0, 0, 1, 0]
+    values = AUTO_GROWTH.recorded(found)
+    assert prove(found, AUTO_GROWTH.rules(found, values)).exact
+    alone = replace(found, stream=np.zeros(4, np.int32))
+    assert not prove(alone, AUTO_GROWTH.rules(alone, values)).exact

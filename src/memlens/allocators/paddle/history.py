@@ -30,6 +30,8 @@ LAYERS = frozenset(layer.label for layer in Layer)
 _RECORD = "Record the whole run, from its first allocation, with GLOG_vmodule='auto_g*=10'."
 #: Blocks that may be the first one of a chunk that was made in advance, and are looked at.
 _LOOKED_AT = 1000
+#: Chunks made in advance: two for each allocator of a process.
+_MOST_IN_ADVANCE = 64
 #: What names settings that a log tells of.
 CHUNK_BYTES, ALIGNMENT, PADDING, CUSTOM_DEVICE = "chunk_bytes", "alignment", "padding", "custom_device"
 IDLE, GIVEN_BACK_FOR_REQUESTS = "free_idle_chunk", "given_back_for_requests"
@@ -60,7 +62,7 @@ def _unreadable(log: EventLog, lines: RequestLines | None) -> NotReplayable | No
             "its memory is given out by the strategy naive_best_fit, whose rules memlens does not have",
             "Record a run with FLAGS_allocator_strategy=auto_growth.",
         )
-    if lines is None or log.condensed is not None:
+    if lines is None or log.thread is None or log.condensed is not None:
         return NotReplayable("its lines of requests were not read", "Read it with the columns thread and requests.")
     if (lines.what == RequestLine.STRICT).any():
         return NotReplayable(
@@ -114,7 +116,7 @@ def _incomplete(log: EventLog, rows: LogRows) -> NotReplayable | None:
 
 def _levels(log: EventLog, rows: LogRows) -> tuple[int, int]:
     """The most bytes allocated beyond what is reserved, as a pair of figures of one moment: allocated, reserved."""
-    advance = int(rows.lines.second[rows.lines.what == RequestLine.PREALLOC].sum())
+    advance = int(_in_advance(rows).sum())
     worst, level = (0, 0), -1 << 62
     for batch in log.batches():
         over = batch.allocated - batch.reserved
@@ -124,34 +126,22 @@ def _levels(log: EventLog, rows: LogRows) -> tuple[int, int]:
     return worst
 
 
+def _in_advance(rows: LogRows) -> Ints:
+    """The sizes of chunks made in advance, as many as an allocator may have."""
+    sizes: Ints = rows.lines.second[rows.lines.what == RequestLine.PREALLOC][:_MOST_IN_ADVANCE]
+    return sizes
+
+
 def _built(log: EventLog, rows: LogRows) -> RequestHistory:
     lines = rows.lines
-    advance = lines.second[lines.what == RequestLine.PREALLOC]
-    own = np.arange(len(log))
-    effect = own
-    if log.facts.layer == "auto_growth" and uncertain(log.kind, rows.until).any():
-        effect = effects(log.kind, log.size, log.addr, rows.free, rows.until, rows.emptied, advance.tolist())
     event_rows = np.flatnonzero(rows.is_event)
     given_back = _given_back(log, rows, event_rows)
-    blocks = np.flatnonzero(log.kind <= Kind.FREE)
-    # In what order: a FREE that took effect late right after an ALLOC, a request that failed where its line stands.
-    row = np.concatenate((event_rows[blocks], rows.failed, given_back.trims))
-    key = 2 * np.concatenate((event_rows[effect[blocks]], rows.failed, given_back.trims))
-    key[: len(blocks)] += effect[blocks] > blocks
-    operation = np.concatenate(
-        (
-            log.kind[blocks],  # Kind.ALLOC is Operation.REQUEST, and Kind.FREE Operation.FREE
-            np.full(len(rows.failed), Operation.REQUEST, np.int8),
-            np.full(len(given_back.trims), Operation.TRIM, np.int8),
-        )
-    )
-    order = key.argsort(kind="stable")
-    row, operation = row[order], operation[order]
-    number = np.full(len(rows.thread), -1, np.int64)  # of the operation of each row
-    number[row] = np.arange(len(row))
+    row, operation = _in_order(log, rows, event_rows, given_back)
+    number = np.full(len(rows.thread), -1, rows.event.dtype)  # of the operation of each row
+    number[row] = np.arange(len(row), dtype=number.dtype)
     is_alloc = (operation == Operation.REQUEST) & rows.is_event[row]
     is_free = operation == Operation.FREE
-    event = np.where(is_alloc | is_free, rows.event[row], -1)
+    event = np.where(is_alloc | is_free, rows.event[row], -1).astype(np.int64)
     of = np.full(len(row), -1, np.int64)
     of[is_free] = number[event_rows[log.lifetimes.partner[event[is_free]]]]
     size, occupied, address = (np.zeros(len(row), np.int64) for _ in range(3))
@@ -168,6 +158,9 @@ def _built(log: EventLog, rows: LogRows) -> RequestHistory:
     line[of_log] = log.offset[rows.event[row[of_log]]]
     line[~of_log] = lines.offset[rows.line(row[~of_log])]
     stream, pool = np.zeros(len(row), np.int32), np.zeros(len(row), np.int32)
+    if log.stream is not None:  # each has an allocator of its own
+        named = log.stream[event[is_alloc]]
+        stream[is_alloc] = np.maximum(np.unique(named[named >= 0]).searchsorted(named), 0)
     return RequestHistory(
         operation,
         of,
@@ -183,6 +176,30 @@ def _built(log: EventLog, rows: LogRows) -> RequestHistory:
         settings=_settings(log, rows, given_back),
         limit_bytes=_limit(log, rows, given_back),
     )
+
+
+def _in_order(log: EventLog, rows: LogRows, event_rows: Ints, given_back: _GivenBack) -> tuple[Ints, NDArray[np.int8]]:
+    """The rows of the operations and what they are, in the order in which they took effect.
+
+    A FREE that took effect late comes right after an ALLOC, a request that failed where its line stands.
+    """
+    blocks = np.flatnonzero(log.kind <= Kind.FREE)
+    row = event_rows[blocks]
+    operation = log.kind[blocks]  # Kind.ALLOC is Operation.REQUEST, and Kind.FREE is Operation.FREE
+    late = log.facts.layer == "auto_growth" and bool(uncertain(log.kind, rows.until).any())
+    if not (late or len(rows.failed) or len(given_back.trims)):
+        return row, operation
+    key = 2 * row
+    if late:
+        columns = log.kind, log.size, log.addr, rows.free, rows.until, rows.emptied
+        effect = effects(*columns, _in_advance(rows).tolist())[blocks]
+        key = 2 * event_rows[effect] + (effect > blocks)
+    key = np.concatenate((key, 2 * rows.failed, 2 * given_back.trims))
+    others = np.repeat(
+        np.array([Operation.REQUEST, Operation.TRIM], np.int8), (len(rows.failed), len(given_back.trims))
+    )
+    order = key.argsort(kind="stable")
+    return np.concatenate((row, rows.failed, given_back.trims))[order], np.concatenate((operation, others))[order]
 
 
 class _GivenBack(NamedTuple):
@@ -218,7 +235,7 @@ def _given_back(log: EventLog, rows: LogRows, event_rows: Ints) -> _GivenBack:
     during[waiting] = rows.next_operation(row[waiting])
     freed = (context >= 0) & (rows.kind[context] == Kind.FREE)
     # A FREE makes one chunk idle at most: where more are given back after one, those made in advance aside, the program asked for it.
-    advance = int(np.count_nonzero(rows.lines.what == RequestLine.PREALLOC))
+    advance = len(_in_advance(rows))
     after_frees = bool(freed.any()) and int((np.unique(context[freed], return_counts=True)[1] - 1).sum()) <= advance
     by_program = ~asked & ~freed if after_frees else ~asked
     first = by_program & np.append(True, (context[1:] != context[:-1]) | ~by_program[:-1])
@@ -239,7 +256,7 @@ def _changes(log: EventLog, rows: LogRows, event_rows: Ints, number: Ints, given
     order = np.lexsort((event, at))
     order = order[at[order] < len(number)]
     event, at, kind = event[order], at[order], kind[order]
-    advance = rows.lines.second[rows.lines.what == RequestLine.PREALLOC]
+    advance = _in_advance(rows)
     places = _places_of(advance.tolist(), log, rows)
     return ChunkChanges(
         np.append(np.full(len(advance), -1), at),
@@ -270,7 +287,7 @@ def _settings(log: EventLog, rows: LogRows, given_back: _GivenBack) -> dict[str,
     for what, name in ((RequestLine.CHUNK_SIZE, CHUNK_BYTES), (RequestLine.PADDED, PADDING)):
         if (at := np.flatnonzero(lines.what == what)).size:
             found[name] = str(int(lines.first[at[-1]]))
-    for of in np.flatnonzero(lines.what == RequestLine.PREALLOC).tolist():
+    for of in np.flatnonzero(lines.what == RequestLine.PREALLOC)[:_MOST_IN_ADVANCE].tolist():
         found[LARGE_PREALLOC if lines.first[of] else SMALL_PREALLOC] = str(int(lines.second[of]))
     if given_back.after_frees:
         found[IDLE] = "1"
@@ -292,5 +309,5 @@ def _limit(log: EventLog, rows: LogRows, given_back: _GivenBack) -> int | None:
     if not len(rows.failed) and not given_back.in_requests:
         return None
     reserved = np.cumsum(np.where(log.kind == Kind.RESERVE, log.size, np.where(log.kind == Kind.RELEASE, -log.size, 0)))
-    advance = int(rows.lines.second[rows.lines.what == RequestLine.PREALLOC].sum())
+    advance = int(_in_advance(rows).sum())
     return int(reserved.max()) + advance

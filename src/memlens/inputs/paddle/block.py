@@ -22,8 +22,8 @@ from memlens.inputs.paddle.lines import (
     CONTEXTS,
     EVENTS,
     GROUPS,
+    LANDMARKS,
     MESSAGES,
-    OF_REPLAYS,
     SAID_ELSEWHERE,
     SPEECH,
     number_of,
@@ -33,6 +33,7 @@ from memlens.inputs.paddle.requests import request_lines
 from memlens.inputs.paddle.rows import BlockRows
 from memlens.inputs.paddle.times import column_of_times
 from memlens.scanner.lines import count_lines
+from memlens.windows.landmarks import words_are_scanned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -129,14 +130,15 @@ class BlockReader:
     ) -> None:
         self._matchers, self._marks, self._layer = matchers, marks, layer
         self._times, self._lines, self._landmarks = (name in columns for name in ("time_us", "line", "landmarks"))
-        self._scanner = scanner(times=self._times, landmarks=self._landmarks)
         self._requests = "requests" in columns
+        self._scanner = scanner(times=self._times, landmarks=self._landmarks, replays=self._requests)
+        self._without = LANDMARKS if self._requests and not (self._landmarks and words_are_scanned()) else ()
         # Once the auto-growth layer is there, or asked for, events of no other one are kept.
         self._alone = layer == Layer.AUTO_GROWTH
 
     def read(self, block: Block) -> BlockReading:
         """Read one block."""
-        without = (*(SAID_ELSEWHERE if self._alone else ()), *(() if self._requests else OF_REPLAYS))
+        without = (*self._without, *SAID_ELSEWHERE) if self._alone else self._without
         rows = BlockRows(block, self._scanner.scan(block.data, block.begin, block.end, without))
         blocks = len(rows.sound(_BLOCK))
         alone = self._alone = self._alone or (self._layer is None and blocks > 0)

@@ -35,12 +35,15 @@ _SCANS = (
     *(Scan(form, "nearest") for form in context.FORMATS),
     *(Scan(form, uncovered=True) for form in (*events.LOOK_ALIKES, *others.LOOK_ALIKES)),
     Scan(others.STREAM_DEFERRED),
-    *(Scan(form, "before") for form in (events.PREALLOC, *events.OF_REPLAYS)),
+    Scan(events.PREALLOC, "before"),
     *(Scan(form, once=True) for form in _MESSAGES),
 )
-_NUMBERS = {scan.format.name: number for number, scan in enumerate(_SCANS)}
+#: Words of landmarks follow all others, and what only a replay needs follows these.
+_ALL_SCANS = (*_SCANS, *WORD_SCANS, *(Scan(form, "before") for form in events.OF_REPLAYS))
+_NUMBERS = {scan.format.name: number for number, scan in enumerate(_ALL_SCANS)}
+_NUMBERS |= {scan.format.name: number for number, scan in enumerate(_SCANS)}  # a word may be called as a format is
 #: Of each format the columns of its groups, by name.
-GROUPS = [{group.name: column for column, group in enumerate(scan.groups())} for scan in _SCANS]
+GROUPS = [{group.name: column for column, group in enumerate(scan.groups())} for scan in _ALL_SCANS]
 
 
 def number_of(form: LineFormat) -> int:
@@ -59,21 +62,20 @@ ALIKE_OTHERS = _numbers(others.LOOK_ALIKES)
 MESSAGES = _numbers(_MESSAGES)
 #: What is said of events of other layers than auto-growth: not looked for where these are not read.
 SAID_ELSEWHERE = tuple(number_of(form) for form in SPEECH[1:])
-#: What only a replay needs.
-OF_REPLAYS = tuple(_numbers(events.OF_REPLAYS))
-
-
-#: … and of words of landmarks, which follow all others.
+#: … and of words of landmarks.
 LANDMARKS = range(len(_SCANS), len(_SCANS) + len(WORD_SCANS))
 
 
 @lru_cache(maxsize=4)
-def scanner(*, times: bool, landmarks: bool = False) -> Scanner:
-    """The scanner for all of it, with the time stamps of the headers or without, and with words of landmarks or without.
+def scanner(*, times: bool, landmarks: bool = False, replays: bool = False) -> Scanner:
+    """The scanner for all of it, with the time stamps of the headers or without, with words of landmarks or without, and with what only a replay needs.
 
-    Where :func:`~memlens.windows.landmarks.words_are_scanned` says no, there is nothing gained by it, and it is left out.
+    With that the words of landmarks are always among them.  Where :func:`~memlens.windows.landmarks.words_are_scanned` says no, there is nothing gained by it, and it is left out.
     """
-    scans = (*_SCANS, *WORD_SCANS) if landmarks and words_are_scanned() else _SCANS
+    if replays:
+        scans: tuple[Scan, ...] = _ALL_SCANS
+    else:
+        scans = (*_SCANS, *WORD_SCANS) if landmarks and words_are_scanned() else _SCANS
     return Scanner(scans, header=events.HEADER, header_values=HEADER_VALUES if times else HEADER_VALUES[:1])
 
 

@@ -39,7 +39,7 @@ class BlockRows:
     def __init__(self, block: Block, found: Rows) -> None:
         self.block, self.found = block, found
         self.to_input = block.offset - block.begin
-        self.counts: list[int] = np.bincount(found.format, minlength=LANDMARKS.stop).tolist()
+        self.counts: list[int] = np.bincount(found.format, minlength=len(GROUPS)).tolist()
 
     def of(self, *numbers: int) -> Ints:
         """The rows of some formats, in order."""
