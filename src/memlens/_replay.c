@@ -1,9 +1,10 @@
 /* Replays of memory allocators: what allocators/allocator.py does in Python, function by function under the same names.
 
-   A replay is a state that Python holds in a capsule and lets go on by some operations at a time, without the interpreter lock.
-   It stops early where there was much to look at one by one, which is what an allocator itself looks through so: what is not mapped of
-   expandable chunks.  All else is in trees.  The columns that it reads and writes belong to Python.  Of its own it has four bytes an operation, for each block 48 and at most
-   80 in trees, and of changes those of the last call.  The framework is not known here: allocators/rules.py says what the numbers mean. */
+   A replay is a state that Python holds in a capsule and lets go on by some operations at a time, without the interpreter lock.  It
+   stops early where there was much to look at one by one, which is what an allocator itself looks through so: what is not mapped of
+   expandable chunks.  All else is in trees.  The columns that it reads and writes belong to Python.  Of its own it has four bytes an
+   operation, for each block 40 (a chunk: 48) and some 80 at most in each tree that it is in, and of changes those of the last call.
+   The framework is not known here: allocators/rules.py says what the numbers mean.  */
 
 #include "_columns.h"
 #include "_ordered.h"

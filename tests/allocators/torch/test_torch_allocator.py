@@ -22,7 +22,7 @@ from memlens.errors import UsageError
 
 pytestmark = pytest.mark.torch
 
-#: With 2.12 the age of a segment counts, but not that of what is split from it.
+#: With 2.12 the age of segments counts otherwise than before and after.
 NOT_MODELLED = ("2.12",)
 CONFS = (
     "",

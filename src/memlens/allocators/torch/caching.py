@@ -1,12 +1,13 @@
 """The rules of PyTorch's native CUDA caching allocator.
 
-Read in ``c10/cuda/CUDACachingAllocator.cpp`` and ``c10/core/AllocatorConfig.h``, and held against the allocator itself, as it comes with PyTorch 2.6, 2.13 and
-2.15, which serves a program of requests without a device (``tests/support/torch_allocator``).
+Read in ``c10/cuda/CUDACachingAllocator.cpp`` and ``c10/core/AllocatorConfig.h``, and held against the allocator itself, as it comes with PyTorch 2.6, 2.10, 2.11, 2.13
+and 2.15, which serves a program of requests without a device (``tests/support/torch_allocator``).  2.12 is no other, but in rule 4.
 
 1. A request is rounded up to a multiple of 512 bytes; with ``roundup_power2_divisions`` d, if it is larger than 512 d, to one of d steps between two powers of two.
 2. What is at most 1 MiB then is served by the small pool, the rest by the large one; each stream has its own blocks in both.
 3. A new segment has 2 MiB in the small pool; in the large one 20 MiB (``large_segment_size_mb``) for less than 10 MiB, else a multiple of 2 MiB.
-4. The smallest free block that is large enough serves, of several the one at the lowest address.
+4. The smallest free block that is large enough serves; of several, up to 2.11, the one at the lowest address, and from 2.13 on that of the segment that was taken
+   first.  2.12 decides as neither.
 5. The request takes the low end.  The rest is split off where it is at least 512 bytes in the small pool and in expandable segments, more than 1 MiB in the large
    pool; and not where the request has ``max_split_size_mb`` or more.  So a large block may keep up to 1 MiB that nobody asked for.
 6. A block that is freed joins its free neighbours.

@@ -53,7 +53,8 @@ SETTINGS = (
         "large_segment_size_mb",
         "mebibytes",
         20,
-        "the segment for requests of 1 to 10 MiB, and the page of large expandable ones (from 2.10 on)",
+        "the segment for requests of 1 to 10 MiB, and the page of large expandable ones",
+        since="PyTorch 2.11",
     ),
     AllocatorSetting(
         "garbage_collection_threshold",
@@ -71,7 +72,7 @@ SETTINGS = (
         "oldest_segment_first",
         "switch",
         False,
-        "among free blocks of one size that of the oldest segment serves (from 2.13 on), not the one at the lowest address; no setting of PyTorch's",
+        "among free blocks of one size that of the oldest segment serves (from 2.13 on, found from a trace), not the one at the lowest address; no setting of PyTorch's",
     ),
     AllocatorSetting(CONF, "word", "", "several of these at once, as PyTorch reads them"),
 )

@@ -1,6 +1,6 @@
 """What a snapshot does not say, found by replaying it: which of free blocks of one size serves, and the order in which the opening segments were taken.
 
-PyTorch up to 2.11 takes the block at the lowest address, from 2.12 on that of the oldest segment, and a snapshot has neither a version nor the age of segments.  So
+PyTorch up to 2.11 takes the block at the lowest address, from 2.13 on that of the oldest segment, and a snapshot has neither a version nor the age of segments.  So
 both are tried.  Where the second one gives another block than the recorded one, and both are in segments from before the trace, the recorded one's is the older one:
 it is put in front of the other, and the replay begins anew, a bounded number of times.
 """
