@@ -16,7 +16,7 @@ from made_requests import CHOICES, UNIT, Choice, history_from, history_of, reque
 
 from memlens.allocators import engine
 from memlens.allocators.engine import Replay, replay
-from memlens.allocators.history import ChunkChange, NotReplayable, OpeningChunks, RequestHistory
+from memlens.allocators.history import ChunkChange, ChunkChanges, NotReplayable, OpeningChunks, RequestHistory
 from memlens.allocators.placing import Addresses, Placement
 from memlens.allocators.rules import MOST, NO_LIMIT, AllocatorRules, Groups, IdleChunks, Relief
 from memlens.errors import UsageError
@@ -94,6 +94,43 @@ def test_of_large_free_chunks_the_smallest_that_is_enough_is_given_back_or_the_l
     history = history_from([0, 0, 0, 1, 1, 1, 0], [-1, -1, -1, 0, 1, 2, -1], [40, 50, 60, 0, 0, 0, 151])
     got = replay(history, simple(history, max_split=40, max_rounding=5, relief=(Relief.ENOUGH,)), limit=160)
     assert (got.failed, got.failed_reserved) == (6, 0)
+
+
+def test_idle_chunks_at_least_as_old_as_their_mean_are_given_back_until_no_more_than_so_much_is_reserved() -> None:
+    # 8 is free from the third request on, 9 from the fourth. At the fifth 47 are reserved, 7 too many: their ages are 2 and 1, and 8 is enough.
+    history = history_from([0, 0, 0, 1, 0, 1, 0], [-1, -1, -1, 0, -1, 1, -1], [8, 9, 10, 0, 20, 0, 21])
+    groups = replace(Groups.alike(1), collected=np.ones(1, np.bool_))
+    got = replay(history, simple(history, groups=groups, collect_above=40), trace=True)
+    assert got.changes is not None
+    given_back = got.changes.take(got.changes.kind == ChunkChange.GIVEN_BACK)
+    assert (given_back.at.tolist(), given_back.size.tolist(), got.reserved_end) == ([6], [8], 60)
+    # With 39 it is 8 too many; with 38 both go, the older one first.
+    got = replay(history, simple(history, groups=groups, collect_above=38), trace=True)
+    assert got.changes is not None
+    assert got.changes.take(got.changes.kind == ChunkChange.GIVEN_BACK).size.tolist() == [8, 9]
+    assert replay(history, simple(history, collect_above=38)).given_back == 0
+
+
+def test_a_chunk_larger_than_the_one_recorded_at_its_place_keeps_others_off() -> None:
+    recorded = ChunkChanges(
+        np.zeros(2, np.int64), np.zeros(2, np.int8), np.array([4096, 8192], np.uint64), np.array([512, 512])
+    )
+    history = history_from([0, 0, 0], [-1] * 3, [5000, 9000, 700], changes=recorded)
+    got = replay(history, simple(history), trace=True)
+    assert got.address is not None
+    # The second does not fit at 8192, into which the first reaches; it and the third lie above all.
+    first, second, third = got.address.tolist()
+    assert first == 4096
+    assert second >= first + 5000
+    assert third >= second + 9000
+    alone = replay(
+        history,
+        replace(simple(history), growth=np.array([512, 9000, 700]), block=np.array([512, 9000, 700])),
+        trace=True,
+    )
+    assert alone.address is not None
+    assert alone.address.tolist()[:2] == [4096, 8192]
+    assert int(alone.address[2]) >= 8192 + 9000
 
 
 def test_two_blocks_of_one_size_are_told_apart_by_where_chunks_lie() -> None:
