@@ -31,6 +31,7 @@ from memlens.allocators.history import ChunkChange, NotReplayable, Operation
 from memlens.allocators.models import AllocatorModel, Values
 from memlens.allocators.rules import NO_LIMIT, AllocatorRules, Groups, IdleChunks, IdleSorting, Relief
 from memlens.allocators.torch.settings import MEBIBYTE, SETTINGS, Configuration, conf_line, recorded_values
+from memlens.allocators.torch.sizes import LARGE_REST, SMALL, SMALL_REST, SMALL_SEGMENT, rounded, segment_bytes
 from memlens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,37 +45,10 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["CACHING", "LARGE_REST", "SMALL", "SMALL_SEGMENT", "rounded", "segment_bytes"]
+__all__ = ["CACHING"]
 
-#: Rules 1 to 3: what blocks are multiples of, the largest one of the small pool, its segments, the first size with a segment of its own, what that is a multiple of.
-BLOCK, SMALL, SMALL_SEGMENT, OWN_SEGMENT, MULTIPLE = 512, MEBIBYTE, 2 * MEBIBYTE, 10 * MEBIBYTE, 2 * MEBIBYTE
-#: Rule 5: the smallest rest that is split off.
-SMALL_REST, LARGE_REST = BLOCK, SMALL + 1
 #: Rule 11: where it is not known what the device has, as much as nothing fills.
 _RANGE = 1 << 42
-
-
-def rounded(size: Ints, divisions: Ints) -> Ints:
-    """Rule 1: bytes of the blocks for requests of so many bytes, int64.
-
-    Args:
-        size: What was asked for, at least 0 and below 2**48.
-        divisions: Steps by interval.
-    """
-    plain = np.maximum(-(-size // BLOCK), 1) * BLOCK
-    exponent = np.frexp(np.maximum(size, 1).astype(np.float64))[1].astype(np.int64) - 1  # exact below 2**53
-    steps = divisions[np.clip(exponent - 20, 0, len(divisions) - 1)]
-    divided = (steps > 1) & (size > BLOCK * steps)
-    if not divided.any():
-        return plain
-    step = np.maximum(np.left_shift(np.int64(1), exponent) // np.maximum(steps, 1), 1)
-    return np.where(divided, -(-size // step) * step, plain)
-
-
-def segment_bytes(block: Ints, large_segment: int) -> Ints:
-    """Rule 3: bytes of the segments that are asked for, for blocks of so many bytes, int64."""
-    own = -(-block // MULTIPLE) * MULTIPLE
-    return np.where(block <= SMALL, SMALL_SEGMENT, np.where(block < OWN_SEGMENT, large_segment, own))
 
 
 def _history(log: EventLog) -> RequestHistory | NotReplayable | None:

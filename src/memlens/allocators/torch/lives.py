@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.allocators.torch.caching import LARGE_REST, SMALL, rounded
+from memlens.allocators.torch.sizes import LARGE_REST, SMALL, rounded
 from memlens.facts import Kind
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.allocators.history import ChunkChange, ChunkChanges, OpeningChunks
-from memlens.allocators.torch.caching import SMALL, SMALL_SEGMENT, rounded, segment_bytes
+from memlens.allocators.torch.sizes import SMALL, SMALL_SEGMENT, rounded, segment_bytes
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
