@@ -57,6 +57,26 @@ def test_a_setting_that_joins_what_is_free_needs_less_by_as_much() -> None:
     assert (by_values["{'free_idle': True}"].taken, by_values["{'free_idle': True}"].given_back) == (3, 2)
 
 
+def test_a_setting_that_takes_many_more_chunks_is_said_to_and_one_that_does_not_is_named() -> None:
+    # Ten times 3 KiB, given back each time: one chunk serves them all, but where idle ones go at once each takes its own.
+    program = program_of(
+        [*(part for k in range(10) for part in (3 * KIB, f"#{k}")), 3 * KIB, 5 * KIB, "#10", "#11", 8 * KIB]
+    )
+    found = only(made_log(recorded(program)))
+    assert found.own is not None
+    assert found.best is not None
+    assert (found.own.taken, found.best.taken) == (3, 13)
+    assert found.verdict.startswith(
+        "With MADE_free_idle=True this run completes within 8.00 KiB, 8.00 KiB less than as it was set (16.00 KiB), taking 13 chunks from the device and not 3."
+        " With MADE_relief=True it takes 3 and completes within 8.00 KiB. "
+    )
+    limited = only(made_log(recorded(program)), limit=12 * KIB)
+    assert (
+        "it completes within 12.00 KiB: it needs 8.00 KiB, taking 13 chunks from the device and not 3; so it does with 1 other setting,"
+        " and takes 3 with MADE_relief=True. "
+    ) in limited.verdict
+
+
 def test_a_limit_says_where_the_run_fails_and_with_what_free() -> None:
     found = only(made_log(recorded(SPLIT)), limit=12 * KIB)
     own = found.own
@@ -66,7 +86,7 @@ def test_a_limit_says_where_the_run_fails_and_with_what_free() -> None:
     assert dataclasses.astuple(own.refused) == (5, 8 * KIB, 8 * KIB, 8 * KIB, 5 * KIB)
     assert found.verdict.startswith(
         "As it was set this run fails within 12.00 KiB at line 5, where 8.00 KiB are asked for and 8.00 KiB are free, at most 5.00 KiB in one piece."
-        " With MADE_free_idle=True it completes: it completes within 8.00 KiB; so it does with 1 other setting."
+        " With MADE_free_idle=True it completes within 12.00 KiB: it needs 8.00 KiB; so it does with 1 other setting."
     )
     assert [trial.within_limit for trial in found.trials[:2]] == ["completes", "completes"]
 
@@ -89,7 +109,7 @@ def test_a_run_that_ran_out_of_memory_is_held_against_what_it_had() -> None:
     found = only(made_log(history))
     assert (found.limit_bytes, found.limit_from, found.refused_line) == (12 * KIB, "log", 5)
     assert found.verdict.startswith(
-        "This run ran out of memory at line 5. With MADE_free_idle=True it gets past that within 12.00 KiB: it completes within 8.00 KiB"
+        "This run ran out of memory at line 5. With MADE_free_idle=True it gets past that within 12.00 KiB: up to there it needs 8.00 KiB"
     )
     unknown = only(made_log(dataclasses.replace(history, limit_bytes=None)))
     # Without the limit the proof cannot see the refusal: it differs there, and nothing is said.

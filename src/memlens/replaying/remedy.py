@@ -13,7 +13,8 @@ from memlens.inputs import Reading
 from memlens.options import TryOut
 from memlens.options.parts import ReadAs, values_of
 from memlens.replaying.run import Replayable, replayable, replayed
-from memlens.text import plural
+from memlens.replaying.verdict import calls_words
+from memlens.text import format_count, plural, terms_of
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -95,8 +96,13 @@ def _in_words(found: ReplayedLog) -> FailureRemedy | None:
     within = format_bytes(limit)
     figures = (len(others), limit, live, max(live - limit, 0))
     if found.carried:
-        line = found.carried[0].line
-        return FailureRemedy(f"{line} would have carried it on within {within}", line, *figures)
+        best = found.carried[0]
+        words = f"{best.line} would have carried it on within {within}"
+        if calls := calls_words(best, own, terms_of(found.layer)):
+            words += f", {calls}"
+        if (fewer := found.without_more_chunks(best)) is not None:
+            words += f"; so would {fewer.line}, taking {format_count(fewer.taken)}"
+        return FailureRemedy(words, best.line, *figures)
     if live > limit:
         words = f"no setting would have carried it on: {format_bytes(live)} live at once are {format_bytes(live - limit)} more than the {within} there were"
         return FailureRemedy(words, "", *figures)

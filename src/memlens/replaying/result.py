@@ -191,6 +191,14 @@ class ReplayedLog(Answered):
             one for one in self.trials if one.within_limit == "completes" and (one.better or sure) and not one.own
         )
 
+    def without_more_chunks(self, best: SettingTrial) -> SettingTrial | None:
+        """Where the best setting takes more chunks than the run as it was set: the best one that is better, too, and does not; ``None`` where there is none."""
+        own = self.own
+        if own is None or best.taken <= own.taken:
+            return None
+        good = (one for one in self.trials if one.better and one.within_limit == best.within_limit)
+        return next((one for one in good if one.taken <= own.taken), None)
+
     @cached_property
     def answer(self) -> Answer:
         """The verdict with its tone."""
