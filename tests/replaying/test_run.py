@@ -13,7 +13,7 @@ from whatif_worlds import judge_case
 
 import memlens
 from memlens.allocators import engine
-from memlens.allocators.history import NotReplayable
+from memlens.allocators.history import NotReplayable, RequestHistory
 from memlens.allocators.rules import AllocatorRules
 from memlens.errors import InputError, UsageError
 from memlens.replaying import trials
@@ -272,11 +272,11 @@ def test_machine_output_has_every_figure_of_a_setting() -> None:
 def test_each_device_of_an_input_gets_its_answer_and_one_that_cannot_costs_the_others_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    late = NotReplayable("it begins late", "Record it whole.")
+    histories: tuple[RequestHistory | NotReplayable, ...] = (recorded(SPLIT), recorded(SPLIT, limit=12 * KIB), late)
     logs = [
         dataclasses.replace(made_log(history, f"{device}.made"), device=device)
-        for device, history in enumerate(
-            (recorded(SPLIT), recorded(SPLIT, limit=12 * KIB), NotReplayable("it begins late", "Record it whole."))
-        )
+        for device, history in enumerate(histories)
     ]
     monkeypatch.setattr("memlens.replaying.run.Reading.read_all", lambda *_: tuple(logs))
     whatif = memlens.whatif("two.pickle")
