@@ -289,3 +289,22 @@ def test_each_device_of_an_input_gets_its_answer_and_one_that_cannot_costs_the_o
     assert {row["path"] for row in whatif.rows()} == {"two.pickle [device 0]", "two.pickle [device 1]"}
     assert whatif.to_dict()["failures"][0]["hint"] == "Record it whole."
     assert "two.pickle [device 1]" in whatif._repr_html_()
+
+
+def test_that_nothing_helps_is_not_said_of_what_the_device_may_have_had() -> None:
+    # A chunk of 16 KiB is there, all of it in use but 1 KiB, and another one is refused: the device had 16 KiB to less than 32, and 18 are live at once.
+    history = recorded(program_of([15 * KIB, 3 * KIB]), limit=20 * KIB, chunk_kib=16)
+    found = only(made_log(dataclasses.replace(history, limit_bytes=16 * KIB)))  # what was reserved, as its log tells
+    assert (found.limit_bytes, found.limit_most_bytes, found.live_peak_bytes) == (16 * KIB, 32 * KIB - 1, 18 * KIB)
+    assert "No setting can help" not in found.verdict
+    assert "the device had 16.00 KiB to 32.00 KiB, and --limit SIZE says how much." in found.verdict
+    # Within what it really had the run completes.
+    (best, *_) = only(made_log(history), limit=20 * KIB).trials
+    assert (best.within_limit, best.values) == ("completes", {"chunk_kib": 4})
+
+
+def test_that_nothing_helps_is_said_where_all_that_is_live_was_refused() -> None:
+    history = recorded(program_of([15 * KIB, 3 * KIB]), limit=17 * KIB)
+    found = only(made_log(dataclasses.replace(history, limit_bytes=15 * KIB)))
+    assert (found.limit_most_bytes, found.beyond_bytes) == (18 * KIB - 1, 1)
+    assert "No setting can help: 18.00 KiB are live at once, and so much was refused." in found.verdict

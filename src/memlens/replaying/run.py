@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from memlens.allocators.history import RequestHistory
     from memlens.allocators.models import AllocatorModel
     from memlens.allocators.proof import Proof
+    from memlens.allocators.rules import AllocatorRules
     from memlens.events import EventLog
     from memlens.inputs import Input
 
@@ -122,9 +123,10 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
     )
     if not head.proof.holds:
         return head
-    limit, limit_from = options.limit, "given"
+    limit, limit_from, most = options.limit, "given", options.limit
     if limit is None and last is not None:
         limit, limit_from = limit_of(history, last), "log"
+        most = most_of(history, model.rules(history, own), last)
     changes, left_out = chosen_settings(model, history, own, named, every=options.all_settings)
     asked = as_asked(history)
     trials, live, stays = Trials(
@@ -134,6 +136,7 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
         head,
         limit_bytes=limit,
         limit_from="" if limit is None else limit_from,
+        limit_most_bytes=most,
         live_peak_bytes=live,
         packing=best_packing(stays) if packed else None,
         trials=trials,
@@ -163,9 +166,22 @@ def _line_at(log: EventLog, offset: int) -> int | None:
 
 def limit_of(history: RequestHistory, failed: int) -> int:
     """What the device surely had when it refused a request: what it is known to have, or else the most that was reserved until then."""
-    if history.limit_bytes is not None:
-        return history.limit_bytes
-    changes = history.changes
+    return _reserved_until(history, failed) if history.limit_bytes is None else history.limit_bytes
+
+
+def most_of(history: RequestHistory, rules: AllocatorRules, failed: int) -> int:
+    """The most that the device may have had when it refused a request: what it is known to have, or else less than the refused chunk would have made it."""
+    reserved = _reserved_until(history, failed)
+    if history.limit_bytes is not None and history.limit_bytes > reserved:
+        return history.limit_bytes  # it said what it had left
+    page = int(rules.groups.page[rules.group[failed]])
+    growth = -(-int(rules.block[failed]) // page) * page if page else int(rules.growth[failed])
+    return reserved + growth - 1
+
+
+def _reserved_until(history: RequestHistory, operation: int) -> int:
+    """The most that was reserved until an operation."""
+    changes, opening = history.changes, int(history.opening_chunks.size.sum())
     sign = np.where((changes.kind == ChunkChange.TAKEN) | (changes.kind == ChunkChange.MAPPED), 1, -1)
-    levels = np.cumsum((sign * changes.size)[changes.at <= failed]) + int(history.opening_chunks.size.sum())
-    return int(levels.max(initial=int(history.opening_chunks.size.sum())))
+    levels = np.cumsum((sign * changes.size)[changes.at <= operation]) + opening
+    return int(levels.max(initial=opening))

@@ -122,10 +122,13 @@ def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
         return Answer((f"{head}.", f"{words}.", *_bound(log)), "good")
     tried = len(log.trials) - 1
     live = log.live_peak_bytes or 0
-    if live > limit:
-        over = f"{format_bytes(live - limit)} more than the limit"
+    most = log.limit_most_bytes or limit
+    if log.beyond_bytes:
+        over = f"{format_bytes(live - limit)} more than the limit" if most == limit else "and so much was refused"
         return Answer((f"{head}.", f"No setting can help: {format_bytes(live)} are live at once, {over}."), "bad")
     depends = [one for one in log.trials if one.within_limit == "depends" and not one.own]
     some = f"; with {depends[0].line} {depends[0].completing} of {depends[0].replays} replays do" if depends else ""
     none = f"Of {plural(tried, 'other setting')} none surely {on}{some}" if tried else "No other setting was tried"
+    if most > limit:  # what is reserved is not all that there was
+        none += f"; the device had {format_bytes(limit)} to {format_bytes(most)}, and --limit SIZE says how much"
     return Answer((f"{head}.", f"{none}.", *_bound(log)), "bad")
