@@ -105,7 +105,9 @@ def _in_words(found: ReplayedLog) -> FailureRemedy | None:
         return FailureRemedy(words, best.line, *figures)
     most = found.limit_most_bytes or limit
     if found.beyond_bytes:
-        over = f"are {format_bytes(live - limit)} more than the {within} there were" if most == limit else "were refused"
+        over = (
+            f"are {format_bytes(live - limit)} more than the {within} there were" if most == limit else "were refused"
+        )
         words = f"no setting would have carried it on: {format_bytes(live)} live at once {over}"
         return FailureRemedy(words, "", *figures)
     words = f"of {plural(len(others), 'setting')} of the allocator none would surely have carried it on within {within}"

@@ -153,7 +153,8 @@ class ReplayedLog(Answered):
         limit_from: Where that comes from: ``given``, or ``log``: as much the run had reserved as the device refused more.
         limit_most_bytes: The most that it may have been: of a log that does not tell what the device had, less than what it had reserved together with the
             chunk that was refused; else the limit.
-        refused_line: The line on which the run itself ran out of memory, 1-based; ``None`` where it did not.
+        refused: The run itself ran out of memory.
+        refused_line: The line on which it did, 1-based; ``None`` where it did not, and where lines are not known.
         opening_reserved_bytes: What is reserved before the log begins, under all settings: with less memory than that none is tried.
         live_peak_bytes: The most bytes live at once, rounded as the allocator rounds them: no setting needs less.
         packing: A packing of all blocks; ``None`` where none was sought.
@@ -169,6 +170,7 @@ class ReplayedLog(Answered):
     limit_bytes: int | None = None
     limit_from: str = ""
     limit_most_bytes: int | None = None
+    refused: bool = False
     refused_line: int | None = None
     opening_reserved_bytes: int = 0
     live_peak_bytes: int | None = None
@@ -226,6 +228,7 @@ class ReplayedLog(Answered):
             "limit_bytes": self.limit_bytes,
             "limit_from": self.limit_from,
             "limit_most_bytes": self.limit_most_bytes,
+            "refused": self.refused,
             "refused_line": self.refused_line,
             "opening_reserved_bytes": self.opening_reserved_bytes,
             "live_peak_bytes": self.live_peak_bytes,

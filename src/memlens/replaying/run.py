@@ -24,6 +24,8 @@ from memlens.replaying.trials import Trials
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from memlens.allocators.history import RequestHistory
     from memlens.allocators.models import AllocatorModel
     from memlens.allocators.proof import Proof
@@ -118,6 +120,7 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
         model.name,
         {setting: value for setting, value in own.items() if value != by_default.get(setting)},
         _proof(log, prove(history, model.rules(history, own))),
+        refused=last is not None,
         refused_line=None if last is None else _line_at(log, int(history.line[last])),
         opening_reserved_bytes=int(history.opening_chunks.size.sum()),
     )
@@ -166,22 +169,22 @@ def _line_at(log: EventLog, offset: int) -> int | None:
 
 def limit_of(history: RequestHistory, failed: int) -> int:
     """What the device surely had when it refused a request: what it is known to have, or else the most that was reserved until then."""
-    return _reserved_until(history, failed) if history.limit_bytes is None else history.limit_bytes
+    return int(_levels(history, failed).max()) if history.limit_bytes is None else history.limit_bytes
 
 
 def most_of(history: RequestHistory, rules: AllocatorRules, failed: int) -> int:
     """The most that the device may have had when it refused a request: what it is known to have, or else less than the refused chunk would have made it."""
-    reserved = _reserved_until(history, failed)
-    if history.limit_bytes is not None and history.limit_bytes > reserved:
-        return history.limit_bytes  # it said what it had left
+    levels, least = _levels(history, failed), limit_of(history, failed)
+    if least > levels.max():
+        return least  # it said what it had left
     page = int(rules.groups.page[rules.group[failed]])
     growth = -(-int(rules.block[failed]) // page) * page if page else int(rules.growth[failed])
-    return reserved + growth - 1
+    return max(int(levels[-1]) + growth - 1, least)
 
 
-def _reserved_until(history: RequestHistory, operation: int) -> int:
-    """The most that was reserved until an operation."""
+def _levels(history: RequestHistory, operation: int) -> NDArray[np.int64]:
+    """What was reserved at the beginning, and after each change of chunks until an operation, int64."""
     changes, opening = history.changes, int(history.opening_chunks.size.sum())
     sign = np.where((changes.kind == ChunkChange.TAKEN) | (changes.kind == ChunkChange.MAPPED), 1, -1)
-    levels = np.cumsum((sign * changes.size)[changes.at <= operation]) + opening
-    return int(levels.max(initial=opening))
+    levels: NDArray[np.int64] = np.append(0, np.cumsum((sign * changes.size)[changes.at <= operation])) + opening
+    return levels
