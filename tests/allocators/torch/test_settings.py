@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from memlens.allocators.models import Values
 from memlens.allocators.rules import NO_LIMIT
-from memlens.allocators.torch.settings import CONF, Configuration, conf_line, recorded_values
+from memlens.allocators.torch.settings import CONF, Configuration, conf_line, recorded_values, whole_values
 from memlens.errors import UsageError
 
 
@@ -48,7 +51,11 @@ def test_what_is_not_set_has_its_default() -> None:
         ({"expandable_segments": True}, "expandable_segments:True"),
         ({"max_split_size_mb": 64, "expandable_segments": True}, "expandable_segments:True,max_split_size_mb:64"),
         ({CONF: "max_split_size_mb:64"}, "max_split_size_mb:64"),
-        ({"roundup_power2_divisions": "[256:1,>:4]"}, "roundup_power2_divisions:[256:1,>:4]"),
+        ({"roundup_power2_divisions": "[256:1,512:4]"}, "roundup_power2_divisions:[256:1,512:4]"),
+        (
+            {"roundup_power2_divisions": "[256:1,>:4]"},
+            "'roundup_power2_divisions:[256:1,>:4]'",
+        ),  # > means more to a shell
         ({"device_total_mb": 1024, "oldest_segment_first": True}, ""),
     ],
 )
@@ -123,3 +130,14 @@ def test_a_snapshot_tells_its_settings_by_its_figures_before_its_text() -> None:
 )
 def test_settings_that_cannot_be_are_not_believed(settings: dict[str, str]) -> None:
     Configuration.of(recorded_values(settings))
+
+
+def test_a_line_with_what_a_shell_would_take_for_a_redirection_is_quoted(tmp_path: Path) -> None:
+    values: Values = {"roundup_power2_divisions": "[256:1,512:2,>:4]"}
+    line = conf_line(values)
+    ran = subprocess.run(
+        ["/bin/sh", "-c", f"{line} printenv {CONF}"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "roundup_power2_divisions:[256:1,512:2,>:4]\n"
+    assert not list(tmp_path.iterdir())
+    assert whole_values({CONF: line}) == values

@@ -169,7 +169,9 @@ def whole_values(values: Values) -> dict[str, Value]:
     if unknown:
         raise UsageError(f"no setting is called {unknown[0]!r}", f"There are: {', '.join(_BY_NAME)}.")
     text = f"{values.get(CONF, '')}"
-    return dict(_pairs(text.removeprefix(f"{CONF}="))) | {name: values[name] for name in values if name != CONF}
+    return dict(_pairs(text.removeprefix(f"{CONF}=").strip("'"))) | {
+        name: values[name] for name in values if name != CONF
+    }
 
 
 def _pairs(text: str) -> Iterator[tuple[str, Value]]:
@@ -256,7 +258,8 @@ def conf_line(values: Values) -> str:
         for name in _names()
         if name in whole and f"{whole[name]}" not in (f"{_BY_NAME[name].default}", "")
     ]
-    return f"{CONF}={','.join(parts)}"
+    value = ",".join(parts)
+    return f"{CONF}='{value}'" if ">" in value else f"{CONF}={value}"  # a shell would write a file
 
 
 def recorded_values(settings: Mapping[str, str]) -> dict[str, Value]:
