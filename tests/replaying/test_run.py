@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from collections import Counter
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from memlens.allocators import engine
 from memlens.allocators.history import NotReplayable, RequestHistory
 from memlens.allocators.rules import AllocatorRules
 from memlens.errors import InputError, UsageError
-from memlens.replaying import trials
+from memlens.replaying import run, trials
 from memlens.replaying.result import MemoryRange, ReplayedLog
 from memlens.replaying.trials import PLACEMENTS
 from memlens.source import NumberedSource
@@ -289,3 +290,36 @@ def test_each_device_of_an_input_gets_its_answer_and_one_that_cannot_costs_the_o
     assert {row["path"] for row in whatif.rows()} == {"two.pickle [device 0]", "two.pickle [device 1]"}
     assert whatif.to_dict()["failures"][0]["hint"] == "Record it whole."
     assert "two.pickle [device 1]" in whatif._repr_html_()
+
+
+def test_that_nothing_helps_is_not_said_of_what_the_device_may_have_had() -> None:
+    # A chunk of 16 KiB is there, all of it in use but 1 KiB, and another one is refused: the device had 16 KiB to less than 32, and 18 are live at once.
+    history = recorded(program_of([15 * KIB, 3 * KIB]), limit=20 * KIB, chunk_kib=16)
+    found = only(made_log(dataclasses.replace(history, limit_bytes=16 * KIB)))  # what was reserved, as its log tells
+    assert (found.limit_bytes, found.limit_most_bytes, found.live_peak_bytes) == (16 * KIB, 32 * KIB - 1, 18 * KIB)
+    assert "No setting can help" not in found.verdict
+    assert "the device had 16.00 KiB to 32.00 KiB, and --limit SIZE says how much." in found.verdict
+    # Within what it really had the run completes.
+    (best, *_) = only(made_log(history), limit=20 * KIB).trials
+    assert (best.within_limit, best.values) == ("completes", {"chunk_kib": 4})
+
+
+def test_that_nothing_helps_is_said_where_all_that_is_live_was_refused() -> None:
+    history = recorded(program_of([15 * KIB, 3 * KIB]), limit=17 * KIB)
+    found = only(made_log(dataclasses.replace(history, limit_bytes=15 * KIB)))
+    assert (found.limit_most_bytes, found.beyond_bytes) == (18 * KIB - 1, 1)
+    assert "No setting can help: 18.00 KiB are live at once, and so much was refused." in found.verdict
+
+
+def test_a_run_that_ran_out_is_said_to_have_where_its_lines_are_not_known() -> None:
+    with mock.patch.object(run, "_line_at", return_value=None):
+        found = only(made_log(recorded(SPLIT, limit=12 * KIB)))
+    assert (found.refused, found.refused_line) == (True, None)
+    assert found.verdict.startswith("This run ran out of memory. With MADE_free_idle=True it gets past that")
+
+
+def test_what_was_refused_counts_from_what_was_reserved_then() -> None:
+    # Idle chunks go at once: at most 15 KiB were reserved, and 6 when 12 more were refused.  All the 18 that are live then are too much.
+    history = recorded(program_of([6 * KIB, 9 * KIB, "#1", 12 * KIB]), limit=17 * KIB, free_idle=True)
+    found = only(made_log(dataclasses.replace(history, limit_bytes=15 * KIB)))
+    assert (found.limit_bytes, found.limit_most_bytes, found.beyond_bytes) == (15 * KIB, 18 * KIB - 1, 1)

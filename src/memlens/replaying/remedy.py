@@ -97,7 +97,7 @@ def _in_words(found: ReplayedLog) -> FailureRemedy | None:
         return None
     others = [one for one in found.trials if not one.own]
     within = format_bytes(limit)
-    figures = (len(others), limit, live, max(live - limit, 0))
+    figures = (len(others), limit, live, found.beyond_bytes)
     if found.carried:
         best = found.carried[0]
         words = f"{best.line} would have carried it on within {within}"
@@ -106,8 +106,14 @@ def _in_words(found: ReplayedLog) -> FailureRemedy | None:
         if (fewer := found.without_more_chunks(best)) is not None:
             words += f"; so would {fewer.line}, taking {format_count(fewer.taken)}"
         return FailureRemedy(words, best.line, *figures)
-    if live > limit:
-        words = f"no setting would have carried it on: {format_bytes(live)} live at once are {format_bytes(live - limit)} more than the {within} there were"
+    most = found.limit_most_bytes or limit
+    if found.beyond_bytes:
+        over = (
+            f"are {format_bytes(live - limit)} more than the {within} there were" if most == limit else "were refused"
+        )
+        words = f"no setting would have carried it on: {format_bytes(live)} live at once {over}"
         return FailureRemedy(words, "", *figures)
     words = f"of {plural(len(others), 'setting')} of the allocator none would surely have carried it on within {within}"
+    if most > limit:
+        words += f"; the device had up to {format_bytes(most)}: memlens whatif --limit SIZE"
     return FailureRemedy(words, "", *figures)

@@ -41,7 +41,7 @@ def answer_of(whatif: WhatIf) -> Answer:
     """The verdict on all devices: that on the one that ran out of memory, or else on the first."""
     if not whatif.logs:
         return Answer(tuple(failure.message for failure in whatif.failures[:1]), "bad")
-    first = min(whatif.logs, key=lambda log: (log.refused_line is None, not log.proof.holds))
+    first = min(whatif.logs, key=lambda log: (not log.refused, not log.proof.holds))
     said = first.answer
     if len(whatif.logs) == 1:
         return said
@@ -99,8 +99,9 @@ def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
     within = f"within {format_bytes(limit)}"
     if own.within_limit == "completes":
         return Answer((f"As it was set this run completes {within}: it {_needs(own)}.", *_bound(log)), "good")
-    if log.refused_line is not None and log.limit_from != "given":
-        head = f"This run ran out of memory at {terms.at(log.refused_line)}"
+    if log.refused and log.limit_from != "given":
+        where = "" if log.refused_line is None else f" at {terms.at(log.refused_line)}"
+        head = f"This run ran out of memory{where}"
     elif own.within_limit == "depends":
         head = f"As it was set this run completes {within} only where addresses are kind ({own.completing} of {own.replays} replays)"
     else:
@@ -109,10 +110,10 @@ def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
         )
         head = f"As it was set this run fails {within}{where}"
     carried = log.carried
-    on = "gets past that" if log.refused_line is not None else "completes"
+    on = "gets past that" if log.refused else "completes"
     if carried:
         best = carried[0]
-        needs = f"{'it' if log.refused_line is None else 'up to there it'} needs {range_words(best.needs)}"
+        needs = f"{'up to there it' if log.refused else 'it'} needs {range_words(best.needs)}"
         calls = calls_words(best, own, terms)
         words = f"With {best.line} it {on} {within}: {needs}{f', {calls}' if calls else ''}"
         if len(carried) > 1:
@@ -122,10 +123,13 @@ def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
         return Answer((f"{head}.", f"{words}.", *_bound(log)), "good")
     tried = len(log.trials) - 1
     live = log.live_peak_bytes or 0
-    if live > limit:
-        over = f"{format_bytes(live - limit)} more than the limit"
+    most = log.limit_most_bytes or limit
+    if log.beyond_bytes:
+        over = f"{format_bytes(live - limit)} more than the limit" if most == limit else "and so much was refused"
         return Answer((f"{head}.", f"No setting can help: {format_bytes(live)} are live at once, {over}."), "bad")
     depends = [one for one in log.trials if one.within_limit == "depends" and not one.own]
     some = f"; with {depends[0].line} {depends[0].completing} of {depends[0].replays} replays do" if depends else ""
     none = f"Of {plural(tried, 'other setting')} none surely {on}{some}" if tried else "No other setting was tried"
+    if most > limit:  # what is reserved is not all that there was
+        none += f"; the device had {format_bytes(limit)} to {format_bytes(most)}, and --limit SIZE says how much"
     return Answer((f"{head}.", f"{none}.", *_bound(log)), "bad")

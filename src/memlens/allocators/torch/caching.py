@@ -82,7 +82,7 @@ def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
     if (conf.share < 1 or conf.collect_share) and not total:
         raise UsageError(
             "what the device has is not known, of which these settings are shares",
-            "Give it: --set device_total_mb=81920.",
+            "Give it: --was device_total_mb=81920; or, where the process was given no share of it, --was garbage_collection_threshold=0.",
         )
     allowed = int(conf.share * total) if conf.share < 1 or conf.collect_share else None
     group = _group(history.pool, small, history.stream, streams)
