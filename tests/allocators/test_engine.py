@@ -17,6 +17,7 @@ from made_requests import CHOICES, UNIT, Choice, history_from, history_of, reque
 from memlens.allocators import engine
 from memlens.allocators.engine import Replay, replay
 from memlens.allocators.history import ChunkChange, ChunkChanges, NotReplayable, OpeningChunks, RequestHistory
+from memlens.allocators.opening import tiled
 from memlens.allocators.placing import Addresses, Placement
 from memlens.allocators.rules import MOST, NO_LIMIT, AllocatorRules, Groups, IdleChunks, Relief
 from memlens.errors import UsageError
@@ -293,11 +294,40 @@ def test_an_opening_that_cannot_be_is_said_to_be_wrong(
         replay(history, simple(history, keep_opening=True, opening_group=none))
 
 
+def opening_pieces(addr: list[int], size: list[int], page: list[int]) -> RequestHistory:
+    """An opening of pieces in which no block is live."""
+    none = np.zeros(len(addr), np.int32)
+    chunks = OpeningChunks(np.array(addr, np.uint64), np.array(size, np.int64), none, none, np.array(page, np.int64))
+    return replace(history_from([0], [-1], [128]), opening_chunks=chunks)
+
+
+def ranges_of(history: RequestHistory, group: list[int]) -> list[int]:
+    """Bytes of the chunks that pieces of some groups come to, where ranges of addresses have 256."""
+    own = np.array(group, np.int32)
+    found: list[int] = tiled(
+        history, simple(history, keep_opening=True, opening_group=own, range_bytes=256)
+    ).size.tolist()
+    return found
+
+
+def test_a_range_ends_where_the_next_chunk_begins() -> None:
+    assert ranges_of(opening_pieces([1024], [64], [64]), [0]) == [256]
+    # A piece that reaches beyond a range begins another one; and in a range may lie a chunk of another group.
+    assert ranges_of(opening_pieces([1024, 1216], [64, 128], [64, 64]), [0, 0]) == [192, 256]
+    assert ranges_of(opening_pieces([1024, 1152], [64, 64], [64, 0]), [0, 1]) == [128, 64]
+
+
+def test_ranges_that_lie_in_each_other_are_said_to_be_wrong() -> None:
+    history = opening_pieces([1024, 1088, 1152], [64, 64, 64], [64, 0, 64])
+    with pytest.raises(UsageError, match="overlap"):
+        ranges_of(history, [0, 1, 0])
+
+
 # --- numbers at their limits ---
 
 
 def test_the_largest_blocks_are_added_up_and_no_more_is_reserved_than_can_be_counted() -> None:
-    count = 40_000
+    count = 33_000
     history = history_from([0] * count, [-1] * count, [MOST] * count)
     got = replay(history, simple(history), addresses=Addresses(Placement.ASCENDING))
     # Addresses end at 2**63, and so do bytes: 2**15 chunks of 2**48, less what lies below the first one and the last step.

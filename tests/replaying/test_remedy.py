@@ -13,6 +13,7 @@ import pytest
 from made_allocator import made_log, program_of, recorded
 
 import memlens
+from memlens.errors import UsageError
 from memlens.options import TryOut
 from memlens.options.parts import ReadAs
 from memlens.replaying import remedy
@@ -112,3 +113,9 @@ def test_of_several_logs_none_is_sought(examples: Path) -> None:
     logs = memlens.analyze([examples / "oom.log.gz", examples / "case1_pt.log"]).logs
     assert [log.remedy for log in logs] == [None, None]
     assert len(logs[0].ooms) == 1
+
+
+def test_a_run_whose_settings_cannot_be_is_no_error_of_its_report() -> None:
+    log = made_log(recorded(SPLIT, limit=12 * KIB))
+    with mock.patch.object(remedy, "replayed", side_effect=UsageError("a page that cannot be")):
+        assert remedy_of(log, ReadAs()) is None

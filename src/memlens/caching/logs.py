@@ -268,12 +268,15 @@ def _check(log: EventLog, pairs: Lifetimes, odd: OddFrees) -> None:
     if any(int(column.min()) < least or int(column.max()) >= end for column, least, end in named):
         raise ValueError("numbers of what there is not")
     if (known := log.condensed) is not None:
-        columns = [known.number, known.allocated, known.level]
+        columns = [known.number, known.level, *([known.allocated] if known.lives else [])]
         edges, parts = known.tally.edges, len(known.tally)
         rows = *known.tally.sums, *known.tally.largest, *known.tally.rise, known.tally.summit
         if any(column.shape != (events,) for column in columns) or any(row.shape != (parts,) for row in rows):
             raise ValueError("columns of several lengths")
         if edges.shape != (parts + 1,) or edges[0] != 0 or edges[-1] != events or (np.diff(edges) <= 0).any():
             raise ValueError("numbers of what there is not")
+        near = known.near_cuts
+        if near is not None and near.sizes.shape != (len(near.places), 2 * condensed.NEAR):
+            raise ValueError("columns of several lengths")
     if len(odd.excess) != len(odd.mismatched) or not 0 <= log.facts.opening <= events:
         raise ValueError("columns of several lengths")

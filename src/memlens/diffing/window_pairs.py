@@ -133,11 +133,12 @@ def pair_windows(base: Sequence[Window], head: Sequence[Window]) -> WindowPairs:
 def named_pairs(base: Sequence[Window], head: Sequence[Window]) -> dict[int, int]:
     """Which window of head each window of base pairs with by its name, by their indices; see :func:`pair_windows`."""
     ours, theirs = _names_of(base), _names_of(head)
-    pairs = {}
-    if len(set(ours)) < len(ours) or len(set(theirs)) < len(theirs):
-        # Of several longest common subsequences always the same is taken, whichever run is called base.
-        turned = (len(theirs), theirs) < (len(ours), ours)
-        pairs = {j: i for i, j in longest_common(theirs, ours)} if turned else dict(longest_common(ours, theirs))
+    if len(set(ours)) == len(ours) and len(set(theirs)) == len(theirs):
+        where = {name: j for j, name in enumerate(theirs)}
+        return {i: where[name] for i, name in enumerate(ours) if name in where}
+    # Of several longest common subsequences always the same is taken, whichever run is called base.
+    turned = (len(theirs), theirs) < (len(ours), ours)
+    pairs = {j: i for i, j in longest_common(theirs, ours)} if turned else dict(longest_common(ours, theirs))
     # A name that stands alone in both pairs even where the order of the windows differs.
     times, times_too = Counter(ours), Counter(theirs)
     where = {name: j for j, name in enumerate(theirs) if times_too[name] == 1}

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Condensed", "Sizes", "Timeline"]
+__all__ = ["NEAR", "Condensed", "NearCuts", "Sizes", "Timeline"]
+
+#: Events on each side of a cut that are known without being kept.
+NEAR = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +72,32 @@ class Sizes:
 
 
 @dataclass(frozen=True, eq=False)
+class NearCuts:
+    """The events of blocks next to cuts.
+
+    Attributes:
+        places: The byte offsets of the cuts, of the start of the log and of its end, rising, int64.
+        sizes: For each the last :data:`NEAR` events before it and the first ones after it as signed sizes, ALLOC above 0 and FREE below; 0
+            where there is none; a row each, int64.
+    """
+
+    places: Ints
+    sizes: Ints
+
+    def at(self, places: Ints) -> Ints:
+        """The rows of some of the places; what lies beyond the end is the end."""
+        found: Ints = self.sizes[np.minimum(np.searchsorted(self.places, places), len(self.places) - 1)]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
 class Condensed:
     """What is known of all events of a log, where some of them are left out.
 
     Attributes:
         events: How many there are.
         number: Of each event that is kept its number among all of them, from 0, rising, int64.
-        allocated: Of each the bytes allocated before it in the whole log, int64.
+        allocated: Of each the bytes allocated before it in the whole log, int64; empty where ``lives`` is false, for nothing else asks for it.
         level: Of each the allocated level right after it, int64.
         tally: The figures of all events; edges and summits are indices of events that are kept.
         timeline: The levels over all events.
@@ -85,6 +107,7 @@ class Condensed:
         shallow: Stretches of whose peaks the live blocks are not kept, for there are too many: the index of the first event of each, rising, and that
             after its last; two rows, int64.
         lives: The longest-lived and most wasteful blocks of each window are kept: there are not too many windows.
+        near_cuts: The events next to cuts; ``None`` where nobody asked for them.
     """
 
     events: int
@@ -98,6 +121,7 @@ class Condensed:
     sizes: Sizes
     shallow: Ints
     lives: bool
+    near_cuts: NearCuts | None = None
 
     def is_shallow(self, event: int) -> bool:
         """Whether the blocks are not kept that are live at an event, the peak of its window."""

@@ -14,6 +14,7 @@ from memlens.folding.condensed import Condensed, Timeline
 from memlens.folding.growing_sizes import GrowingSizes
 from memlens.folding.growing_tally import GrowingTally
 from memlens.folding.levels import SUMS, Tally, size_code, tally
+from memlens.folding.near_cuts import GrowingNearCuts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,8 +36,6 @@ _MOST_AT_PEAKS = 1 << 17
 _STRETCHES = 1024
 #: Events that are counted at once.
 _AT_ONCE = 1 << 17
-#: Block events that are kept on each side of a cut.
-_NEAR = 2
 
 
 class Events(NamedTuple):
@@ -67,11 +66,14 @@ class Condenser:
     """Takes the events of one log, in order, part by part; places are byte offsets in its text.
 
     Args:
-        near_cuts: :meth:`needless` spares the blocks' events next to cuts.
+        near_cuts: The blocks' events next to cuts are wanted.
+
+    Attributes:
+        with_lives: The longest-lived and most wasteful blocks of each window are kept: there were not too many windows so far.
     """
 
     def __init__(self, *, near_cuts: bool = False) -> None:
-        self._near_cuts = near_cuts
+        self._near_cuts = GrowingNearCuts() if near_cuts else None
         self._tally = GrowingTally.zeros(np.zeros(1, np.int64))
         self._stretch = 1
         self._lines = np.zeros((3, 0), np.int64)  # the rows of the timeline
@@ -80,7 +82,7 @@ class Condenser:
             None  # the first event at which blocks hold more than chunks, and by how much they do at most
         )
         self._shallow = np.zeros(0, np.int64)  # the places where the stretches begin whose peaks are given up
-        self._with_lives = True
+        self.with_lives = True
         self._sizes = GrowingSizes()
 
     def count(self, events: Events, cuts: Ints, folds: Ints, end: int) -> Counted:
@@ -92,6 +94,8 @@ class Condenser:
             folds: Where figures are wanted, rising, the cuts among them; those before these events do not matter.
             end: Where the text ends that they stand in.
         """
+        if self._near_cuts is not None:
+            self._near_cuts.add(events, cuts, end)
         # Few at once, for what is worked out on the way is larger than they are; events of one line stay together.
         lines = events.offset[_AT_ONCE::_AT_ONCE]
         starts = distinct(np.append(0, np.searchsorted(events.offset, lines))).tolist()
@@ -209,7 +213,7 @@ class Condenser:
         alloc = np.flatnonzero((kind == Kind.ALLOC) & (partner >= 0))
         free = partner[alloc].astype(np.int64)
         stretch = parts(events.offset, distinct(np.concatenate((cuts, keeps))))
-        odd = self._marked(events, number, cuts)
+        odd = self._marked(events, number)
         odd[doubled] = True
         spare = (stretch[alloc] == stretch[free]) & (size[alloc] == size[free]) & ~odd[alloc] & ~odd[free]
         spare &= number[alloc] >= FIRST_EVENTS
@@ -218,8 +222,8 @@ class Condenser:
         at_peak = self._live_at_peak(number[alloc], number[free], window, cuts)
         alloc, free, window = alloc[~at_peak], free[~at_peak], window[~at_peak]
         long_lived = _last_in_chunk(events, alloc, free)
-        self._with_lives &= len(cuts) < _MOST_WITH_LIVES
-        if self._with_lives:
+        self.with_lives &= len(cuts) < _MOST_WITH_LIVES
+        if self.with_lives:
             meanwhile = counted.allocated[free] - counted.allocated[alloc] - size[alloc]
             waste = size[alloc].astype(np.float64) * meanwhile
             for score in (number[free] - number[alloc], waste):
@@ -229,8 +233,8 @@ class Condenser:
         dropped[alloc[~long_lived]] = dropped[free[~long_lived]] = True
         return dropped
 
-    def _marked(self, events: Events, number: Ints, cuts: Ints) -> NDArray[np.bool_]:
-        """The first, the last and the highest event between two folds, and the blocks' events next to cuts."""
+    def _marked(self, events: Events, number: Ints) -> NDArray[np.bool_]:
+        """The first, the last and the highest event between two folds."""
         marked = np.zeros(len(number), np.bool_)
         if not len(number):
             return marked
@@ -239,11 +243,6 @@ class Condenser:
         first = np.append(0, np.flatnonzero(np.diff(part)) + 1)
         marked[first] = marked[np.append(first[1:], len(number)) - 1] = True
         marked[np.searchsorted(number, found.summit[found.rise[0] > 0])] = True
-        blocks = np.flatnonzero(events.kind <= Kind.FREE)
-        if self._near_cuts and len(blocks):
-            at = np.searchsorted(events.offset[blocks], np.concatenate(([0], cuts, [self._end])))
-            near = (at[:, None] + np.arange(-_NEAR, _NEAR)).reshape(-1)
-            marked[blocks[near[(near >= 0) & (near < len(blocks))]]] = True
         if self._above is not None:
             marked[np.searchsorted(number, self._above[0])] = True
         return marked
@@ -297,7 +296,8 @@ class Condenser:
             0 if self._above is None else self._above[1],
             sizes,
             np.searchsorted(offset, np.stack((self._shallow, _next(self._shallow, cuts, self._end)))),
-            self._with_lives,
+            self.with_lives,
+            None if self._near_cuts is None else self._near_cuts.finish(),
         )
 
 

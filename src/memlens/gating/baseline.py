@@ -149,10 +149,11 @@ _KINDS = get_type_hints(WindowFigures)
 
 
 class _Hook:
-    """Makes the objects of a baseline, figures of windows right away: there may be very many of them, whose events at anchors are often alike."""
+    """Makes the objects of a baseline, figures of windows right away: there may be very many of them, which are often alike."""
 
     def __init__(self) -> None:
         self._alike: dict[Near, Near] = {}
+        self._sizes: dict[int, int] = {}
 
     def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any] | WindowFigures:
         values = dict(pairs)
@@ -164,7 +165,8 @@ class _Hook:
             except _OddError:
                 return values
             start, end = (self._alike.setdefault(near, near) for near in (found.start_events, found.end_events))
-            return replace(found, start_events=start, end_events=end)
+            rise, left = (self._sizes.setdefault(size, size) for size in (found.rise_bytes, found.remaining_bytes))
+            return replace(found, rise_bytes=rise, remaining_bytes=left, start_events=start, end_events=end)
         return values
 
 

@@ -30,13 +30,14 @@ from memlens.analyzers.result import Row
 from memlens.analyzers.series.trend import MINIMUM, judge
 from memlens.errors import InputError
 from memlens.facts import Kind
+from memlens.folding.condensed import NEAR
 from memlens.folding.levels import bounds, profile
 from memlens.inputs import Input, Reading, input_name, several_devices, without_cpu
 from memlens.inputs.registry import check_layers_alike
 from memlens.text import terms_of
 from memlens.trust.case import RESERVED_DOUBTS, place_word
 from memlens.trust.report import PEAK_MAY_BE_EARLIER, failures_of
-from memlens.windows.windows import BEFORE, Window, judged, open_window, suspect_anchors
+from memlens.windows.windows import BEFORE, Window, edges_of, judged, names_of, open_window, suspect_anchors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,10 +61,7 @@ __all__ = [
     "slipped",
 ]
 
-#: Events on each side of an anchor that chance may move over it.
-NEAR = 2
-
-#: The events next to an anchor as signed sizes, ALLOC above 0 and FREE below: the last ones before it, the first ones after it.
+#: The :data:`NEAR` events on each side of an anchor that chance may move over it, as signed sizes, ALLOC above 0 and FREE below: the last ones before it, the first ones after it.
 Near: TypeAlias = tuple[int, ...]
 
 #: Doubts of the trust report that leave some figures unknown and nothing wrong: these figures are not judged, and all others are.
@@ -132,16 +130,23 @@ def figures_of(windows: Sequence[Window], *, trust: bool = True) -> RunFigures:
     """
     log = windows[0].log
     run, each = profile([log.whole]), profile(windows)
-    _, lo, hi = bounds(windows)
-    columns = [each[name].tolist() for name in ("rise_bytes", "remaining_bytes", "live_bytes")]
+    alike: dict[int, int] = {}  # those of steps that repeat are
+    rise, left = (
+        [alike.setdefault(size, size) for size in each[name].tolist()] for name in ("rise_bytes", "remaining_bytes")
+    )
     doubted = trust and any(doubt.code in RESERVED_DOUBTS for doubt in log.trust.doubts)
     return RunFigures(
         int(run["peak_bytes"][0]) if log.tells_of_blocks else None,
         int(run["reserved_peak_bytes"][0]) if log.tells_of_chunks and not doubted else None,
         tuple(
-            WindowFigures(window.name, rise, left, live, window.open_end, start, end)
-            for window, rise, left, live, start, end in zip(
-                windows, *columns, near(log, lo), near(log, hi), strict=True
+            map(
+                WindowFigures,
+                names_of(windows),
+                rise,
+                left,
+                each["live_bytes"].tolist(),
+                edges_of(windows, "open_end").tolist(),
+                *near(windows),
             )
         ),
     )
@@ -303,17 +308,34 @@ def check_runs_alike(first: LogKind, run: LogKind) -> None:
     )
 
 
-def near(log: EventLog, at: NDArray[np.int64]) -> list[Near]:
-    """The events next to each of some places (the index of the first event after them, int64); 0 where there is none of a block."""
+def near(windows: Sequence[Window]) -> tuple[list[Near], list[Near]]:
+    """The events next to the starts of windows of one log, and those next to their ends; 0 where there is none of a block."""
+    log, lo, hi = bounds(windows)
+    shared: dict[Near, Near] = {}  # those of steps that repeat are alike
+    found = []
+    for edge, at in (("start_offset", lo), ("end_offset", hi)):
+        if log.condensed is None:
+            sizes = _near(log, at)
+        elif log.condensed.near_cuts is None:
+            sizes = np.zeros((len(at), 2 * NEAR), np.int64)
+        else:
+            sizes = log.condensed.near_cuts.at(edges_of(windows, edge))
+        rows, which = np.unique(sizes, axis=0, return_inverse=True)
+        alike = [shared.setdefault(one, one) for one in map(tuple, rows.tolist())]
+        found.append([alike[k] for k in which.reshape(-1)])
+    return found[0], found[1]
+
+
+def _near(log: EventLog, at: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The events next to some places (the index of the first event after them, int64) of a log that keeps all, a row each, int64."""
     blocks = np.flatnonzero(log.kind <= Kind.FREE)  # among the events, int64
     if not len(blocks):
-        return [(0,) * (2 * NEAR)] * len(at)
+        return np.zeros((len(at), 2 * NEAR), np.int64)
     places = np.searchsorted(blocks, at)[:, None] + np.arange(-NEAR, NEAR)
     there = (places >= np.searchsorted(blocks, log.facts.opening)) & (places < len(blocks))
     places = blocks[np.clip(places, 0, len(blocks) - 1)]
     sizes = np.where(log.kind[places] == Kind.ALLOC, log.size[places], -log.size[places])
-    shared: dict[Near, Near] = {}  # those of steps that repeat are alike
-    return [shared.setdefault(one, one) for one in map(tuple, np.where(there, sizes, 0).tolist())]
+    return np.where(there, sizes, 0)
 
 
 def slipped(base: Near, head: Near) -> int:

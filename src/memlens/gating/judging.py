@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from memlens.analyzers.result import Row
@@ -209,10 +210,11 @@ def _joined(runs: Sequence[RunFigures]) -> list[BaseWindow]:
         paired = set(pairs.values())
         joined += [BaseWindow(new.name, (new,)) for k, new in enumerate(run.windows) if k not in paired]
     names = numbered([window.name for window in joined])
-    return [
-        replace(window, name=name, everywhere=len(window.figures) == len(runs))
-        for name, window in zip(names, joined, strict=True)
-    ]
+    for k, (name, window) in enumerate(zip(names, joined, strict=True)):
+        everywhere = len(window.figures) == len(runs)
+        if name != window.name or not everywhere:
+            joined[k] = replace(window, name=name, everywhere=everywhere)
+    return joined
 
 
 def _by_name(base: Sequence[BaseWindow], head: Sequence[WindowFigures]) -> dict[int, int]:
@@ -277,7 +279,10 @@ def judge(
         rows = [_may_be_higher(row, rules, later) for row in rows]
     for lacking, let_go in ((paired.missing, rules.allow_missing or paired.unlike), (paired.not_reached, True)):
         rows += [row for window in lacking for row in _missing(window, rules, let_go)]
-    rows.sort(key=lambda row: (row.ok, row.missing, row.unjudged is not None, -row.over_bytes, -(row.d_bytes or 0)))
+    # By one key after the other, the last one first: there may be very many rows, and tuples of keys would take more than they do.
+    rows.sort(key=lambda row: row.d_bytes or 0, reverse=True)
+    rows.sort(key=lambda row: row.over_bytes, reverse=True)
+    rows.sort(key=lambda row: row.ok * 4 + row.missing * 2 + (row.unjudged is not None))
     return tuple(rows)
 
 
@@ -355,17 +360,20 @@ def _judged(
         reason = unknown[1]
     if reason is not None or head is None:
         return replace(row, unjudged=reason if rules.gated(row.metric) else None)
-    ceiling, origin = _ceiling(row, limit, budget)
+    ceiling, origin = _ceiling(row.base_bytes, row.spread_bytes, limit, budget)
     over = 0 if ceiling is None else max(head - ceiling, 0)
     improved = limit is not None and row.base_bytes is not None and min(known) - head > limit.allows(min(known))
     return replace(row, limit_bytes=ceiling, limit_from=origin, over_bytes=over, ok=not over, improved=improved)
 
 
-def _ceiling(row: Judged, limit: Limit | None, budget: int | None) -> tuple[int | None, Origin | None]:
+@lru_cache(maxsize=1024)  # windows are often alike
+def _ceiling(
+    base: int | None, spread: int, limit: Limit | None, budget: int | None
+) -> tuple[int | None, Origin | None]:
     """The highest figure within limits, and what sets it."""
     found: list[tuple[int, Origin]] = [] if budget is None else [(budget, "budget")]
-    if row.base_bytes is not None and limit is not None:
-        grown = limit.allows(row.base_bytes)
-        origin: Origin = "base" if grown >= row.spread_bytes else "spread"
-        found.insert(0, (row.base_bytes + max(grown, row.spread_bytes), origin))
+    if base is not None and limit is not None:
+        grown = limit.allows(base)
+        origin: Origin = "base" if grown >= spread else "spread"
+        found.insert(0, (base + max(grown, spread), origin))
     return min(found, key=lambda one: one[0], default=(None, None))

@@ -123,6 +123,8 @@ def read_all(
             logs = read_through(source, request, how, read)
         else:
             _, logs = read(request)
+    if any(log.condensed is not None for log in logs):
+        native.give_back_memory()  # of its text there was far more than is left of it
     return choose_device(source.name, logs, how.device)
 
 

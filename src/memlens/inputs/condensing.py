@@ -35,7 +35,7 @@ class Condensing:
     """Condenses the columns of a builder.
 
     Args:
-        near_cuts: Keep the blocks' events next to cuts.
+        near_cuts: The blocks' events next to cuts are wanted.
 
     Attributes:
         full: So many events may be held before it is worth while to look again which of them are needed.
@@ -132,6 +132,8 @@ class Condensing:
 
     def finish(self, columns: dict[str, GrowingColumn]) -> Condensed:
         """What is known of the log; takes the columns of what was counted out of the others."""
+        if not self._condenser.with_lives:
+            columns["allocated"].clear()
         counted = Counted(*(columns.pop(name).whole(tight=True) for name in Counted._fields))
         return self._condenser.finish(columns["offset"].entries(), counted, self._cuts)
 

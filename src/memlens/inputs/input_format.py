@@ -33,7 +33,7 @@ class Request:
         most_events: Events that are held at once, where those that no result needs may be dropped (:mod:`memlens.folding.condensed`);
             ``None`` keeps all, -1 those of a text that is known to be short.  Inputs that have no lines are read whole.
         needed_by: What needs all events, in words: where they are many it is said how much memory they will take.
-        near_cuts: Where events are dropped, keep the blocks' events next to anchors.
+        near_cuts: Where events are dropped, note the blocks' events next to anchors.
     """
 
     patterns: tuple[Pattern, ...] = ()

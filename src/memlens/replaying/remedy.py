@@ -80,10 +80,13 @@ def remedy_of(log: EventLog, how: ReadAs) -> FailureRemedy | None:
         log = next((one for one in logs if one.device == log.device), log)
     if log.condensed is not None or log.events > _MOST_EVENTS:
         return FailureRemedy(_NOT_TRIED)
-    known = replayable(log)
-    if not isinstance(known, Replayable) or not len(known.history.failed):
+    try:
+        known = replayable(log)
+        if not isinstance(known, Replayable) or not len(known.history.failed):
+            return None
+        found = replayed(log, log.source.name, known, TryOut(), packed=False)
+    except MemlensError:  # what it says of itself cannot be: whatif tells more
         return None
-    found = replayed(log, log.source.name, known, TryOut(), packed=False)
     return _in_words(found) if found.proof.holds and found.limit_bytes is not None else None
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from memlens.allocators.history import RequestHistory
 from memlens.allocators.models import Values
 from memlens.allocators.rules import NO_LIMIT
+from memlens.allocators.torch.caching import CACHING
 from memlens.allocators.torch.settings import CONF, Configuration, conf_line, recorded_values, whole_values
 from memlens.errors import UsageError
 
@@ -141,3 +143,31 @@ def test_a_line_with_what_a_shell_would_take_for_a_redirection_is_quoted(tmp_pat
     assert ran.stdout == "roundup_power2_divisions:[256:1,512:2,>:4]\n"
     assert not list(tmp_path.iterdir())
     assert whole_values({CONF: line}) == values
+
+
+def _history(stream: int = 0, pool: int = 0) -> RequestHistory:
+    """One request of 1 GiB."""
+    none = np.full(1, -1, np.int64)
+    return RequestHistory(
+        operation=np.zeros(1, np.int8),
+        of=none,
+        size=none + (1 << 30),
+        stream=np.full(1, stream, np.int32),
+        pool=np.full(1, pool, np.int32),
+        event=none,
+        line=none,
+        address=np.zeros(1, np.uint64),
+        occupied=none,
+    )
+
+
+def test_no_value_is_tried_that_does_not_go_with_how_the_run_was_set() -> None:
+    own: Values = {"large_segment_size_mb": 100}
+    tried = [one.get("max_split_size_mb") for one in CACHING.candidates(_history(), own)]
+    assert {128, 256, 512} < {*tried}
+    assert 64 not in tried
+
+
+def test_more_streams_and_pools_than_can_be_are_refused_before_anything_is_made_of_them() -> None:
+    with pytest.raises(UsageError, match="100,001 streams and 100,001 pools"):
+        CACHING.rules(_history(stream=100_000, pool=100_000), {})

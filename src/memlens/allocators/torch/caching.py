@@ -23,6 +23,7 @@ and 2.15, which serves a program of requests without a device (``tests/support/t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,6 +50,8 @@ __all__ = ["CACHING"]
 
 #: Rule 11: where it is not known what the device has, as much as nothing fills.
 _RANGE = 1 << 42
+#: Rule 12: sets of free blocks, one for each stream in each pool.
+_MOST_GROUPS = 1 << 20
 
 
 def _history(log: EventLog) -> RequestHistory | NotReplayable | None:
@@ -71,6 +74,8 @@ def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
     block = rounded(history.size, conf.divisions)
     small = block <= SMALL
     streams, pools = _numbers(history)
+    if 2 * streams * pools > _MOST_GROUPS:
+        raise UsageError(f"{streams:,} streams and {pools:,} pools have more sets of free blocks than can be")
     page = history.opening_chunks.page
     opening_small = np.where(page > 0, page == SMALL_SEGMENT, history.opening_chunks.size == SMALL_SEGMENT)
     total = conf.total or history.limit_bytes or 0
@@ -156,7 +161,10 @@ def _candidates(history: RequestHistory, values: Values) -> Sequence[Values]:
 
     def add(**changes: Value) -> None:
         tried = {**own, **changes}
-        if tried != own and tried not in found:
+        if tried == own or tried in found:
+            return
+        with suppress(UsageError):  # it does not go with what the run had
+            Configuration.of(tried)
             found.append(tried)
 
     if own:
