@@ -200,28 +200,31 @@ static inline void cut_at(node *n, uint32_t at)
     move(n, at, n, at + 1, n->count - at);
 }
 
-/* Add an entry that is not there yet.  The pool has NODES_OF_A_PUT nodes to spare: two neighbours have half a node of entries at
-   least, so that a tree of 2**32 entries is no higher. */
-static void tree_put(pool *nodes, tree *t, uint64_t a, uint64_t b, uint32_t value)
+/* Add an entry; 0 where its pair is there already.  The pool has NODES_OF_A_PUT nodes to spare: two neighbours have a quarter of a
+   node of entries at least, so that a tree of 2**32 entries is no higher. */
+static int tree_put(pool *nodes, tree *t, uint64_t a, uint64_t b, uint32_t value)
 {
     uint32_t path[DEPTH], slots[DEPTH], at;
-    t->count++;
     if (!t->height) {
+        t->count++;
         t->root = pool_take(nodes);
         t->height = 1;
         node *n = node_at(nodes, t->root);
         n->count = 0;
         n->before = n->after = NONE;
         put_at(n, 0, a, b, value);
-        return;
+        return 1;
     }
     at = descend(nodes, t, a, b, path, slots);
     node *n = node_at(nodes, at);
     uint32_t slot = rank(n, 0, a, b, 0);
+    if (slot < n->count && n->a[slot] == a && n->b[slot] == b)
+        return 0;
+    t->count++;
     for (uint32_t level = t->height;; level--) {
         if (n->count < FAN) {
             put_at(n, slot, a, b, value);
-            return;
+            return 1;
         }
         /* The upper half goes to a node of its own; what comes last at the end of all leaves a full node behind. */
         uint32_t half = slot == FAN && (level < t->height || n->after == NONE) ? FAN - 1 : FAN / 2;
@@ -256,7 +259,7 @@ static void tree_put(pool *nodes, tree *t, uint64_t a, uint64_t b, uint32_t valu
             r->value[1] = other;
             t->root = root;
             t->height++;
-            return;
+            return 1;
         }
         at = path[level - 2];
         n = node_at(nodes, at);

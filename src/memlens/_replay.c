@@ -1,9 +1,10 @@
 /* Replays of memory allocators: what allocators/allocator.py does in Python, function by function under the same names.
 
-   A replay is a state that Python holds in a capsule and lets go on by some operations at a time, without the interpreter lock.
-   It stops early where there was much to look at one by one, which is what an allocator itself looks through so: what is not mapped of
-   expandable chunks.  All else is in trees.  The columns that it reads and writes belong to Python.  Of its own it has four bytes an operation, for each block 48 and at most
-   80 in trees, and of changes those of the last call.  The framework is not known here: allocators/rules.py says what the numbers mean. */
+   A replay is a state that Python holds in a capsule and lets go on by some operations at a time, without the interpreter lock.  It
+   stops early where there was much to look at one by one, as an allocator itself does it: what is not mapped of expandable chunks,
+   groups, the ages of idle chunks.  All else is in trees.  The columns that it reads and writes belong to Python.  Of its own it has four bytes an
+   operation, for each block 40 (a chunk: 48) and some 80 at most in each tree that it is in, and of changes those of the last call.
+   The framework is not known here: allocators/rules.py says what the numbers mean.  */
 
 #include "_columns.h"
 #include "_ordered.h"
@@ -67,7 +68,7 @@ typedef struct {
     int8_t kind;
 } change;
 
-enum { FINE, NO_MEMORY, NO_GROUP, NO_REQUEST, NOT_LIVE }; /* what went wrong */
+enum { FINE, NO_MEMORY, NO_GROUP, NO_REQUEST, NOT_LIVE, NOT_APART }; /* what went wrong */
 
 typedef struct {
     column columns[COLUMNS];
@@ -167,6 +168,13 @@ static inline int looks_around(const state *s)
 
 static inline uint64_t up_to(uint64_t number, uint64_t step) { return (number + step - 1) / step * step; }
 
+/* Two of a kind at one place are chunks that overlap: nothing can be told apart by its address then. */
+static void add_to(state *s, tree *t, uint64_t a, uint64_t b, uint32_t value)
+{
+    if (!tree_put(&s->nodes, t, a, b, value) && !s->fault)
+        s->fault = NOT_APART;
+}
+
 static int vacant(const state *s, uint64_t base, uint64_t size)
 {
     place after = tree_from(&s->nodes, &s->held, base, 0), before = tree_before(&s->nodes, &s->held, after);
@@ -176,8 +184,8 @@ static int vacant(const state *s, uint64_t base, uint64_t size)
 
 static void vacate(state *s, uint64_t base, uint64_t size)
 {
-    tree_put(&s->nodes, &s->ranges, size, base, 0);
-    tree_put(&s->nodes, &s->starts, base, size, 0);
+    add_to(s, &s->ranges, size, base, 0);
+    add_to(s, &s->starts, base, size, 0);
 }
 
 static int reused(state *s, uint64_t size, uint64_t *base)
@@ -243,7 +251,7 @@ static int range(state *s, int64_t size, uint64_t *base)
         s->up = up_to(*base + (uint64_t)size, STEP);
     }
     if (looks_around(s))
-        tree_put(&s->nodes, &s->held, *base, *base + (uint64_t)size, 0);
+        add_to(s, &s->held, *base, *base + (uint64_t)size, 0);
     return 1;
 }
 
@@ -350,10 +358,10 @@ static void put(state *s, uint32_t number)
     uint64_t a, other;
     b->used = 0;
     b->born = s->requests[s->family[c->group]];
-    tree_put(&s->nodes, s->unused + c->group, (uint64_t)b->size, tie(b, c), number);
+    add_to(s, s->unused + c->group, (uint64_t)b->size, tie(b, c), number);
     tree *spare = spare_of(s, b, c, &a, &other);
     if (spare)
-        tree_put(&s->nodes, spare, a, other, number);
+        add_to(s, spare, a, other, number);
 }
 
 static void pull(state *s, uint32_t number)
@@ -371,7 +379,7 @@ static void put_unmapped(state *s, uint32_t number)
 {
     block *b = b_(s, number);
     b->used = b->mapped = 0;
-    tree_put(&s->nodes, s->unmapped + c_(s, b)->group, b->addr, 0, number);
+    add_to(s, s->unmapped + c_(s, b)->group, b->addr, 0, number);
 }
 
 static void pull_unmapped(state *s, uint32_t number)
@@ -458,6 +466,7 @@ static void release_all(state *s, tree *idle)
 
 static void give_back(state *s, int32_t family)
 {
+    s->work += s->first[family + 1] - s->first[family] + 1;
     if (s->number[SORTING] == CREATION)
         release_all(s, s->idle + s->first[family]);
     else
@@ -525,6 +534,7 @@ static void collect(state *s)
     size_t count = 0;
     if (excess <= 0)
         return;
+    s->work += s->groups;
     for (int32_t group = 0; group < s->groups; group++)
         room += s->idle[group].count;
     aged *idle = room ? malloc(room * sizeof *idle) : NULL;
@@ -869,7 +879,7 @@ static void begin(state *s)
     for (Py_ssize_t i = 0; i < chunks && !ready(s); i++) {
         numbers[i] = new_chunk(s, base[i], length[i], group[i], page[i]);
         if (looks_around(s))
-            tree_put(&s->nodes, &s->held, base[i], base[i] + (uint64_t)length[i], 0);
+            add_to(s, &s->held, base[i], base[i] + (uint64_t)length[i], 0);
     }
     for (Py_ssize_t i = 0; i < tiles && !s->fault; i++) {
         made[i] = new_block(s, numbers[of[i]], addr[i], size[i], 1, use[i] != TILE_UNMAPPED);
@@ -971,7 +981,7 @@ static const char *wrong(const state *s)
             return "chunks that can be";
     for (int64_t i = 0; i < tiles; i++)
         if (chunk_of[i] < (i ? chunk_of[i - 1] : 0) || chunk_of[i] >= chunks || bytes[i] < 1 || bytes[i] > size[chunk_of[i]] ||
-            use[i] < TILE_UNMAPPED || use[i] >= n || addr[i] < base[chunk_of[i]] ||
+            use[i] < (page_of[chunk_of[i]] ? TILE_UNMAPPED : TILE_FREE) || use[i] >= n || addr[i] < base[chunk_of[i]] ||
             addr[i] - base[chunk_of[i]] > (uint64_t)(size[chunk_of[i]] - bytes[i]) ||
             (i && chunk_of[i] == chunk_of[i - 1] && addr[i] < addr[i - 1] + (uint64_t)bytes[i - 1]))
             return "tiles that can be";
@@ -1069,7 +1079,7 @@ static PyObject *start(PyObject *module, PyObject *args)
     s->busy = 0;
     if (s->fault) {
         Py_DecRef(capsule);
-        return PyErr_NoMemory();
+        return s->fault == NO_MEMORY ? PyErr_NoMemory() : PyErr_Format(PyExc_ValueError, "start: chunks overlap");
     }
     return capsule;
 }

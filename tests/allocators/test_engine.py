@@ -16,7 +16,8 @@ from made_requests import CHOICES, UNIT, Choice, history_from, history_of, reque
 
 from memlens.allocators import engine
 from memlens.allocators.engine import Replay, replay
-from memlens.allocators.history import ChunkChange, NotReplayable, OpeningChunks, RequestHistory
+from memlens.allocators.history import ChunkChange, ChunkChanges, NotReplayable, OpeningChunks, RequestHistory
+from memlens.allocators.opening import tiled
 from memlens.allocators.placing import Addresses, Placement
 from memlens.allocators.rules import MOST, NO_LIMIT, AllocatorRules, Groups, IdleChunks, Relief
 from memlens.errors import UsageError
@@ -94,6 +95,43 @@ def test_of_large_free_chunks_the_smallest_that_is_enough_is_given_back_or_the_l
     history = history_from([0, 0, 0, 1, 1, 1, 0], [-1, -1, -1, 0, 1, 2, -1], [40, 50, 60, 0, 0, 0, 151])
     got = replay(history, simple(history, max_split=40, max_rounding=5, relief=(Relief.ENOUGH,)), limit=160)
     assert (got.failed, got.failed_reserved) == (6, 0)
+
+
+def test_idle_chunks_at_least_as_old_as_their_mean_are_given_back_until_no_more_than_so_much_is_reserved() -> None:
+    # 8 is free from the third request on, 9 from the fourth. At the fifth 47 are reserved, 7 too many: their ages are 2 and 1, and 8 is enough.
+    history = history_from([0, 0, 0, 1, 0, 1, 0], [-1, -1, -1, 0, -1, 1, -1], [8, 9, 10, 0, 20, 0, 21])
+    groups = replace(Groups.alike(1), collected=np.ones(1, np.bool_))
+    got = replay(history, simple(history, groups=groups, collect_above=40), trace=True)
+    assert got.changes is not None
+    given_back = got.changes.take(got.changes.kind == ChunkChange.GIVEN_BACK)
+    assert (given_back.at.tolist(), given_back.size.tolist(), got.reserved_end) == ([6], [8], 60)
+    # With 39 it is 8 too many; with 38 both go, the older one first.
+    got = replay(history, simple(history, groups=groups, collect_above=38), trace=True)
+    assert got.changes is not None
+    assert got.changes.take(got.changes.kind == ChunkChange.GIVEN_BACK).size.tolist() == [8, 9]
+    assert replay(history, simple(history, collect_above=38)).given_back == 0
+
+
+def test_a_chunk_larger_than_the_one_recorded_at_its_place_keeps_others_off() -> None:
+    recorded = ChunkChanges(
+        np.zeros(2, np.int64), np.zeros(2, np.int8), np.array([4096, 8192], np.uint64), np.array([512, 512])
+    )
+    history = history_from([0, 0, 0], [-1] * 3, [5000, 9000, 700], changes=recorded)
+    got = replay(history, simple(history), trace=True)
+    assert got.address is not None
+    # The second does not fit at 8192, into which the first reaches; it and the third lie above all.
+    first, second, third = got.address.tolist()
+    assert first == 4096
+    assert second >= first + 5000
+    assert third >= second + 9000
+    alone = replay(
+        history,
+        replace(simple(history), growth=np.array([512, 9000, 700]), block=np.array([512, 9000, 700])),
+        trace=True,
+    )
+    assert alone.address is not None
+    assert alone.address.tolist()[:2] == [4096, 8192]
+    assert int(alone.address[2]) >= 8192 + 9000
 
 
 def test_two_blocks_of_one_size_are_told_apart_by_where_chunks_lie() -> None:
@@ -256,11 +294,40 @@ def test_an_opening_that_cannot_be_is_said_to_be_wrong(
         replay(history, simple(history, keep_opening=True, opening_group=none))
 
 
+def opening_pieces(addr: list[int], size: list[int], page: list[int]) -> RequestHistory:
+    """An opening of pieces in which no block is live."""
+    none = np.zeros(len(addr), np.int32)
+    chunks = OpeningChunks(np.array(addr, np.uint64), np.array(size, np.int64), none, none, np.array(page, np.int64))
+    return replace(history_from([0], [-1], [128]), opening_chunks=chunks)
+
+
+def ranges_of(history: RequestHistory, group: list[int]) -> list[int]:
+    """Bytes of the chunks that pieces of some groups come to, where ranges of addresses have 256."""
+    own = np.array(group, np.int32)
+    found: list[int] = tiled(
+        history, simple(history, keep_opening=True, opening_group=own, range_bytes=256)
+    ).size.tolist()
+    return found
+
+
+def test_a_range_ends_where_the_next_chunk_begins() -> None:
+    assert ranges_of(opening_pieces([1024], [64], [64]), [0]) == [256]
+    # A piece that reaches beyond a range begins another one; and in a range may lie a chunk of another group.
+    assert ranges_of(opening_pieces([1024, 1216], [64, 128], [64, 64]), [0, 0]) == [192, 256]
+    assert ranges_of(opening_pieces([1024, 1152], [64, 64], [64, 0]), [0, 1]) == [128, 64]
+
+
+def test_ranges_that_lie_in_each_other_are_said_to_be_wrong() -> None:
+    history = opening_pieces([1024, 1088, 1152], [64, 64, 64], [64, 0, 64])
+    with pytest.raises(UsageError, match="overlap"):
+        ranges_of(history, [0, 1, 0])
+
+
 # --- numbers at their limits ---
 
 
 def test_the_largest_blocks_are_added_up_and_no_more_is_reserved_than_can_be_counted() -> None:
-    count = 40_000
+    count = 33_000
     history = history_from([0] * count, [-1] * count, [MOST] * count)
     got = replay(history, simple(history), addresses=Addresses(Placement.ASCENDING))
     # Addresses end at 2**63, and so do bytes: 2**15 chunks of 2**48, less what lies below the first one and the last step.

@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 
 def test_the_verdict_comes_first_and_the_proof_before_the_settings(memlens: Any, examples: Path) -> None:
     ran = memlens("whatif", examples / "oom.log.gz")
@@ -121,3 +123,13 @@ def test_an_interrupt_ends_it_with_130(examples: Path, tmp_path: Path) -> None:
         assert running.wait(timeout=30) == 130
     assert said.splitlines()[-1] == "memlens: interrupted"
     assert not out.exists()
+
+
+def test_a_log_that_is_kept_says_the_same_the_second_time(memlens: Any, examples: Path, tmp_path: Path) -> None:
+    pytest.importorskip("xxhash", reason="pip install 'memlens[cache]'")
+    first, second = (memlens("whatif", examples / "oom.log.gz", "--cache", tmp_path) for _ in range(2))
+    assert first.out == second.out == memlens("whatif", examples / "oom.log.gz").out
+    assert any(tmp_path.iterdir())
+    # One that was kept without its lines of requests, by another verb, is no answer here.
+    for verb in ("analyze", "whatif"):
+        assert memlens(verb, examples / "leak.log.gz", "--cache", tmp_path, "--brief").code == 0

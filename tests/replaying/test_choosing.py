@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from made_allocator import DEFAULTS, MODEL, history_of, program_of
 
+from memlens.allocators.paddle.auto_growth import AUTO_GROWTH
 from memlens.errors import UsageError
 from memlens.replaying.choosing import MOST_COMBINED, chosen_settings, named_values, own_settings
 
@@ -74,3 +75,10 @@ def test_too_many_combinations_are_counted(monkeypatch: pytest.MonkeyPatch) -> N
     changes, left = chosen_settings(MODEL, HISTORY, DEFAULTS, {}, every=True)
     assert (len(changes), left) == (5, 15 - 5)
     assert MOST_COMBINED == 256
+
+
+def test_more_mebibytes_than_a_chunk_may_have_are_no_value() -> None:
+    name = AUTO_GROWTH.settings[0].name
+    assert named_values(AUTO_GROWTH, [f"{name}={(1 << 27) - 1}"]) == {name: [(1 << 27) - 1]}  # 2^47 bytes are one
+    with pytest.raises(UsageError, match="cannot be '134217728'"):
+        named_values(AUTO_GROWTH, [f"{name}={1 << 27}"])

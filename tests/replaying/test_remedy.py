@@ -13,6 +13,7 @@ import pytest
 from made_allocator import made_log, program_of, recorded
 
 import memlens
+from memlens.errors import UsageError
 from memlens.options import TryOut
 from memlens.options.parts import ReadAs
 from memlens.replaying import remedy
@@ -31,6 +32,17 @@ def test_a_setting_that_carries_the_run_on_is_named() -> None:
         tried=6,
         limit_bytes=12 * KIB,
         live_peak_bytes=8 * KIB,
+    )
+
+
+def test_a_setting_that_takes_many_more_chunks_is_no_lone_advice() -> None:
+    program = program_of(
+        [*(part for k in range(10) for part in (3 * KIB, f"#{k}")), 3 * KIB, 5 * KIB, "#10", "#11", 8 * KIB]
+    )
+    found = remedy_of(made_log(recorded(program, limit=12 * KIB)), ReadAs())
+    assert found is not None
+    assert found.message == (
+        "MADE_free_idle=True would have carried it on within 12.00 KiB, taking 13 chunks from the device and not 3; so would MADE_relief=True, taking 3"
     )
 
 
@@ -101,3 +113,9 @@ def test_of_several_logs_none_is_sought(examples: Path) -> None:
     logs = memlens.analyze([examples / "oom.log.gz", examples / "case1_pt.log"]).logs
     assert [log.remedy for log in logs] == [None, None]
     assert len(logs[0].ooms) == 1
+
+
+def test_a_run_whose_settings_cannot_be_is_no_error_of_its_report() -> None:
+    log = made_log(recorded(SPLIT, limit=12 * KIB))
+    with mock.patch.object(remedy, "replayed", side_effect=UsageError("a page that cannot be")):
+        assert remedy_of(log, ReadAs()) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from collections import Counter
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,10 +14,10 @@ from whatif_worlds import judge_case
 
 import memlens
 from memlens.allocators import engine
-from memlens.allocators.history import NotReplayable
+from memlens.allocators.history import NotReplayable, RequestHistory
 from memlens.allocators.rules import AllocatorRules
 from memlens.errors import InputError, UsageError
-from memlens.replaying import trials
+from memlens.replaying import run, trials
 from memlens.replaying.result import MemoryRange, ReplayedLog
 from memlens.replaying.trials import PLACEMENTS
 from memlens.source import NumberedSource
@@ -57,6 +58,26 @@ def test_a_setting_that_joins_what_is_free_needs_less_by_as_much() -> None:
     assert (by_values["{'free_idle': True}"].taken, by_values["{'free_idle': True}"].given_back) == (3, 2)
 
 
+def test_a_setting_that_takes_many_more_chunks_is_said_to_and_one_that_does_not_is_named() -> None:
+    # Ten times 3 KiB, given back each time: one chunk serves them all, but where idle ones go at once each takes its own.
+    program = program_of(
+        [*(part for k in range(10) for part in (3 * KIB, f"#{k}")), 3 * KIB, 5 * KIB, "#10", "#11", 8 * KIB]
+    )
+    found = only(made_log(recorded(program)))
+    assert found.own is not None
+    assert found.best is not None
+    assert (found.own.taken, found.best.taken) == (3, 13)
+    assert found.verdict.startswith(
+        "With MADE_free_idle=True this run completes within 8.00 KiB, 8.00 KiB less than as it was set (16.00 KiB), taking 13 chunks from the device and not 3."
+        " With MADE_relief=True it takes 3 and completes within 8.00 KiB. "
+    )
+    limited = only(made_log(recorded(program)), limit=12 * KIB)
+    assert (
+        "it completes within 12.00 KiB: it needs 8.00 KiB, taking 13 chunks from the device and not 3; so it does with 1 other setting,"
+        " and takes 3 with MADE_relief=True. "
+    ) in limited.verdict
+
+
 def test_a_limit_says_where_the_run_fails_and_with_what_free() -> None:
     found = only(made_log(recorded(SPLIT)), limit=12 * KIB)
     own = found.own
@@ -66,7 +87,7 @@ def test_a_limit_says_where_the_run_fails_and_with_what_free() -> None:
     assert dataclasses.astuple(own.refused) == (5, 8 * KIB, 8 * KIB, 8 * KIB, 5 * KIB)
     assert found.verdict.startswith(
         "As it was set this run fails within 12.00 KiB at line 5, where 8.00 KiB are asked for and 8.00 KiB are free, at most 5.00 KiB in one piece."
-        " With MADE_free_idle=True it completes: it completes within 8.00 KiB; so it does with 1 other setting."
+        " With MADE_free_idle=True it completes within 12.00 KiB: it needs 8.00 KiB; so it does with 1 other setting."
     )
     assert [trial.within_limit for trial in found.trials[:2]] == ["completes", "completes"]
 
@@ -89,7 +110,7 @@ def test_a_run_that_ran_out_of_memory_is_held_against_what_it_had() -> None:
     found = only(made_log(history))
     assert (found.limit_bytes, found.limit_from, found.refused_line) == (12 * KIB, "log", 5)
     assert found.verdict.startswith(
-        "This run ran out of memory at line 5. With MADE_free_idle=True it gets past that within 12.00 KiB: it completes within 8.00 KiB"
+        "This run ran out of memory at line 5. With MADE_free_idle=True it gets past that within 12.00 KiB: up to there it needs 8.00 KiB"
     )
     unknown = only(made_log(dataclasses.replace(history, limit_bytes=None)))
     # Without the limit the proof cannot see the refusal: it differs there, and nothing is said.
@@ -252,11 +273,11 @@ def test_machine_output_has_every_figure_of_a_setting() -> None:
 def test_each_device_of_an_input_gets_its_answer_and_one_that_cannot_costs_the_others_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    late = NotReplayable("it begins late", "Record it whole.")
+    histories: tuple[RequestHistory | NotReplayable, ...] = (recorded(SPLIT), recorded(SPLIT, limit=12 * KIB), late)
     logs = [
         dataclasses.replace(made_log(history, f"{device}.made"), device=device)
-        for device, history in enumerate(
-            (recorded(SPLIT), recorded(SPLIT, limit=12 * KIB), NotReplayable("it begins late", "Record it whole."))
-        )
+        for device, history in enumerate(histories)
     ]
     monkeypatch.setattr("memlens.replaying.run.Reading.read_all", lambda *_: tuple(logs))
     whatif = memlens.whatif("two.pickle")
@@ -269,3 +290,36 @@ def test_each_device_of_an_input_gets_its_answer_and_one_that_cannot_costs_the_o
     assert {row["path"] for row in whatif.rows()} == {"two.pickle [device 0]", "two.pickle [device 1]"}
     assert whatif.to_dict()["failures"][0]["hint"] == "Record it whole."
     assert "two.pickle [device 1]" in whatif._repr_html_()
+
+
+def test_that_nothing_helps_is_not_said_of_what_the_device_may_have_had() -> None:
+    # A chunk of 16 KiB is there, all of it in use but 1 KiB, and another one is refused: the device had 16 KiB to less than 32, and 18 are live at once.
+    history = recorded(program_of([15 * KIB, 3 * KIB]), limit=20 * KIB, chunk_kib=16)
+    found = only(made_log(dataclasses.replace(history, limit_bytes=16 * KIB)))  # what was reserved, as its log tells
+    assert (found.limit_bytes, found.limit_most_bytes, found.live_peak_bytes) == (16 * KIB, 32 * KIB - 1, 18 * KIB)
+    assert "No setting can help" not in found.verdict
+    assert "the device had 16.00 KiB to 32.00 KiB, and --limit SIZE says how much." in found.verdict
+    # Within what it really had the run completes.
+    (best, *_) = only(made_log(history), limit=20 * KIB).trials
+    assert (best.within_limit, best.values) == ("completes", {"chunk_kib": 4})
+
+
+def test_that_nothing_helps_is_said_where_all_that_is_live_was_refused() -> None:
+    history = recorded(program_of([15 * KIB, 3 * KIB]), limit=17 * KIB)
+    found = only(made_log(dataclasses.replace(history, limit_bytes=15 * KIB)))
+    assert (found.limit_most_bytes, found.beyond_bytes) == (18 * KIB - 1, 1)
+    assert "No setting can help: 18.00 KiB are live at once, and so much was refused." in found.verdict
+
+
+def test_a_run_that_ran_out_is_said_to_have_where_its_lines_are_not_known() -> None:
+    with mock.patch.object(run, "_line_at", return_value=None):
+        found = only(made_log(recorded(SPLIT, limit=12 * KIB)))
+    assert (found.refused, found.refused_line) == (True, None)
+    assert found.verdict.startswith("This run ran out of memory. With MADE_free_idle=True it gets past that")
+
+
+def test_what_was_refused_counts_from_what_was_reserved_then() -> None:
+    # Idle chunks go at once: at most 15 KiB were reserved, and 6 when 12 more were refused.  All the 18 that are live then are too much.
+    history = recorded(program_of([6 * KIB, 9 * KIB, "#1", 12 * KIB]), limit=17 * KIB, free_idle=True)
+    found = only(made_log(dataclasses.replace(history, limit_bytes=15 * KIB)))
+    assert (found.limit_bytes, found.limit_most_bytes, found.beyond_bytes) == (15 * KIB, 18 * KIB - 1, 1)

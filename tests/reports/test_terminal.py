@@ -49,6 +49,18 @@ def test_figures_are_never_cut_and_names_give_way() -> None:
     assert lines[1].startswith("SOT_C")
 
 
+def test_a_cell_that_wraps_goes_on_below_and_is_whole() -> None:
+    columns = (Column("line", "Setting", "name", wraps=True), PEAK)
+    rows = Table("", columns, (("first_of_them=1, second_of_them=2", 3538944), ("x=1", 640)))
+    assert render([rows], width=34).splitlines() == [
+        "Setting                       Peak",
+        "first_of_them=1,          3.38 MiB",
+        "second_of_them=2",
+        "x=1                          640 B",
+    ]
+    assert "first_of_them=1, second_of_them=2  3.38 MiB" in render([rows])
+
+
 names = st.text(st.characters(codec=None), max_size=90)
 figures = st.integers(-(2**62), 2**62)
 

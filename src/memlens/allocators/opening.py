@@ -86,6 +86,7 @@ def tiled(history: RequestHistory, rules: AllocatorRules) -> Tiling:
     if live and (
         not len(size)
         or held.min() < 1
+        or held.max() > (1 << 48)
         or (at < start[piece]).any()
         or (at + held > ends[piece]).any()
         or (at[1:] < at[:-1] + held[:-1]).any()
@@ -147,4 +148,10 @@ def _ranges(
     ranges = page[first_of] > 0
     pages = page[first_of][ranges]
     whole[ranges] = -(-np.maximum(whole[ranges], bytes_of_range) // pages) * pages
-    return chunk_of.astype(np.int64), start[first_of], whole, first_of
+    # A range that is taken for larger than it was ends where the next chunk begins.
+    base = start[first_of]
+    order = np.argsort(base, kind="stable")
+    whole[order[:-1]] = np.minimum(whole[order[:-1]], np.diff(base[order]))
+    if (whole < 1).any() or (start + size > (base + whole)[chunk_of]).any():
+        raise UsageError("ranges of opening chunks overlap")
+    return chunk_of.astype(np.int64), base, whole, first_of

@@ -25,6 +25,7 @@ FAULTS = {
     2: "operation {} asks for a block that cannot be, or of a group that there is not",
     3: "operation {} frees what no request before it asked for",
     4: "operation {} frees what is not live",
+    5: "by operation {} chunks overlap",
 }
 
 

@@ -20,6 +20,8 @@ __all__ = ["MOST_COMBINED", "chosen_settings", "named_values", "own_settings"]
 
 #: Combinations that are tried at most.
 MOST_COMBINED = 256
+#: No block, chunk or device has so many.
+_MOST_MEBIBYTES = 1 << 27
 _SWITCH = {"true": True, "1": True, "on": True, "yes": True, "false": False, "0": False, "off": False, "no": False}
 
 
@@ -61,7 +63,7 @@ def _value(setting: AllocatorSetting, text: str) -> Value:
         if setting.kind == "switch":
             return _SWITCH[text.lower()]
         number = float(text) if setting.kind == "number" else int(text)
-        if 0 <= number < 1 << 40:
+        if 0 <= number < (_MOST_MEBIBYTES if setting.kind == "mebibytes" else 1 << 40):
             return number
     kinds = {
         "switch": "true or false",

@@ -13,7 +13,8 @@ from memlens.inputs import Reading
 from memlens.options import TryOut
 from memlens.options.parts import ReadAs, values_of
 from memlens.replaying.run import Replayable, replayable, replayed
-from memlens.text import plural
+from memlens.replaying.verdict import calls_words
+from memlens.text import format_count, plural, terms_of
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
@@ -79,10 +80,13 @@ def remedy_of(log: EventLog, how: ReadAs) -> FailureRemedy | None:
         log = next((one for one in logs if one.device == log.device), log)
     if log.condensed is not None or log.events > _MOST_EVENTS:
         return FailureRemedy(_NOT_TRIED)
-    known = replayable(log)
-    if not isinstance(known, Replayable) or not len(known.history.failed):
+    try:
+        known = replayable(log)
+        if not isinstance(known, Replayable) or not len(known.history.failed):
+            return None
+        found = replayed(log, log.source.name, known, TryOut(), packed=False)
+    except MemlensError:  # what it says of itself cannot be: whatif tells more
         return None
-    found = replayed(log, log.source.name, known, TryOut(), packed=False)
     return _in_words(found) if found.proof.holds and found.limit_bytes is not None else None
 
 
@@ -93,12 +97,23 @@ def _in_words(found: ReplayedLog) -> FailureRemedy | None:
         return None
     others = [one for one in found.trials if not one.own]
     within = format_bytes(limit)
-    figures = (len(others), limit, live, max(live - limit, 0))
+    figures = (len(others), limit, live, found.beyond_bytes)
     if found.carried:
-        line = found.carried[0].line
-        return FailureRemedy(f"{line} would have carried it on within {within}", line, *figures)
-    if live > limit:
-        words = f"no setting would have carried it on: {format_bytes(live)} live at once are {format_bytes(live - limit)} more than the {within} there were"
+        best = found.carried[0]
+        words = f"{best.line} would have carried it on within {within}"
+        if calls := calls_words(best, own, terms_of(found.layer)):
+            words += f", {calls}"
+        if (fewer := found.without_more_chunks(best)) is not None:
+            words += f"; so would {fewer.line}, taking {format_count(fewer.taken)}"
+        return FailureRemedy(words, best.line, *figures)
+    most = found.limit_most_bytes or limit
+    if found.beyond_bytes:
+        over = (
+            f"are {format_bytes(live - limit)} more than the {within} there were" if most == limit else "were refused"
+        )
+        words = f"no setting would have carried it on: {format_bytes(live)} live at once {over}"
         return FailureRemedy(words, "", *figures)
     words = f"of {plural(len(others), 'setting')} of the allocator none would surely have carried it on within {within}"
+    if most > limit:
+        words += f"; the device had up to {format_bytes(most)}: memlens whatif --limit SIZE"
     return FailureRemedy(words, "", *figures)

@@ -151,7 +151,10 @@ class ReplayedLog(Answered):
         proof: How the replay of the run as it was set compares with its log.
         limit_bytes: The limit that settings are held against; ``None`` for none.
         limit_from: Where that comes from: ``given``, or ``log``: as much the run had reserved as the device refused more.
-        refused_line: The line on which the run itself ran out of memory, 1-based; ``None`` where it did not.
+        limit_most_bytes: The most that it may have been: of a log that does not tell what the device had, less than what it had reserved together with the
+            chunk that was refused; else the limit.
+        refused: The run itself ran out of memory.
+        refused_line: The line on which it did, 1-based; ``None`` where it did not, and where lines are not known.
         opening_reserved_bytes: What is reserved before the log begins, under all settings: with less memory than that none is tried.
         live_peak_bytes: The most bytes live at once, rounded as the allocator rounds them: no setting needs less.
         packing: A packing of all blocks; ``None`` where none was sought.
@@ -166,6 +169,8 @@ class ReplayedLog(Answered):
     proof: ReplayProof
     limit_bytes: int | None = None
     limit_from: str = ""
+    limit_most_bytes: int | None = None
+    refused: bool = False
     refused_line: int | None = None
     opening_reserved_bytes: int = 0
     live_peak_bytes: int | None = None
@@ -179,6 +184,11 @@ class ReplayedLog(Answered):
         return next((one for one in self.trials if one.own), None)
 
     @property
+    def beyond_bytes(self) -> int:
+        """What is live at once beyond all that the limit may have been: then no setting can help; 0 where it is not."""
+        return 0 if self.limit_most_bytes is None else max((self.live_peak_bytes or 0) - self.limit_most_bytes, 0)
+
+    @property
     def best(self) -> SettingTrial | None:
         """The best setting that is better than how the run was set, and within the limit, if there is one; ``None`` where none is."""
         return next((one for one in self.trials if one.better and one.within_limit in (None, "completes")), None)
@@ -190,6 +200,14 @@ class ReplayedLog(Answered):
         return tuple(
             one for one in self.trials if one.within_limit == "completes" and (one.better or sure) and not one.own
         )
+
+    def without_more_chunks(self, best: SettingTrial) -> SettingTrial | None:
+        """Where the best setting takes more chunks than the run as it was set: the best one that is better, too, and does not; ``None`` where there is none."""
+        own = self.own
+        if own is None or best.taken <= own.taken:
+            return None
+        good = (one for one in self.trials if one.better and one.within_limit == best.within_limit)
+        return next((one for one in good if one.taken <= own.taken), None)
 
     @cached_property
     def answer(self) -> Answer:
@@ -209,6 +227,8 @@ class ReplayedLog(Answered):
             "proof": self.proof.to_dict(),
             "limit_bytes": self.limit_bytes,
             "limit_from": self.limit_from,
+            "limit_most_bytes": self.limit_most_bytes,
+            "refused": self.refused,
             "refused_line": self.refused_line,
             "opening_reserved_bytes": self.opening_reserved_bytes,
             "live_peak_bytes": self.live_peak_bytes,

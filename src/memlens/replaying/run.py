@@ -24,9 +24,12 @@ from memlens.replaying.trials import Trials
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from memlens.allocators.history import RequestHistory
     from memlens.allocators.models import AllocatorModel
     from memlens.allocators.proof import Proof
+    from memlens.allocators.rules import AllocatorRules
     from memlens.events import EventLog
     from memlens.inputs import Input
 
@@ -117,14 +120,16 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
         model.name,
         {setting: value for setting, value in own.items() if value != by_default.get(setting)},
         _proof(log, prove(history, model.rules(history, own))),
+        refused=last is not None,
         refused_line=None if last is None else _line_at(log, int(history.line[last])),
         opening_reserved_bytes=int(history.opening_chunks.size.sum()),
     )
     if not head.proof.holds:
         return head
-    limit, limit_from = options.limit, "given"
+    limit, limit_from, most = options.limit, "given", options.limit
     if limit is None and last is not None:
         limit, limit_from = limit_of(history, last), "log"
+        most = most_of(history, model.rules(history, own), last)
     changes, left_out = chosen_settings(model, history, own, named, every=options.all_settings)
     asked = as_asked(history)
     trials, live, stays = Trials(
@@ -134,6 +139,7 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
         head,
         limit_bytes=limit,
         limit_from="" if limit is None else limit_from,
+        limit_most_bytes=most,
         live_peak_bytes=live,
         packing=best_packing(stays) if packed else None,
         trials=trials,
@@ -163,9 +169,22 @@ def _line_at(log: EventLog, offset: int) -> int | None:
 
 def limit_of(history: RequestHistory, failed: int) -> int:
     """What the device surely had when it refused a request: what it is known to have, or else the most that was reserved until then."""
-    if history.limit_bytes is not None:
-        return history.limit_bytes
-    changes = history.changes
+    return int(_levels(history, failed).max()) if history.limit_bytes is None else history.limit_bytes
+
+
+def most_of(history: RequestHistory, rules: AllocatorRules, failed: int) -> int:
+    """The most that the device may have had when it refused a request: what it is known to have, or else less than the refused chunk would have made it."""
+    levels, least = _levels(history, failed), limit_of(history, failed)
+    if least > levels.max():
+        return least  # it said what it had left
+    page = int(rules.groups.page[rules.group[failed]])
+    growth = -(-int(rules.block[failed]) // page) * page if page else int(rules.growth[failed])
+    return max(int(levels[-1]) + growth - 1, least)
+
+
+def _levels(history: RequestHistory, operation: int) -> NDArray[np.int64]:
+    """What was reserved at the beginning, and after each change of chunks until an operation, int64."""
+    changes, opening = history.changes, int(history.opening_chunks.size.sum())
     sign = np.where((changes.kind == ChunkChange.TAKEN) | (changes.kind == ChunkChange.MAPPED), 1, -1)
-    levels = np.cumsum((sign * changes.size)[changes.at <= failed]) + int(history.opening_chunks.size.sum())
-    return int(levels.max(initial=int(history.opening_chunks.size.sum())))
+    levels: NDArray[np.int64] = np.append(0, np.cumsum((sign * changes.size)[changes.at <= operation])) + opening
+    return levels

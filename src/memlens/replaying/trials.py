@@ -51,11 +51,22 @@ class _StoppedError(Exception):
 
 @dataclass(eq=False)
 class _Replayed:
-    """One setting while it is tried: its rules, and one entry a placement of the others."""
+    """One setting while it is tried; its rules are made when they are needed, for they are columns as long as the history.
+
+    Attributes:
+        values: What differs from how the run was set.
+        line: The very line to set.
+        relieved: Something is given back where the device refuses.
+        begins: Bytes reserved as the history begins.
+        peaks, limited, scans: Of each placement the reserved peak, the replay under the limit that was asked for, and what many limits tell.
+        stuck: It fails without any limit.
+        chunks: Chunks taken and given back with the first placement.
+    """
 
     values: Values
     line: str
-    rules: AllocatorRules
+    relieved: bool
+    begins: int
     peaks: list[int] = field(default_factory=list)
     limited: list[Replay] = field(default_factory=list)
     scans: list[LimitScan | None] = field(default_factory=list)
@@ -102,11 +113,11 @@ class Trials:
             The trials, best first; the most bytes live at once; and the blocks, as small as any of the settings makes them.
         """
         each = [self._made(change) for change in ({}, *changes)]
-        stays = lowest_blocks(self.history, [one.rules for one in each])
+        stays = lowest_blocks(self.history, map(self._rules, each))
         lowest = live_peak(stays)
         self._on_threads(self._peaks, each)
         if scanned:
-            most = self._limits_of_each(sum(bool(one.rules.relief) for one in each), len(each))
+            most = self._limits_of_each(sum(one.relieved for one in each), len(each))
             wanted = each if most >= _LEAST else self._promising(each)
             most = max(most, _LEAST)
             for one in wanted:
@@ -122,17 +133,24 @@ class Trials:
         # The line is whole: what the run had set stays set.
         usual = {setting.name: setting.default for setting in self.model.settings}
         line = {**{name: value for name, value in self.own.items() if value != usual.get(name)}, **change}
-        rules = self.model.rules(self.history, {**self.own, **change})
-        return _Replayed(change, self.model.line(line) if change else "", rules)
+        made = _Replayed(change, self.model.line(line) if change else "", relieved=False, begins=0)
+        rules = self._rules(made)
+        made.relieved = bool(rules.relief)
+        made.begins = int(self.history.opening_chunks.size.sum()) if rules.keep_opening else 0
+        return made
 
-    def _replay(self, one: _Replayed, addresses: Addresses, limit: int | None = None) -> Replay:
+    def _rules(self, one: _Replayed) -> AllocatorRules:
+        return self.model.rules(self.history, {**self.own, **one.values})
+
+    def _replay(self, rules: AllocatorRules, addresses: Addresses, limit: int | None = None) -> Replay:
         if self._stop.is_set():
             raise _StoppedError
-        return replay(self.history, one.rules, addresses=addresses, limit=limit)
+        return replay(self.history, rules, addresses=addresses, limit=limit)
 
     def _peaks(self, one: _Replayed) -> None:
+        rules = self._rules(one)
         for addresses in self.placements:
-            free = self._replay(one, addresses)
+            free = self._replay(rules, addresses)
             if not one.peaks:
                 one.chunks = free.taken, free.given_back
             one.peaks.append(free.reserved_peak)
@@ -140,7 +158,7 @@ class Trials:
             if self.limit is None or (free.completed and free.reserved_peak <= self.limit):
                 one.limited.append(free)  # under the limit it goes the same way
             else:
-                one.limited.append(self._replay(one, addresses, self.limit))
+                one.limited.append(self._replay(rules, addresses, self.limit))
 
     def _limits_of_each(self, relieved: int, settings: int) -> int:
         """Limits that there is time to try of each setting and placement."""
@@ -151,12 +169,8 @@ class Trials:
 
     def _promising(self, each: Sequence[_Replayed]) -> Sequence[_Replayed]:
         """What needs few replays, the run as it was set, and the settings that reserve least: of a long history not all are tried under many limits."""
-        relieved = sorted((one for one in each[1:] if one.rules.relief), key=lambda one: (one.stuck, max(one.peaks)))
-        return [each[0], *(one for one in each[1:] if not one.rules.relief), *relieved[:2]]
-
-    def _reserved_first(self, one: _Replayed) -> int:
-        """What is reserved as the history begins."""
-        return int(self.history.opening_chunks.size.sum()) if one.rules.keep_opening else 0
+        relieved = sorted((one for one in each[1:] if one.relieved), key=lambda one: (one.stuck, max(one.peaks)))
+        return [each[0], *(one for one in each[1:] if not one.relieved), *relieved[:2]]
 
     def _within(self, found: Replay) -> bool:
         """Whether a replay completes within the limit."""
@@ -164,9 +178,9 @@ class Trials:
 
     def _scan(self, one: _Replayed, number: int, lowest: int, most: int) -> None:
         # What is refused is refused for good where nothing is given back then: with less than its peak it fails.
-        tries = most if one.rules.relief else 0
-        lowest = max(lowest, self._reserved_first(one))
-        known = scan_limits(partial(self._replay, one, self.placements[number]), one.peaks[number], lowest, tries)
+        tries = most if one.relieved else 0
+        by = partial(self._replay, self._rules(one), self.placements[number])
+        known = scan_limits(by, one.peaks[number], max(lowest, one.begins), tries)
         one.scans[number] = summed_up(known, len(known) - 1)
 
     def _on_threads(self, work: Callable[[Item], None], items: Sequence[Item]) -> None:

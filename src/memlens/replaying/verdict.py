@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlens.text import Answer, plural, terms_of
+from memlens.text import Answer, format_count, plural, terms_of
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
     from memlens.replaying.result import MemoryRange, RefusedRequest, ReplayedLog, SettingTrial, WhatIf
     from memlens.text import Terms
 
-__all__ = ["answer_of", "answer_of_log", "range_words", "refused_words"]
+__all__ = ["answer_of", "answer_of_log", "calls_words", "range_words", "refused_words"]
 
 
 def range_words(found: MemoryRange) -> str:
@@ -30,11 +30,18 @@ def refused_words(refused: RefusedRequest, terms: Terms) -> str:
     return f"{words} and {format_bytes(refused.free_bytes)} are free, at most {pieces}"
 
 
+def calls_words(trial: SettingTrial, own: SettingTrial, terms: Terms) -> str:
+    """``taking 358 chunks from the device and not 56``, where it takes more than the run as it was set: each is a call that takes its time."""
+    if trial.taken <= own.taken:
+        return ""
+    return f"taking {plural(trial.taken, terms.chunk)} from the device and not {format_count(own.taken)}"
+
+
 def answer_of(whatif: WhatIf) -> Answer:
     """The verdict on all devices: that on the one that ran out of memory, or else on the first."""
     if not whatif.logs:
         return Answer(tuple(failure.message for failure in whatif.failures[:1]), "bad")
-    first = min(whatif.logs, key=lambda log: (log.refused_line is None, not log.proof.holds))
+    first = min(whatif.logs, key=lambda log: (not log.refused, not log.proof.holds))
     said = first.answer
     if len(whatif.logs) == 1:
         return said
@@ -56,23 +63,23 @@ def answer_of_log(log: ReplayedLog) -> Answer:
         return Answer((f"{words}: {proof.difference}.",), "bad")
     own = log.own
     assert own is not None
-    return _within(log, own, terms) if log.limit_bytes is not None else _needed(log, own)
+    return _within(log, own, terms) if log.limit_bytes is not None else _needed(log, own, terms)
 
 
-def _needed(log: ReplayedLog, own: SettingTrial) -> Answer:
+def _needed(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
     """What the run needs as it was set, and with the best setting."""
     best, others = log.best, len(log.trials) - 1
     if best is None:
         none = f"; of {plural(others, 'other setting')} none surely needs less" if others else ""
         return Answer((f"As it was set this run {_needs(own)}{none}.", *_bound(log)))
     less = own.needs.low_bytes - best.needs.high_bytes
-    at_least = (
-        ""
-        if own.needs.low_bytes == own.needs.high_bytes and best.needs.low_bytes == best.needs.high_bytes
-        else "at least "
-    )
-    words = f"With {best.line} this run {_needs(best)}, {at_least}{format_bytes(less)} less than as it was set ({range_words(own.needs)})"
-    return Answer((f"{words}.", *_bound(log)), "good")
+    certain = all(one.needs.low_bytes == one.needs.high_bytes for one in (own, best))
+    saved = f"{'' if certain else 'at least '}{format_bytes(less)} less than as it was set ({range_words(own.needs)})"
+    calls = calls_words(best, own, terms)
+    words = f"With {best.line} this run {_needs(best)}, {saved}{f', {calls}' if calls else ''}"
+    fewer = log.without_more_chunks(best)
+    some = () if fewer is None else (f"With {fewer.line} it takes {format_count(fewer.taken)} and {_needs(fewer)}.",)
+    return Answer((f"{words}.", *some, *_bound(log)), "good")
 
 
 def _needs(trial: SettingTrial) -> str:
@@ -92,8 +99,9 @@ def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
     within = f"within {format_bytes(limit)}"
     if own.within_limit == "completes":
         return Answer((f"As it was set this run completes {within}: it {_needs(own)}.", *_bound(log)), "good")
-    if log.refused_line is not None and log.limit_from != "given":
-        head = f"This run ran out of memory at {terms.at(log.refused_line)}"
+    if log.refused and log.limit_from != "given":
+        where = "" if log.refused_line is None else f" at {terms.at(log.refused_line)}"
+        head = f"This run ran out of memory{where}"
     elif own.within_limit == "depends":
         head = f"As it was set this run completes {within} only where addresses are kind ({own.completing} of {own.replays} replays)"
     else:
@@ -102,18 +110,26 @@ def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
         )
         head = f"As it was set this run fails {within}{where}"
     carried = log.carried
-    on = "gets past that" if log.refused_line is not None else "completes"
+    on = "gets past that" if log.refused else "completes"
     if carried:
         best = carried[0]
-        more = f"; so it does with {plural(len(carried) - 1, 'other setting')}" if len(carried) > 1 else ""
-        inside = "" if log.limit_from == "given" else f" {within}"
-        return Answer((f"{head}.", f"With {best.line} it {on}{inside}: it {_needs(best)}{more}.", *_bound(log)), "good")
+        needs = f"{'up to there it' if log.refused else 'it'} needs {range_words(best.needs)}"
+        calls = calls_words(best, own, terms)
+        words = f"With {best.line} it {on} {within}: {needs}{f', {calls}' if calls else ''}"
+        if len(carried) > 1:
+            words += f"; so it does with {plural(len(carried) - 1, 'other setting')}"
+            if (fewer := log.without_more_chunks(best)) is not None:
+                words += f", and takes {format_count(fewer.taken)} with {fewer.line}"
+        return Answer((f"{head}.", f"{words}.", *_bound(log)), "good")
     tried = len(log.trials) - 1
     live = log.live_peak_bytes or 0
-    if live > limit:
-        over = f"{format_bytes(live - limit)} more than the limit"
+    most = log.limit_most_bytes or limit
+    if log.beyond_bytes:
+        over = f"{format_bytes(live - limit)} more than the limit" if most == limit else "and so much was refused"
         return Answer((f"{head}.", f"No setting can help: {format_bytes(live)} are live at once, {over}."), "bad")
     depends = [one for one in log.trials if one.within_limit == "depends" and not one.own]
     some = f"; with {depends[0].line} {depends[0].completing} of {depends[0].replays} replays do" if depends else ""
     none = f"Of {plural(tried, 'other setting')} none surely {on}{some}" if tried else "No other setting was tried"
+    if most > limit:  # what is reserved is not all that there was
+        none += f"; the device had {format_bytes(limit)} to {format_bytes(most)}, and --limit SIZE says how much"
     return Answer((f"{head}.", f"{none}.", *_bound(log)), "bad")

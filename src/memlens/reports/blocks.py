@@ -55,6 +55,7 @@ class Column:
             difference in bytes from another run, of which more is worse; ``net`` is what comes less what goes.
         drop: Which columns a narrow terminal leaves out first: the largest number; 0 stays always.
         strong: A key figure.
+        wraps: What has no room goes on in the next line of its row, and is not shortened.
     """
 
     key: str
@@ -62,6 +63,7 @@ class Column:
     kind: Literal["name", "word", "bytes", "signed", "net", "count", "duration"]
     drop: int = 0
     strong: bool = False
+    wraps: bool = False
 
     @property
     def numeric(self) -> bool:

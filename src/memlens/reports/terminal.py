@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, zip_longest
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -188,7 +188,12 @@ def _table(table: Table, width: int | None) -> Iterator[Spans]:
     yield _row([table.columns[index].title for index in shown], table, shown, widths)
     for row, values in zip(cells, table.rows, strict=True):
         tones = [_tone(table.columns[index], values[index]) for index in shown]
-        yield _row([row[index] for index in shown], table, shown, widths, tones)
+        wrapped = [
+            wrap(row[index], room) if table.columns[index].wraps else [row[index]]
+            for index, room in zip(shown, widths, strict=True)
+        ]
+        for texts in zip_longest(*wrapped, fillvalue=""):
+            yield _row(texts, table, shown, widths, tones)
     if table.more:
         yield [(table.more, "dim")]
     hidden = [column.title for index, column in enumerate(table.columns) if index not in shown]
@@ -215,7 +220,7 @@ def _excerpt(excerpt: Excerpt, width: int | None) -> Iterator[Spans]:
 
 def _cell(column: Column, value: object) -> str:
     text = format_value(column.kind, value)
-    return shorten(visible(text), _WIDEST_NAME) if not column.numeric else text
+    return text if column.numeric or column.wraps else shorten(visible(text), _WIDEST_NAME)
 
 
 def _fit(columns: Sequence[Column], natural: Sequence[int], width: int | None) -> tuple[list[int], list[int]]:

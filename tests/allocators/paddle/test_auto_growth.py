@@ -120,7 +120,9 @@ def test_a_program_under_another_setting_comes_to_what_that_allocator_does(
 
     _, base = ran()
     allocator, head = ran(**made)
-    assert base.size.tolist() == head.size.tolist()  # the same program
+    # The same program; of a last FREE it is not known whether its chunk would have gone.
+    assert len(base) - 1 <= len(head) <= len(base)
+    assert base.size.tolist()[: len(head)] == head.size.tolist()
     predicted = replay(base, AUTO_GROWTH.rules(base, values)).reserved_peak
     if values.get(IDLE) or values.get(CHUNK) or POOL in values:
         assert predicted == allocator.peak

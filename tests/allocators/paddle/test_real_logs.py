@@ -167,3 +167,14 @@ def test_of_several_threads_they_do_not_tell_in_which_order(shared: Path) -> Non
     proof = prove(history, AUTO_GROWTH.rules(history, AUTO_GROWTH.recorded(history)))
     assert proof.mismatch is not None
     assert proof.addresses.matched / proof.addresses.of > 0.9
+
+
+@pytest.mark.parametrize("name", ["01_first_venv_dygraph.log", "06_free_idle_chunk.log"])
+def test_a_log_that_ends_anywhere_replays_as_far_as_it_goes(shared: Path, name: str, tmp_path: Path) -> None:
+    # Whatever is under way on the last line: a request, one that has its chunk already, a FREE whose chunk goes back next.
+    lines = text_of(shared / "data" / "paddle" / name).splitlines(keepends=True)
+    for stop in range(600, 640):
+        (tmp_path / "cut.log").write_bytes(b"".join(lines[:stop]))
+        (found,) = memlens.whatif(tmp_path / "cut.log", settings=["padding_bytes=0"]).logs
+        assert found.proof.holds, (stop, found.proof)
+        assert not found.refused

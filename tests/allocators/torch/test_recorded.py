@@ -28,7 +28,7 @@ TRACES = Path(__file__).parent / "traces"
 FILES = sorted(TRACES.rglob("*.zst"))
 PLACEMENTS = (Placement.RECORDED, Placement.ASCENDING, Placement.DESCENDING, Placement.REUSE, Placement.SHUFFLED)
 #: From this version on free blocks of one size serve by the age of their segment.
-OLDEST_FIRST = (2, 12)
+OLDEST_FIRST = (2, 13)
 
 
 @cache

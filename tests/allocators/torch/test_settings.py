@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from memlens.allocators.history import RequestHistory
 from memlens.allocators.models import Values
 from memlens.allocators.rules import NO_LIMIT
-from memlens.allocators.torch.settings import CONF, Configuration, conf_line, recorded_values
+from memlens.allocators.torch.caching import CACHING
+from memlens.allocators.torch.settings import CONF, Configuration, conf_line, recorded_values, whole_values
 from memlens.errors import UsageError
 
 
@@ -48,7 +53,11 @@ def test_what_is_not_set_has_its_default() -> None:
         ({"expandable_segments": True}, "expandable_segments:True"),
         ({"max_split_size_mb": 64, "expandable_segments": True}, "expandable_segments:True,max_split_size_mb:64"),
         ({CONF: "max_split_size_mb:64"}, "max_split_size_mb:64"),
-        ({"roundup_power2_divisions": "[256:1,>:4]"}, "roundup_power2_divisions:[256:1,>:4]"),
+        ({"roundup_power2_divisions": "[256:1,512:4]"}, "roundup_power2_divisions:[256:1,512:4]"),
+        (
+            {"roundup_power2_divisions": "[256:1,>:4]"},
+            "'roundup_power2_divisions:[256:1,>:4]'",
+        ),  # > means more to a shell
         ({"device_total_mb": 1024, "oldest_segment_first": True}, ""),
     ],
 )
@@ -123,3 +132,42 @@ def test_a_snapshot_tells_its_settings_by_its_figures_before_its_text() -> None:
 )
 def test_settings_that_cannot_be_are_not_believed(settings: dict[str, str]) -> None:
     Configuration.of(recorded_values(settings))
+
+
+def test_a_line_with_what_a_shell_would_take_for_a_redirection_is_quoted(tmp_path: Path) -> None:
+    values: Values = {"roundup_power2_divisions": "[256:1,512:2,>:4]"}
+    line = conf_line(values)
+    ran = subprocess.run(
+        ["/bin/sh", "-c", f"{line} printenv {CONF}"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "roundup_power2_divisions:[256:1,512:2,>:4]\n"
+    assert not list(tmp_path.iterdir())
+    assert whole_values({CONF: line}) == values
+
+
+def _history(stream: int = 0, pool: int = 0) -> RequestHistory:
+    """One request of 1 GiB."""
+    none = np.full(1, -1, np.int64)
+    return RequestHistory(
+        operation=np.zeros(1, np.int8),
+        of=none,
+        size=none + (1 << 30),
+        stream=np.full(1, stream, np.int32),
+        pool=np.full(1, pool, np.int32),
+        event=none,
+        line=none,
+        address=np.zeros(1, np.uint64),
+        occupied=none,
+    )
+
+
+def test_no_value_is_tried_that_does_not_go_with_how_the_run_was_set() -> None:
+    own: Values = {"large_segment_size_mb": 100}
+    tried = [one.get("max_split_size_mb") for one in CACHING.candidates(_history(), own)]
+    assert {128, 256, 512} < {*tried}
+    assert 64 not in tried
+
+
+def test_more_streams_and_pools_than_can_be_are_refused_before_anything_is_made_of_them() -> None:
+    with pytest.raises(UsageError, match="100,001 streams and 100,001 pools"):
+        CACHING.rules(_history(stream=100_000, pool=100_000), {})

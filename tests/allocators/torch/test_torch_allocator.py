@@ -16,13 +16,14 @@ import memlens
 from memlens.allocators.engine import replay
 from memlens.allocators.history import RequestHistory
 from memlens.allocators.proof import prove
-from memlens.allocators.torch.caching import CACHING, rounded
+from memlens.allocators.torch.caching import CACHING
 from memlens.allocators.torch.settings import CONF, Configuration, divisions_of, whole_values
+from memlens.allocators.torch.sizes import rounded
 from memlens.errors import UsageError
 
 pytestmark = pytest.mark.torch
 
-#: With 2.12 the age of a segment counts, but not that of what is split from it.
+#: With 2.12 the age of segments counts otherwise than before and after.
 NOT_MODELLED = ("2.12",)
 CONFS = (
     "",
@@ -36,7 +37,10 @@ CONFS = (
 POLICIES = ("ascending", "descending", "reuse", "shuffled")
 
 
-@pytest.fixture(scope="module", params=[*folders()] or [None], ids=lambda folder: folder.name if folder else "none")
+VERSIONS: list[Path | None] = [*folders()]
+
+
+@pytest.fixture(scope="module", params=VERSIONS or [None], ids=lambda folder: folder.name if folder else "none")
 def torch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TorchAllocator:
     """PyTorch's allocator, of each version that there is."""
     if request.param is None:

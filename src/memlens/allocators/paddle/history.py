@@ -137,6 +137,9 @@ def _built(log: EventLog, rows: LogRows) -> RequestHistory:
     event_rows = np.flatnonzero(rows.is_event)
     given_back = _given_back(log, rows, event_rows)
     row, operation = _in_order(log, rows, event_rows, given_back)
+    if given_back.after_frees and operation[-1] == Operation.FREE and row[-1] not in given_back.during:
+        # The log may end before the line that gives its chunk back; for what comes before it is all the same.
+        row, operation = row[:-1], operation[:-1]
     number = np.full(len(rows.thread), -1, rows.event.dtype)  # of the operation of each row
     number[row] = np.arange(len(row), dtype=number.dtype)
     is_alloc = (operation == Operation.REQUEST) & rows.is_event[row]

@@ -76,7 +76,7 @@ class LogRows:
     def _refused(self, log: EventLog) -> NDArray[np.bool_]:
         """Which requests got nothing, and not only no line because the log ends: their thread went on, or a message of it follows."""
         last = np.zeros(len(self.thread), np.bool_)
-        order = self._by_thread
+        order = self._by_thread[self.kind[self._by_thread] <= Kind.FREE]  # a chunk may be all that came of it
         last[order[np.append(self.thread[order[1:]] != self.thread[order[:-1]], True)[: len(order)]]] = True
         message = max((oom.offset for oom in log.facts.ooms), default=-1)
         at_end, line = last[self.failed], self.line(self.failed)

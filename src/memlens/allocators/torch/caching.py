@@ -1,12 +1,13 @@
 """The rules of PyTorch's native CUDA caching allocator.
 
-Read in ``c10/cuda/CUDACachingAllocator.cpp`` and ``c10/core/AllocatorConfig.h``, and held against the allocator itself, as it comes with PyTorch 2.6, 2.13 and
-2.15, which serves a program of requests without a device (``tests/support/torch_allocator``).
+Read in ``c10/cuda/CUDACachingAllocator.cpp`` and ``c10/core/AllocatorConfig.h``, and held against the allocator itself, as it comes with PyTorch 2.6, 2.10, 2.11, 2.13
+and 2.15, which serves a program of requests without a device (``tests/support/torch_allocator``).  2.12 is no other, but in rule 4.
 
 1. A request is rounded up to a multiple of 512 bytes; with ``roundup_power2_divisions`` d, if it is larger than 512 d, to one of d steps between two powers of two.
 2. What is at most 1 MiB then is served by the small pool, the rest by the large one; each stream has its own blocks in both.
 3. A new segment has 2 MiB in the small pool; in the large one 20 MiB (``large_segment_size_mb``) for less than 10 MiB, else a multiple of 2 MiB.
-4. The smallest free block that is large enough serves, of several the one at the lowest address.
+4. The smallest free block that is large enough serves; of several, up to 2.11, the one at the lowest address, and from 2.13 on that of the segment that was taken
+   first.  2.12 decides as neither.
 5. The request takes the low end.  The rest is split off where it is at least 512 bytes in the small pool and in expandable segments, more than 1 MiB in the large
    pool; and not where the request has ``max_split_size_mb`` or more.  So a large block may keep up to 1 MiB that nobody asked for.
 6. A block that is freed joins its free neighbours.
@@ -22,6 +23,7 @@ Read in ``c10/cuda/CUDACachingAllocator.cpp`` and ``c10/core/AllocatorConfig.h``
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +32,7 @@ from memlens.allocators.history import ChunkChange, NotReplayable, Operation
 from memlens.allocators.models import AllocatorModel, Values
 from memlens.allocators.rules import NO_LIMIT, AllocatorRules, Groups, IdleChunks, IdleSorting, Relief
 from memlens.allocators.torch.settings import MEBIBYTE, SETTINGS, Configuration, conf_line, recorded_values
+from memlens.allocators.torch.sizes import LARGE_REST, SMALL, SMALL_REST, SMALL_SEGMENT, rounded, segment_bytes
 from memlens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,37 +46,12 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["CACHING", "LARGE_REST", "SMALL", "SMALL_SEGMENT", "rounded", "segment_bytes"]
+__all__ = ["CACHING"]
 
-#: Rules 1 to 3: what blocks are multiples of, the largest one of the small pool, its segments, the first size with a segment of its own, what that is a multiple of.
-BLOCK, SMALL, SMALL_SEGMENT, OWN_SEGMENT, MULTIPLE = 512, MEBIBYTE, 2 * MEBIBYTE, 10 * MEBIBYTE, 2 * MEBIBYTE
-#: Rule 5: the smallest rest that is split off.
-SMALL_REST, LARGE_REST = BLOCK, SMALL + 1
 #: Rule 11: where it is not known what the device has, as much as nothing fills.
 _RANGE = 1 << 42
-
-
-def rounded(size: Ints, divisions: Ints) -> Ints:
-    """Rule 1: bytes of the blocks for requests of so many bytes, int64.
-
-    Args:
-        size: What was asked for, at least 0 and below 2**48.
-        divisions: Steps by interval.
-    """
-    plain = np.maximum(-(-size // BLOCK), 1) * BLOCK
-    exponent = np.frexp(np.maximum(size, 1).astype(np.float64))[1].astype(np.int64) - 1  # exact below 2**53
-    steps = divisions[np.clip(exponent - 20, 0, len(divisions) - 1)]
-    divided = (steps > 1) & (size > BLOCK * steps)
-    if not divided.any():
-        return plain
-    step = np.maximum(np.left_shift(np.int64(1), exponent) // np.maximum(steps, 1), 1)
-    return np.where(divided, -(-size // step) * step, plain)
-
-
-def segment_bytes(block: Ints, large_segment: int) -> Ints:
-    """Rule 3: bytes of the segments that are asked for, for blocks of so many bytes, int64."""
-    own = -(-block // MULTIPLE) * MULTIPLE
-    return np.where(block <= SMALL, SMALL_SEGMENT, np.where(block < OWN_SEGMENT, large_segment, own))
+#: Rule 12: sets of free blocks, one for each stream in each pool.
+_MOST_GROUPS = 1 << 20
 
 
 def _history(log: EventLog) -> RequestHistory | NotReplayable | None:
@@ -96,13 +74,15 @@ def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
     block = rounded(history.size, conf.divisions)
     small = block <= SMALL
     streams, pools = _numbers(history)
+    if 2 * streams * pools > _MOST_GROUPS:
+        raise UsageError(f"{streams:,} streams and {pools:,} pools have more sets of free blocks than can be")
     page = history.opening_chunks.page
     opening_small = np.where(page > 0, page == SMALL_SEGMENT, history.opening_chunks.size == SMALL_SEGMENT)
     total = conf.total or history.limit_bytes or 0
     if (conf.share < 1 or conf.collect_share) and not total:
         raise UsageError(
             "what the device has is not known, of which these settings are shares",
-            "Give it: --set device_total_mb=81920.",
+            "Give it: --was device_total_mb=81920; or, where the process was given no share of it, --was garbage_collection_threshold=0.",
         )
     allowed = int(conf.share * total) if conf.share < 1 or conf.collect_share else None
     group = _group(history.pool, small, history.stream, streams)
@@ -181,7 +161,10 @@ def _candidates(history: RequestHistory, values: Values) -> Sequence[Values]:
 
     def add(**changes: Value) -> None:
         tried = {**own, **changes}
-        if tried != own and tried not in found:
+        if tried == own or tried in found:
+            return
+        with suppress(UsageError):  # it does not go with what the run had
+            Configuration.of(tried)
             found.append(tried)
 
     if own:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memlens.allocators.torch.caching import LARGE_REST, SMALL, rounded
+from memlens.allocators.torch.sizes import LARGE_REST, SMALL, rounded
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -101,6 +101,8 @@ def occupied_bytes(log: EventLog, conf: Configuration, lives: Lives, opened: int
     born = np.where(np.arange(len(lives.alloc)) < opened, -1, lives.alloc)
     order = np.lexsort((born, lives.addr))
     places, begins = lives.addr[order], born[order]
+    earliest = np.append(True, places[1:] != places[:-1])[: len(places)]  # of those that lay at one address
+    places, begins = places[earliest], begins[earliest]
     at, left = np.searchsorted(places, end), np.arange(len(large))
     while len(left):  # on to the next block behind, until one was allocated in time
         left = left[at[left] < len(places)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.allocators.history import ChunkChange, ChunkChanges, OpeningChunks
-from memlens.allocators.torch.caching import SMALL, SMALL_SEGMENT, rounded, segment_bytes
+from memlens.allocators.torch.sizes import SMALL, SMALL_SEGMENT, rounded, segment_bytes
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["changes_of", "failures", "limit_of", "opening_chunks", "released", "with_ranges"]
 
+#: Of more segments than this what is not known is not looked for.
+_MOST_UNKNOWN = 100
+
 
 def opening_chunks(
     log: EventLog, conf: Configuration, lives: Lives, stream: NDArray[np.int32], pool: NDArray[np.int32]
@@ -32,7 +35,7 @@ def opening_chunks(
     """The segments that were there before the trace, by address; ``stream`` and ``pool`` are those of the events."""
     rows = np.flatnonzero(log.kind[: log.facts.opening] == Kind.RESERVE)
     rows = rows[np.argsort(log.addr[rows], kind="stable")]
-    addr, size, stream, pool = log.addr[rows], log.size[rows], stream[rows], pool[rows]
+    addr, size, stream, pool = log.addr[rows], log.size[rows], _known(log, rows, stream), pool[rows]
     if not log.facts.chunks_join or not len(rows):
         return OpeningChunks(addr, size, stream, pool, np.zeros(len(rows), np.int64))
     # What is mapped side by side is one piece.
@@ -47,6 +50,20 @@ def opening_chunks(
     block[piece[inside][::-1]] = rounded(lives.size[inside], conf.divisions)[::-1]
     small = np.where(block >= 0, block <= SMALL, size % conf.large_segment != 0)
     return OpeningChunks(addr, size, stream, pool, np.where(small, SMALL_SEGMENT, conf.large_segment))
+
+
+def _known(log: EventLog, rows: Ints, stream: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The streams of segments; where the log does not say it, that of the first event that lies in the segment, or in which it lies."""
+    found = stream[rows]
+    unknown = np.flatnonzero(log.stream[rows] < 0) if log.stream is not None else rows[:0]
+    for number in unknown[:_MOST_UNKNOWN].tolist():
+        begin, size = log.addr[rows[number]], log.size[rows[number]]
+        later = slice(log.facts.opening, None)
+        starts, sizes = log.addr[later], log.size[later].astype(np.uint64)
+        touches = (starts < begin + np.uint64(size)) & (starts + sizes > begin)
+        if touches.any():
+            found[number] = stream[log.facts.opening + int(touches.argmax())]
+    return found
 
 
 def with_ranges(

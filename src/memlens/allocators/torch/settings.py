@@ -53,7 +53,8 @@ SETTINGS = (
         "large_segment_size_mb",
         "mebibytes",
         20,
-        "the segment for requests of 1 to 10 MiB, and the page of large expandable ones (from 2.10 on)",
+        "the segment for requests of 1 to 10 MiB, and the page of large expandable ones",
+        since="PyTorch 2.11",
     ),
     AllocatorSetting(
         "garbage_collection_threshold",
@@ -71,7 +72,7 @@ SETTINGS = (
         "oldest_segment_first",
         "switch",
         False,
-        "among free blocks of one size that of the oldest segment serves (from 2.13 on), not the one at the lowest address; no setting of PyTorch's",
+        "among free blocks of one size that of the oldest segment serves (from 2.13 on, found from a trace), not the one at the lowest address; no setting of PyTorch's",
     ),
     AllocatorSetting(CONF, "word", "", "several of these at once, as PyTorch reads them"),
 )
@@ -168,7 +169,9 @@ def whole_values(values: Values) -> dict[str, Value]:
     if unknown:
         raise UsageError(f"no setting is called {unknown[0]!r}", f"There are: {', '.join(_BY_NAME)}.")
     text = f"{values.get(CONF, '')}"
-    return dict(_pairs(text.removeprefix(f"{CONF}="))) | {name: values[name] for name in values if name != CONF}
+    return dict(_pairs(text.removeprefix(f"{CONF}=").strip("'"))) | {
+        name: values[name] for name in values if name != CONF
+    }
 
 
 def _pairs(text: str) -> Iterator[tuple[str, Value]]:
@@ -255,7 +258,8 @@ def conf_line(values: Values) -> str:
         for name in _names()
         if name in whole and f"{whole[name]}" not in (f"{_BY_NAME[name].default}", "")
     ]
-    return f"{CONF}={','.join(parts)}"
+    value = ",".join(parts)
+    return f"{CONF}='{value}'" if ">" in value else f"{CONF}={value}"  # a shell would write a file
 
 
 def recorded_values(settings: Mapping[str, str]) -> dict[str, Value]:

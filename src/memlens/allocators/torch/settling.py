@@ -1,6 +1,6 @@
 """What a snapshot does not say, found by replaying it: which of free blocks of one size serves, and the order in which the opening segments were taken.
 
-PyTorch up to 2.11 takes the block at the lowest address, from 2.12 on that of the oldest segment, and a snapshot has neither a version nor the age of segments.  So
+PyTorch up to 2.11 takes the block at the lowest address, from 2.13 on that of the oldest segment, and a snapshot has neither a version nor the age of segments.  So
 both are tried.  Where the second one gives another block than the recorded one, and both are in segments from before the trace, the recorded one's is the older one:
 it is put in front of the other, and the replay begins anew, a bounded number of times.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from memlens import native
 from memlens.allocators.engine import replay
 from memlens.allocators.history import ChunkChange, OpeningChunks, Operation, RequestHistory
 from memlens.allocators.placing import Addresses, Placement
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["settled"]
 
-#: So many replays at most, and so many operations in all of them.
-_MOST_REPLAYS, _MOST_OPERATIONS = 200, 20_000_000
+#: So many replays at most, and so many operations in all of them, but one replay of any history.
+_MOST_REPLAYS, _MOST_OPERATIONS = 200, 20_000_000 if native.load("memlens._replay") else 1_000_000
 _SHARES = {"garbage_collection_threshold", "per_process_memory_fraction"}
 _OLDEST = {"oldest_segment_first": "True"}
 
@@ -53,7 +54,7 @@ def _tries(
     other = _first_other(history, rules)
     yield history, other.at if other is not None else -1
     tried = replace(history, settings={**history.settings, **_OLDEST})
-    for _ in range(min(_MOST_REPLAYS, _MOST_OPERATIONS // len(history))):
+    for _ in range(min(_MOST_REPLAYS, max(_MOST_OPERATIONS // len(history), 1))):
         other = _first_other(tried, rules)
         yield tried, other.at if other is not None else -1
         if other is None:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memlens import facts as facts_module
-from memlens.facts import Facts, Kept, Mark, StatLines
+from memlens.facts import Facts, Kept, Mark, RequestLines, StatLines
 from memlens.source import Source
 from memlens.trust.agreement import METRICS
 from memlens.windows.landmarks import Landmarks, landmarks_of
@@ -39,7 +39,7 @@ __all__ = ["KEY", "SCHEMA", "Carried", "DamagedError", "StoredSource", "carried"
 KEY = b"memlens"
 SCHEMA = "memlens.events/1"
 
-#: What the two facts that are columns consist of.
+#: What the facts that are columns consist of.
 _COLUMNS: dict[str, tuple[type, dict[str, type[np.generic]]]] = {
     "kept": (Kept, {"addr": np.uint64, "size": np.int64, "born": np.int64, "last": np.int64}),
     "stat_lines": (
@@ -52,6 +52,10 @@ _COLUMNS: dict[str, tuple[type, dict[str, type[np.generic]]]] = {
             "current": np.int64,
             "peak": np.int64,
         },
+    ),
+    "requests": (
+        RequestLines,
+        {"what": np.int8, **dict.fromkeys(("offset", "after", "thread", "first", "second"), np.int64)},
     ),
 }
 #: Bytes that what is packed may unpack to, all together.

@@ -1,14 +1,13 @@
 """Events of one device of a memory snapshot, with exact levels from the first one on.
 
-A snapshot says what the device holds when it is taken, and what happened before, back to where the recording began or the ring buffer
-was cut.  What the device held at that point follows from the two, address by address: a block whose first event is its FREE was there, and so was
-a block that holds something at the end and has no event.  Such blocks, and the segments that they lie in, become *opening* events, so that
-running sums that start from 0 are right.
+A snapshot says what the device holds when it is taken, and what happened before, back to where the recording began or the ring buffer was cut.  What the
+device held at that point follows from the two, address by address: a block whose first event is its FREE was there, and so was a block that holds something
+at the end and has no event.  Such blocks, and the segments that they lie in, become *opening* events, so that running sums that start from 0 are right.
 
-**When a block is given back.**  torch writes two entries: ``free_requested``, when the tensor lets go of the block and
-``torch.cuda.memory_allocated()`` drops, and ``free_completed``, when the block can be used again.  As a rule the second follows at once, and the FREE stands there.
-Where a block was used on another stream (``record_stream``) it comes later, in the middle of an unrelated allocation; the FREE then stands at the
-request, and :attr:`DeviceEvents.deferred` tells of it.  So allocated bytes are those that torch counts, at all times.
+**When a block is given back.**  torch writes two entries: ``free_requested``, when the tensor lets go of the block and ``torch.cuda.memory_allocated()``
+drops, and ``free_completed``, when the block can be used again.  As a rule the second follows at once, and the FREE stands there. Where a block was used on
+another stream (``record_stream``) it comes later, in the middle of an unrelated allocation; the FREE then stands at the request, and
+:attr:`DeviceEvents.deferred` tells of it.  So allocated bytes are those that torch counts, at all times.
 """
 
 from __future__ import annotations
@@ -92,8 +91,7 @@ class Final:
         segment_rows: Its segments, as RESERVE events.
         block_rows: Its blocks that are allocated or wait, as ALLOC events; their pool is that of their segment, and left out.
         waits, taken: Whether each block was given back and waits for a stream before it can be used again; what it occupies.
-        malformed: Segments and blocks that cannot be read.
-        uneven: Segments whose blocks do not add up.
+        malformed, uneven: Segments and blocks that cannot be read; segments whose blocks do not add up.
         expandable: Whether it has segments that are mapped in parts, and others.
     """
 
@@ -151,8 +149,7 @@ def _read_segment(segment: dict[str, Any], device: Final, tables: Tables) -> Non
     if not is_count(addr, ADDRESSES) or not is_count(size, MOST_BYTES + 1) or type(blocks) is not list:
         device.malformed += 1
         return
-    stream = segment.get("stream")
-    stream = stream if is_count(stream, 1 << 63) else -1
+    stream = found if is_count(found := segment.get("stream"), 1 << 63) else -1
     if size:
         device.expandable.add(segment.get("is_expandable") is True)
         pool = tables.pool(segment.get("segment_pool_id"))

@@ -84,7 +84,7 @@ def _of(alike: int, total: int, what: str) -> str:
 def _tables(log: ReplayedLog, top: int, *, full: bool) -> Iterator[Block]:
     limited, scanned = log.limit_bytes is not None, any(one.completes for one in log.trials)
     columns = [
-        Column("line", "Setting", "name"),
+        Column("line", "Setting", "name", wraps=True),
         *([Column("within", f"In {format_bytes(log.limit_bytes or 0)}", "word")] if limited else []),
         *([Column("completes", "Completes within", "word", strong=True)] if scanned else []),
         *([] if scanned and not full else [Column("reserved", "Reserved peak", "word")]),
