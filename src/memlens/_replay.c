@@ -1077,9 +1077,10 @@ static PyObject *start(PyObject *module, PyObject *args)
     begin(s);
     Py_END_ALLOW_THREADS
     s->busy = 0;
-    if (s->fault) {
+    const int fault = s->fault;
+    if (fault) {
         Py_DecRef(capsule);
-        return s->fault == NO_MEMORY ? PyErr_NoMemory() : PyErr_Format(PyExc_ValueError, "start: chunks overlap");
+        return fault == NO_MEMORY ? PyErr_NoMemory() : PyErr_Format(PyExc_ValueError, "start: chunks overlap");
     }
     return capsule;
 }
