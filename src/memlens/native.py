@@ -25,8 +25,8 @@ def load(name: str) -> ModuleType | None:
 
 
 def missing() -> bool:
-    """Whether reading is slow for want of the compiled scanner, and not because it was switched off."""
-    return not _switched_off() and load("memlens.scanner._scan") is None
+    """Whether work is slow for want of the compiled modules, and not because they were switched off."""
+    return not _switched_off() and None in map(load, ("memlens.scanner._scan", "memlens._columns", "memlens._replay"))
 
 
 def _switched_off() -> bool:

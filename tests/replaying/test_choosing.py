@@ -36,6 +36,20 @@ def test_what_cannot_be_set_is_refused_with_what_can(given: str, message: str, h
     assert (caught.value.message, caught.value.hint) == (message, hint)
 
 
+def test_what_is_the_devices_is_said_of_the_run_and_not_tried() -> None:
+    assert named_values(AUTO_GROWTH, ["padding_bytes=32"]) == {"padding_bytes": [32]}
+    with pytest.raises(UsageError, match="padding_bytes cannot be set") as caught:
+        named_values(AUTO_GROWTH, ["padding_bytes=32"], tried=True)
+    assert caught.value.hint == "--was padding_bytes=32 says that the run had it."
+
+
+def test_of_very_many_values_so_many_combinations_are_tried_and_the_others_counted() -> None:
+    named = {name: [*range(1, 11)] for name in ("chunk_kib", "padding", "free_idle", "relief", "high")}
+    changes, left = chosen_settings(MODEL, HISTORY, dict.fromkeys(DEFAULTS, 0), named, every=False)
+    assert len(changes) == MOST_COMBINED
+    assert left == 10**5 - MOST_COMBINED
+
+
 def test_a_run_was_set_as_its_user_says_else_as_its_log_tells_else_as_it_is_by_default() -> None:
     assert own_settings(MODEL, {"relief": True, "chunk_kib": 4}, ["chunk_kib=16"]) == {
         **DEFAULTS,

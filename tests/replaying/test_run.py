@@ -9,12 +9,13 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from made_allocator import DEFAULTS, history_of, made_log, program_of, random_program, recorded, run_plainly
+from made_allocator import DEFAULTS, MODEL, history_of, made_log, program_of, random_program, recorded, run_plainly
 from whatif_worlds import judge_case
 
 import memlens
-from memlens.allocators import engine
+from memlens.allocators import engine, registry
 from memlens.allocators.history import NotReplayable, RequestHistory
+from memlens.allocators.models import Values
 from memlens.allocators.rules import AllocatorRules
 from memlens.errors import InputError, UsageError
 from memlens.replaying import run, trials
@@ -90,6 +91,44 @@ def test_a_limit_says_where_the_run_fails_and_with_what_free() -> None:
         " With MADE_free_idle=True it completes within 12.00 KiB: it needs 8.00 KiB; so it does with 1 other setting."
     )
     assert [trial.within_limit for trial in found.trials[:2]] == ["completes", "completes"]
+
+
+@pytest.mark.parametrize("limit", [0, -1, "7.5GiB", float("nan")])
+def test_a_limit_that_is_none_is_refused(limit: object) -> None:
+    with pytest.raises(UsageError, match="no limit: "):
+        only(made_log(recorded(SPLIT)), limit=limit)
+
+
+def test_all_settings_and_some_exclude_each_other() -> None:
+    with pytest.raises(UsageError, match="exclude each other"):
+        only(made_log(recorded(SPLIT)), all_settings=True, settings="chunk_kib=4")
+    assert [
+        dict(one.values) for one in only(made_log(recorded(SPLIT)), settings="chunk_kib=4").trials if not one.own
+    ] == [{"chunk_kib": 4}]
+
+
+def test_of_all_settings_those_that_the_allocator_refuses_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = dataclasses.replace(MODEL, rules=refusing)
+    monkeypatch.setattr(registry, "built_in", lambda: (model,))
+    tried = only(made_log(recorded(SPLIT)), all_settings=True).trials
+    assert len(tried) > 3
+    assert not [one for one in tried if one.values.get("chunk_kib") == 16]
+    with pytest.raises(UsageError, match="not 16"):
+        only(made_log(recorded(SPLIT)), settings="chunk_kib=16")
+
+
+def refusing(history: RequestHistory, values: Values) -> AllocatorRules:
+    if values["chunk_kib"] == 16:
+        raise UsageError("not 16")
+    return MODEL.rules(history, values)
+
+
+def test_of_a_log_that_is_cut_short_the_verdict_says_so() -> None:
+    log = made_log(recorded(SPLIT))
+    cut = log.without_cache(facts=dataclasses.replace(log.facts, cut_short="its last frame is incomplete"))
+    assert only(cut).verdict.endswith(" The log is cut short: what the run did later is not known.")
+    assert only(cut).to_dict()["cut_short"]
+    assert "cut short" not in only(log).verdict
 
 
 def test_a_limit_below_what_lives_at_once_is_beyond_all_settings() -> None:

@@ -29,6 +29,7 @@ class AllocatorSetting:
         summary: What it does, in half a line.
         tried: Values that are worth a try.
         since: The first release that has it, ``PaddlePaddle 3.3``; ``""`` where all that are modelled have it.
+        settable: A user can set it; else it is the device's or the release's, and can only be said of the run.
     """
 
     name: str
@@ -37,6 +38,7 @@ class AllocatorSetting:
     summary: str
     tried: tuple[Value, ...] = ()
     since: str = ""
+    settable: bool = True
 
 
 @dataclass(frozen=True)

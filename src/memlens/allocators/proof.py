@@ -143,12 +143,15 @@ def _compared(
         return matched, None
     at = int(same.argmin()) if not same.all() else len(same)
     moments = [int(side[0][at]) for side in rows if at < len(side[0])]
-    return matched, (min(moments), _in_words(rows[0], at), _in_words(rows[1], at))
+    recorded_as, made_as = (_in_words(side, at) for side in rows)
+    if recorded_as == made_as:
+        made_as = "the same later" if moments[1] > moments[0] else "the same earlier"
+    return matched, (min(moments), recorded_as, made_as)
 
 
 def _in_words(side: list[NDArray[Any]], at: int) -> str:
     if at >= len(side[0]):
         return "nothing"
-    _, kind, addr, size = (int(column[at]) for column in side)
+    kind, addr, size = (int(column[at]) for column in side[1:])
     done = ("taken", "given back", "mapped", "unmapped")[kind]
-    return f"{format_bytes(size)} {done} at {addr:#x}, during operation {int(side[0][at])}"
+    return f"{format_bytes(size)} {done} at {addr:#x}"

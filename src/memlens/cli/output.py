@@ -190,10 +190,10 @@ def _shows_progress(show: Output) -> bool:
 
 
 def _say_what_is_slow(paths: Sequence[str], show: Output) -> None:
-    """One line on stderr where much is to be read and the compiled scanner was not built."""
+    """One line on stderr where much is to be read and the compiled modules were not built."""
     if native.missing() and sum(os.path.getsize(path) for path in paths if os.path.isfile(path)) > _MUCH:
         note(
-            "reading without the compiled scanner takes many times as long: install a C compiler, then"
+            "reading without the compiled modules takes many times as long: install a C compiler, then"
             " pip install --force-reinstall --no-cache-dir memlens",
             show,
         )

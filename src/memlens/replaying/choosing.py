@@ -25,8 +25,13 @@ _MOST_MEBIBYTES = 1 << 27
 _SWITCH = {"true": True, "1": True, "on": True, "yes": True, "false": False, "0": False, "off": False, "no": False}
 
 
-def named_values(model: AllocatorModel, given: Sequence[str]) -> dict[str, list[Value]]:
+def named_values(model: AllocatorModel, given: Sequence[str], *, tried: bool = False) -> dict[str, list[Value]]:
     """The values given for each setting, ``NAME=VALUE``; a name may be in any case and without ``FLAGS_``.
+
+    Args:
+        model: The model of the allocator.
+        given: What the user wrote.
+        tried: It is to be tried, and so must be something that can be set.
 
     Raises:
         UsageError: No value, one that makes no sense, or no such setting; the message names those that are alike.
@@ -43,6 +48,9 @@ def named_values(model: AllocatorModel, given: Sequence[str]) -> dict[str, list[
             names = ", ".join(setting.name for setting in model.settings)
             hint = f"Did you mean: {', '.join(alike)}?" if alike else f"It has: {names}."
             raise UsageError(f"{model.name} has no setting {short_name(name)!r}", hint)
+        if tried and not known[plain].settable:
+            name = known[plain].name
+            raise UsageError(f"{name} cannot be set", f"--was {name}={value} says that the run had it.")
         found.setdefault(known[plain].name, []).append(_value(known[plain], value))
     return found
 
@@ -99,9 +107,14 @@ def chosen_settings(
     """What to set otherwise than the run was set, each alike once; and how many combinations are left out."""
     left = 0
     if named:
-        wanted: Sequence[Values] = _combined(named)
+        wanted: Sequence[Values] = [*islice(_combined(named), MOST_COMBINED)]
+        left = prod(map(len, named.values())) - len(wanted)
     elif every:
-        offered = {one.name: [value for value in one.tried if value != own.get(one.name)] for one in model.settings}
+        offered = {
+            one.name: [value for value in one.tried if value != own.get(one.name)]
+            for one in model.settings
+            if one.settable
+        }
         wanted = [*islice(_changes(offered), MOST_COMBINED)]
         left = prod(len(values) + 1 for values in offered.values()) - 1 - len(wanted)
     else:
@@ -118,5 +131,5 @@ def _changes(offered: Mapping[str, Sequence[Value]]) -> Iterator[dict[str, Value
             yield from _combined({name: offered[name] for name in names})
 
 
-def _combined(values: Mapping[str, Sequence[Value]]) -> list[dict[str, Value]]:
-    return [dict(zip(values, one, strict=True)) for one in product(*values.values())]
+def _combined(values: Mapping[str, Sequence[Value]]) -> Iterator[dict[str, Value]]:
+    return (dict(zip(values, one, strict=True)) for one in product(*values.values()))

@@ -150,6 +150,7 @@ class ReplayedLog(Answered):
         settings: How the run was set, as far as its input or the user says, where that is not the default.
         proof: How the replay of the run as it was set compares with its log.
         limit_bytes: The limit that settings are held against; ``None`` for none.
+        cut_short: Its input ends early: what the run did later is not known.
         limit_from: Where that comes from: ``given``, or ``log``: as much the run had reserved as the device refused more.
         limit_most_bytes: The most that it may have been: of a log that does not tell what the device had, less than what it had reserved together with the
             chunk that was refused; else the limit.
@@ -168,6 +169,7 @@ class ReplayedLog(Answered):
     settings: Values
     proof: ReplayProof
     limit_bytes: int | None = None
+    cut_short: bool = False
     limit_from: str = ""
     limit_most_bytes: int | None = None
     refused: bool = False
@@ -225,6 +227,7 @@ class ReplayedLog(Answered):
             "model": self.model,
             "settings": dict(self.settings),
             "proof": self.proof.to_dict(),
+            "cut_short": self.cut_short,
             "limit_bytes": self.limit_bytes,
             "limit_from": self.limit_from,
             "limit_most_bytes": self.limit_most_bytes,

@@ -11,10 +11,10 @@ import numpy as np
 from memlens.allocators import registry
 from memlens.allocators.history import ChunkChange, NotReplayable
 from memlens.allocators.proof import prove
-from memlens.errors import Failure, InputError
+from memlens.errors import Failure, InputError, UsageError
 from memlens.inputs import Reading, input_name, named_devices
 from memlens.keywords import with_keywords
-from memlens.options import TryOut
+from memlens.options import TryOut, as_list
 from memlens.replaying.asked import as_asked, ending_failure
 from memlens.replaying.choosing import chosen_settings, named_values, own_settings
 from memlens.replaying.packing import best_packing
@@ -48,6 +48,10 @@ def whatif_with(log: Input, options: TryOut) -> WhatIf:
         InputError: The run of the only device cannot be replayed; one of several becomes a :class:`memlens.errors.Failure` instead.
         MemlensError: The log cannot be read.
     """
+    if options.limit is not None and not (isinstance(options.limit, int) and options.limit > 0):
+        raise UsageError(f"no limit: {options.limit!r}", "Give bytes, a whole number above 0 (--limit 7.5GiB).")
+    if options.all_settings and options.settings:
+        raise UsageError("all settings and some exclude each other", "Leave out --all, or --set.")
     logs = Reading(how=options, times=True, threads=True, requests=True).read_all(log)
     found, failures = [], []
     for one, name, device in _of_each_process(named_devices(input_name(log), logs)):
@@ -110,8 +114,8 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
         UsageError: A setting that the allocator does not have.
     """
     model, history = known.model, known.history
-    own = own_settings(model, model.recorded(history), options.own)
-    named = named_values(model, options.settings)
+    own = own_settings(model, model.recorded(history), as_list(options.own))
+    named = named_values(model, as_list(options.settings), tried=True)
     by_default = {setting.name: setting.default for setting in model.settings}
     last = ending_failure(history)
     head = ReplayedLog(
@@ -121,6 +125,7 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
         {setting: value for setting, value in own.items() if value != by_default.get(setting)},
         _proof(log, prove(history, model.rules(history, own))),
         refused=last is not None,
+        cut_short=bool(log.facts.cut_short),
         refused_line=None if last is None else _line_at(log, int(history.line[last])),
         opening_reserved_bytes=int(history.opening_chunks.size.sum()),
     )
@@ -134,7 +139,7 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
     asked = as_asked(history)
     trials, live, stays = Trials(
         asked, model, own, limit, lambda at: _line_at(log, int(asked.line[at])), options.tried
-    ).run(changes, scanned=packed)
+    ).run(changes, scanned=packed, skip_refused=options.all_settings)
     return dataclasses.replace(
         head,
         limit_bytes=limit,

@@ -6,6 +6,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
@@ -16,6 +17,7 @@ import numpy as np
 from memlens import native
 from memlens.allocators.engine import Replay, replay
 from memlens.allocators.placing import Addresses, Placement
+from memlens.errors import UsageError
 from memlens.replaying.packing import BlockStays, live_peak, stays_of
 from memlens.replaying.result import MemoryRange, RefusedRequest, SettingTrial
 from memlens.replaying.scanning import LimitScan, scan_limits, summed_up
@@ -101,18 +103,25 @@ class Trials:
         return PLACEMENTS if len(self.history) <= _LONG else _FEWER
 
     def run(
-        self, changes: Sequence[Values], *, scanned: bool = True
+        self, changes: Sequence[Values], *, scanned: bool = True, skip_refused: bool = False
     ) -> tuple[tuple[SettingTrial, ...], int, BlockStays]:
         """Try the run as it was set, and with each of some changes.
 
         Args:
             changes: What to set otherwise.
             scanned: Look for the limits with which each completes.
+            skip_refused: Leave out what the allocator refuses to be set to.
+
+        Raises:
+            UsageError: It refuses one of them.
 
         Returns:
             The trials, best first; the most bytes live at once; and the blocks, as small as any of the settings makes them.
         """
-        each = [self._made(change) for change in ({}, *changes)]
+        each = [self._made({})]
+        for change in changes:
+            with suppress(UsageError) if skip_refused else nullcontext():
+                each.append(self._made(change))
         stays = lowest_blocks(self.history, map(self._rules, each))
         lowest = live_peak(stays)
         self._on_threads(self._peaks, each)

@@ -63,7 +63,10 @@ def answer_of_log(log: ReplayedLog) -> Answer:
         return Answer((f"{words}: {proof.difference}.",), "bad")
     own = log.own
     assert own is not None
-    return _within(log, own, terms) if log.limit_bytes is not None else _needed(log, own, terms)
+    found = _within(log, own, terms) if log.limit_bytes is not None else _needed(log, own, terms)
+    if not log.cut_short:
+        return found
+    return Answer((*found.sentences, "The log is cut short: what the run did later is not known."), found.tone)
 
 
 def _needed(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:

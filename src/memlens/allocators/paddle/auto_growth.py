@@ -62,9 +62,11 @@ _SETTINGS = (
     AllocatorSetting(_CHUNKS[1], "mebibytes", 0, "… of the chunks of the other pool", (16, 64), _POOLED),
     AllocatorSetting(_ADVANCE[0], "mebibytes", 0, "a chunk of the small pool taken at the start", since=_POOLED),
     AllocatorSetting(_ADVANCE[1], "mebibytes", 0, "a chunk of the large pool taken at the start", since=_POOLED),
-    AllocatorSetting(_PADDING, "count", 0, "bytes that the device wants behind each tensor: no flag, the device's"),
-    AllocatorSetting(_ALIGNMENT, "count", 256, "what blocks are a multiple of: no flag, the device's"),
-    AllocatorSetting(_RETRY, "switch", True, "a refusal is tried again: not on plug-in devices"),
+    AllocatorSetting(
+        _PADDING, "count", 0, "bytes that the device wants behind each tensor: no flag, the device's", settable=False
+    ),
+    AllocatorSetting(_ALIGNMENT, "count", 256, "what blocks are a multiple of: no flag, the device's", settable=False),
+    AllocatorSetting(_RETRY, "switch", True, "a refusal is tried again: not on plug-in devices", settable=False),
 )
 _DEFAULTS: dict[str, Value] = {setting.name: setting.default for setting in _SETTINGS}
 #: Sizes of the small pool that are looked for in a log whose pools are not known, MiB.

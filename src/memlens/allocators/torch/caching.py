@@ -180,7 +180,7 @@ def _candidates(history: RequestHistory, values: Values) -> Sequence[Values]:
 
 CACHING = AllocatorModel(
     name="pytorch-caching",
-    summary="PyTorch's native CUDA caching allocator, 2.0 to 2.15",
+    summary="PyTorch's native CUDA caching allocator, 2.0 to 2.15 without 2.12",
     settings=SETTINGS,
     history=_history,
     recorded=_recorded,

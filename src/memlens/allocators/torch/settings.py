@@ -66,13 +66,18 @@ SETTINGS = (
         "per_process_memory_fraction", "number", 1.0, "the share of the device's memory that the process may reserve"
     ),
     AllocatorSetting(
-        "device_total_mb", "mebibytes", 0, "what the device has, for the two shares of it; no setting of PyTorch's"
+        "device_total_mb",
+        "mebibytes",
+        0,
+        "what the device has, for the two shares of it; no setting of PyTorch's",
+        settable=False,
     ),
     AllocatorSetting(
         "oldest_segment_first",
         "switch",
         False,
         "among free blocks of one size that of the oldest segment serves (from 2.13 on, found from a trace), not the one at the lowest address; no setting of PyTorch's",
+        settable=False,
     ),
     AllocatorSetting(CONF, "word", "", "several of these at once, as PyTorch reads them"),
 )
