@@ -134,21 +134,12 @@ def figures_of(windows: Sequence[Window], *, trust: bool = True) -> RunFigures:
     rise, left = (
         [alike.setdefault(size, size) for size in each[name].tolist()] for name in ("rise_bytes", "remaining_bytes")
     )
+    live, is_open = each["live_bytes"].tolist(), edges_of(windows, "open_end").tolist()
     doubted = trust and any(doubt.code in RESERVED_DOUBTS for doubt in log.trust.doubts)
     return RunFigures(
         int(run["peak_bytes"][0]) if log.tells_of_blocks else None,
         int(run["reserved_peak_bytes"][0]) if log.tells_of_chunks and not doubted else None,
-        tuple(
-            map(
-                WindowFigures,
-                names_of(windows),
-                rise,
-                left,
-                each["live_bytes"].tolist(),
-                edges_of(windows, "open_end").tolist(),
-                *near(windows),
-            )
-        ),
+        tuple(map(WindowFigures, names_of(windows), rise, left, live, is_open, *near(windows))),
     )
 
 
