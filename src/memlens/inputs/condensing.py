@@ -128,7 +128,7 @@ class Condensing:
         for column in columns.values():
             column.keep(kept)
         self._counted = len(columns["kind"])
-        self.full = self._counted * 3 // 2
+        self.full = self._counted * 5 // 4
 
     def finish(self, columns: dict[str, GrowingColumn]) -> Condensed:
         """What is known of the log; takes the columns of what was counted out of the others."""
