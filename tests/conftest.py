@@ -28,7 +28,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the smoke tests."""
     tests = ROOT / "tests"
     for item in items:
-        if item.path.is_relative_to(tests) and item.path.relative_to(tests).as_posix() in SMOKE:
+        smoke = item.path.is_relative_to(tests) and item.path.relative_to(tests).as_posix() in SMOKE
+        if smoke and "[docs/" not in item.nodeid:  # of the pages the README alone
             item.add_marker("smoke")
 
 
