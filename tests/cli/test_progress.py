@@ -145,7 +145,7 @@ def test_who_has_no_compiled_scanner_is_told_how_to_get_it_where_much_is_to_be_r
         pass
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == said
-    assert all("without the compiled scanner" in line and "pip install" in line for line in lines)
+    assert all("without the compiled modules" in line and "pip install" in line for line in lines)
 
 
 def missing(name: str) -> ModuleType:

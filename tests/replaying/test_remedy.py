@@ -35,15 +35,13 @@ def test_a_setting_that_carries_the_run_on_is_named() -> None:
     )
 
 
-def test_a_setting_that_takes_many_more_chunks_is_no_lone_advice() -> None:
+def test_a_setting_that_takes_many_more_chunks_is_said_to() -> None:
     program = program_of(
         [*(part for k in range(10) for part in (3 * KIB, f"#{k}")), 3 * KIB, 5 * KIB, "#10", "#11", 8 * KIB]
     )
     found = remedy_of(made_log(recorded(program, limit=12 * KIB)), ReadAs())
     assert found is not None
-    assert found.message == (
-        "MADE_free_idle=True would have carried it on within 12.00 KiB, taking 13 chunks from the device and not 3; so would MADE_relief=True, taking 3"
-    )
+    assert found.message == ("MADE_free_idle=True would have carried it on within 12.00 KiB (13 chunks, not 3)")
 
 
 def test_where_too_much_is_live_none_is_and_it_is_said_by_how_much() -> None:

@@ -13,7 +13,6 @@ from memlens.inputs import Reading
 from memlens.options import TryOut
 from memlens.options.parts import ReadAs, values_of
 from memlens.replaying.run import Replayable, replayable, replayed
-from memlens.replaying.verdict import calls_words
 from memlens.text import format_count, plural, terms_of
 from memlens.units import format_bytes
 
@@ -101,10 +100,8 @@ def _in_words(found: ReplayedLog) -> FailureRemedy | None:
     if found.carried:
         best = found.carried[0]
         words = f"{best.line} would have carried it on within {within}"
-        if calls := calls_words(best, own, terms_of(found.layer)):
-            words += f", {calls}"
-        if (fewer := found.without_more_chunks(best)) is not None:
-            words += f"; so would {fewer.line}, taking {format_count(fewer.taken)}"
+        if best.taken > own.taken:
+            words += f" ({plural(best.taken, terms_of(found.layer).chunk)}, not {format_count(own.taken)})"
         return FailureRemedy(words, best.line, *figures)
     most = found.limit_most_bytes or limit
     if found.beyond_bytes:

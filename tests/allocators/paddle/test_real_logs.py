@@ -175,6 +175,6 @@ def test_a_log_that_ends_anywhere_replays_as_far_as_it_goes(shared: Path, name: 
     lines = text_of(shared / "data" / "paddle" / name).splitlines(keepends=True)
     for stop in range(600, 640):
         (tmp_path / "cut.log").write_bytes(b"".join(lines[:stop]))
-        (found,) = memlens.whatif(tmp_path / "cut.log", settings=["padding_bytes=0"]).logs
+        (found,) = memlens.whatif(tmp_path / "cut.log", settings=["FLAGS_auto_growth_chunk_size_in_mb=4"]).logs
         assert found.proof.holds, (stop, found.proof)
         assert not found.refused
