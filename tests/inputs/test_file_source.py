@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -34,3 +36,17 @@ def test_lines_are_numbered_as_in_the_whole_text(text: bytes, data: st.DataObjec
         assert source.line_numbers(offsets) == whole.line_numbers(offsets)
         assert [source.line_numbers([offset]) for offset in offsets] == [whole.line_numbers([at]) for at in offsets]
         assert source.lines(offsets) == whole.lines(offsets)
+
+
+def test_an_input_that_was_read_is_not_opened_again_to_tell_its_compression(tmp_path: Path) -> None:
+    path = tmp_path / "run.log.gz"
+    path.write_bytes(gzip.compress(b"nothing of an allocator\n"))
+    source = FileSource(path)
+    with source.open() as stream:
+        stream.read()
+        assert source.compression == "gzip"
+        source.close()
+    with mock.patch("memlens.inputs.file_source.open_bytes") as opened:
+        assert source.compression == "gzip"
+        assert source.numbered
+    opened.assert_not_called()

@@ -46,6 +46,7 @@ class FileSource(TextSource):
         self._where = local_path(where)
         self._remote = is_url(self._where)
         self._peeked: ByteStream | None = None
+        self._compression: str | None = None
         self._object: RemoteObject | None = None  # where a store gives ranges of it
         if self._remote:
             self._name, self._rereadable = masked(str(where)), True
@@ -86,6 +87,7 @@ class FileSource(TextSource):
                 f"{self._name}: can be read only once", "Save it to a file first, or name all anchors when reading it."
             )
         self._opened = open_bytes(self._remote_stream() if self._remote else self._where)
+        self._compression = self._opened.compression
         return self._opened
 
     def _remote_stream(self) -> RawIOBase:
@@ -119,8 +121,10 @@ class FileSource(TextSource):
     @property
     def compression(self) -> str:
         """``gzip``, ``zstd``, ``xz``, ``bzip2`` or ``""``; its first bytes tell."""
-        self._peeked = self.open()
-        return self._peeked.compression
+        if self._compression is None:  # asked for again after it was read it must not be opened again
+            self._peeked = self.open()
+            return self._peeked.compression
+        return self._compression
 
     @property
     def size(self) -> int:
