@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 os.environ.pop("MEMLENS_CACHE", None)  # each test reads what it reads
+# Under nohup, or behind a shell's "&", signals are ignored, and so they would be in the programs that tests start and interrupt.
+for _ignored in ("SIGINT", "SIGHUP", "SIGQUIT"):
+    if hasattr(signal, _ignored) and signal.getsignal(getattr(signal, _ignored)) == signal.SIG_IGN:
+        signal.signal(getattr(signal, _ignored), signal.default_int_handler if _ignored == "SIGINT" else signal.SIG_DFL)
 #: A minute's look at everything: each verb, each input format, the README's examples.  ``-m smoke`` runs these alone.
 SMOKE = frozenset(
     {
