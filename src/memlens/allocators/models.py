@@ -68,3 +68,8 @@ class AllocatorModel:
     line: Callable[[Values], str]
     package: str = "memlens"
     runs: Callable[[EventLog], Sequence[tuple[EventLog, str]]] = lambda _: ()
+
+    @property
+    def defaults(self) -> dict[str, Value]:
+        """What each setting is unless it is set."""
+        return {setting.name: setting.default for setting in self.settings}

@@ -12,23 +12,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.allocators.history import ChunkChanges, Operation
+from memlens.analyzers.failures.failures import STILL_GOING
 
 if TYPE_CHECKING:
     from memlens.allocators.history import RequestHistory
 
 __all__ = ["as_asked", "ending_failure"]
 
-#: A run ended in a failure where at most one in so many of its requests comes after it, as :mod:`memlens.analyzers.failures` has it.
-_STILL_GOING = 100
-
 
 def ending_failure(history: RequestHistory) -> int | None:
-    """The request on whose failure the run ended, the first one of several tries; ``None`` where it did not end so."""
+    """The request on whose failure the run ended, by what counts as that in the report on failures; the first one of several tries, ``None`` where there is none."""
     requests = np.flatnonzero(history.operation == Operation.REQUEST)
     answered = requests[~np.isin(requests, history.failed)]
     for failed in history.failed.tolist():
         after = len(answered) - int(np.searchsorted(answered, failed))
-        if after * _STILL_GOING <= len(requests):
+        if after * STILL_GOING <= len(requests):
             return int(failed)
     return None
 

@@ -97,8 +97,7 @@ def own_settings(model: AllocatorModel, told: Values, given: Sequence[str]) -> d
     for name, values in named.items():
         if len(values) > 1:
             raise UsageError(f"{name} cannot have been {' and '.join(map(str, values))}", "Give the value that it had.")
-    by_default = {one.name: one.default for one in model.settings}
-    return {**by_default, **told, **{name: values[0] for name, values in named.items()}}
+    return {**model.defaults, **told, **{name: values[0] for name, values in named.items()}}
 
 
 def chosen_settings(

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from memlens.analyzers.result import Row
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -38,7 +40,7 @@ class BlockStays(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PackedHeight:
+class PackedHeight(Row):
     """What a packing needs.
 
     Attributes:

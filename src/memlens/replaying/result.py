@@ -220,7 +220,6 @@ class ReplayedLog(Answered):
 
     def to_dict(self) -> dict[str, Any]:
         """The log as it stands in the machine output."""
-        packing = self.packing
         return {
             "path": self.path,
             "verdict": self.verdict,
@@ -235,14 +234,7 @@ class ReplayedLog(Answered):
             "refused_line": self.refused_line,
             "opening_reserved_bytes": self.opening_reserved_bytes,
             "live_peak_bytes": self.live_peak_bytes,
-            "packing": None
-            if packing is None
-            else {
-                "height_bytes": packing.height_bytes,
-                "how": packing.how,
-                "blocks": packing.blocks,
-                "lowest": packing.lowest,
-            },
+            "packing": None if self.packing is None else self.packing.to_dict(),
             "trials": [trial.to_dict() for trial in self.trials],
             "left_out": self.left_out,
         }

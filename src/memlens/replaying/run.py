@@ -52,7 +52,7 @@ def whatif_with(log: Input, options: TryOut) -> WhatIf:
         raise UsageError(f"no limit: {options.limit!r}", "Give bytes, a whole number above 0 (--limit 7.5GiB).")
     if options.all_settings and options.settings:
         raise UsageError("all settings and some exclude each other", "Leave out --all, or --set.")
-    logs = Reading(how=options, times=True, threads=True, requests=True).read_all(log)
+    logs = Reading(how=options, threads=True, requests=True).read_all(log)
     found, failures = [], []
     for one, name, device in _of_each_process(named_devices(input_name(log), logs)):
         known = replayable(one)
@@ -116,7 +116,7 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
     model, history = known.model, known.history
     own = own_settings(model, model.recorded(history), as_list(options.own))
     named = named_values(model, as_list(options.settings), tried=True)
-    by_default = {setting.name: setting.default for setting in model.settings}
+    by_default = model.defaults
     last = ending_failure(history)
     head = ReplayedLog(
         name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ import numpy as np
 from memlens import native
 from memlens.allocators.engine import Replay, replay
 from memlens.allocators.placing import Addresses, Placement
+from memlens.allocators.rules import NO_LIMIT
 from memlens.errors import UsageError
 from memlens.replaying.packing import BlockStays, live_peak, stays_of
 from memlens.replaying.result import MemoryRange, RefusedRequest, SettingTrial
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from memlens.allocators.models import AllocatorModel, Values
     from memlens.allocators.rules import AllocatorRules
 
-__all__ = ["PLACEMENTS", "Trials", "lowest_blocks"]
+__all__ = ["PLACEMENTS", "Trials"]
 
 Item = TypeVar("Item")
 
@@ -118,11 +119,13 @@ class Trials:
         Returns:
             The trials, best first; the most bytes live at once; and the blocks, as small as any of the settings makes them.
         """
-        each = [self._made({})]
-        for change in changes:
-            with suppress(UsageError) if skip_refused else nullcontext():
-                each.append(self._made(change))
-        stays = lowest_blocks(self.history, map(self._rules, each))
+        each, block = [], np.full(len(self.history), NO_LIMIT, np.int64)
+        for change in ({}, *changes):
+            with suppress(UsageError) if skip_refused and change else nullcontext():
+                rules = self._rules(change)
+                each.append(self._made(change, rules))
+                np.minimum(block, rules.block, out=block)
+        stays = stays_of(self.history.operation, self.history.of, block)
         lowest = live_peak(stays)
         self._on_threads(self._peaks, each)
         if scanned:
@@ -138,18 +141,15 @@ class Trials:
         judged = [own, *(_judged(one, own) for one in trials[1:])]
         return tuple(sorted(judged, key=_rank)), lowest, stays
 
-    def _made(self, change: Values) -> _Replayed:
-        # The line is whole: what the run had set stays set.
-        usual = {setting.name: setting.default for setting in self.model.settings}
-        line = {**{name: value for name, value in self.own.items() if value != usual.get(name)}, **change}
-        made = _Replayed(change, self.model.line(line) if change else "", relieved=False, begins=0)
-        rules = self._rules(made)
-        made.relieved = bool(rules.relief)
-        made.begins = int(self.history.opening_chunks.size.sum()) if rules.keep_opening else 0
-        return made
+    def _rules(self, change: Values) -> AllocatorRules:
+        return self.model.rules(self.history, {**self.own, **change})
 
-    def _rules(self, one: _Replayed) -> AllocatorRules:
-        return self.model.rules(self.history, {**self.own, **one.values})
+    def _made(self, change: Values, rules: AllocatorRules) -> _Replayed:
+        # The line is whole: what the run had set stays set.
+        usual = self.model.defaults
+        line = {**{name: value for name, value in self.own.items() if value != usual.get(name)}, **change}
+        begins = int(self.history.opening_chunks.size.sum()) if rules.keep_opening else 0
+        return _Replayed(change, self.model.line(line) if change else "", relieved=bool(rules.relief), begins=begins)
 
     def _replay(self, rules: AllocatorRules, addresses: Addresses, limit: int | None = None) -> Replay:
         if self._stop.is_set():
@@ -157,7 +157,7 @@ class Trials:
         return replay(self.history, rules, addresses=addresses, limit=limit)
 
     def _peaks(self, one: _Replayed) -> None:
-        rules = self._rules(one)
+        rules = self._rules(one.values)
         for addresses in self.placements:
             free = self._replay(rules, addresses)
             if not one.peaks:
@@ -188,7 +188,7 @@ class Trials:
     def _scan(self, one: _Replayed, number: int, lowest: int, most: int) -> None:
         # What is refused is refused for good where nothing is given back then: with less than its peak it fails.
         tries = most if one.relieved else 0
-        by = partial(self._replay, self._rules(one), self.placements[number])
+        by = partial(self._replay, self._rules(one.values), self.placements[number])
         known = scan_limits(by, one.peaks[number], max(lowest, one.begins), tries)
         one.scans[number] = summed_up(known, len(known) - 1)
 
@@ -249,15 +249,6 @@ class Trials:
             found.failed_free,
             found.failed_largest,
         )
-
-
-def lowest_blocks(history: RequestHistory, rules: Iterable[AllocatorRules]) -> BlockStays:
-    """The blocks of a history, each as small as any of some rules makes it."""
-    block = None
-    for one in rules:
-        block = one.block if block is None else np.minimum(block, one.block)
-    assert block is not None
-    return stays_of(history.operation, history.of, block)
 
 
 def _judged(trial: SettingTrial, own: SettingTrial) -> SettingTrial:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from memlens.replaying.result import MemoryRange, RefusedRequest, ReplayedLog, SettingTrial, WhatIf
     from memlens.text import Terms
 
-__all__ = ["answer_of", "answer_of_log", "calls_words", "range_words", "refused_words"]
+__all__ = ["answer_of", "answer_of_log", "range_words", "refused_words"]
 
 
 def range_words(found: MemoryRange) -> str:
@@ -30,7 +30,7 @@ def refused_words(refused: RefusedRequest, terms: Terms) -> str:
     return f"{words} and {format_bytes(refused.free_bytes)} are free, at most {pieces}"
 
 
-def calls_words(trial: SettingTrial, own: SettingTrial, terms: Terms) -> str:
+def _calls_words(trial: SettingTrial, own: SettingTrial, terms: Terms) -> str:
     """``taking 358 chunks from the device and not 56``, where it takes more than the run as it was set: each is a call that takes its time."""
     if trial.taken <= own.taken:
         return ""
@@ -78,7 +78,7 @@ def _needed(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
     less = own.needs.low_bytes - best.needs.high_bytes
     certain = all(one.needs.low_bytes == one.needs.high_bytes for one in (own, best))
     saved = f"{'' if certain else 'at least '}{format_bytes(less)} less than as it was set ({range_words(own.needs)})"
-    calls = calls_words(best, own, terms)
+    calls = _calls_words(best, own, terms)
     words = f"With {best.line} this run {_needs(best)}, {saved}{f', {calls}' if calls else ''}"
     fewer = log.without_more_chunks(best)
     some = () if fewer is None else (f"With {fewer.line} it takes {format_count(fewer.taken)} and {_needs(fewer)}.",)
@@ -117,7 +117,7 @@ def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
     if carried:
         best = carried[0]
         needs = f"{'up to there it' if log.refused else 'it'} needs {range_words(best.needs)}"
-        calls = calls_words(best, own, terms)
+        calls = _calls_words(best, own, terms)
         words = f"With {best.line} it {on} {within}: {needs}{f', {calls}' if calls else ''}"
         if len(carried) > 1:
             words += f"; so it does with {plural(len(carried) - 1, 'other setting')}"

@@ -30,7 +30,7 @@ import numpy as np
 from memlens.allocators.history import ChunkChange, NotReplayable, RequestHistory
 from memlens.allocators.models import AllocatorModel, AllocatorSetting, Value, Values
 from memlens.allocators.paddle import history as logged
-from memlens.allocators.paddle.processes import processes, writers
+from memlens.allocators.paddle.processes import processes
 from memlens.allocators.proof import prove
 from memlens.allocators.rules import AllocatorRules, Groups, IdleChunks, Relief
 from memlens.text import name_list
@@ -68,7 +68,6 @@ _SETTINGS = (
     AllocatorSetting(_ALIGNMENT, "count", 256, "what blocks are a multiple of: no flag, the device's", settable=False),
     AllocatorSetting(_RETRY, "switch", True, "a refusal is tried again: not on plug-in devices", settable=False),
 )
-_DEFAULTS: dict[str, Value] = {setting.name: setting.default for setting in _SETTINGS}
 #: Sizes of the small pool that are looked for in a log whose pools are not known, MiB.
 _POOLS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -80,16 +79,16 @@ def _history(log: EventLog) -> RequestHistory | NotReplayable | None:
 
 def _runs(log: EventLog) -> Sequence[tuple[EventLog, str]]:
     """The processes that wrote a log, told apart by their threads."""
-    groups = writers(log) if log.facts.layer in logged.LAYERS else ()
-    names = (
-        f"process of {'thread' if len(threads) == 1 else 'threads'} {name_list(list(map(str, threads)))}"
-        for threads in groups
-    )
-    return list(zip(processes(log), names, strict=False)) if groups else []
+    runs = processes(log) if log.facts.layer in logged.LAYERS else ()
+    return [(run, f"process of {_named(run.facts.threads)}") for run in runs]
+
+
+def _named(threads: Sequence[int]) -> str:
+    return f"{'thread' if len(threads) == 1 else 'threads'} {name_list(list(map(str, threads)))}"
 
 
 def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
-    of = {**_DEFAULTS, **values}
+    of = {**AUTO_GROWTH.defaults, **values}
     alignment = max(int(of[_ALIGNMENT]), 1)
     block = _rounded(history.size + int(of[_PADDING]), alignment)
     small = int(of[_SMALL]) << 20
@@ -173,7 +172,7 @@ def _least(history: RequestHistory, told: str | None, requests: NDArray[np.bool_
 def _candidates(history: RequestHistory, own: Values) -> Sequence[Values]:  # noqa: ARG001 - the same for each run
     """Sizes of chunks with each way of giving them back, and two pools."""
     sizes = next(setting.tried for setting in _SETTINGS if setting.name == _CHUNK)
-    flags = {name: value for name, value in _DEFAULTS.items() if name.startswith("FLAGS_")}
+    flags = {name: value for name, value in AUTO_GROWTH.defaults.items() if name.startswith("FLAGS_")}
     ways: tuple[dict[str, Value], ...] = ({}, {_IDLE: True}, {_MISS: True})
     found: list[Values] = [{**flags, _CHUNK: size, **way} for size, way in product(sizes, ways)]
     found += [{**flags, _SMALL: 1, _CHUNKS[0]: 2, _CHUNKS[1]: large} for large in (0, 16, 64)]

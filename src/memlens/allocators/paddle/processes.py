@@ -45,9 +45,8 @@ def writers(log: EventLog) -> tuple[tuple[int, ...], ...]:
 
 
 def processes(log: EventLog) -> tuple[EventLog, ...]:
-    """The log of each process that wrote a log, in the order of :func:`writers`; the log itself where it is of one."""
-    found = writers(log)
-    return tuple(_of_threads(log, threads) for threads in found) if found else (log,)
+    """The log of each process that wrote a log, as :func:`writers` tells them apart; none where it is one process."""
+    return tuple(_of_threads(log, threads) for threads in writers(log))
 
 
 def _of_threads(log: EventLog, threads: tuple[int, ...]) -> EventLog:

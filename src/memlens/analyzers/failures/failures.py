@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from memlens.facts import OutOfMemory
     from memlens.windows.windows import Window
 
-__all__ = ["LiveBlock", "MemoryFailure", "failures", "failures_outside", "run_ended_in"]
+__all__ = ["STILL_GOING", "LiveBlock", "MemoryFailure", "failures", "failures_outside", "run_ended_in"]
 
 #: A run ended in a failure where at most one in so many of its ALLOCs comes after the message: what the process still allocates while it
 #: goes down.  A run that caught the failure and went on allocates far more.
-_STILL_GOING = 100
+STILL_GOING = 100
 #: Doubts under which the figures up to a failure that are known hold all the same: the input ends too early, or does not tell of all.
 _HARMLESS = frozenset({"cut_short", "half_line", "no_chunk_lines", "no_tensor_events", "no_lifetimes"})
 
@@ -133,7 +133,7 @@ class MemoryFailure(Row):
 
 def run_ended_in(log: EventLog, messages: Sequence[OutOfMemory]) -> list[bool]:
     """Of each message whether hardly anything is allocated after it: the run ended in what it reports."""
-    return [after * _STILL_GOING <= count for after, count in _allocs_after(log, messages)]
+    return [after * STILL_GOING <= count for after, count in _allocs_after(log, messages)]
 
 
 def _allocs_after(log: EventLog, messages: Sequence[OutOfMemory]) -> list[tuple[int, int]]:
@@ -226,7 +226,7 @@ def _failure(
         must_go,
         must_go_bytes,
         allocs_after,
-        allocs_after * _STILL_GOING <= allocs,
+        allocs_after * STILL_GOING <= allocs,
         Later(live_before, log, stop),
         Later(lambda: blocks()[1]),
         Later(lambda: blocks()[0]),
