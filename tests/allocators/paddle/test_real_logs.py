@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import subprocess
 from pathlib import Path
@@ -16,6 +17,8 @@ from memlens.allocators.paddle.auto_growth import AUTO_GROWTH
 from memlens.allocators.paddle.history import COLUMNS
 from memlens.allocators.paddle.processes import processes
 from memlens.allocators.proof import prove
+from memlens.options import TryOut
+from memlens.replaying.run import Replayable, replayable, replayed
 
 FOLDER = "data/paddle"
 #: Why the others cannot be replayed: a part of the reason.
@@ -169,11 +172,14 @@ def test_of_several_threads_they_do_not_tell_in_which_order(shared: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["01_first_venv_dygraph.log", "06_free_idle_chunk.log"])
-def test_a_log_that_ends_anywhere_replays_as_far_as_it_goes(shared: Path, name: str, tmp_path: Path) -> None:
+def test_a_log_that_ends_anywhere_replays_as_far_as_it_goes(shared: Path, name: str) -> None:
     # Whatever is under way on the last line: a request, one that has its chunk already, a FREE whose chunk goes back next.
     lines = text_of(shared / "data" / "paddle" / name).splitlines(keepends=True)
     for stop in range(600, 640):
-        (tmp_path / "cut.log").write_bytes(b"".join(lines[:stop]))
-        (found,) = memlens.whatif(tmp_path / "cut.log", settings=["FLAGS_auto_growth_chunk_size_in_mb=4"]).logs
+        log = memlens.read(io.BytesIO(b"".join(lines[:stop])), columns=COLUMNS)
+        known = replayable(log)
+        assert isinstance(known, Replayable), (stop, known)
+        found = replayed(log, name, known, TryOut(settings=["FLAGS_auto_growth_chunk_size_in_mb=4"]), packed=False)
         assert found.proof.holds, (stop, found.proof)
         assert not found.refused
+        assert len(found.trials) == 2
