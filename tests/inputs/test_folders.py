@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import os
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -101,3 +103,49 @@ def test_where_one_log_is_needed_one_is_named(folder: Path) -> None:
         assert caught.value.hint == f"Name one log in it, like {folder / 'workerlog.0'} (or one of 10 others)."
     with pytest.raises(InputError, match="is a directory"):
         memlens.diff(folder, folder / "workerlog.0")
+
+
+@pytest.fixture
+def elsewhere(folder: Path) -> Iterator[str]:
+    """The same folder in a store."""
+    files = pytest.importorskip("fsspec", reason="pip install 'memlens[remote]'").filesystem("memory")
+    for path in folder.rglob("*"):
+        if path.is_file():
+            files.pipe(f"/runs/{path.relative_to(folder).as_posix()}", path.read_bytes())
+    files.pipe("/runs/workerlog.11.bz2", bz2.compress(log_text(12 * MIB, blocks=20_000).encode()))
+    yield "memory://runs/"
+    files.rm("/runs", recursive=True)
+
+
+def test_a_url_that_ends_with_a_slash_stands_for_the_logs_there(elsewhere: str) -> None:
+    left_out: list[tuple[str, Any]] = []
+    found = expanded([elsewhere], ReadAs(), lambda *said: left_out.append(said))
+    assert found == [f"{elsewhere}{name}" for name in [*RANKS, "workerlog.11.bz2"]]
+    assert left_out == [(elsewhere, OTHERS)]
+    below = expanded([elsewhere], ReadAs(), below=pytest.fail)
+    assert below == [*found, f"{elsewhere}older/workerlog.0"]
+    assert [run.path for run in memlens.compare(elsewhere).runs] == found
+    assert len(memlens.ranks(elsewhere).ranks) == 13
+
+
+def test_a_template_finds_logs_in_a_store(elsewhere: str) -> None:
+    found = memlens.ranks(f"{elsewhere}workerlog.{{rank}}").ranks
+    assert [rank.fields["rank"] for rank in found][:4] == ["0", "1", "2", "3.gz"]
+    (run,) = memlens.compare(f"{elsewhere}{{age}}/workerlog.0").runs
+    assert (run.path, run.fields) == (f"{elsewhere}older/workerlog.0", {"age": "older"})
+    with pytest.raises(InputError, match="no file matches") as caught:
+        memlens.compare(f"{elsewhere}nothing/{{rank}}.log")
+    assert str(caught.value.hint) == f"{elsewhere}nothing/ has no such folder."
+
+
+def test_a_folder_elsewhere_that_cannot_be_used_is_said(elsewhere: str) -> None:
+    for url, says in (
+        ("memory://runs/nothing/", "no such folder"),
+        (f"{elsewhere}older", "is a directory"),
+        ("nonsense://runs/", "nonsense"),
+    ):
+        with pytest.raises(InputError, match=says):
+            memlens.analyze(url)
+    with pytest.raises(InputError, match="is a directory") as caught:
+        memlens.diff(elsewhere, elsewhere)
+    assert f"{elsewhere}workerlog.0" in str(caught.value.hint)

@@ -39,8 +39,14 @@ def logs(tmp_path_factory: pytest.TempPathFactory, shared: Path, store: Store) -
         (folder / name).write_bytes((paddle / name).read_bytes())
     with (paddle / "21_dense_dygraph_cnn_331.part.log.zst").open("rb") as packed:
         (folder / "dense.log").write_bytes(zstandard.ZstdDecompressor().stream_reader(packed).read())
-    for path in folder.iterdir():
-        store.put(path.name, path.read_bytes())
+    (folder / "notes.md").write_text("# What this is\n")
+    (folder / "_SUCCESS").write_bytes(b"")
+    for rank in range(2):
+        (folder / f"node{rank}").mkdir()
+        (folder / f"node{rank}" / f"workerlog.{rank}").write_bytes((paddle / "331_dygraph_cnn.log").read_bytes())
+    for path in folder.rglob("*"):
+        if path.is_file():
+            store.put(path.relative_to(folder).as_posix(), path.read_bytes())
     return folder
 
 
@@ -78,8 +84,12 @@ def spans(store: Store, name: str) -> list[tuple[int, int]]:
         ],
         ["analyze", "LOGS/dense.log", "--by", r"STEP (\d+) START", "--format", "json"],
         ["compare", "LOGS/30_ast_transformer_pt.log", "LOGS/30b2_ast_transformer_pt.log", "--format", "json"],
+        ["compare", "LOGS/", "--format", "json"],
+        ["compare", "--template", "LOGS/node{node}/workerlog.{rank}", "--format", "json"],
+        ["ranks", "LOGS/", "--format", "json"],
+        ["ranks", "LOGS/{node}/workerlog.{rank}", "--format", "json"],
     ],
-    ids=["analyze", "by", "compare"],
+    ids=["analyze", "by", "compare", "folder", "template", "ranks", "template of ranks"],
 )
 def test_what_is_said_of_logs_in_a_store_is_what_is_said_of_files(store: Store, logs: Path, words: list[str]) -> None:
     far = memlens(store, *(word.replace("LOGS/", "s3://logs/") for word in words))

@@ -32,6 +32,12 @@ def named(*paths: str) -> list[dict[str, str]]:
             [{"node": "1", "local_rank": "2"}, {"node": "0", "local_rank": "2"}],
         ),
         (("s3://b/run/Rank-1.log", "s3://b/run/Rank-2.log"), [{"rank": "1"}, {"rank": "2"}]),
+        (("worker-0a1f.log", "worker-0b2e.log"), [{}, {}]),  # random names number nothing
+        (
+            ("worker-7f/rank0.log", "worker-7c/rank0.log"),
+            [{"rank": "0", "folder": "worker-7f"}, {"rank": "0", "folder": "worker-7c"}],
+        ),
+        (("rank0of2.log", "rank1of2.log"), [{"rank": "0"}, {"rank": "1"}]),
         (("rank3/rank4.log", "rank3/rank5.log"), [{"rank": "4"}, {"rank": "5"}]),  # the last one counts
         (("rank3/rank3.log", "rank4/rank4.log"), [{"rank": "3"}, {"rank": "4"}]),
         (

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
 from statistics import median_low
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from memlens.comparing.layout import Layout, lay_out, lay_out_list, row_keys, run_key
 from memlens.comparing.result import Comparison, Run, RunWindow
@@ -17,6 +17,7 @@ from memlens.comparing.statistics import DEFAULT, DEFAULT_OF_MATRIX, Metric, cho
 from memlens.comparing.templates import Template, natural
 from memlens.errors import UsageError
 from memlens.inputs import expanded
+from memlens.inputs.folders import is_folder
 from memlens.keywords import with_keywords
 from memlens.options import Compare, Cut, as_list
 from memlens.windows.windows import BEFORE, anchors_of
@@ -48,8 +49,8 @@ def compare_with(logs: str | os.PathLike[str] | Sequence[Input], options: Compar
     """
     _check(options)
     chosen = choose_metrics(as_list(options.metrics))
-    if isinstance(logs, (str, os.PathLike)) and os.path.isdir(logs):
-        logs = [Path(logs)]
+    if is_folder(logs):
+        logs = [cast("str | Path", logs)]
     if isinstance(logs, (str, os.PathLike)):
         return _of_template(Template(os.fspath(logs)), chosen, options)
     if options.rows or options.cols is not None:

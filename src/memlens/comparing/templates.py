@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from typing import TypeAlias
 
 from memlens.errors import InputError, UsageError
+from memlens.inputs.folders import entries_of, is_file
 
 __all__ = ["Found", "Template", "natural", "number"]
 
@@ -142,7 +142,7 @@ def _walk(
         path = f"{folder}{_text(name, bound)}"
         if rest:
             yield from _walk(f"{path}/", rest, bound, reached, depth + 1)
-        elif path != folder and os.path.lexists(path) and not os.path.isdir(path):
+        elif path != folder and is_file(path):
             yield Found(path, bound)
         else:
             text = _text(name, bound)
@@ -151,16 +151,18 @@ def _walk(
     pattern, dotted = _pattern(name, bound), _pattern(name, bound, dots=True)
     hidden = not name[0][1] and name[0][0].startswith(".")
     try:
-        with os.scandir(folder or ".") as listing:
-            entries = sorted((entry.name, _is_folder(entry)) for entry in listing)
+        entries = entries_of(folder)
     except (FileNotFoundError, NotADirectoryError):
         reached.append((depth - 1, folder, "no such folder"))
         return
     except OSError as error:
         yield Found(folder.rstrip("/"), bound, f"{folder}: cannot be looked into: {error.strerror or error}")
         return
-    entries = [one for one in entries if one[1] == bool(rest) and (hidden or not one[0].startswith("."))]
-    matches = [(entry, match) for entry, _ in entries if (match := pattern.fullmatch(entry))]
+    except InputError as error:
+        yield Found(folder.rstrip("/"), bound, error.message)
+        return
+    here = [one.name for one in entries if one.is_folder == bool(rest) and (hidden or not one.name.startswith("."))]
+    matches = [(entry, match) for entry in here if (match := pattern.fullmatch(entry))]
     for entry, match in matches:
         fields = {**bound, **match.groupdict()}
         if rest:
@@ -168,7 +170,7 @@ def _walk(
         else:
             yield Found(f"{folder}{entry}", fields)
     known = {entry for entry, _ in matches}
-    nearly = [(entry, loose) for entry, _ in entries if entry not in known and (loose := dotted.fullmatch(entry))]
+    nearly = [(entry, loose) for entry in here if entry not in known and (loose := dotted.fullmatch(entry))]
     if nearly:
         entry, loose = nearly[0]
         more = f" and {len(nearly) - 1:,} more" if len(nearly) > 1 else ""
@@ -178,12 +180,6 @@ def _walk(
         yield Found(folder.rstrip("/"), bound, f"{folder}{entry}{more}: no field begins with a dot; write {meant!r}")
     if not matches:
         reached.append((depth, folder, f"no {'folder' if rest else 'file'} {_text(name, {})!r}"))
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    with suppress(OSError):  # a link that leads nowhere, or around in a circle
-        return entry.is_dir()
-    return False
 
 
 def _pattern(name: _Name, bound: Mapping[str, str], *, dots: bool = False) -> re.Pattern[str]:

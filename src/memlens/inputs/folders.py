@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from memlens.errors import InputError, MemlensError, UsageError
 from memlens.inputs.file_source import open_source
 from memlens.inputs.input_format import HEAD
 from memlens.inputs.registry import get_format, recognise
+from memlens.inputs.remote import is_url, local_path
 from memlens.text import name_list, plural
 
 if TYPE_CHECKING:
     from memlens.inputs import Input
     from memlens.options import ReadAs
 
-__all__ = ["expanded", "refuse_folder"]
+__all__ = ["Entry", "entries_of", "expanded", "is_file", "is_folder", "refuse_folder"]
 
 _DIGITS = re.compile(r"([0-9]+)")
+#: Bytes of a file elsewhere by which it is told what it is: enough of one that is compressed for :data:`HEAD`.
+_REMOTE_HEAD = 4 * HEAD
+
+
+class Entry(NamedTuple):
+    """What has a name in a folder.
+
+    Attributes:
+        name: The name.
+        is_folder: It is a folder itself, or leads to one.
+        is_file: It is a file, or leads to one; else it is a pipe or a device, or leads nowhere.
+        is_link: It is a link.
+        is_empty: It is said to be of 0 bytes.
+    """
+
+    name: str
+    is_folder: bool
+    is_file: bool
+    is_link: bool = False
+    is_empty: bool = False
 
 
 def expanded(
@@ -34,7 +56,7 @@ def expanded(
     """Inputs with the logs of a folder in its place, by name, ``workerlog.2`` before ``workerlog.10``.
 
     A file in it counts where its content says that it is something that memlens reads; its folders do not, nor do names that begin with a
-    dot.  A folder without a log stays what it is: to read it is an error.
+    dot.  A folder without a log stays what it is: to read it is an error.  A URL is one of a folder where it ends with a slash.
 
     Args:
         inputs: As for :func:`memlens.analyze`.
@@ -47,7 +69,7 @@ def expanded(
     """
     found: list[Input] = []
     for given in inputs:
-        if not _is_folder(given):
+        if not is_folder(given):
             found.append(given)
             continue
         logs: list[str] = []
@@ -63,13 +85,13 @@ def expanded(
 def _folders(folder: str, unreadable: Callable[[str], None]) -> Iterator[str]:
     """A folder and those below it, by name; links to folders are not followed, for they may lead around in a circle."""
     try:
-        inside = sorted((entry.name for entry in _entries(folder) if entry.is_dir(follow_symlinks=False)), key=_natural)
+        inside = sorted((one.name for one in _shown(folder) if one.is_folder and not one.is_link), key=_natural)
     except InputError as error:
         unreadable(error.message)
         return
     yield folder
     for name in inside:
-        yield from _folders(os.path.join(folder, name), unreadable)
+        yield from _folders(_join(folder, name, "/" if is_url(folder) else ""), unreadable)
 
 
 def refuse_folder(given: Input, how: ReadAs) -> None:
@@ -78,7 +100,7 @@ def refuse_folder(given: Input, how: ReadAs) -> None:
     Raises:
         InputError: It is a folder.
     """
-    if not _is_folder(given):
+    if not is_folder(given):
         return
     folder = str(given)
     logs, others = _sorted_out(folder, how)
@@ -86,40 +108,92 @@ def refuse_folder(given: Input, how: ReadAs) -> None:
         first, more = logs[0], len(logs) - 1
         hint = f"Name one log in it, like {first}" + (f" (or one of {plural(more, 'other')})." if more else ".")
         raise InputError(f"{folder}: is a directory", hint)
-    folders = sorted(entry.name for entry in _entries(folder) if entry.is_dir())
+    folders = sorted(entry.name for entry in _shown(folder) if entry.is_folder)
     hint = f"It has directories: {name_list(folders)}. Name one of them." if folders else "Name a log file."
     what = f"none of its files begins like one: {name_list(others)}" if others else "it has no file"
     raise InputError(f"{folder}: is a directory without a log; {what}", hint)
 
 
-def _is_folder(given: Input) -> bool:
+def is_folder(given: object) -> bool:
+    """Whether an input is a folder: of a URL its last character says so, for to ask takes time."""
+    if is_url(given):
+        return str(given).endswith("/")
     return isinstance(given, (str, Path)) and str(given) != "-" and os.path.isdir(given)
+
+
+def is_file(path: str) -> bool:
+    """Whether a path or a URL names something that is no folder."""
+    where = local_path(path)
+    if is_url(where):
+        from memlens.inputs.remote.listing import is_remote_file
+
+        return is_remote_file(path)
+    return os.path.lexists(where) and not os.path.isdir(where)
+
+
+def entries_of(folder: str) -> list[Entry]:
+    """What lies in a folder, by a path or a URL that ends with a slash; ordered by name.
+
+    Raises:
+        OSError: There is no such folder, or it cannot be looked into.
+        InputError: The same of one elsewhere.
+    """
+    where = local_path(folder)
+    if is_url(where):
+        from memlens.inputs.remote.listing import list_remote
+
+        found = list_remote(folder)
+        return sorted(Entry(one.name, one.is_folder, not one.is_folder, is_empty=one.size == 0) for one in found)
+    with os.scandir(where or ".") as listing:
+        return sorted(map(_entry, listing))
+
+
+def _entry(entry: os.DirEntry[str]) -> Entry:
+    with suppress(OSError):  # a link that leads around in a circle
+        return Entry(entry.name, entry.is_dir(), entry.is_file(), entry.is_symlink())
+    return Entry(entry.name, is_folder=False, is_file=False, is_link=True)
+
+
+def _shown(folder: str) -> list[Entry]:
+    """What lies in a folder without what is hidden.
+
+    Raises:
+        InputError: It cannot be looked into.
+    """
+    try:
+        return [entry for entry in entries_of(folder) if not entry.name.startswith(".")]
+    except OSError as error:
+        what = error.strerror or ("no such folder" if isinstance(error, FileNotFoundError) else error)
+        raise InputError(f"{folder}: cannot be read: {what}") from error
+
+
+def _join(folder: str, name: str, end: str = "") -> str:
+    return f"{folder}{name}{end}" if is_url(folder) else os.path.join(folder, name)
 
 
 def _sorted_out(folder: str, how: ReadAs) -> tuple[list[str], list[str]]:
     """The paths of the logs in a folder, and the names of its other files."""
-    logs, others = [], []
-    for name in sorted((entry.name for entry in _entries(folder) if entry.is_file()), key=_natural):
-        path = os.path.join(folder, name)
-        if _is_log(path, how):
-            logs.append(path)
-        else:
-            others.append(name)
-    return logs, others
+    files = sorted((one for one in _shown(folder) if one.is_file), key=lambda one: _natural(one.name))
+    there = [one.name for one in files if not one.is_empty]
+    known = dict(zip(there, _are_logs([_join(folder, name) for name in there], how), strict=True))
+    logs = [_join(folder, name) for name in there if known[name]]
+    return logs, [one.name for one in files if not known.get(one.name)]
 
 
-def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as listing:
-            yield from (entry for entry in listing if not entry.name.startswith("."))
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read: {error.strerror or error}") from error
+def _are_logs(paths: Sequence[str], how: ReadAs) -> Iterator[bool]:
+    """Whether each file is a log; all of them are of one folder."""
+    if not (paths and is_url(local_path(paths[0]))):
+        return (_is_log(path, how) for path in paths)
+    from memlens.inputs.remote.listing import heads_of
+
+    heads = heads_of(paths, _REMOTE_HEAD)
+    return (head is None or _is_log(io.BytesIO(head), how) for head in heads)
 
 
-def _is_log(path: str, how: ReadAs) -> bool:
+def _is_log(where: str | BinaryIO, how: ReadAs) -> bool:
     """Whether something at the beginning of a file tells that it is read; also where it cannot be opened, which is no reason to pass it over."""
     try:
-        with closing(open_source(path)) as source:
+        with closing(open_source(where)) as source:
             if how.input_format is not None:
                 return bool(get_format(how.input_format, how.formats).recognise(source.head(HEAD)))
             return recognise(source, how).certain

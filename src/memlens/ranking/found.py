@@ -40,13 +40,13 @@ class FoundLogs:
 
 
 def template_of(logs: Sequence[str | Path]) -> Template | None:
-    """The template that stands in place of logs: one text with a field in braces that is no file, folder or URL.
+    """The template that stands in place of logs: one path or URL with a field in braces that is no file or folder.
 
     Raises:
         UsageError: A template beside something else, one that makes no sense, or a field with the name of a figure.
     """
     texts = [os.fspath(log) for log in logs]
-    named = [text for text in texts if "{" in text and not is_url(text) and not os.path.exists(text)]
+    named = [text for text in texts if "{" in text and (is_url(text) or not os.path.exists(text))]
     if not named:
         return None
     if len(texts) > 1:

@@ -4,7 +4,7 @@ Where no template names the fields, they are told from the names in a path by th
 
 1. A word of :data:`WORDS` with a number behind it (``rank0017``, ``workerlog.3``, ``pp_rank=1``, ``node-4``, ``tp2dp0``) is a field.  What
    numbers processes (``workerlog``, ``worker``, ``trainer``, ``process``, ``task``) is called ``rank``, a machine (``host``, ``machine``) ``node``.  Of a field
-   that comes twice the last one counts.  Zeros in front of a number mean nothing.
+   that comes twice the last one counts.  Zeros in front of a number mean nothing.  A number that other letters follow is none: ``worker-0a1f``.
 2. A level of folders that differ and in which nothing is named so, or what a later name takes the place of, is the field ``folder``; where they are numbers all of them, a number by rule 3.
 3. Where all of that does not tell the logs apart, the last number that differs, of those in the file's name or else in the folders', is ``rank``.
 """
@@ -47,11 +47,13 @@ _SAME = {
     **dict.fromkeys(("host", "machine"), "node"),
     "localrank": "local_rank",
 }
+_WORD = "|".join(sorted(WORDS, key=len, reverse=True))
+#: A word and its number, which another one may follow (``pp1tp0``), and no other letter: ``worker-0a1f`` has a random name.
 _FIELD = re.compile(
-    rf"(?<![a-z])({'|'.join(sorted(WORDS, key=len, reverse=True))})(?:[_-](?:rank|id|idx|index|stage))?[_.=-]?([0-9]+)",
+    rf"(?<![a-z])({_WORD})(?:[_-](?:rank|id|idx|index|stage))?[_.=-]?([0-9]+)(?=[^0-9a-z]|$|of[0-9]|(?:{_WORD})[_.=-]?[0-9])",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"[0-9]+")
+_NUMBER = re.compile(r"[0-9]+(?![0-9a-z])", re.IGNORECASE)
 #: Of more ranks than this that are missing none is listed.
 _MOST_MISSING = 100_000
 #: A longer number is none of a rank.

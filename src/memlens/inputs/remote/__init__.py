@@ -22,9 +22,11 @@ __all__ = [
     "is_url",
     "local_path",
     "open_remote",
+    "opened_files",
     "remote_size",
     "remote_version",
     "scheme_of",
+    "unreadable",
     "without_secrets",
 ]
 
@@ -81,7 +83,7 @@ class PlainStream(io.RawIOBase):
         try:
             data = self._file.read(len(view))
         except Exception as error:  # drivers raise whatever their transport does
-            raise _unreadable(self._url, error) from error
+            raise unreadable(self._url, error) from error
         view[: len(data)] = data
         return len(data)
 
@@ -99,14 +101,14 @@ def open_remote(url: str) -> RemoteObject | PlainStream:
         InputError: fsspec or its driver is not installed, there is no such object, it is a directory, or access is refused.
     """
     try:
-        files, path = _files(url)
+        files, path = opened_files(url)
         from memlens.inputs.remote.ranges import is_passing, tried
 
         return tried(lambda: _opened_or_said(files, path, url), is_passing)
     except InputError:
         raise
     except Exception as error:
-        raise _unreadable(url, error) from error
+        raise unreadable(url, error) from error
 
 
 def _opened_or_said(files: Any, path: str, url: str) -> RemoteObject | PlainStream:
@@ -141,7 +143,7 @@ def _opened(files: Any, path: str, url: str) -> RemoteObject | PlainStream:
         known = {"size": size} if web and size else {}
         driver_has_several = getattr(files, "async_impl", False)
         remote = RemoteObject(
-            *(open_file, look, details, url, partial(_unreadable, url)), IN_FLIGHT if driver_has_several else 1
+            *(open_file, look, details, url, partial(unreadable, url)), IN_FLIGHT if driver_has_several else 1
         )
         if first is not None:
             remote.keep(first)
@@ -184,7 +186,7 @@ def _look_closer(files: Any, path: str) -> None:
 def remote_size(url: str) -> int | None:
     """The bytes of what a URL names, as it lies there; ``None`` where nobody says."""
     try:
-        files, path = _files(url)
+        files, path = opened_files(url)
         size = files.size(path)
     except Exception:  # noqa: BLE001  what is wrong is said when it is read
         return None
@@ -194,7 +196,7 @@ def remote_size(url: str) -> int | None:
 def remote_version(url: str) -> str:
     """What the store says of what a URL names that changes with each byte of it: its strong ETag, its generation or its MD5; ``""`` where it says none."""
     try:
-        files, path = _files(url)
+        files, path = opened_files(url)
         files.invalidate_cache()  # what a listing said of it may be long ago
         told = {name.lower().replace("-", "").replace("_", ""): value for name, value in files.info(path).items()}
     except Exception:  # noqa: BLE001  what is wrong is said when it is read
@@ -210,8 +212,12 @@ def without_secrets(url: str) -> str:
     return re.sub(r"://[^/]*@", "://", url).partition("?")[0]
 
 
-def _files(url: str) -> tuple[Any, str]:
-    """The file system of a URL, and the path in it."""
+def opened_files(url: str) -> tuple[Any, str]:
+    """The file system of a URL, of fsspec, and the path in it.
+
+    Raises:
+        InputError: fsspec or the driver is not installed, or the URL makes no sense.
+    """
     try:
         from fsspec.core import url_to_fs
     except ImportError:
@@ -237,7 +243,7 @@ def _files(url: str) -> tuple[Any, str]:
     return files, path
 
 
-def _unreadable(url: str, error: Exception) -> InputError:
+def unreadable(url: str, error: Exception) -> InputError:
     """What a driver raised, in words."""
     status = getattr(error, "status", None)
     if isinstance(error, FileNotFoundError) or status == 404:
@@ -248,7 +254,9 @@ def _unreadable(url: str, error: Exception) -> InputError:
             "Log in as for the store's own tools: its driver takes their credentials (environment, profile, key file).",
         )
     if isinstance(error, IsADirectoryError):
-        return InputError(f"{url}: is a directory", "Name a log in it.")
+        return InputError(
+            f"{url}: is a directory", "Name a log in it; a URL that ends with / stands for all logs in it."
+        )
     if isinstance(error, ImportError):
         return InputError(f"{url}: a package is missing: {_first_line(error)}", "Install what it names.")
     return InputError(
