@@ -324,8 +324,9 @@ def test_a_web_server_that_fails_each_time_is_said_to(web: Served) -> None:
 
 def test_a_file_that_is_replaced_on_a_web_server_is_no_mixed_log(web: Served) -> None:
     def trouble(asked: Asked) -> int:
-        if asked.span == SPANS[1]:
-            (web.folder / "run.log").write_bytes(LONG[::-1])
+        if asked.span == SPANS[1]:  # at once, or other answers end within what they promised
+            (web.folder / "other.log").write_bytes(LONG[::-1])
+            (web.folder / "other.log").replace(web.folder / "run.log")
         return 0
 
     web.trouble = trouble

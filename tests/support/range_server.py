@@ -130,11 +130,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, file: int, begin: int, end: int) -> None:
         while begin < end:
-            piece = min(end - begin, _PIECE)
-            self.wfile.write(os.pread(file, piece, begin))
-            begin += piece
+            piece = os.pread(file, min(end - begin, _PIECE), begin)
+            if not piece:  # it is shorter now than was promised: whoever waits for the rest is to know
+                self.close_connection = True
+                return
+            self.wfile.write(piece)
+            begin += len(piece)
             if self.served.rate:
-                time.sleep(piece / self.served.rate)
+                time.sleep(len(piece) / self.served.rate)
 
 
 @contextmanager
