@@ -7,6 +7,7 @@ import json
 import random
 import subprocess
 import sys
+import time
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -249,8 +250,10 @@ except memlens.InputError as error:
 
 READ = """
 import json, sys, memlens
+from memlens.inputs import remote
 from memlens.inputs.remote import ranges
 ranges.DELAYS = (0.01, 0.01)
+remote.STALLED = 2.0
 try:
     log = memlens.read(sys.argv[1])
     print(json.dumps([len(log), int(log.size.sum()), *[line.decode() for line in log.source.lines(log.offset[-1:].tolist())]]))
@@ -320,6 +323,25 @@ def test_a_web_server_that_fails_each_time_is_said_to(web: Served) -> None:
     assert str(message).startswith(f"{web.url}/run.log: cannot be read: ClientResponseError: 503")
     assert hint
     assert web.spans.count(SPANS[2]) == 3
+
+
+def test_a_web_server_that_does_not_go_on_is_asked_again(web: Served) -> None:
+    def trouble(asked: Asked) -> int:
+        if asked.span == SPANS[2] and web.spans.count(SPANS[2]) == 1:
+            time.sleep(10)
+        return 0
+
+    web.trouble = trouble
+    began = time.monotonic()
+    assert elsewhere(READ, f"{web.url}/run.log") == READ_RIGHT
+    assert web.spans.count(SPANS[2]) == 2
+    assert time.monotonic() - began < 10
+
+
+def test_a_file_that_comes_slowly_from_front_to_back_is_read_to_its_end(web: Served) -> None:
+    web.ranges, web.rate = False, len(LONG) // 5
+    impatient = "import aiohttp.client\naiohttp.client.DEFAULT_TIMEOUT = aiohttp.ClientTimeout(total=2)\n"
+    assert elsewhere(impatient + READ, f"{web.url}/run.log") == READ_RIGHT
 
 
 def test_a_file_that_is_replaced_on_a_web_server_is_no_mixed_log(web: Served) -> None:

@@ -45,6 +45,8 @@ _DRIVERS = {
 }
 _WEB = ("http://", "https://")
 _STATUS_REFUSED = frozenset({401, 403})
+#: Seconds without a byte after which a request to a web server has failed.
+STALLED = 60.0
 
 
 def scheme_of(where: object) -> str:
@@ -226,7 +228,7 @@ def opened_files(url: str) -> tuple[Any, str]:
             "Install it with: pip install 'memlens[remote]'.",
         ) from None
     try:
-        files, path = url_to_fs(url)
+        files, path = url_to_fs(url, **_patience(url))
     except ImportError as error:
         scheme = scheme_of(url)
         driver = _DRIVERS.get(scheme)
@@ -241,6 +243,18 @@ def opened_files(url: str) -> tuple[Any, str]:
             "Give a path, or a URL of a scheme that fsspec knows, like s3://, gs://, hdfs:// or https://.",
         ) from None
     return files, path
+
+
+def _patience(url: str) -> dict[str, Any]:
+    """Options of a driver: by itself that of web servers ends each request after five minutes, however much of a large log still comes."""
+    from fsspec.config import conf
+
+    scheme = scheme_of(url)
+    if scheme not in ("http", "https") or any("client_kwargs" in conf.get(one, {}) for one in ("http", scheme)):
+        return {}
+    from aiohttp import ClientTimeout
+
+    return {"client_kwargs": {"timeout": ClientTimeout(total=None, sock_connect=STALLED, sock_read=STALLED)}}
 
 
 def unreadable(url: str, error: Exception) -> InputError:
