@@ -248,6 +248,26 @@ except memlens.InputError as error:
     assert hint
 
 
+def test_the_list_of_a_web_server_is_a_folder(server: str, tmp_path: Path) -> None:
+    (tmp_path / "runs" / "older").mkdir(parents=True)
+    for name in ("rank 0.log", "rank 1.log", "older/rank 2.log"):
+        (tmp_path / "runs" / name).write_bytes(TEXT)
+    (tmp_path / "runs" / "notes.md").write_text("# What this is\n")
+    links = "".join(f'<a href="{link}">it</a>' for link in ("?C=M;O=A", "/", "rank%200.log"))
+    (tmp_path / "apache").mkdir()
+    (tmp_path / "apache" / "index.html").write_text(f"<html>{links}</html>")
+    (tmp_path / "apache" / "rank 0.log").write_bytes(TEXT)
+    code = (
+        "import json, sys, memlens; print(json.dumps([[run.path.removeprefix(sys.argv[1]) for run in memlens.compare(sys.argv[1] + folder).runs]"
+        " for folder in sys.argv[2:]] + [len(memlens.ranks(sys.argv[1] + sys.argv[2]).ranks)]))"
+    )
+    assert elsewhere(code, server, "/runs/", "/apache/") == [
+        ["/runs/rank%200.log", "/runs/rank%201.log"],
+        ["/apache/rank%200.log"],
+        3,
+    ]
+
+
 READ = """
 import json, sys, memlens
 from memlens.inputs import remote

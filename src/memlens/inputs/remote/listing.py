@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from memlens.inputs.remote import opened_files, unreadable
+from memlens.inputs.remote import opened_files, scheme_of, unreadable
 from memlens.inputs.remote.ranges import is_passing, tried
 
 __all__ = ["RemoteEntry", "heads_of", "is_remote_file", "list_remote"]
@@ -45,8 +45,10 @@ def list_remote(url: str) -> list[RemoteEntry]:
     entries = []
     for entry in found:
         where = entry["name"].rstrip("/")
-        if where != path.rstrip("/"):  # an empty object that stands for the folder, in stores that have none
-            entries.append(RemoteEntry(where.rpartition("/")[2], entry["type"] == "directory", entry.get("size")))
+        name = where.rpartition("/")[2]
+        # Stores without folders may have an empty object in place of one; lists of web servers have links that sort them.
+        if where != path.rstrip("/") and not (name.startswith("?") and scheme_of(url) in ("http", "https")):
+            entries.append(RemoteEntry(name, entry["type"] == "directory", entry.get("size")))
     return entries
 
 
