@@ -7,8 +7,8 @@ import json
 import random
 import subprocess
 import sys
-import time
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -148,6 +148,10 @@ class Files:
     def info(self, _: str) -> dict[str, object]:
         return {"type": "file", "size": 100}
 
+    def ls(self, _: str, detail: bool) -> list[dict[str, object]]:
+        assert detail
+        raise self.error
+
     def invalidate_cache(self, _: str) -> None:
         pass
 
@@ -181,14 +185,18 @@ def test_what_a_driver_raises_becomes_an_error_that_names_the_url(
     monkeypatch: pytest.MonkeyPatch, error: Exception, says: str, late: bool
 ) -> None:
     from memlens.inputs import remote
-    from memlens.inputs.remote import ranges
+    from memlens.inputs.remote import listing, ranges
 
     monkeypatch.setattr(ranges, "DELAYS", (0.0,))
-    monkeypatch.setattr(remote, "_files", lambda url: (Files(error, late), url))
+    monkeypatch.setattr(remote, "opened_files", lambda url: (Files(error, late), url))
     with pytest.raises(InputError) as raised:
         memlens.read("s3://bucket/run.log")
     assert raised.value.message == f"s3://bucket/run.log: {says}"
     assert raised.value.hint
+    monkeypatch.setattr(listing, "opened_files", remote.opened_files)
+    with pytest.raises(InputError) as raised:
+        memlens.read("s3://bucket/run/")
+    assert raised.value.message == f"s3://bucket/run/: {says}"
 
 
 @pytest.fixture
