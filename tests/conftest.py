@@ -29,6 +29,13 @@ SMOKE = frozenset(
 )
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """For the smoke tests nothing else is imported."""
+    if config.option.markexpr != "smoke" or collection_path.suffix != ".py":
+        return None
+    return None if collection_path.relative_to(ROOT / "tests").as_posix() in SMOKE else True
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the smoke tests."""
     tests = ROOT / "tests"

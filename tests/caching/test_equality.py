@@ -118,10 +118,8 @@ def test_every_result_of_a_real_log_is_the_same_to_the_byte(shared: Path, tmp_pa
     plain = results("off")
     assert results(tmp_path) == plain
     assert results(tmp_path) == plain
-    compared = [
-        json.dumps(memlens.compare(paths, cache=cache, jobs=1).to_dict()) for cache in ("off", tmp_path, tmp_path)
-    ]
-    assert compared[0] == compared[1] == compared[2]
+    compared = [json.dumps(memlens.compare(paths, cache=cache, jobs=1).to_dict()) for cache in ("off", tmp_path)]
+    assert compared[0] == compared[1]
 
 
 PAIRS = (
@@ -244,7 +242,7 @@ def test_logs_whose_events_are_not_all_kept_in_memory_are_the_same_to_the_byte(
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 15)  # events are dropped after each block
     monkeypatch.setattr(condenser, "FIRST_EVENTS", 0)
     paths = [path for name in ("paddle", "rmm", "traps") for path in logs_in(shared / "data" / name)]
-    paths = [path for path in paths if path.stat().st_size < 300_000][::3]
+    paths = [path for path in paths if path.stat().st_size < 300_000][:: 9 if cut else 4]
 
     def said(cache: str | Path, events: int = 50) -> dict[str, Any]:
         return memlens.analyze(paths, memory=events * OF_EVENT, cache=cache, top=None, **cut).to_dict()
@@ -252,7 +250,7 @@ def test_logs_whose_events_are_not_all_kept_in_memory_are_the_same_to_the_byte(
     plain = said("off")
     assert said(tmp_path) == plain
     kept = [read_facts(str(path), [os.geteuid()]).facts["asked"] for path in tmp_path.iterdir()]
-    assert len([asked for asked in kept if asked.get("most_events") == 50]) > 6
+    assert len([asked for asked in kept if asked.get("most_events") == 50]) > 2
     assert said(tmp_path) == plain
     assert sum(log.hits for log in memlens.cache(cache=tmp_path).logs) >= len(plain["logs"]) - 2
     assert said(tmp_path, 0) == said("off", 0)  # what is kept of some events is no answer where all are asked for

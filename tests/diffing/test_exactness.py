@@ -143,7 +143,7 @@ def alike(draw: st.DrawFn) -> tuple[Window, Window]:
 any_pair = alike() | st.tuples(windows(), windows())
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 @given(any_pair)
 def test_any_two_windows_are_aligned_at_the_exact_cost_and_every_byte_is_accounted_for(
     pair: tuple[Window, Window],
@@ -151,7 +151,7 @@ def test_any_two_windows_are_aligned_at_the_exact_cost_and_every_byte_is_account
     check(*pair, diff_windows([pair])[0])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=75)
 @given(st.lists(any_pair, max_size=5))
 def test_many_pairs_at_once_are_compared_as_each_alone(pairs: list[tuple[Window, Window]]) -> None:
     if not pairs:
@@ -169,7 +169,7 @@ def test_many_pairs_at_once_are_compared_as_each_alone(pairs: list[tuple[Window,
         assert found.to_dict() == diff_windows([(left, right)])[0].to_dict()
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(windows())
 def test_any_window_compared_with_itself_differs_in_nothing(window: Window) -> None:
     found = diff_windows([(window, window)])[0]
@@ -177,7 +177,7 @@ def test_any_window_compared_with_itself_differs_in_nothing(window: Window) -> N
     assert (found.cost_bytes, found.moved, len(found.findings)) == (0, 0, 0)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(any_pair)
 def test_any_two_windows_compared_the_other_way_round_mirror_each_other(pair: tuple[Window, Window]) -> None:
     base, head = pair
