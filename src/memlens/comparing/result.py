@@ -7,12 +7,11 @@ from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from memlens.analyzers.result import Tabled
 from memlens.comparing.statistics import METRICS, Metric, Outlier, Slope
 from memlens.text import Answer, Answered
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from memlens.analyzers.curve import Curve
     from memlens.comparing.layout import Layout
 
@@ -155,7 +154,7 @@ RESERVED = frozenset({*_OF_RUN, *_OF_WINDOW, *(metric.change_key for metric in M
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Answered):
+class Comparison(Answered, Tabled):
     """Runs side by side.
 
     Attributes:
@@ -289,9 +288,3 @@ class Comparison(Answered):
             **self._changes(run, name),
             "message": run.message,
         }
-
-    def to_pandas(self) -> pd.DataFrame:
-        """:meth:`rows` as a DataFrame, a row a run, or a window of a run."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from memlens.analyzers.result import OneByOne
+from memlens.analyzers.result import OneByOne, Tabled
 from memlens.gating.judging import Judged, Rules
 from memlens.text import Shown
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from memlens.analyzers.series.growth import Pile
     from memlens.diffing.result import WindowDiff
     from memlens.gating.figures import SeriesGrowth
@@ -50,7 +48,7 @@ class Blame:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Verdict(Shown):
+class Verdict(Shown, Tabled):
     """What :func:`memlens.gate` found.
 
     Attributes:
@@ -199,9 +197,3 @@ class Verdict(Shown):
     def rows(self) -> list[dict[str, Any]]:
         """A flat row for each metric of the run and of each window, the worst first."""
         return [row.to_dict() for row in self.windows]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """:meth:`rows` as a DataFrame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())
