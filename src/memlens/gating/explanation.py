@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from memlens.gating.judging import WHOLE
 from memlens.text import Answer, format_change, format_count, format_exact, name_list, plural, short_name
 from memlens.units import format_bytes, format_signed
+from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:
     from memlens.gating.judging import Judged

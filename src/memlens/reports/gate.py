@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from memlens.diffing import explaining
 from memlens.gating.explanation import of_the_run, row_words
-from memlens.gating.judging import WHOLE
 from memlens.reports.blocks import Block, Column, Fold, Line, Table, Toned, answered, apart, cells, labelled, take
 from memlens.reports.diff.findings import around, finding_blocks
 from memlens.reports.markdown import plain, render
 from memlens.reports.terminal import Part, fits, one_screen
 from memlens.text import clipped, format_change, format_count, name_list, plural, terms_of, visible
 from memlens.units import format_bytes
+from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:
     from memlens.diffing.result import Finding
