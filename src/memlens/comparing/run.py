@@ -24,8 +24,9 @@ from memlens.windows.windows import BEFORE, anchors_of
 
 if TYPE_CHECKING:
     from memlens.inputs import Input
+    from memlens.windows.patterns import Pattern
 
-__all__ = ["compare", "compare_with"]
+__all__ = ["check_cut", "compare", "compare_with"]
 
 #: The name of the window that stands for all windows of a series.
 TYPICAL = "(median)"
@@ -47,7 +48,7 @@ def compare_with(logs: str | os.PathLike[str] | Sequence[Input], options: Compar
         UsageError: Arguments that make no sense together.
         InputError: No file matches the template.
     """
-    _check(options)
+    check_cut(options)
     chosen = choose_metrics(as_list(options.metrics))
     if is_folder(logs):
         logs = [cast("str | Path", logs)]
@@ -69,7 +70,7 @@ def compare_with(logs: str | os.PathLike[str] | Sequence[Input], options: Compar
 compare = with_keywords("compare", compare_with, Compare)
 
 
-def _check(cut: Cut) -> None:
+def check_cut(cut: Cut, more: Sequence[Pattern] = ()) -> None:
     """Refuse what every log would be refused for, before any is read.
 
     Raises:
@@ -78,7 +79,7 @@ def _check(cut: Cut) -> None:
     from memlens.windows.patterns import Matcher
 
     anchors_of(cut.start, cut.end, cut.start_regex, cut.end_regex, cut.nth)
-    for pattern in cut.patterns:
+    for pattern in (*cut.patterns, *more):
         Matcher(pattern)
 
 
