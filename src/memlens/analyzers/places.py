@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
-__all__ = ["Lines", "all_elapsed_us", "elapsed_us", "lasting_us", "rising_us", "time_of"]
+__all__ = ["Lines", "all_elapsed_us", "both_ends", "elapsed_us", "lasting_us", "rising_us", "time_of"]
 
 #: A year of stamps without a year, which has a 29th of February (see :mod:`memlens.inputs.paddle.times`).
 YEAR_US = 366 * 24 * 3600 * 10**6
@@ -55,6 +55,14 @@ class Lines:
         events, lines = self._known
         line = lines.item(int(events.searchsorted(event)))
         return line if line > 0 else None
+
+
+def both_ends(
+    log: EventLog, ends: Sequence[tuple[int, int | None]]
+) -> list[tuple[int, int | None, int | None, int | None]]:
+    """Of pairs of events, an ALLOC and its FREE say, the number and the line of both; ``None`` for one that is not there."""
+    lines = Lines(log, [event for pair in ends for event in pair])
+    return [(log.number(one), lines.of(one), log.number(other), lines.of(other)) for one, other in ends]
 
 
 def time_of(log: EventLog, event: int | None) -> int | None:

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
 
-#: The name of the window that holds what precedes a series.
-BEFORE = "(before)"
-#: The name of the window that holds the whole log.
-WHOLE = "(whole log)"
+#: The names of the window that holds what precedes a series, and of the one that holds the whole log.
+BEFORE, WHOLE = "(before)", "(whole log)"
 #: So many windows of one kind in a row without an event between them, before their anchors are doubted.
 _IDLE_RUN = 3
 #: … and so many times fewer lines in them than in windows on average.
