@@ -11,7 +11,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING, cast
 
 from memlens.comparing.layout import Layout, lay_out, lay_out_list, row_keys, run_key
-from memlens.comparing.result import Comparison, Run, RunWindow
+from memlens.comparing.result import Comparison, Run, RunWindow, field_values
 from memlens.comparing.runs import Order, record_all
 from memlens.comparing.statistics import DEFAULT, DEFAULT_OF_MATRIX, Metric, choose_metrics, outliers, slopes
 from memlens.comparing.templates import Template, natural
@@ -161,11 +161,6 @@ def _missing_cells(
     missing = [{**fixed, **dict(zip(varying, cell, strict=True))} for cell in cells if cell not in known]
     found = [(template.fill(fields), fields) for fields in missing]
     return [Run(path, fields, "missing", message=f"{path}: no such file") for path, fields in found], []
-
-
-def field_values(found: Sequence[Mapping[str, str]], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The values of each field, in their natural order."""
-    return {name: tuple(sorted({fields[name] for fields in found}, key=natural)) for name in names}
 
 
 def _typical(runs: Sequence[Run], cut: Cut) -> tuple[RunWindow | None, ...]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from memlens.comparing.result import field_values
 from memlens.comparing.statistics import METRICS
-from memlens.comparing.templates import natural
 from memlens.errors import MemlensError
 from memlens.inputs import device_named
 from memlens.ranking.first import Fall, first_to_fail
@@ -132,7 +132,7 @@ def judge(gathered: Gathered, options: OfRanks) -> tuple[Ranking, list[WantedDif
         case.skews(),
         _first(ranks, [entry[3] for entry in entries], case),
         tuple(missing_of(fields)),
-        {name: tuple(sorted({own[name] for own in fields}, key=natural)) for name in (fields[0] if fields else ())},
+        field_values(fields, fields[0] if fields else ()),
         gathered.found.template,
         options.by,
         options.given,
