@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from memlens.analyzers.series.growth import Pile
     from memlens.diffing.result import WindowDiff
     from memlens.gating.figures import SeriesGrowth
-    from memlens.gating.limits import Limit, Metric
+    from memlens.gating.limits import Metric
     from memlens.options import Cut
     from memlens.text import Answer
     from memlens.trust import Trust
@@ -125,21 +125,6 @@ class Verdict(Shown, Tabled):
         return _EXIT_CODES[self.verdict]
 
     @property
-    def limits(self) -> Mapping[Metric, Limit]:
-        """How much each gated metric may grow."""
-        return self.rules.limits
-
-    @property
-    def budgets(self) -> Mapping[Metric, int]:
-        """How high each budgeted metric may be, in bytes."""
-        return self.rules.budgets
-
-    @property
-    def allow_missing(self) -> bool:
-        """Missing windows do not fail."""
-        return self.rules.allow_missing
-
-    @property
     def judged(self) -> tuple[Judged, ...]:
         """The figures that were held against a limit or a budget."""
         return tuple(row for row in self.windows if row.limit_bytes is not None)
@@ -169,12 +154,12 @@ class Verdict(Shown, Tabled):
             "by": self.anchors.by,
             "reasons": list(self.reasons),
             "notes": list(self.notes),
-            "limits": {metric: limit.to_dict() for metric, limit in self.limits.items()},
-            "budgets": dict(self.budgets),
+            "limits": {metric: limit.to_dict() for metric, limit in self.rules.limits.items()},
+            "budgets": dict(self.rules.budgets),
             "missing": list(self.missing),
             "not_reached": list(self.not_reached),
             "new": list(self.new),
-            "allow_missing": self.allow_missing,
+            "allow_missing": self.rules.allow_missing,
             "base_windows": self.base_windows,
             "judged_windows": self.judged_windows,
             "windows": windows,
