@@ -35,6 +35,13 @@ def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
     return ordered[first]
 
 
+def spans(begins: Ints, lengths: Ints) -> Ints:
+    """The indices of several stretches, one stretch after the other, int64."""
+    offsets = np.cumsum(lengths) - lengths
+    found: Ints = np.arange(lengths.sum()) + np.repeat(begins - offsets, lengths)
+    return found
+
+
 def pair(kind: NDArray[np.int8], addr: NDArray[np.uint64]) -> tuple[_Indices, Ints]:
     """Pair ALLOCs (kind 0) with the FREEs (kind 1) that end them.
 

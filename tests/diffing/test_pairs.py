@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from paddle import read
 
 from memlens.diffing.window_order import longest_common
-from memlens.diffing.window_pairs import WindowPairs, pair_windows
+from memlens.diffing.window_pairs import WindowPairs, named_pairs
 from memlens.errors import AnchorError
 from memlens.events import EventLog
 from memlens.facts import Facts
@@ -37,6 +37,10 @@ def places(found: WindowPairs) -> list[tuple[int, int]]:
 
 def alone(found: WindowPairs) -> tuple[list[str], list[str]]:
     return [window.name for window in found.only_base], [window.name for window in found.only_head]
+
+
+def pair_windows(base: Sequence[Window], head: Sequence[Window]) -> WindowPairs:
+    return WindowPairs.by_name(base, head, named_pairs(base, head))
 
 
 def pair(base: Sequence[str], head: Sequence[str]) -> WindowPairs:

@@ -8,9 +8,9 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from memlens.folding import growing_sizes
+from memlens.folding import growing
 from memlens.folding.condensed import Sizes
-from memlens.folding.growing_sizes import GrowingSizes
+from memlens.folding.growing import GrowingSizes
 
 
 def bins_of(sizes: Sizes) -> list[tuple[int, dict[int, tuple[int, int]]]]:
@@ -29,7 +29,7 @@ def test_they_are_those_that_were_added(known: int) -> None:
     kinds = [{rng.randrange(128): (rng.randint(1, 9), rng.randint(1, 1 << 40)) for _ in range(3)} for _ in range(4)]
     given = [rng.choice([*kinds, {}]) for _ in range(60)]  # a part without an event has none
     sizes, first = GrowingSizes(), 0
-    with mock.patch.object(growing_sizes, "_KNOWN", known):
+    with mock.patch.object(growing, "_KNOWN", known):
         while first < len(given):
             some = given[first : first + rng.randint(1, 7)]
             counts, totals = np.zeros((2, len(some), 128), np.int64)

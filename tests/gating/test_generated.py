@@ -15,7 +15,7 @@ from made_gates import BY, FAILING, MIB, PASSING, write
 
 import memlens
 from memlens.gating.figures import NEAR, figures_of, slipped
-from memlens.gating.judging import WHOLE
+from memlens.windows.windows import WHOLE
 
 #: More cases, with other seeds: MEMLENS_SEED=… pytest; benchmarks/gating.py takes fresh ones and prints rates.
 SEED = os.environ.get("MEMLENS_SEED", "gate")

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from made_verdicts import MIB, window
 
 from memlens.gating.figures import RunFigures, WindowFigures, slipped
-from memlens.gating.judging import WHOLE, BaseWindow, Judged, Rules, judge, pair_runs
+from memlens.gating.judging import BaseWindow, Judged, Rules, judge, pair_runs
 from memlens.gating.limits import BUDGETED, METRICS, Limit, Metric, parse_budgets, parse_limits
+from memlens.windows.windows import WHOLE
 
 DEFAULT = Rules(parse_limits(()))
 

@@ -11,10 +11,11 @@ import pytest
 
 import memlens
 from memlens.gating.figures import RunFigures, WindowFigures
-from memlens.gating.judging import WHOLE, Judged, Rules, judge, pair_runs
+from memlens.gating.judging import Judged, Rules, judge, pair_runs
 from memlens.gating.limits import parse_limits
 from memlens.reports.gate import gate_blocks
 from memlens.reports.terminal import render
+from memlens.windows.windows import WHOLE
 
 MIB = 1 << 20
 GLOG = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "

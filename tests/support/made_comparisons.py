@@ -8,8 +8,7 @@ from typing import Any
 import made_runs
 
 from memlens.comparing.layout import Layout, lay_out, lay_out_list
-from memlens.comparing.result import Comparison, Oom, Run, RunWindow
-from memlens.comparing.run import field_values
+from memlens.comparing.result import Comparison, Oom, Run, RunWindow, field_values
 from memlens.comparing.statistics import DEFAULT, DEFAULT_OF_MATRIX, choose_metrics, outliers, slopes
 
 __all__ = [

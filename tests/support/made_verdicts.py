@@ -11,10 +11,11 @@ import made_diffs as made
 
 from memlens.analyzers.series.growth import Pile
 from memlens.gating.figures import RunFigures, SeriesGrowth, WindowFigures, growth_of
-from memlens.gating.judging import WHOLE, Rules, judge, pair_runs
+from memlens.gating.judging import Rules, judge, pair_runs
 from memlens.gating.limits import parse_budgets, parse_limits
 from memlens.gating.verdict import Blame, Verdict
 from memlens.options import Cut
+from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:
     from memlens.trust import Trust

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from memlens.analyzers.fates import pairing, until
-from memlens.analyzers.places import Lines, elapsed_us, time_of
+from memlens.analyzers.places import both_ends, elapsed_us, time_of
 from memlens.analyzers.result import Each, Lazy, Result, Row, results
 from memlens.facts import Kind
 from memlens.folding.levels import SUMS, walk
@@ -153,24 +153,12 @@ def lives_of(log: EventLog, allocs: Ints) -> tuple[Life, ...]:
     partner = log.lifetimes.partner[allocs].astype(np.int64)
     ends, before = np.where(partner >= 0, partner, len(log)), allocated_before(log)
     frees = [free if free >= 0 else None for free in partner.tolist()]
-    lines = Lines(log, [*allocs.tolist(), *frees])
-    numbers = log.numbers(allocs)
-    columns = (
-        *(log.size[allocs], allocs, numbers, log.numbers(ends) - numbers),
-        before[ends] - before[allocs] - log.size[allocs],
-    )
+    pairs = list(zip(allocs.tolist(), frees, strict=True))
+    lives = (log.numbers(ends) - log.numbers(allocs)).tolist()
+    meanwhile = (before[ends] - before[allocs] - log.size[allocs]).tolist()
     return tuple(
-        Life(
-            size,
-            number,
-            lines.of(alloc),
-            log.number(free),
-            lines.of(free),
-            life,
-            meanwhile,
-            elapsed_us(time_of(log, alloc), time_of(log, free)),
-        )
-        for free, size, alloc, number, life, meanwhile in zip(
-            frees, *(column.tolist() for column in columns), strict=True
+        Life(size, *at, life, others, elapsed_us(*(time_of(log, event) for event in pair)))
+        for pair, at, size, life, others in zip(
+            pairs, both_ends(log, pairs), log.size[allocs].tolist(), lives, meanwhile, strict=True
         )
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
+    from memlens.windows.windows import Window
 
-__all__ = ["Lines", "all_elapsed_us", "elapsed_us", "rising_us", "time_of"]
+__all__ = ["Lines", "all_elapsed_us", "both_ends", "elapsed_us", "lasting_us", "rising_us", "time_of"]
 
 #: A year of stamps without a year, which has a 29th of February (see :mod:`memlens.inputs.paddle.times`).
 YEAR_US = 366 * 24 * 3600 * 10**6
@@ -56,6 +57,14 @@ class Lines:
         return line if line > 0 else None
 
 
+def both_ends(
+    log: EventLog, ends: Sequence[tuple[int, int | None]]
+) -> list[tuple[int, int | None, int | None, int | None]]:
+    """Of pairs of events, an ALLOC and its FREE say, the number and the line of both; ``None`` for one that is not there."""
+    lines = Lines(log, [event for pair in ends for event in pair])
+    return [(log.number(one), lines.of(one), log.number(other), lines.of(other)) for one, other in ends]
+
+
 def time_of(log: EventLog, event: int | None) -> int | None:
     """When an event was logged, in microseconds; ``None`` where that is unknown or was not read."""
     if event is None or log.time_us is None or log.time_us[event] < 0:
@@ -73,6 +82,13 @@ def elapsed_us(first: int | None, last: int | None) -> int | None:
         return None
     passed = last - first
     return max(passed + YEAR_US if passed < -YEAR_US // 2 else passed, 0)
+
+
+def lasting_us(window: Window) -> int | None:
+    """Microseconds from the first event of a window to its last; times that were not read are looked up in their lines."""
+    from memlens.inputs.paddle.times import times_of
+
+    return elapsed_us(*times_of(window.log, [window.lo, window.hi - 1])) if len(window) else None
 
 
 def all_elapsed_us(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from memlens.windows.windows import Window
 
-__all__ = ["Each", "Later", "Lazy", "OneByOne", "Result", "Row", "results"]
+__all__ = ["Each", "Later", "Lazy", "OneByOne", "Result", "Row", "Tabled", "results"]
 
 T = TypeVar("T")
 
@@ -90,6 +90,20 @@ class Row:
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in plain JSON types."""
         return {name: getattr(self, name) for name in _fields_of(type(self))}
+
+
+class Tabled:
+    """A result that can be read as flat rows, too."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows, all with the same names."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> pd.DataFrame:
+        """:meth:`rows` as a DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
 
 
 class Result:

@@ -13,7 +13,7 @@ import numpy as np
 
 from memlens.columns import distinct
 from memlens.events import EventLog
-from memlens.folding.growing_tally import GrowingTally
+from memlens.folding.growing import GrowingTally
 from memlens.folding.levels import SUMS, Figures, Tally, tally
 from memlens.inputs.growing import GrowingColumn
 
@@ -111,7 +111,8 @@ class Running:
         stretches = np.arange(0, self.events, self.stretch)
         noted = GrowingColumn(np.int64)
         noted.fill(0, self._noted, 0.0)
-        return _Levels(GrowingTally.zeros(self._edges), GrowingTally.zeros(np.append(stretches, self.events)), noted)
+        text, timeline = (Tally.zeros(edges) for edges in (self._edges, np.append(stretches, self.events)))
+        return _Levels(GrowingTally(text), GrowingTally(timeline), noted)
 
     def forget(self, kept: Ints, noted: Ints) -> None:
         """Keep only those edges of the text that are named, besides its start and its end.

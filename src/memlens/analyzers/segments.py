@@ -29,8 +29,12 @@ if TYPE_CHECKING:
     from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
+    _OfChunks = tuple[int | None, int | None, int | None, int | None, int | None]
 
 __all__ = ["GapBin", "Layout", "Moment", "Pool", "Segments", "layout_before", "segments"]
+
+#: The figures of chunks where no address tells them.
+_UNKNOWN: _OfChunks = (None, None, None, None, None)
 
 
 @dataclass(frozen=True)
@@ -145,25 +149,10 @@ def _tables(window: Window, peak: int) -> tuple[tuple[Moment, ...], tuple[GapBin
     for number, ((at, stop, message, requested), event) in enumerate(zip(moments, events, strict=True)):
         allocated, reserved = levels[number]
         found = layout_before(log, stop)
-        chunks, gaps, gap_bytes, largest, outside = (None,) * 5 if found is None else found.figures()
-        free = None if outside or reserved < allocated else reserved - allocated
+        of_chunks = _UNKNOWN if found is None else found.figures()
+        free = None if of_chunks[-1] or reserved < allocated else reserved - allocated
         line = lines.of(event) if message is None else message
-        rows.append(
-            Moment(
-                at,
-                log.number(event),
-                line,
-                reserved,
-                allocated,
-                free,
-                chunks,
-                gaps,
-                gap_bytes,
-                largest,
-                outside,
-                requested,
-            )
-        )
+        rows.append(Moment(at, log.number(event), line, reserved, allocated, free, *of_chunks, requested))
         if found is not None:
             bins.extend(_bins(number, found.gap_size))
             pools.extend(found.pools(number, log.pool_names))
@@ -209,8 +198,8 @@ class Layout:
     gap_chunk: Ints
     reported: bool
 
-    def figures(self) -> tuple[int, int, int, int, int]:
-        """Chunks, gaps, their bytes, the largest gap, and bytes of blocks outside."""
+    def figures(self) -> _OfChunks:
+        """Chunks, gaps, their bytes, the largest gap, and bytes of blocks outside, in the order of :class:`Moment`."""
         outside = self.block_size[self.block_chunk < 0]
         gaps = self.gap_size
         return len(self.chunk_size), len(gaps), int(gaps.sum()), int(gaps.max(initial=0)), int(outside.sum())

@@ -10,7 +10,7 @@ import numpy as np
 
 from memlens.analyzers.fates import held_events, opening_events, pairing, released_events
 from memlens.analyzers.groups import by_size_and_owner
-from memlens.analyzers.places import Lines
+from memlens.analyzers.places import both_ends
 from memlens.analyzers.result import Each, Lazy, Result, Row, results
 from memlens.lifetimes import odd_frees
 
@@ -144,18 +144,10 @@ def _kept_groups(log: EventLog, blocks: Ints) -> tuple[HeldGroup, ...]:
         for group in by_size_and_owner(log, events)
     ]
     found.sort(key=lambda row: (-row[0].total_bytes, row[0].first_event))
-    lines = Lines(log, [event for group, _, free in found for event in (group.first_event, free)])
+    places = both_ends(log, [(group.first_event, free) for group, _, free in found])
     return tuple(
-        HeldGroup(
-            *group[:3],
-            freed,
-            group.owner,
-            log.number(group.first_event),
-            lines.of(group.first_event),
-            log.number(free),
-            lines.of(free),
-        )
-        for group, freed, free in found
+        HeldGroup(group.size_bytes, group.blocks, group.total_bytes, freed, group.owner, *at)
+        for (group, freed, _), at in zip(found, places, strict=True)
     )
 
 
@@ -175,15 +167,8 @@ def unknown_groups(window: Window) -> tuple[FreedGroup, ...]:
 def _freed_groups(log: EventLog, frees: Ints, allocs: Ints | None) -> tuple[FreedGroup, ...]:
     groups = by_size_and_owner(log, frees if allocs is None else allocs, frees)
     born = [None if allocs is None else int(log.lifetimes.partner[group.first_event]) for group in groups]
-    lines = Lines(log, [*(group.first_event for group in groups), *born])
+    places = both_ends(log, [(group.first_event, alloc) for group, alloc in zip(groups, born, strict=True)])
     return tuple(
-        FreedGroup(
-            *group[:3],
-            group.owner,
-            log.number(group.first_event),
-            lines.of(group.first_event),
-            log.number(alloc),
-            lines.of(alloc),
-        )
-        for group, alloc in zip(groups, born, strict=True)
+        FreedGroup(group.size_bytes, group.blocks, group.total_bytes, group.owner, *at)
+        for group, at in zip(groups, places, strict=True)
     )

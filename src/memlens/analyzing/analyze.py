@@ -215,6 +215,7 @@ def _not_kept(log: EventLog, *, lists_lives: bool, looked_for_steps: bool) -> It
 def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = False) -> Each[WindowAnalysis]:
     """What analyzers say of windows of one log, each made when it is asked for."""
     from memlens.analyzers import registry
+    from memlens.analyzers.places import lasting_us
 
     # One vectorised pass an analyzer, over all windows; nothing below touches events.
     columns = {name: registry.get(name).many(windows) for name in names}
@@ -222,7 +223,7 @@ def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = 
     def one(index: int) -> WindowAnalysis:
         window = windows[index]
         results: Later[Mapping[str, Any]] = Later(lambda: {name: column[index] for name, column in columns.items()})
-        times = Later(_peak_time, window, results), Later(_duration, window)
+        times = Later(_peak_time, window, results), Later(lasting_us, window)
         lines = int(window.start_line), int(window.end_line)
         return WindowAnalysis(window.name, *lines, window.events, results, window.open_end, whole, *times)
 
@@ -265,13 +266,6 @@ def _peak_time(window: Window, results: Callable[[], Mapping[str, Analyzed]]) ->
     peaks = [event for result in results().values() if isinstance(event := getattr(result, "event", None), int)]
     indices = window.log.indices(np.array(peaks[:1], np.int64)).tolist()
     return times_of(window.log, indices)[0] if peaks else None
-
-
-def _duration(window: Window) -> int | None:
-    from memlens.analyzers.places import elapsed_us
-    from memlens.inputs.paddle.times import times_of
-
-    return elapsed_us(*times_of(window.log, [window.lo, window.hi - 1])) if len(window) else None
 
 
 def _settle(*results: object) -> None:

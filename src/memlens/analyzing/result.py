@@ -8,13 +8,12 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from memlens.analyzers.result import Lazy, OneByOne, Result
+from memlens.analyzers.result import Lazy, OneByOne, Result, Tabled
 from memlens.errors import Failure
 from memlens.text import Answer, Answered
 
 if TYPE_CHECKING:
     import numpy as np
-    import pandas as pd
     from numpy.typing import NDArray
 
     from memlens.analyzers import Growth
@@ -189,7 +188,7 @@ class LogAnalysis(Answered):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Analysis(Answered):
+class Analysis(Answered, Tabled):
     """What :func:`analyze` found.
 
     Attributes:
@@ -239,12 +238,6 @@ class Analysis(Answered):
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         return (_row(log, window) for log in self.logs for window in log.windows)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """:meth:`rows` as a DataFrame, a row a window."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())
 
 
 def plain(result: Analyzed, top: int | None, min_size: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from memlens.comparing.result import RESERVED, Run
 from memlens.comparing.templates import natural, number
 from memlens.errors import UsageError
 
-__all__ = ["Layout", "lay_out", "lay_out_list", "row_keys", "run_key"]
+__all__ = ["Layout", "lay_out", "lay_out_list", "refuse_fields", "row_keys", "run_key"]
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,15 @@ def _place(paths: Sequence[str], wanted: str) -> int | None:
     return None
 
 
+def refuse_fields(names: Sequence[str], reserved: AbstractSet[str]) -> None:
+    """Refuse the first field of a template that has the name of something else in the machine output."""
+    if clash := [name for name in names if name in reserved]:
+        raise UsageError(
+            f"a field cannot be called {clash[0]!r}: the machine output has that name for something else",
+            "Give it another name in the template.",
+        )
+
+
 def lay_out(
     values: Mapping[str, Sequence[str]], paths: Sequence[str], rows: Sequence[str], cols: str | None, base: str | None
 ) -> Layout:
@@ -123,11 +132,7 @@ def lay_out(
     Raises:
         UsageError: There is no such field, value or run, or a field is asked for as both rows and columns.
     """
-    if clash := sorted(RESERVED.intersection(values)):
-        raise UsageError(
-            f"a field cannot be called {clash[0]!r}: the machine output has that name for something else",
-            "Give it another name in the template.",
-        )
+    refuse_fields(sorted(values), RESERVED)
     for name in (*rows, *([] if cols is None else [cols])):
         if name not in values:
             raise UsageError(f"the template has no field {name!r}", f"Its fields: {', '.join(values)}.")

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from memlens.analyzers.result import Tabled
 from memlens.comparing.statistics import METRICS, Metric, Outlier, Slope
+from memlens.comparing.templates import natural
 from memlens.text import Answer, Answered
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from memlens.analyzers.curve import Curve
     from memlens.comparing.layout import Layout
 
-__all__ = ["RESERVED", "SCHEMA", "Comparison", "Oom", "Run", "RunWindow", "Status"]
+__all__ = ["RESERVED", "SCHEMA", "Comparison", "Oom", "Run", "RunWindow", "Status", "field_values"]
 
 SCHEMA = "memlens.compare/2"
 
@@ -154,8 +154,13 @@ _FIGURES = [name for name in _OF_WINDOW if name not in ("name", "oom")]
 RESERVED = frozenset({*_OF_RUN, *_OF_WINDOW, *(metric.change_key for metric in METRICS)})
 
 
+def field_values(found: Sequence[Mapping[str, str]], names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The values of each field, in their natural order."""
+    return {name: tuple(sorted({fields[name] for fields in found}, key=natural)) for name in names}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Answered):
+class Comparison(Answered, Tabled):
     """Runs side by side.
 
     Attributes:
@@ -191,10 +196,8 @@ class Comparison(Answered):
     @cached_property
     def values(self) -> dict[str, tuple[str, ...]]:
         """The values of each field, in their natural order."""
-        from memlens.comparing.templates import natural
-
-        names = dict.fromkeys(name for run in self.runs for name in run.fields)
-        return {name: tuple(sorted({run.fields[name] for run in self.runs}, key=natural)) for name in names}
+        fields_of = [run.fields for run in self.runs]
+        return field_values(fields_of, dict.fromkeys(name for own in fields_of for name in own))
 
     @cached_property
     def _bases(self) -> dict[int, Run | None]:
@@ -289,9 +292,3 @@ class Comparison(Answered):
             **self._changes(run, name),
             "message": run.message,
         }
-
-    def to_pandas(self) -> pd.DataFrame:
-        """:meth:`rows` as a DataFrame, a row a run, or a window of a run."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())

@@ -11,7 +11,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING, cast
 
 from memlens.comparing.layout import Layout, lay_out, lay_out_list, row_keys, run_key
-from memlens.comparing.result import Comparison, Run, RunWindow
+from memlens.comparing.result import Comparison, Run, RunWindow, field_values
 from memlens.comparing.runs import Order, record_all
 from memlens.comparing.statistics import DEFAULT, DEFAULT_OF_MATRIX, Metric, choose_metrics, outliers, slopes
 from memlens.comparing.templates import Template, natural
@@ -24,8 +24,9 @@ from memlens.windows.windows import BEFORE, anchors_of
 
 if TYPE_CHECKING:
     from memlens.inputs import Input
+    from memlens.windows.patterns import Pattern
 
-__all__ = ["compare", "compare_with"]
+__all__ = ["check_cut", "compare", "compare_with"]
 
 #: The name of the window that stands for all windows of a series.
 TYPICAL = "(median)"
@@ -47,7 +48,7 @@ def compare_with(logs: str | os.PathLike[str] | Sequence[Input], options: Compar
         UsageError: Arguments that make no sense together.
         InputError: No file matches the template.
     """
-    _check(options)
+    check_cut(options)
     chosen = choose_metrics(as_list(options.metrics))
     if is_folder(logs):
         logs = [cast("str | Path", logs)]
@@ -69,7 +70,7 @@ def compare_with(logs: str | os.PathLike[str] | Sequence[Input], options: Compar
 compare = with_keywords("compare", compare_with, Compare)
 
 
-def _check(cut: Cut) -> None:
+def check_cut(cut: Cut, more: Sequence[Pattern] = ()) -> None:
     """Refuse what every log would be refused for, before any is read.
 
     Raises:
@@ -78,7 +79,7 @@ def _check(cut: Cut) -> None:
     from memlens.windows.patterns import Matcher
 
     anchors_of(cut.start, cut.end, cut.start_regex, cut.end_regex, cut.nth)
-    for pattern in cut.patterns:
+    for pattern in (*cut.patterns, *more):
         Matcher(pattern)
 
 
@@ -160,11 +161,6 @@ def _missing_cells(
     missing = [{**fixed, **dict(zip(varying, cell, strict=True))} for cell in cells if cell not in known]
     found = [(template.fill(fields), fields) for fields in missing]
     return [Run(path, fields, "missing", message=f"{path}: no such file") for path, fields in found], []
-
-
-def field_values(found: Sequence[Mapping[str, str]], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The values of each field, in their natural order."""
-    return {name: tuple(sorted({fields[name] for fields in found}, key=natural)) for name in names}
 
 
 def _typical(runs: Sequence[Run], cut: Cut) -> tuple[RunWindow | None, ...]:

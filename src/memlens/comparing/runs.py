@@ -10,9 +10,8 @@ from memlens.analyzers.failures import run_ended_in
 from memlens.comparing.result import Oom, Run, RunWindow, Status
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.inputs import Input, Reading, input_name, named_devices, without_cpu
-from memlens.inputs.blocks import processors
 from memlens.options import Compare
-from memlens.scheduling.spreading import spread_out
+from memlens.scheduling.spreading import on_all_processors, spread_out
 from memlens.trust.report import PEAK_MAY_BE_EARLIER, failures_of
 from memlens.windows.windows import Window, open_window, suspect_anchors
 
@@ -131,8 +130,6 @@ def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...
     """The figures of windows of one log, from one pass over it."""
     from memlens.folding.levels import profile
 
-    if not windows:
-        return ()
     log, found = windows[0].log, profile(windows)
     names = [*_ALWAYS, *(_OF_BLOCKS if log.tells_of_blocks else ()), *(_OF_CHUNKS if log.tells_of_chunks else ())]
     known = {name: found[name].tolist() for name in names}
@@ -153,13 +150,10 @@ def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...
 
 def _duration(window: Window) -> int | None:
     """From the first event of a window to its last, in microseconds."""
-    from memlens.analyzers.places import elapsed_us
+    from memlens.analyzers.places import lasting_us
     from memlens.analyzers.stats import duration_us
-    from memlens.inputs.paddle.times import times_of
 
-    if window.log.time_us is not None:
-        return duration_us(window)
-    return elapsed_us(*times_of(window.log, [window.lo, window.hi - 1])) if len(window) else None
+    return lasting_us(window) if window.log.time_us is None else duration_us(window)
 
 
 def record_all(orders: Sequence[Order], options: Compare) -> list[Run]:
@@ -176,11 +170,8 @@ def record_all(orders: Sequence[Order], options: Compare) -> list[Run]:
         UsageError: The cut makes no sense.
         MemlensError: The executor cannot be had.
     """
-    spread = options
-    if options.jobs is None and options.scheduler is None and options.executor is None:
-        spread = replace(options, jobs=min(processors(), len(orders)))
     runs: dict[int, Run] = {}
-    for index, found in spread_out(record, orders, spread, options.progress):
+    for index, found in spread_out(record, orders, on_all_processors(options, len(orders)), options.progress):
         order = orders[index]
         if isinstance(found, MemlensError):
             found = Run(order.path, order.fields, "unreadable", message=found.message, hint=found.hint)  # noqa: PLW2901

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from memlens.windows.windows import WHOLE
+
 if TYPE_CHECKING:
     from memlens.diffing.finding import Finding, Member, Side
     from memlens.diffing.result import Diff, WindowDiff
 
-__all__ = ["WHOLE", "Explained", "asked_for", "costs_of", "explained", "peaks_of", "sign_of", "telling"]
+__all__ = ["Explained", "asked_for", "costs_of", "explained", "peaks_of", "sign_of", "telling"]
 
-#: The name of a window that is a whole log.
-WHOLE = "(whole log)"
 #: The kind of findings that are of peaks at two moments.
 _ELSEWHERE = "elsewhere"
 #: So many windows at the end of a run that leave more behind are a leak, whatever was saved before.

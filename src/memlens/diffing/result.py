@@ -9,14 +9,12 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from memlens.analyzers.result import Lazy, Row
+from memlens.analyzers.result import Lazy, Row, Tabled
 from memlens.diffing.finding import Finding, Record, Repeated
 from memlens.text import Answer, Answered
 
 if TYPE_CHECKING:
     from fractions import Fraction
-
-    import pandas as pd
 
     from memlens.diffing.failed import FailedRun
     from memlens.diffing.pairing import InOrder
@@ -274,7 +272,7 @@ class RunSide(Record):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Diff(Answered):
+class Diff(Answered, Tabled):
     """Two runs compared, window pair by window pair.
 
     Attributes:
@@ -371,12 +369,6 @@ class Diff(Answered):
                 row |= {f"{side}_{key}": value for key, value in values[side].items()}
             rows.append(row)
         return rows
-
-    def to_pandas(self) -> pd.DataFrame:
-        """:meth:`rows` as a DataFrame, a row a window pair."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())
 
 
 def _weight(window: WindowDiff) -> tuple[int | float, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlens.analyzers.result import Later
@@ -17,7 +16,7 @@ from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
 from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import Kind as EventKind
 from memlens.folding.levels import profile
-from memlens.inputs import Reading, check_alike, device_label, without_cpu
+from memlens.inputs import Reading, check_alike, device_label, input_key, without_cpu
 from memlens.keywords import with_keywords
 from memlens.options import Cut, as_list
 from memlens.options import Diff as Options
@@ -65,7 +64,9 @@ def diff_with(base: Window | Input, head: Window | Input, options: Options) -> D
         owners = as_patterns(as_list(options.owners), regex=True)
         reading = Reading(patterns, options.strict, owners=owners, how=options, threads=True)
         of_base = reading.read_all(base)
-        logs, left_out = _pair_devices(of_base, of_base if _same_input(base, head) else reading.read_all(head))
+        logs, left_out = _pair_devices(
+            of_base, of_base if input_key(base) == input_key(head) else reading.read_all(head)
+        )
         found = [_cut_both(pair, cuts, look=not given and not options.whole) for pair in logs]
         if len(found) > 1:
             found = [pairs.changed(_with_device) for pairs in found]
@@ -161,12 +162,6 @@ def diff_windows(pairs: Sequence[tuple[Window, Window]], *, context: int = 3) ->
         context: Log lines to keep on each side of an event.
     """
     return list(compare(*zip(*pairs, strict=True), context=context)[0]) if pairs else []
-
-
-def _same_input(one: Input, other: Input) -> bool:
-    """Whether two inputs are one log, which is read once."""
-    paths = isinstance(one, (str, Path)) and isinstance(other, (str, Path))
-    return one is other or (paths and str(one) == str(other))
 
 
 def _cut_both(logs: tuple[EventLog, EventLog], cuts: Sequence[Cut], *, look: bool) -> WindowPairs:

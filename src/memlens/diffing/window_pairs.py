@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Pairs = list[tuple[int, int]]
 
-__all__ = ["WindowPairs", "named_pairs", "pair_by_name_or_work", "pair_windows"]
+__all__ = ["WindowPairs", "named_pairs", "pair_by_name_or_work"]
 
 _OCCURRENCE = re.compile(r"(?s)(.+) #([1-9][0-9]*)")
 _SHOWN = 3
@@ -111,27 +111,12 @@ class WindowPairs:
         return replace(self, pairs=pairs, only_base=only_base, only_head=only_head)
 
 
-def pair_windows(base: Sequence[Window], head: Sequence[Window]) -> WindowPairs:
-    """Pair the windows of two series by their names.
+def named_pairs(base: Sequence[Window], head: Sequence[Window]) -> dict[int, int]:
+    """Which window of head each window of base pairs with by its name, by their indices.
 
     Windows of different names never pair.  A name that each run has once pairs, wherever it stands.  Names that come again
     pair in order, so that as many as can be do; what was inserted or left out in the middle stays alone and shifts nothing.
-
-    Args:
-        base: Windows of one log, as :meth:`EventLog.windows` gives them.
-        head: Windows of another one.
-
-    Returns:
-        Each window once: in a pair, or alone.
-
-    Raises:
-        AnchorError: No window of one run has a partner in the other, but for what precedes both series.
     """
-    return WindowPairs.by_name(base, head, named_pairs(base, head))
-
-
-def named_pairs(base: Sequence[Window], head: Sequence[Window]) -> dict[int, int]:
-    """Which window of head each window of base pairs with by its name, by their indices; see :func:`pair_windows`."""
     ours, theirs = _names_of(base), _names_of(head)
     if len(set(ours)) == len(ours) and len(set(theirs)) == len(theirs):
         where = {name: j for j, name in enumerate(theirs)}
@@ -161,7 +146,7 @@ def _names_of(windows: Sequence[Window]) -> list[str]:
 def pair_by_name_or_work(base: Sequence[Window], head: Sequence[Window]) -> WindowPairs:
     """Pair the windows of two series: by name, or by what they do where the numbers in the names mislead.
 
-    The windows pair by name (see :func:`pair_windows`), unless the best alignment in order by what they do (which
+    The windows pair by name (see :func:`named_pairs`), unless the best alignment in order by what they do (which
     sizes they allocate and free, and how often) explains substantially more.  What counts for it are pairs of windows that do
     the same, both of which are paired by name with a window that does something else; steps that are all alike are no reason
     to leave the names, nor is a window that changed.  Where fewer than half of the windows have a partner by name, it

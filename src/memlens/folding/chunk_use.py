@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens.columns import spans
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -40,8 +42,7 @@ def serving_chunks(chunks: tuple[Ints, Addresses, Ints], allocs: Ints, addr: Add
     first, last = np.searchsorted(edges, begin), np.searchsorted(edges, end)
     # A row for each chunk and stretch between two edges that it covers, by stretch and then by event.
     chunk = np.repeat(np.arange(len(born)), last - first)
-    starts = np.cumsum(last - first) - (last - first)
-    stretch = np.arange(len(chunk)) - np.repeat(starts - first, last - first)
+    stretch = spans(first, last - first)
     events = np.int64(max(int(born.max(initial=0)), int(allocs.max(initial=0))) + 2)
     key = stretch * events + born[chunk]
     order = np.argsort(key)

@@ -11,10 +11,8 @@ from memlens.columns import distinct, pair
 from memlens.facts import Kind
 from memlens.folding.chunk_use import serving_chunks
 from memlens.folding.condensed import Condensed, Timeline
-from memlens.folding.growing_sizes import GrowingSizes
-from memlens.folding.growing_tally import GrowingTally
+from memlens.folding.growing import GrowingNearCuts, GrowingSizes, GrowingTally
 from memlens.folding.levels import SUMS, Tally, size_code, tally
-from memlens.folding.near_cuts import GrowingNearCuts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,7 +72,7 @@ class Condenser:
 
     def __init__(self, *, near_cuts: bool = False) -> None:
         self._near_cuts = GrowingNearCuts() if near_cuts else None
-        self._tally = GrowingTally.zeros(np.zeros(1, np.int64))
+        self._tally = GrowingTally(Tally.zeros(np.zeros(1, np.int64)))
         self._stretch = 1
         self._lines = np.zeros((3, 0), np.int64)  # the rows of the timeline
         self._events = self._allocated = self._level = self._reserved = self._end = 0
@@ -277,14 +275,9 @@ class Condenser:
         at = np.searchsorted(offset, found.edges)
         at[-1] = len(offset)
         some = np.diff(at) > 0
-        summit = np.searchsorted(counted.number, found.summit[some])
-        folded = Tally(
-            np.append(at[:-1][some], len(offset)),
-            found.sums[:, some],
-            found.largest[:, some],
-            found.rise[:, some],
-            np.minimum(summit, len(offset) - 1),
-        )
+        sums, largest, rise, summit = (measure[..., some] for measure in found.measures)
+        summit = np.minimum(np.searchsorted(counted.number, summit), len(offset) - 1)
+        folded = Tally(np.append(at[:-1][some], len(offset)), sums, largest, rise, summit)
         sizes = self._sizes.finish(np.searchsorted(offset, np.append(0, cuts)))
         above = None if self._above is None else int(np.searchsorted(counted.number, self._above[0]))
         return Condensed(

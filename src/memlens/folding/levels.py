@@ -109,21 +109,29 @@ class Tally:
     rise: Ints
     summit: Ints
 
+    @classmethod
+    def zeros(cls, edges: Ints) -> Tally:
+        """Segments without an event."""
+        count = len(edges) - 1
+        sums, largest, rise = (np.zeros((rows, count), np.int64) for rows in (len(SUMS), 2, 2))
+        return cls(edges, sums, largest, rise, np.zeros(count, np.int64))
+
     def __len__(self) -> int:
         return len(self.summit)
+
+    @property
+    def measures(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """All but the edges; the last axis of each is that of the segments."""
+        return self.sums, self.largest, self.rise, self.summit
 
     def join(self, *later: Tally) -> Tally:
         """These segments and then those of the tallies that follow, each of which starts where the one before ends."""
         parts = (self, *later)
         if any(a.edges[-1] != b.edges[0] for a, b in zip(parts, later, strict=False)):
             raise ValueError("only neighbouring tallies can be joined")
-        return Tally(
-            np.concatenate([self.edges, *(part.edges[1:] for part in later)]),
-            np.concatenate([part.sums for part in parts], axis=1),
-            np.concatenate([part.largest for part in parts], axis=1),
-            np.concatenate([part.rise for part in parts], axis=1),
-            np.concatenate([part.summit for part in parts]),
-        )
+        edges = np.concatenate([self.edges, *(part.edges[1:] for part in later)])
+        together = zip(*(part.measures for part in parts), strict=True)
+        return Tally(edges, *(np.concatenate(measure, axis=-1) for measure in together))
 
     def over(self, lo: Ints, hi: Ints) -> Figures:
         """The figures of each stretch ``lo … hi-1`` of events; both must be among the edges.  Stretches may overlap."""
@@ -153,20 +161,9 @@ class Tally:
             largest[row, full] = self.largest[row, _first_highest(self.largest[row], a, b)]
         return Figures(sums, largest, rise, summit, levels[:, first])
 
-    def split(self, count: int) -> tuple[Tally, Tally]:
-        """The first so many segments, and the others."""
-        parts = slice(0, count), slice(count, len(self))
-        first, others = (
-            Tally(
-                self.edges[part.start : part.stop + 1],
-                self.sums[:, part],
-                self.largest[:, part],
-                self.rise[:, part],
-                self.summit[part],
-            )
-            for part in parts
-        )
-        return first, others
+    def part(self, start: int, stop: int) -> Tally:
+        """Segments ``start … stop-1``."""
+        return Tally(self.edges[start : stop + 1], *(measure[..., start:stop] for measure in self.measures))
 
     def squeeze(self, edges: Ints) -> Tally:
         """The same stretch with only these edges left, which must be among the present ones: neighbours are merged."""
@@ -272,13 +269,7 @@ def tally(log: Sized, cuts: Ints) -> Tally:
     """Tally events ``cuts[0] … cuts[-1]-1`` with an edge at every cut (rising), and at some places between."""
     lo, hi = int(cuts[0]), int(cuts[-1])
     edges = distinct(np.concatenate((cuts, np.arange(lo, hi, BATCH))))
-    found = Tally(
-        edges,
-        np.zeros((len(SUMS), len(edges) - 1), np.int64),
-        np.zeros((2, len(edges) - 1), np.int64),
-        np.zeros((2, len(edges) - 1), np.int64),
-        np.zeros(len(edges) - 1, np.int64),
-    )
+    found = Tally.zeros(edges)
     for start, stop in walk(lo, hi):
         k, m = np.searchsorted(edges, (start, stop))
         _tally_batch(log, start, stop, edges[k:m] - start, found, slice(int(k), int(m)))

@@ -11,13 +11,13 @@ import numpy as np
 from memlens.errors import InputError
 from memlens.facts import Kind
 from memlens.folding.levels import profile
-from memlens.gating.judging import WHOLE, PairedRuns
 from memlens.gating.verdict import Blame, Verdict
-from memlens.windows.windows import BEFORE, Window, names_of, some_of
+from memlens.windows.windows import BEFORE, WHOLE, Window, names_of, some_of
 
 if TYPE_CHECKING:
     from memlens.gating.baseline import Baseline
     from memlens.gating.figures import Run
+    from memlens.gating.judging import PairedRuns
     from memlens.gating.limits import Metric
 
 __all__ = ["explain"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from memlens.gating.judging import WHOLE
 from memlens.text import Answer, format_change, format_count, format_exact, name_list, plural, short_name
 from memlens.units import format_bytes, format_signed
+from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:
     from memlens.gating.judging import Judged
@@ -121,7 +121,7 @@ def verdict_words(verdict: Verdict, *, growth: bool = True) -> str:
         parts.append(f"{all_of} judged {'is' if len(figures) == 1 else 'are'} within limits")
     if verdict.missing:
         gone = plural(len(verdict.missing), "window is", "windows are")
-        parts.append(f"{gone} missing{', which is let go' if verdict.allow_missing else ''}")
+        parts.append(f"{gone} missing{', which is let go' if verdict.rules.allow_missing else ''}")
     if verdict.not_reached:
         parts.append(
             f"{format_count(verdict.judged_windows)} of the base's {plural(verdict.base_windows, 'window')} judged, for the run ends earlier"

@@ -20,7 +20,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -32,7 +31,7 @@ from memlens.errors import InputError
 from memlens.facts import Kind
 from memlens.folding.condensed import NEAR
 from memlens.folding.levels import bounds, profile
-from memlens.inputs import Input, Reading, input_name, several_devices, without_cpu
+from memlens.inputs import Input, Reading, input_key, input_name, several_devices, without_cpu
 from memlens.inputs.registry import check_layers_alike
 from memlens.text import terms_of
 from memlens.trust.case import RESERVED_DOUBTS, place_word
@@ -56,7 +55,6 @@ __all__ = [
     "allowed_gain",
     "check_runs_alike",
     "growth_of",
-    "input_keys",
     "read_runs",
     "slipped",
 ]
@@ -266,7 +264,7 @@ def read_runs(
     reading = Reading(cut.patterns, how=how, most_events=most_events, needed_by=needed_by, near_cuts=True)
     runs: dict[object, Run] = {}
     first: LogKind | None = None
-    keys = input_keys(logs)
+    keys = list(map(input_key, logs))
     for key, given in dict(zip(keys, logs, strict=True)).items():
         (log, *more), left_out = without_cpu(reading.read_all(given))
         if more:
@@ -276,11 +274,6 @@ def read_runs(
         windows = cut.windows(log)
         runs[key] = Run(kind.name, log, cut, windows, figures_of(windows, trust=trust), left_out)
     return [runs[key] for key in keys]
-
-
-def input_keys(logs: Sequence[Input]) -> list[object]:
-    """What tells inputs apart: those with one key are one."""
-    return [str(given) if isinstance(given, (str, Path)) else id(given) for given in logs]
 
 
 def check_runs_alike(first: LogKind, run: LogKind) -> None:

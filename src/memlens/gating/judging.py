@@ -15,15 +15,13 @@ from memlens.analyzers.series.trend import MINIMUM
 from memlens.gating.figures import RunFigures, WindowFigures, allowed_gain, growth_of, slipped
 from memlens.units import format_bytes
 from memlens.windows.numbering import numbered
-from memlens.windows.windows import BEFORE, Window, kind_of
+from memlens.windows.windows import BEFORE, WHOLE, Window, kind_of
 
 if TYPE_CHECKING:
     from memlens.gating.limits import Limit, Metric
 
-__all__ = ["WHOLE", "BaseWindow", "Judged", "PairedRuns", "Rules", "Side", "judge", "pair_runs"]
+__all__ = ["BaseWindow", "Judged", "PairedRuns", "Rules", "Side", "judge", "pair_runs"]
 
-#: The name of what is judged of the whole run.
-WHOLE = "(whole log)"
 Side: TypeAlias = Literal["base", "head"]
 Origin: TypeAlias = Literal["base", "spread", "budget"]
 

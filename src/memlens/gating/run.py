@@ -12,10 +12,11 @@ from memlens.errors import InputError, MemlensError, OutputError, UsageError
 from memlens.gating import stored
 from memlens.gating.baseline import Baseline, anchor_options, read_baseline
 from memlens.gating.blame import explain
-from memlens.gating.figures import Summary, check_runs_alike, growth_of, input_keys, read_runs
+from memlens.gating.figures import Summary, check_runs_alike, growth_of, read_runs
 from memlens.gating.judging import Judged, PairedRuns, Rules, Side, judge, pair_runs
 from memlens.gating.limits import parse_budgets, parse_limits
 from memlens.gating.verdict import Verdict
+from memlens.inputs import input_key
 from memlens.keywords import with_keywords
 from memlens.options import Accept, Cut, Gate, as_list, part_of
 from memlens.scheduling.spreading import spread_out
@@ -301,7 +302,7 @@ def _accepted(
     """What is kept of each log, and, if asked for, the events of the first one, which is then read by this process."""
     columns: dict[str, NDArray[Any]] | None = None
     found: dict[object, Summary | MemlensError] = {}
-    keys = input_keys(logs)
+    keys = list(map(input_key, logs))
     orders = {key: _AcceptOrder(given, cut, options) for key, given in dict(zip(keys, logs, strict=True)).items()}
     if keep:
         (run,) = read_runs([logs[0]], cut, options, trust=options.trust, needed_by="keeping them beside the baseline")

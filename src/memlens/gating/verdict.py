@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from memlens.analyzers.result import OneByOne
+from memlens.analyzers.result import OneByOne, Tabled
 from memlens.gating.judging import Judged, Rules
 from memlens.text import Shown
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from memlens.analyzers.series.growth import Pile
     from memlens.diffing.result import WindowDiff
     from memlens.gating.figures import SeriesGrowth
-    from memlens.gating.limits import Limit, Metric
+    from memlens.gating.limits import Metric
     from memlens.options import Cut
     from memlens.text import Answer
     from memlens.trust import Trust
@@ -50,7 +48,7 @@ class Blame:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Verdict(Shown):
+class Verdict(Shown, Tabled):
     """What :func:`memlens.gate` found.
 
     Attributes:
@@ -127,21 +125,6 @@ class Verdict(Shown):
         return _EXIT_CODES[self.verdict]
 
     @property
-    def limits(self) -> Mapping[Metric, Limit]:
-        """How much each gated metric may grow."""
-        return self.rules.limits
-
-    @property
-    def budgets(self) -> Mapping[Metric, int]:
-        """How high each budgeted metric may be, in bytes."""
-        return self.rules.budgets
-
-    @property
-    def allow_missing(self) -> bool:
-        """Missing windows do not fail."""
-        return self.rules.allow_missing
-
-    @property
     def judged(self) -> tuple[Judged, ...]:
         """The figures that were held against a limit or a budget."""
         return tuple(row for row in self.windows if row.limit_bytes is not None)
@@ -171,12 +154,12 @@ class Verdict(Shown):
             "by": self.anchors.by,
             "reasons": list(self.reasons),
             "notes": list(self.notes),
-            "limits": {metric: limit.to_dict() for metric, limit in self.limits.items()},
-            "budgets": dict(self.budgets),
+            "limits": {metric: limit.to_dict() for metric, limit in self.rules.limits.items()},
+            "budgets": dict(self.rules.budgets),
             "missing": list(self.missing),
             "not_reached": list(self.not_reached),
             "new": list(self.new),
-            "allow_missing": self.allow_missing,
+            "allow_missing": self.rules.allow_missing,
             "base_windows": self.base_windows,
             "judged_windows": self.judged_windows,
             "windows": windows,
@@ -199,9 +182,3 @@ class Verdict(Shown):
     def rows(self) -> list[dict[str, Any]]:
         """A flat row for each metric of the run and of each window, the worst first."""
         return [row.to_dict() for row in self.windows]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """:meth:`rows` as a DataFrame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())

@@ -36,6 +36,7 @@ __all__ = [
     "device_label",
     "device_named",
     "expanded",
+    "input_key",
     "input_name",
     "named_devices",
     "read",
@@ -313,6 +314,11 @@ class Reading:
         times = () if plain_file and not is_url(given) and not self.times else ("time_us",)
         more = {"thread": self.threads, "requests": self.requests}
         return (*times, *(name for name, wanted in more.items() if wanted))
+
+
+def input_key(given: Input) -> object:
+    """What tells an input from others: those with one key are one."""
+    return str(given) if isinstance(given, (str, Path)) else id(given)
 
 
 def input_name(given: Input) -> str:

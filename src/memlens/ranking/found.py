@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as fields_in
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memlens.comparing.layout import refuse_fields
 from memlens.comparing.templates import Template
 from memlens.errors import UsageError
 from memlens.inputs import expanded
@@ -52,25 +53,16 @@ def template_of(logs: Sequence[str | Path]) -> Template | None:
     if len(texts) > 1:
         raise UsageError("a template and other logs exclude each other", "Give the template alone, in quotes.")
     template = Template(named[0])
-    if clash := [name for name in template.fields if name in {spec.name for spec in fields_in(Rank)}]:
-        raise UsageError(
-            f"a field cannot be called {clash[0]!r}: the machine output has that name for something else",
-            "Give it another name in the template.",
-        )
+    refuse_fields(template.fields, {spec.name for spec in fields_in(Rank)})
     return template
 
 
-def find_logs(
-    logs: str | Path | Sequence[str | Path],
-    how: ReadAs,
-    passed_over: Callable[[str, Sequence[str]], None] | None = None,
-) -> FoundLogs:
+def find_logs(logs: str | Path | Sequence[str | Path], how: ReadAs) -> FoundLogs:
     """Find the logs of ranks.
 
     Args:
         logs: Paths, URLs and folders, which stand for all logs in them and in their folders; or one template.
         how: How logs are to be read.
-        passed_over: Called with a folder and the files in it that are no logs.
 
     Raises:
         UsageError: Nothing to read, something that workers cannot open, or a log twice.
@@ -88,7 +80,7 @@ def find_logs(
         problems = tuple(match.problem for match in found if match.problem)
         return FoundLogs(tuple(one.path for one in files), tuple(one.fields for one in files), template.text, problems)
     unreadable: list[str] = []
-    paths = tuple(str(log) for log in expanded(given, how, passed_over, below=unreadable.append))
+    paths = tuple(str(log) for log in expanded(given, how, below=unreadable.append))
     seen: set[str] = set()
     for path in paths:
         place = path if is_url(path) else os.path.abspath(path)

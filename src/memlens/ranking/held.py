@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.analyzers.result import Row
+from memlens.columns import spans
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -104,10 +105,8 @@ class HeldBlocks:
         """How many of some ranks hold at least so many blocks of each size and owner."""
         if not wanted:
             return []
-        spans = np.array([self._first.get(rank, (0, 0, 0))[:2] for rank in peers.tolist()], np.int64)
-        length = spans[:, 1]
-        begins = np.cumsum(length) - length
-        at = np.repeat(spans[:, 0] - begins, length) + np.arange(int(length.sum()))
+        known = np.array([self._first.get(rank, (0, 0, 0))[:2] for rank in peers.tolist()], np.int64)
+        at = spans(known[:, 0], known[:, 1])
         size, count, owner = (
             np.frombuffer(column, column.typecode)[at] for column in (self._size, self._count, self._owner)
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields as fields_in
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from memlens.comparing.result import field_values
 from memlens.comparing.statistics import METRICS
-from memlens.comparing.templates import natural
 from memlens.errors import MemlensError
 from memlens.inputs import device_named
 from memlens.ranking.first import Fall, first_to_fail
@@ -19,6 +20,7 @@ from memlens.ranking.outliers import standing_out
 from memlens.ranking.peers import Peers, codes_of, peers_of
 from memlens.ranking.result import FailureOfRanks, Rank, Ranking, RankOutlier
 from memlens.ranking.spread import field_skew, metric_spread
+from memlens.ranking.summaries import RankSummary
 from memlens.ranking.verdict import alike_outliers
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from memlens.ranking.found import FoundLogs
     from memlens.ranking.held import HeldMore
     from memlens.ranking.spread import FieldSkew, MetricSpread
-    from memlens.ranking.summaries import FailedRank, RankSummary
+    from memlens.ranking.summaries import FailedRank
 
     Ints = NDArray[np.int64]
 
@@ -38,6 +40,8 @@ __all__ = ["Gathered", "WantedDiff", "judge"]
 #: The field that tells the devices of inputs with several apart.
 DEVICE = "device"
 _METRICS = tuple(metric for metric in METRICS if metric.name in ("peak", "reserved-peak", "live"))
+#: What is kept of a rank and stands in its row as it is.
+_OF_SUMMARY = {spec.name for spec in fields_in(RankSummary)} & {spec.name for spec in fields_in(Rank)}
 #: Of so many ranks that stand out, the farthest, it is told what they hold that their peers do not; of each so many groups, the largest.
 _TOLD, _MOST_HELD = 50, 10
 
@@ -94,20 +98,10 @@ class Gathered:
             path if one.device is None else f"{path} [{device_named(one.device)}]",
             fields,
             status,
-            one.peak_bytes,
-            one.reserved_peak_bytes,
-            one.live_bytes,
-            one.allocs,
-            one.window,
-            one.windows,
-            one.begins_us,
-            one.ends_us,
-            None if failed is None else failed.failure.requested_bytes,
-            None if failed is None else failed.time_us,
-            0 if one.failed is None else one.failed.failures,
-            one.doubts,
-            one.message,
-            one.hint,
+            oom_requested_bytes=None if failed is None else failed.failure.requested_bytes,
+            oom_time_us=None if failed is None else failed.time_us,
+            ooms=0 if one.failed is None else one.failed.failures,
+            **{name: getattr(one, name) for name in _OF_SUMMARY},
         )
         return rank, number, one.device, failed
 
@@ -138,7 +132,7 @@ def judge(gathered: Gathered, options: OfRanks) -> tuple[Ranking, list[WantedDif
         case.skews(),
         _first(ranks, [entry[3] for entry in entries], case),
         tuple(missing_of(fields)),
-        {name: tuple(sorted({own[name] for own in fields}, key=natural)) for name in (fields[0] if fields else ())},
+        field_values(fields, fields[0] if fields else ()),
         gathered.found.template,
         options.by,
         options.given,

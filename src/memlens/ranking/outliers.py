@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.comparing.statistics import stand_out
-from memlens.ranking.peers import FEWEST, medians, most_outliers
+from memlens.ranking.peers import FEWEST, medians, members_of, most_outliers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,11 +74,9 @@ def standing_out(
     middle = medians(figures, group)
     off = figures - middle[group]
     far = _scaled(off, group, count, least_change)
-    order = np.argsort(group, kind="stable")
     score: dict[int, float | None] = {}
-    for first, length in zip((np.cumsum(count) - count).tolist(), count.tolist(), strict=True):
-        if length >= FEWEST:
-            ranks = order[first : first + length]
+    for ranks in members_of(figures, group):
+        if len(ranks) >= FEWEST:
             score |= {int(ranks[at]): z for at, _, z in stand_out(figures[ranks].tolist(), least_change)}
     candidate = np.zeros(len(figures), bool)
     candidate[list(score)] = True

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["FEWEST", "SHARE", "Peers", "codes_of", "explained", "medians", "most_outliers", "peers_of"]
+__all__ = ["FEWEST", "SHARE", "Peers", "codes_of", "explained", "medians", "members_of", "most_outliers", "peers_of"]
 
 #: Ranks that a group has at least, in which one may stand out.
 FEWEST = 4
@@ -81,6 +81,11 @@ def medians(figures: Ints, group: Ints) -> Ints:
     first = np.cumsum(count) - count
     middle: Ints = figures[order[first + (count - 1) // 2]]
     return middle
+
+
+def members_of(figures: Ints, group: Ints) -> list[Ints]:
+    """The ranks of each group by rising figure, int64; arguments as for :func:`medians`."""
+    return np.split(np.lexsort((figures, group)), np.cumsum(np.bincount(group))[:-1])
 
 
 def explained(figures: Ints, group: Ints, within: Ints | None = None) -> tuple[float, float]:
@@ -142,10 +147,7 @@ def _best(figures: Ints, group: Ints, fields: Mapping[str, Ints], least: float) 
 def _with_modes(figures: Ints, group: Ints, least_change: int) -> Ints:
     """Groups parted into their modes."""
     parted, next_number = group.copy(), int(group.max()) + 1
-    order = np.lexsort((figures, group))
-    count = np.bincount(group)
-    for first, length in zip((np.cumsum(count) - count).tolist(), count.tolist(), strict=True):
-        ranks = order[first : first + length]
+    for ranks in members_of(figures, group):
         for begin, end in _modes(figures[ranks], least_change)[1:]:
             parted[ranks[begin:end]] = next_number
             next_number += 1

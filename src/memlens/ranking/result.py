@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from memlens.analyzers.result import Row
+from memlens.analyzers.result import Row, Tabled
 from memlens.diffing.finding import Record
 from memlens.text import Answer, Answered
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from memlens.comparing.result import Status
     from memlens.ranking.diffs import RankDiff
     from memlens.ranking.first import FirstFailure
@@ -144,7 +142,7 @@ class FailureOfRanks:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ranking(Answered):
+class Ranking(Answered, Tabled):
     """The ranks of a job side by side.
 
     Attributes:
@@ -213,9 +211,3 @@ class Ranking(Answered):
         fields, doubts = plain.pop("fields"), plain.pop("doubts")
         head = {name: plain.pop(name) for name in ("name", "path")}
         return {**head, **fields, **plain, "doubts": " ".join(doubts)}
-
-    def to_pandas(self) -> pd.DataFrame:
-        """:meth:`rows` as a DataFrame, a row a rank."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())

@@ -7,17 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memlens.comparing.run import check_cut
 from memlens.comparing.templates import natural
 from memlens.errors import MemlensError, UsageError
-from memlens.inputs.blocks import processors
 from memlens.keywords import with_keywords
 from memlens.options import OfRanks, as_list
 from memlens.ranking.found import FoundLogs, find_logs
 from memlens.ranking.judging import Gathered, judge
 from memlens.ranking.naming import labels_of
 from memlens.ranking.summaries import RankOrder, summarize
-from memlens.scheduling.spreading import spread_out
-from memlens.windows.windows import anchors_of
+from memlens.scheduling.spreading import on_all_processors, spread_out
+from memlens.windows.windows import as_patterns
 
 if TYPE_CHECKING:
     from memlens.ranking.result import Ranking
@@ -52,14 +52,9 @@ def _check(options: OfRanks) -> None:
     Raises:
         UsageError: The cut makes no sense, or a pattern is no regular expression.
     """
-    from memlens.windows.patterns import Matcher
-    from memlens.windows.windows import as_patterns
-
-    anchors_of(options.start, options.end, options.start_regex, options.end_regex, options.nth)
+    check_cut(options, as_patterns(as_list(options.owners), regex=True))
     if options.diffs < 0:
         raise UsageError(f"there are no {options.diffs} diffs", "0 makes none.")
-    for pattern in (*options.patterns, *as_patterns(as_list(options.owners), regex=True)):
-        Matcher(pattern)
 
 
 def _judged(found: FoundLogs, options: OfRanks) -> Ranking:
@@ -68,7 +63,7 @@ def _judged(found: FoundLogs, options: OfRanks) -> Ranking:
     found = replace(found, paths=tuple(found.paths[k] for k in order), fields=tuple(found.fields[k] for k in order))
     gathered = Gathered(found)
     orders = [RankOrder(path, options) for path in found.paths]
-    for index, result in spread_out(summarize, orders, _spread(options, len(orders)), options.progress):
+    for index, result in spread_out(summarize, orders, on_all_processors(options, len(orders)), options.progress):
         gathered.add(index, result)
     ranking, wanted = judge(gathered, options)
     if not wanted:
@@ -80,15 +75,8 @@ def _judged(found: FoundLogs, options: OfRanks) -> Ranking:
         for one in wanted
     ]
     outliers = list(ranking.outliers)
-    for index, said in spread_out(compare_ranks, pairs, _spread(options, len(pairs)), None):
+    for index, said in spread_out(compare_ranks, pairs, on_all_processors(options, len(pairs)), None):
         diff = RankDiff(said.message) if isinstance(said, MemlensError) else said
         at = wanted[index].outlier
         outliers[at] = replace(outliers[at], diff=diff)
     return replace(ranking, outliers=tuple(outliers))
-
-
-def _spread(options: OfRanks, logs: int) -> OfRanks:
-    """Who reads the logs: where nothing is asked for, a process a processor."""
-    if (options.executor, options.scheduler, options.jobs) == (None, None, None):
-        return replace(options, jobs=max(min(processors(), logs), 1))
-    return options

@@ -17,7 +17,7 @@ import numpy as np
 from memlens.analyzers.result import Row
 from memlens.diffing.finding import Record
 from memlens.ranking.outliers import standing_out
-from memlens.ranking.peers import Peers, medians
+from memlens.ranking.peers import Peers, medians, members_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -180,15 +180,11 @@ def metric_spread(
 
 def peer_groups(figures: Ints, peers: Peers, groups: Sequence[str]) -> list[PeerGroup]:
     """The groups of peers with their figures, in the order of their first ranks; arguments as for :func:`metric_spread`."""
-    order = np.lexsort((figures, peers.group))
-    count = np.bincount(peers.group)
-    first = np.cumsum(count) - count
     named = dict(zip(reversed(peers.group.tolist()), reversed(groups), strict=True))
-    ranked = figures[order]
-    middle = medians(figures, peers.group)
+    middle = medians(figures, peers.group).tolist()
     rows = [
-        PeerGroup(named[k], int(count[k]), int(ranked[first[k]]), int(middle[k]), int(ranked[first[k] + count[k] - 1]))
-        for k in range(len(count))
+        PeerGroup(named[k], len(ranks), int(figures[ranks[0]]), middle[k], int(figures[ranks[-1]]))
+        for k, ranks in enumerate(members_of(figures, peers.group))
     ]
     return [rows[k] for k in dict.fromkeys(peers.group.tolist())]
 

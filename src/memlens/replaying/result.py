@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from memlens.analyzers.result import Row
+from memlens.analyzers.result import Row, Tabled
 from memlens.text import Answer, Answered
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from memlens.allocators.models import Values
     from memlens.errors import Failure
     from memlens.replaying.packing import PackedHeight
@@ -241,7 +239,7 @@ class ReplayedLog(Answered):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WhatIf(Answered):
+class WhatIf(Answered, Tabled):
     """A run under other settings of its allocator.
 
     Attributes:
@@ -276,12 +274,6 @@ class WhatIf(Answered):
     def rows(self) -> list[dict[str, Any]]:
         """A flat row a setting, best first: its log, the line to set, and its figures."""
         return [_row(log, trial) for log in self.logs for trial in log.trials]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """:meth:`rows` as a DataFrame, a row a setting."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())
 
 
 def _row(log: ReplayedLog, trial: SettingTrial) -> dict[str, Any]:

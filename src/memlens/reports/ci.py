@@ -40,7 +40,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     for reason in verdict.reasons[:_MOST]:
         yield _command("error", "memlens gate: not judged", reason)
     over = [row for row in verdict.failing if not row.missing]
-    missing = verdict.missing if not verdict.allow_missing and verdict.verdict == "regression" else ()
+    missing = verdict.missing if not verdict.rules.allow_missing and verdict.verdict == "regression" else ()
     most = _MOST - bool(missing)
     shown = over if len(over) <= most else over[: most - 1]
     for row in shown:

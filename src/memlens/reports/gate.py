@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from memlens.diffing import explaining
 from memlens.gating.explanation import of_the_run, row_words
-from memlens.gating.judging import WHOLE
 from memlens.reports.blocks import Block, Column, Fold, Line, Table, Toned, answered, apart, cells, labelled, take
 from memlens.reports.diff.findings import around, finding_blocks
 from memlens.reports.markdown import plain, render
 from memlens.reports.terminal import Part, fits, one_screen
 from memlens.text import clipped, format_change, format_count, name_list, plural, terms_of, visible
 from memlens.units import format_bytes
+from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:
     from memlens.diffing.result import Finding
@@ -147,18 +147,18 @@ def _head(verdict: Verdict) -> Iterator[Line]:
     against = f" against {visible(clipped(verdict.base))}" if verdict.base else ""
     yield Line(f"{verdict.verdict}{against}", "heading", clipped(verdict.path))
     yield from _remarks("Reason", verdict.reasons)
-    if limits := _limit_words(verdict.limits):
+    if limits := _limit_words(verdict.rules.limits):
         yield Line(f"{limits} over the base (fails beyond both parts)", "quiet", label="Limits")
     if verdict.runs > 1:
         text = f"the highest of {format_count(verdict.runs)} accepted runs; no limit is narrower than their spread"
         yield Line(text, "quiet", label="Base")
-    if budgets := "; ".join(f"{name} {format_bytes(most)}" for name, most in verdict.budgets.items()):
+    if budgets := "; ".join(f"{name} {format_bytes(most)}" for name, most in verdict.rules.budgets.items()):
         yield Line(budgets, "quiet", label="Budgets")
     if verdict.anchors.by is not None:
         yield Line(f"by {clipped(verdict.anchors.by)}", "quiet", label="Windows")
     yield from _remarks("Note", verdict.notes)
     if verdict.missing:
-        advice = "let go" if verdict.allow_missing else "--allow-missing lets that go"
+        advice = "let go" if verdict.rules.allow_missing else "--allow-missing lets that go"
         text = f"the log lacks {name_list(verdict.missing)}, which the base has ({advice})"
         yield Line(text, "doubt", label="Missing")
     if verdict.new:

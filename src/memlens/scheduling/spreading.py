@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from memlens.errors import MemlensError, UsageError
 from memlens.inputs import Input, input_name
+from memlens.inputs.blocks import processors
 from memlens.inputs.file_source import open_source
 from memlens.inputs.remote import is_url
 from memlens.inputs.streams import NamedPath
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from memlens.options import ReadAs, Spread
 
-__all__ = ["Order", "spread_out"]
+__all__ = ["Order", "on_all_processors", "spread_out"]
 
 Result = TypeVar("Result")
 
@@ -49,6 +50,7 @@ class Order(Protocol):
 
 
 AnOrder = TypeVar("AnOrder", bound=Order)
+ASpread = TypeVar("ASpread", bound="Spread")
 
 
 def spread_out(
@@ -85,6 +87,13 @@ def spread_out(
             yield index, _here(work, orders[index], count)
         if executor is not None and there:
             yield from _there(work, [(k, orders[k]) for k in there], executor, count)
+
+
+def on_all_processors(spread: ASpread, inputs: int) -> ASpread:
+    """Who reads so many inputs: where options say nothing, a process a processor."""
+    if (spread.executor, spread.scheduler, spread.jobs) == (None, None, None):
+        return replace(spread, jobs=max(min(processors(), inputs), 1))
+    return spread
 
 
 class _Count:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
 
-#: The name of the window that holds what precedes a series.
-BEFORE = "(before)"
+#: The names of the window that holds what precedes a series, and of the one that holds the whole log.
+BEFORE, WHOLE = "(before)", "(whole log)"
 #: So many windows of one kind in a row without an event between them, before their anchors are doubted.
 _IDLE_RUN = 3
 #: … and so many times fewer lines in them than in windows on average.
@@ -147,7 +147,7 @@ def anchors_of(
 
 def whole(log: EventLog) -> Window:
     """The window that holds the whole log, named ``(whole log)``."""
-    return Window(log, "(whole log)", log.facts.opening, len(log), 0, log.facts.bytes, 1, max(log.facts.lines, 1))
+    return Window(log, WHOLE, log.facts.opening, len(log), 0, log.facts.bytes, 1, max(log.facts.lines, 1))
 
 
 def window(

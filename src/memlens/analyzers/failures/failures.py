@@ -200,7 +200,7 @@ def _failure(
     )
     judged = _judged(log, room)
     live = live_events(log, stop)
-    must_go, must_go_bytes = _fewest(log.size[live], judged.missing) if judged.cause == "too much" else (None, None)
+    must_go = _fewest(log.size[live], judged.missing) if judged.cause == "too much" else (None, None)
     ends = None if not len(live) else (int(live[0]), int(live[-1]))
     blocks = cache(lambda: _blocks(log, *ends) if ends else (None, None))
     return MemoryFailure(
@@ -220,11 +220,8 @@ def _failure(
         oom.total_bytes,
         oom.limit_bytes,
         room.elsewhere,
-        judged.cause,
-        judged.explanation,
-        judged.missing,
-        must_go,
-        must_go_bytes,
+        *judged,
+        *must_go,
         allocs_after,
         allocs_after * STILL_GOING <= allocs,
         Later(live_before, log, stop),

@@ -12,6 +12,7 @@ from memlens.analyzers.fates import held_events
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.result import Later, Lazy, Result, Row
 from memlens.analyzers.series.trend import Trend, Verdict, began, judge
+from memlens.columns import spans
 from memlens.folding.levels import bounds, profile
 from memlens.windows.windows import BEFORE, judged, some_of
 
@@ -184,7 +185,7 @@ def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile
     first, last = np.searchsorted(left, lo), np.searchsorted(left, hi)
     count = np.maximum(last - first, 0)
     window = np.repeat(np.arange(len(windows)), count)
-    rows = np.arange(len(window)) + np.repeat(first - np.cumsum(count) + count, count)
+    rows = spans(first, count)
     kind, sizes, owners = kinds_of_blocks(log, left[rows])
     order = np.lexsort((window, kind))
     kind, window, rows = kind[order], window[order], rows[order]

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.columns import mix
+from memlens.columns import mix, spans
 from memlens.diffing.alignment.costs import alone, savings
-from memlens.diffing.alignment.indices import spans, starts_of
+from memlens.diffing.alignment.indices import starts_of
 from memlens.diffing.alignment.seeds import Cutting, cut
 from memlens.diffing.alignment.tables import Corridor, Problem, least_cost, solve
 

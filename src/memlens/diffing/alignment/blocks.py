@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.analyzers.fates import until
-from memlens.columns import Symbols, mix
+from memlens.columns import Symbols, mix, spans
 from memlens.diffing.alignment.costs import fate_counts, unordered_cost
-from memlens.diffing.alignment.indices import spans, starts_of, values_at
+from memlens.diffing.alignment.indices import starts_of, values_at
 from memlens.facts import Kind
 from memlens.folding.levels import bounds
 

@@ -15,14 +15,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Words = NDArray[np.uint64]
 
-__all__ = ["batches", "grams", "nth_with_nth", "rank_of", "spans", "starts_of", "unpaired", "values_at"]
-
-
-def spans(begins: Ints, lengths: Ints) -> Ints:
-    """The indices of several stretches, one stretch after the other, int64."""
-    offsets = np.cumsum(lengths) - lengths
-    found: Ints = np.arange(lengths.sum()) + np.repeat(begins - offsets, lengths)
-    return found
+__all__ = ["batches", "grams", "nth_with_nth", "rank_of", "starts_of", "unpaired", "values_at"]
 
 
 def starts_of(lengths: Ints | NDArray[np.bool_]) -> Ints:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.columns import Symbols, mix
+from memlens.columns import Symbols, mix, spans
 from memlens.diffing.alignment.align import Inexact, align, keys_and_fates
 from memlens.diffing.alignment.blocks import as_symbols, unordered_costs
 from memlens.diffing.alignment.costs import alone, savings_of
-from memlens.diffing.alignment.indices import batches, nth_with_nth, spans, starts_of, unpaired
+from memlens.diffing.alignment.indices import batches, nth_with_nth, starts_of, unpaired
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

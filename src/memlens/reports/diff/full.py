@@ -28,6 +28,7 @@ from memlens.text import (
     terms_of,
 )
 from memlens.units import format_bytes, format_signed
+from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:
     from memlens.diffing.finding import Finding
@@ -39,7 +40,6 @@ __all__ = ["OF_RUNS", "everything", "figures", "pair_head", "series_head"]
 #: Findings, and rows of each list, where ``--top`` says nothing.
 _TOP_OF_LISTS = 5
 _TOP_OF_SERIES = 10
-_WHOLE = "(whole log)"
 
 _WINDOW_COLUMNS = (
     Column("label", "Window", "name"),
@@ -90,7 +90,7 @@ def pair_head(diff: Diff, terms: Terms) -> Iterator[Line]:
     """The two windows, and what to doubt of their logs."""
     window = diff.windows[0]
     for label, run, side in (("Base", diff.base, window.base), ("Head", diff.head, window.head)):
-        name = run.path if side.name == _WHOLE else f"{run.path}: {side.name}"
+        name = run.path if side.name == WHOLE else f"{run.path}: {side.name}"
         yield Line(_lines(side, terms), "quiet", name, label)
         yield from _doubts(run.trust)
     yield from _notes(diff)
