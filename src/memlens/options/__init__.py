@@ -5,7 +5,7 @@ and the options of its command (:mod:`memlens.keywords`), and an object of the c
 """
 
 from memlens.options.drawings import Plot, Report
-from memlens.options.parts import Cut, OneWindow, Read, ReadAs, Spread, as_list, part_of
+from memlens.options.parts import Cut, OneWindow, Read, ReadAs, Spread, as_list
 from memlens.options.verbs import (
     Accept,
     Analyze,
@@ -44,5 +44,4 @@ __all__ = [
     "TryOut",
     "Watch",
     "as_list",
-    "part_of",
 ]
