@@ -155,7 +155,7 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
         "lifetimes": largest_blocks(blocks, owners, also=_named(results["unmatched"], maps)).to_dict(),
         "moments": moments(window, blocks, owners).to_dict(),
         "maps": maps.to_dict(owners),
-        "flame": flame(results["peak"]).to_dict(owners, terms.line),
+        "flame": flame(results["peak"], owners, terms.line),
         "windows": windows_view(series, said),
         "held": held_view(results["unmatched"], owners, known=log.facts.addresses),
         "trust": trust_view(said.trust, terms.line),
