@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.backends import backend_agg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
 
@@ -227,6 +228,22 @@ class Frame:
                 foot, tip = axes.get_xaxis_transform(), 1 + self.line / box.height
                 axes.plot([band.start] * 2, [1, tip], transform=foot, color=self.theme.quiet, lw=0.8, clip_on=False)
                 free = reach + 8 * self.scale
+
+    def peak(self, axes: Axes, x: float, level: int, colour: str, gid: str | None = None) -> None:
+        """A circle at a peak."""
+        how: dict[str, Any] = {"mfc": self.theme.page, "mew": 1.3 * self.scale, "zorder": 5, "clip_on": False}
+        axes.plot([x], [level], "o", ms=5.5 * self.scale, mec=colour, gid=gid, **how)
+
+    def failure(self, axes: Axes, x: float, tip: float = 1.0) -> None:
+        """A line up from a cross where a run is out of memory, as far as a share of the height."""
+        scale, colour, foot = self.scale, self.theme.failed, axes.get_xaxis_transform()
+        axes.axvline(x, 0, tip, color=colour, linewidth=scale, linestyle=":", zorder=4)
+        axes.plot([x], [0], "x", transform=foot, color=colour, ms=7 * scale, mew=1.8 * scale, zorder=6, clip_on=False)
+
+    def failure_entry(self, words: str = "out of memory") -> tuple[Any, str]:
+        """What the legend says of failures."""
+        mark: dict[str, Any] = {"marker": "x", "ms": 6 * self.scale, "mew": 1.6 * self.scale}
+        return Line2D([], [], color=self.theme.failed, **mark), words
 
     def legend(self, entries: Sequence[tuple[Any, str]], below: float = 0.0) -> float:
         """A legend at the lower edge, in one row, or in columns where that is too narrow; what there is no room for is counted.
