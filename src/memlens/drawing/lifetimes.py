@@ -50,12 +50,8 @@ class Fate(IntEnum):
     KEPT = 3
     """Carried into the window and not freed in it."""
 
-    @property
-    def words(self) -> str:
-        """What the page calls it."""
-        return _WORDS[self]
 
-
+#: What the page calls them, in their order.
 _WORDS = {
     Fate.TEMPORARY: "temporary",
     Fate.HELD: "held: not freed in what is shown",
@@ -179,10 +175,10 @@ class LargestBlocks:
             "fates": [
                 {
                     "ink": f"fate-{fate.name.lower()}",
-                    "words": fate.words,
-                    "name": f"{fate.words} ({n:,}, {format_bytes(b)})",
+                    "words": words,
+                    "name": f"{words} ({n:,}, {format_bytes(b)})",
                 }
-                for fate, (n, b) in zip(Fate, self.fates, strict=True)
+                for (fate, words), (n, b) in zip(_WORDS.items(), self.fates, strict=True)
             ],
             "most_bytes": self.most_bytes,
             "largest_owners": self.largest_owners,

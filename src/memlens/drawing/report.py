@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -150,7 +150,7 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
         "hi": window.hi,
         "figures": _figures(window),
         "levels": drawn.to_dict(),
-        "marks": [mark.to_dict() for mark in marks(window, drawn.curve)],
+        "marks": [asdict(mark) for mark in marks(window, drawn.curve)],
         "bands": bands(window, series).to_rows(),
         "lifetimes": largest_blocks(blocks, owners, also=_named(results["unmatched"], maps)).to_dict(),
         "moments": moments(window, blocks, owners).to_dict(),

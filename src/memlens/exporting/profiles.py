@@ -10,8 +10,10 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -179,35 +181,23 @@ def _sampled(name: str, stacks: list[tuple[Stack, int]], numbers: dict[Frame, in
     }
 
 
-class _Strings:
-    """The table of strings: the first one is empty, and all others are meant by their numbers."""
-
-    def __init__(self) -> None:
-        self._numbers = {"": 0}
-
-    def number(self, value: str) -> int:
-        return self._numbers.setdefault(value, len(self._numbers))
-
-    def fields(self) -> bytes:
-        return b"".join(text(_STRING, value) for value in self._numbers)
-
-
 def write_pprof(wanted: Wanted, out: Counted) -> Written:
     """Write a profile of one window."""
     found = profile(wanted)
-    strings = _Strings()
-    locations: dict[Frame, int] = {}
-    functions: dict[tuple[str, str], int] = {}
+    # Each has the next number when it is first asked for; string 0 is empty.
+    strings = defaultdict(count(1).__next__, {"": 0})
+    locations: defaultdict[Frame, int] = defaultdict(count(1).__next__)
+    functions: defaultdict[tuple[str, str], int] = defaultdict(count(1).__next__)
     parts = [message(_SAMPLE_TYPE, *_value_type(strings, *one)) for one in _VALUES]
     for stack in found.stacks:
-        numbers = [locations.setdefault(frame, len(locations) + 1) for frame in stack.frames]
+        numbers = [locations[frame] for frame in stack.frames]
         values = stack.alloc_objects, stack.alloc_bytes, stack.live_objects, stack.live_bytes
         parts.append(message(_SAMPLE, packed(1, numbers), packed(2, values)))
     for frame, location in locations.items():
-        function = functions.setdefault((frame.function, frame.file), len(functions) + 1)
+        function = functions[frame.function, frame.file]
         parts.append(message(_LOCATION, number(1, location), message(4, number(1, function), number(2, frame.line))))
     for (name, file), function in functions.items():
-        named = number(2, strings.number(name)), number(3, strings.number(name)), number(4, strings.number(file))
+        named = number(2, strings[name]), number(3, strings[name]), number(4, strings[file])
         parts.append(message(_FUNCTION, number(1, function), *named))
     highest = found.peak
     at = "" if highest.line is None else f", at {terms_of(wanted.log.facts.layer).at(highest.line)}"
@@ -215,13 +205,13 @@ def write_pprof(wanted: Wanted, out: Counted) -> Written:
     parts += [
         message(_PERIOD_TYPE, *_value_type(strings, "space", "bytes")),
         number(_PERIOD, 1),
-        number(_COMMENT, strings.number(said)),
-        number(_DEFAULT, strings.number("inuse_space")),
-        strings.fields(),
+        number(_COMMENT, strings[said]),
+        number(_DEFAULT, strings["inuse_space"]),
+        *(text(_STRING, value) for value in strings),
     ]
     out.write(gzip.compress(b"".join(parts), mtime=0))
     return Written(len(found.stacks), found.remarks)
 
 
-def _value_type(strings: _Strings, name: str, unit: str) -> tuple[bytes, bytes]:
-    return number(1, strings.number(name)), number(2, strings.number(unit))
+def _value_type(strings: dict[str, int], name: str, unit: str) -> tuple[bytes, bytes]:
+    return number(1, strings[name]), number(2, strings[unit])
