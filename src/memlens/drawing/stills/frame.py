@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -269,23 +269,22 @@ class Frame:
                 self.margin + starts[place % columns],
                 self.margin * 0.8 + below + (rows - 1 - place // columns) * row,
             )
-            for artist in self._key(handle, x, y):
-                self.figure.add_artist(artist)
+            if handle is not None:
+                self.figure.add_artist(self._placed(handle, x, y))
             self.say(x + 26 * self.scale, y, label, color=self.theme.ink)
         return below + rows * row + 2 * self.line + self.margin
 
-    def _key(self, handle: Any, x: float, y: float) -> Iterator[Any]:
+    def _placed(self, handle: Any, x: float, y: float) -> Any:
         """What stands before a label: a piece of the line, a mark, or a box."""
         left, right = x / self.width, (x + 20 * self.scale) / self.width
         middle = (y + self.small * 0.36) / self.height
         if isinstance(handle, Rectangle):
             handle.set_bounds(left, y / self.height, right - left, self.small * 0.75 / self.height)
-        elif handle is not None:
+        else:
             marked = handle.get_marker() not in ("None", "", None)
             handle.set_data([(left + right) / 2] if marked else [left, right], [middle] if marked else [middle] * 2)
-        if handle is not None:
-            handle.set_transform(self.figure.transFigure)
-            yield handle
+        handle.set_transform(self.figure.transFigure)
+        return handle
 
 
 def stepped(edges: NDArray[Any], levels: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
