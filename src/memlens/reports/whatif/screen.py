@@ -38,10 +38,10 @@ def whatif_blocks(whatif: WhatIf, *, top: int | None = None, full: bool = False)
     parts = [Part((answered(whatif.answer),))]
     for log in whatif.logs:
         parts += _parts(log, rows, full=full, alone=len(whatif.logs) == 1)
-    if not any(log.trials for log in whatif.logs):
-        return [block for part in parts for block in part.versions[0]]
-    parts.append(Part((apart(Line(UNKNOWN, "quiet", label="Not known")), ()), 20))
-    if full or top is not None:
+    tried = any(log.trials for log in whatif.logs)
+    if tried:
+        parts.append(Part((apart(Line(UNKNOWN, "quiet", label="Not known")), ()), 20))
+    if full or top is not None or not tried:
         return [block for part in parts for block in part.versions[0]]
     return fitted(parts)
 
