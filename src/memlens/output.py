@@ -32,8 +32,8 @@ __all__ = [
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 #: Bytes that are held back in memory.
 _HELD = 1 << 20
-#: How the name of a file ends that is being written: eight hexadecimal digits, so that two writers take two names.
-_PART = re.compile(r"\.[0-9a-f]{8}\.part")
+#: How a file is called that is being written: eight hexadecimal digits, so that two writers take two names.
+_PART = re.compile(r"\.(.*)\.[0-9a-f]{8}\.part", re.DOTALL)
 
 
 def refuse_inputs(outputs: Iterable[str | Path | None], inputs: Iterable[object]) -> None:
@@ -163,12 +163,10 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 def remove_parts(folder: str | Path, names: re.Pattern[str]) -> None:
     """Remove what killed writers left in a folder of files whose names match a pattern; what a living one holds stays."""
     with suppress(OSError), os.scandir(folder) as listing:
-        parts = [entry.path for entry in listing if (end := _PART.search(entry.name)) and end.end() == len(entry.name)]
-        for part in parts:
-            stem = os.path.basename(part)[1:]
-            if names.fullmatch(_PART.sub("", stem)):
-                with suppress(OSError):
-                    _remove_unheld(Path(part))
+        parts = [entry.path for entry in listing if (part := _PART.fullmatch(entry.name)) and names.fullmatch(part[1])]
+        for path in parts:
+            with suppress(OSError):
+                _remove_unheld(Path(path))
 
 
 def _file(path: str | Path | None) -> Path | None:
@@ -239,10 +237,11 @@ def _direct(target: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _beside(target: Path, force: bool, clear: bool = True) -> Iterator[BinaryIO]:
+    stem = target.name[:100]
     if clear:
-        _clear(target)
+        remove_parts(target.parent, re.compile(re.escape(stem)))
     try:
-        part, out, lock = _new_part(target)
+        part, out, lock = _new_part(target, stem)
     except OSError as error:
         raise _failed(target, error) from error
     try:
@@ -261,13 +260,13 @@ def _beside(target: Path, force: bool, clear: bool = True) -> Iterator[BinaryIO]
             os.close(lock)
 
 
-def _new_part(target: Path) -> tuple[Path, BinaryIO, int | None]:
+def _new_part(target: Path, stem: str) -> tuple[Path, BinaryIO, int | None]:
     """A new file beside an output, and what keeps it locked until it has its name.
 
     The lock goes with the process: a part that nobody holds was left by a writer that was killed.
     """
     while True:
-        part = target.with_name(f"{_stem(target)}.{os.urandom(4).hex()}.part")
+        part = target.with_name(f".{stem}.{os.urandom(4).hex()}.part")
         # 0o666 less the umask, as for any new file; O_EXCL so that nobody's file is taken for ours.
         number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         if not _lock(number, wait=True):
@@ -275,16 +274,6 @@ def _new_part(target: Path) -> tuple[Path, BinaryIO, int | None]:
         if os.path.exists(part):  # nobody cleared it away in the moment before it was locked
             return part, os.fdopen(os.dup(number), "wb"), number
         os.close(number)
-
-
-def _clear(target: Path) -> None:
-    """Remove what killed writers of the same output left beside it; what a living one holds stays."""
-    with suppress(OSError), os.scandir(target.parent) as listing:
-        stem = _stem(target)
-        for name in [entry.name for entry in listing if entry.name.startswith(stem)]:
-            if _PART.fullmatch(name, len(stem)):
-                with suppress(OSError):
-                    _remove_unheld(target.with_name(name))
 
 
 def _remove_unheld(part: Path) -> None:
@@ -309,10 +298,6 @@ def _lock(number: int, *, wait: bool) -> bool:
     except OSError:
         return False
     return True
-
-
-def _stem(target: Path) -> str:
-    return f".{target.name[:100]}"
 
 
 def _put(part: Path, target: Path, force: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,15 +12,15 @@ from real_logs import FOLDERS, real_logs
 from unpacked import unpacked
 
 from memlens.analyzers import Peak, get
-from memlens.drawing.flame import Flame, flame
+from memlens.drawing.flame import flame
 from memlens.drawing.owners import Owners
 from memlens.events import EventLog, Kind
 
 
-def flame_of(log: EventLog) -> Flame:
+def flame_of(log: EventLog, owners: Owners | None = None) -> Any:
     found = get("peak")(log.whole)
     assert isinstance(found, Peak)
-    return flame(found)
+    return unpacked(flame(found, owners or Owners(log)))
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -28,7 +29,7 @@ def test_the_flame_graph_of_every_real_log_is_what_a_walk_over_its_events_finds_
 ) -> None:
     for path, log in real_logs(shared / folder):
         owners = Owners(log)
-        shown = unpacked(flame_of(log).to_dict(owners))
+        shown = flame_of(log, owners)
         levels, peak, at, level = [], 0, -1, 0
         for event, (kind, size) in enumerate(zip(log.kind.tolist(), log.size.tolist(), strict=True)):
             level += {Kind.ALLOC: size, Kind.FREE: -size}.get(kind, 0)
@@ -63,13 +64,13 @@ def test_what_the_log_frees_and_never_allocated_is_no_blocks() -> None:
     # 30 bytes of a block from before the log are freed: the level is 30 lower than what is live.
     rows = [(Kind.FREE, 30, 8), (Kind.ALLOC, 100, 16), (Kind.ALLOC, 100, 32), (Kind.FREE, 100, 16)]
     found = flame_of(EventLog.from_rows(rows))
-    assert (found.peak_bytes, found.other_bytes, found.event) == (170, -30, 2)
-    assert [(group.size_bytes, group.count) for group in found.groups] == [(100, 2)]
+    assert (found["peak_bytes"], found["other_bytes"], found["event"]) == (170, -30, 2)
+    assert (found["size_bytes"], found["blocks"]) == ([100], [2])
 
 
 def test_of_many_groups_the_smallest_are_counted() -> None:
     sizes = list(range(1, 2001))
     log = EventLog.from_rows([(Kind.ALLOC, size, 16 * size) for size in sizes])
     found = flame_of(log)
-    assert [group.size_bytes for group in found.groups] == sizes[:499:-1]
-    assert (found.left_groups, found.left_blocks, found.left_bytes) == (500, 500, sum(sizes[:500]))
+    assert found["size_bytes"] == sizes[:499:-1]
+    assert found["left"] == {"groups": 500, "blocks": 500, "bytes": sum(sizes[:500])}

@@ -16,7 +16,7 @@ from trace_processor import query
 import memlens
 from memlens.analyzers.places import YEAR_US
 from memlens.events import EventLog, Kind
-from memlens.exporting.timeline import axis
+from memlens.exporting.perfetto import axis
 from memlens.facts import Facts, OutOfMemory
 from memlens.source import MemorySource
 

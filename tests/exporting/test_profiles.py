@@ -16,7 +16,7 @@ import pytest
 
 import memlens
 from memlens.events import EventLog, Kind
-from memlens.exporting.stacks import Frame
+from memlens.exporting.profiles import Frame
 from memlens.source import MemorySource
 
 jsonschema: Any = pytest.importorskip("jsonschema")  # by its name: it has no types

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import memlens
 from memlens.errors import InputError, OutputError, UsageError
 from memlens.events import EventLog, Kind
-from memlens.exporting.lives import lives_of_windows
+from memlens.exporting.tables import lives_of_windows
 from memlens.facts import Facts
 from memlens.source import MemorySource
 

@@ -12,13 +12,13 @@ from dataclasses import replace
 import made_diffs as made
 from hypothesis import given
 from hypothesis import strategies as st
+from texts import csv_of, json_of
 
 from memlens.diffing.finding import KINDS
 from memlens.diffing.result import Diff
 from memlens.reports.blocks import Excerpt, Fold, Line, Quoted
 from memlens.reports.diff import diff_blocks
 from memlens.reports.diff.findings import finding_blocks
-from memlens.reports.machine import render_csv, render_json
 from memlens.reports.markdown import render
 from memlens.text import LINES
 
@@ -31,7 +31,7 @@ def markdown(diff: Diff) -> str:
 
 
 def test_json_holds_the_names_of_the_contract_and_exact_figures() -> None:
-    values = json.loads(render_json(made.case1()))
+    values = json.loads(json_of(made.case1()))
     assert (values["schema"], values["by"], values["found_by"]) == ("memlens.diff/2", None, False)
     (window,) = values["windows"]
     figures = ("d_remaining_bytes", "d_peak_bytes", "missing_free_bytes", "extra_free_bytes", "unexplained_bytes")
@@ -51,7 +51,7 @@ def test_json_holds_the_names_of_the_contract_and_exact_figures() -> None:
 
 
 def test_json_of_hostile_text_is_ascii_and_exact() -> None:
-    text = render_json(made.hostile())
+    text = json_of(made.hostile())
     assert text.isascii()
     assert "\x1b" not in text
     (window,) = json.loads(text)["windows"]
@@ -60,13 +60,13 @@ def test_json_of_hostile_text_is_ascii_and_exact() -> None:
 
 
 def test_json_lists_are_cut_to_top_and_what_is_left_out_is_counted() -> None:
-    (window,) = json.loads(render_json(replace(made.many(12), top=5, min_size=9 << 10)))["windows"]
+    (window,) = json.loads(json_of(replace(made.many(12), top=5, min_size=9 << 10)))["windows"]
     assert [finding["size_bytes"] >> 10 for finding in window["findings"]] == [12, 11, 10, 9]
     assert window["findings_left_out"] == 8
 
 
 def test_csv_has_a_row_a_pair_of_windows() -> None:
-    rows = list(csv.DictReader(io.StringIO(render_csv(made.series(5)))))
+    rows = list(csv.DictReader(io.StringIO(csv_of(made.series(5)))))
     assert [row["name"] for row in rows[:2]] == ["SOT_CALL_1", "SOT_CALL_2"]
     figures = ("d_remaining_bytes", "missing_free_bytes", "base_start_line", "head_start_line", "peak_late_free_bytes")
     assert [int(rows[4][key]) for key in figures] == [2 * made.BLOCK, 2 * made.BLOCK, 500, 507, 0]
@@ -74,7 +74,7 @@ def test_csv_has_a_row_a_pair_of_windows() -> None:
 
 
 def test_csv_of_a_name_that_a_spreadsheet_would_compute_is_text() -> None:
-    (row,) = csv.DictReader(io.StringIO(render_csv(made.case1("=1+2"))))
+    (row,) = csv.DictReader(io.StringIO(csv_of(made.case1("=1+2"))))
     assert (row["name"], row["base_name"]) == ("'=1+2", "'=1+2")
 
 

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
+from texts import csv_of, json_of
 
 from memlens.gating.verdict import Verdict
 from memlens.reports.ci import escape_message, escape_property, fenced, junit, workflow_commands
 from memlens.reports.gate import LARGEST, comment
-from memlens.reports.machine import render_csv, render_json
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "gate.md").read_text()
 EVERY = [
@@ -46,7 +46,7 @@ def named(name: str, count: int = 3, **changes: Any) -> Verdict:
 
 
 def test_json_holds_the_names_of_the_contract_and_exact_bytes() -> None:
-    text = render_json(cast("Any", verdicts.failing()))
+    text = json_of(cast("Any", verdicts.failing()))
     values = json.loads(text)
     assert (values["schema"], values["verdict"]) == ("memlens.gate/2", "regression")
     first = values["windows"][0]
@@ -62,14 +62,14 @@ def test_json_holds_the_names_of_the_contract_and_exact_bytes() -> None:
 
 @pytest.mark.parametrize("make", EVERY)
 def test_json_is_ascii_and_finite(make: Any) -> None:
-    text = render_json(make())
+    text = json_of(make())
     assert text.isascii()
     assert not re.search(r"\b(NaN|Infinity)\b", text)
     assert {row["ok"] for row in json.loads(text)["windows"]} <= {True, False}
 
 
 def test_csv_has_a_row_for_each_figure() -> None:
-    rows = list(csv.DictReader(io.StringIO(render_csv(cast("Any", verdicts.failing())))))
+    rows = list(csv.DictReader(io.StringIO(csv_of(cast("Any", verdicts.failing())))))
     assert len(rows) == 9  # three windows, and peak, growth and reserved of the run
     assert (rows[0]["name"], rows[0]["metric"], rows[0]["d_bytes"], rows[0]["ok"]) == (
         "SOT_CALL_0",

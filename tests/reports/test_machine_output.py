@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from texts import csv_of, json_of
 
 from memlens.analyzers.result import OneByOne
 from memlens.analyzing.analyze import Failure
-from memlens.reports.machine import cell, csv_parts, json_parts, render_csv, render_json
+from memlens.reports.machine import cell, csv_parts, json_parts
 from memlens.reports.markdown import code, plain
 from memlens.reports.tables import sorted_analysis
 
@@ -23,7 +24,7 @@ any_text = st.text(st.characters(codec=None))
 
 
 def test_json_holds_exact_integers_under_the_names_of_the_contract(make: Any) -> None:
-    text = render_json(make.analysis(make.log(make.case1())))
+    text = json_of(make.analysis(make.log(make.case1())))
     values = json.loads(text)
     assert values["schema"] == "memlens.analyze/2"
     (log,) = values["logs"]
@@ -45,26 +46,26 @@ def test_json_holds_exact_integers_under_the_names_of_the_contract(make: Any) ->
 
 
 def test_json_of_hostile_text_is_ascii_and_exact(make: Any) -> None:
-    text = render_json(make.analysis(make.log(make.case1(make.HOSTILE))))
+    text = json_of(make.analysis(make.log(make.case1(make.HOSTILE))))
     assert text.isascii()
     assert "\x1b" not in text
     assert json.loads(text)["logs"][0]["windows"][0]["name"] == make.HOSTILE
 
 
 def test_json_lists_are_cut_to_top_and_what_is_left_out_is_counted(make: Any) -> None:
-    peak = json.loads(render_json(make.analysis(make.log(make.case1()), top=1)))["logs"][0]["windows"][0]["peak"]
+    peak = json.loads(json_of(make.analysis(make.log(make.case1()), top=1)))["logs"][0]["windows"][0]["peak"]
     assert (len(peak["live"]), peak["live_left_out"]) == (1, 2)
 
 
 def test_json_lists_leave_small_blocks_out(make: Any) -> None:
     analysis = make.analysis(make.log(make.case1()), top=10, min_size=4096)
-    peak = json.loads(render_json(analysis))["logs"][0]["windows"][0]["peak"]
+    peak = json.loads(json_of(analysis))["logs"][0]["windows"][0]["peak"]
     assert [row["size_bytes"] for row in peak["live"]] == [3538944, 16809728]
     assert peak["live_left_out"] == 1
 
 
 def test_json_tells_of_logs_that_failed(make: Any) -> None:
-    text = render_json(make.analysis(make.log(make.case1()), failures=(Failure("x.log", "no", "do"),)))
+    text = json_of(make.analysis(make.log(make.case1()), failures=(Failure("x.log", "no", "do"),)))
     assert json.loads(text)["failures"] == [{"path": "x.log", "message": "no", "hint": "do"}]
 
 
@@ -101,7 +102,7 @@ def test_columns_that_only_later_windows_have_are_there(make: Any) -> None:
         replace(window, results={**window.results, "other": _Foreign(**values)})
         for window, values in zip(series.windows, said, strict=True)
     ]
-    rows = rows_of(render_csv(make.analysis(replace(series, windows=windows))))
+    rows = rows_of(csv_of(make.analysis(replace(series, windows=windows))))
     assert [(row["a"], row["late"]) for row in rows] == [("1", ""), ("2", "7"), ("", "")]
 
 
@@ -110,7 +111,7 @@ def rows_of(text: str) -> list[dict[str, str]]:
 
 
 def test_csv_has_a_row_a_window_and_exact_figures(make: Any) -> None:
-    rows = rows_of(render_csv(make.analysis(make.series(3))))
+    rows = rows_of(csv_of(make.analysis(make.series(3))))
     assert [row["name"] for row in rows[:2]] == ["STEP_1", "STEP_2"]
     assert rows[1]["path"] == "run.log"
     figures = ("start_line", "remaining_bytes", "peak_bytes", "rise_bytes", "peak_line", "allocs", "frees")
@@ -120,7 +121,7 @@ def test_csv_has_a_row_a_window_and_exact_figures(make: Any) -> None:
 
 
 def test_csv_is_sorted_like_the_tables(make: Any) -> None:
-    rows = rows_of(render_csv(sorted_analysis(make.analysis(make.series(2)), "peak")))
+    rows = rows_of(csv_of(sorted_analysis(make.analysis(make.series(2)), "peak")))
     assert [row["name"] for row in rows] == ["STEP_2", "STEP_1"]
 
 
@@ -140,12 +141,12 @@ def test_csv_is_sorted_like_the_tables(make: Any) -> None:
     ],
 )
 def test_csv_text_is_visible_and_no_formula(make: Any, name: str, cell: str) -> None:
-    assert rows_of(render_csv(make.analysis(make.log(make.case1(name)))))[0]["name"] == cell
+    assert rows_of(csv_of(make.analysis(make.log(make.case1(name)))))[0]["name"] == cell
 
 
 def test_csv_figures_below_zero_stay_figures(make: Any) -> None:
     analysis = make.analysis(make.log(make.window("x", -1)))
-    assert rows_of(render_csv(analysis))[0]["remaining_bytes"] == str(-(1 << 20))
+    assert rows_of(csv_of(analysis))[0]["remaining_bytes"] == str(-(1 << 20))
 
 
 @given(any_text)
@@ -177,4 +178,4 @@ def test_words_in_markdown_are_only_words(text: str, shown: str) -> None:
 
 
 def test_hostile_text_in_csv_looks_as_approved(make: Any, golden: Callable[[str, str], None]) -> None:
-    golden("series.csv", render_csv(make.analysis(make.series(4))))
+    golden("series.csv", csv_of(make.analysis(make.series(4))))

@@ -10,10 +10,10 @@ from typing import Any
 
 import made_rankings as made
 import pytest
+from texts import csv_of, json_of
 from widths import check_widths
 
 from memlens.ranking.result import Ranking
-from memlens.reports.machine import render_csv, render_json
 from memlens.reports.markdown import render as render_markdown
 from memlens.reports.ranks import ranks_blocks
 from memlens.reports.terminal import SCREEN_ROWS, render
@@ -69,8 +69,8 @@ def test_hostile_text_is_harmless_in_every_form() -> None:
         render(ranks_blocks(ranking), width=80),
         render(ranks_blocks(ranking, full=True), width=None),
         render_markdown(ranks_blocks(ranking, full=True)),
-        render_csv(ranking),
-        render_json(ranking),
+        csv_of(ranking),
+        json_of(ranking),
     ):
         assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", text)
     assert "<b>" not in re.sub(r"``.*?``|`[^`]*`", "", render_markdown(ranks_blocks(ranking, full=True)))
@@ -88,7 +88,7 @@ def fields_of(value: Any) -> Iterator[str]:
 
 
 def test_every_field_of_the_machine_output_is_described() -> None:
-    named = {name for make in SCREENS.values() for name in fields_of(json.loads(render_json(make())))}
+    named = {name for make in SCREENS.values() for name in fields_of(json.loads(json_of(make())))}
     assert len(named) > 70
     assert sorted(name for name in named if f"`{name}`" not in PAGE) == []
 

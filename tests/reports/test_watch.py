@@ -29,7 +29,7 @@ def seen(*states: LogState, crossings: tuple[Crossing, ...] = (), ended: str = "
 
 
 def screen(watched: Watched, columns: int = 80, rows: int = 24, **more: bool) -> str:
-    return render(live_blocks(watched, columns, rows, "Ctrl-C ends."), width=columns, **more)
+    return render(live_blocks(watched, columns, rows), width=columns, **more)
 
 
 def test_one_log_shows_its_levels_its_growth_and_its_last_windows() -> None:

@@ -19,10 +19,10 @@ import pytest
 import memlens
 from memlens.errors import MemlensError, UsageError
 from memlens.inputs.registry import BUILT_IN
-from memlens.reports import render
 from memlens.reports.analyze import analysis_blocks
 from memlens.reports.compare import compare_blocks
 from memlens.reports.gate import gate_blocks
+from memlens.reports.terminal import render
 from memlens.scheduling import executors
 
 distributed: Any = pytest.importorskip("distributed", reason="needs the extra dask")
@@ -98,9 +98,7 @@ def test_many_logs_compared_while_a_worker_is_killed(client: Any, logs: list[str
     found = memlens.compare(logs, by=STEPS, executor=client.get_executor(), progress=progress)
     assert len(before - set(client.run(os.getpid).values())) == 1  # it was killed, and another one came
     assert json.dumps(found.to_dict()) == json.dumps(expected.to_dict())
-    assert render("table", found, lambda: compare_blocks(found)) == render(
-        "table", expected, lambda: compare_blocks(expected)
-    )
+    assert render(compare_blocks(found)) == render(compare_blocks(expected))
     peaks = [run.windows[1].peak_bytes for run in found.runs if run.status == "ok" and run.path not in bad(logs)]
     assert peaks == [(number + 1) * 4096 for number in range(len(logs)) if number not in (TORN, MISSING, OTHER)]
     assert found.runs[MISSING].status == "missing"
@@ -122,7 +120,7 @@ def test_many_logs_analyzed_while_a_worker_is_killed(client: Any, logs: list[str
     assert json.dumps(found.to_dict()) == json.dumps(expected.to_dict())
     assert str(found.answer) == str(expected.answer)
     assert [str(one.answer) for one in found.logs] == [str(one.answer) for one in expected.logs]
-    shown, wanted = (render("table", one, lambda one=one: analysis_blocks(one)) for one in (found, expected))  # type: ignore[misc]
+    shown, wanted = (render(analysis_blocks(one)) for one in (found, expected))
     assert shown == wanted
 
 
@@ -141,11 +139,7 @@ def test_a_log_is_judged_and_blamed_where_it_lies(
             found = memlens.gate(log, executor=executor, **options)
             assert (found.verdict == "regression") == failing
             assert json.dumps(found.to_dict()) == json.dumps(expected.to_dict())
-            assert render("table", found, lambda found=found: gate_blocks(found, None)) == render(  # type: ignore[misc]
-                "table",
-                expected,
-                lambda expected=expected: gate_blocks(expected, None),  # type: ignore[misc]
-            )
+            assert render(gate_blocks(found)) == render(gate_blocks(expected))
     with pytest.raises(memlens.InputError, match=r"^gone.log: no such file"):
         memlens.gate("gone.log", baseline="memory.json", executor=executor)
     with pytest.raises(memlens.InputError, match=r"^gone.log: no such file"):

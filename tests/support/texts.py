@@ -1,4 +1,4 @@
-"""Helpers for tests that read log text: unpack a log, damage a log."""
+"""Helpers for tests that read text: unpack a log, damage a log, a result as programs get it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,19 @@ from pathlib import Path
 
 import zstandard
 
-__all__ = ["mutate", "read_packed"]
+from memlens.reports.machine import Result, csv_parts, json_parts
+
+__all__ = ["csv_of", "json_of", "mutate", "read_packed"]
+
+
+def json_of(result: Result) -> str:
+    """A result as one JSON document."""
+    return "".join(json_parts(result))
+
+
+def csv_of(result: Result) -> str:
+    """A heading and a row a window."""
+    return "".join(csv_parts(result))
 
 
 def read_packed(path: Path) -> bytes:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
-__all__ = ["Lines", "all_elapsed_us", "both_ends", "elapsed_us", "lasting_us", "rising_us", "time_of"]
+__all__ = ["Lines", "all_elapsed_us", "both_ends", "elapsed_us", "lasting_us", "lines_at", "rising_us", "time_of"]
 
 #: A year of stamps without a year, which has a 29th of February (see :mod:`memlens.inputs.paddle.times`).
 YEAR_US = 366 * 24 * 3600 * 10**6
@@ -63,6 +63,20 @@ def both_ends(
     """Of pairs of events, an ALLOC and its FREE say, the number and the line of both; ``None`` for one that is not there."""
     lines = Lines(log, [event for pair in ends for event in pair])
     return [(log.number(one), lines.of(one), log.number(other), lines.of(other)) for one, other in ends]
+
+
+def lines_at(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The 1-based lines of some events, int64; 0 where one cannot be told, and of what was there before the input begins.
+
+    Args:
+        log: The log.
+        events: Events in any order, int64; below 0 there are none.
+    """
+    lines = np.zeros(len(events), np.int64)
+    logged = events >= log.facts.opening
+    known, number = np.unique(events[logged], return_inverse=True)
+    lines[logged] = np.array([line or 0 for line in log.line_numbers(known.tolist())], np.int64)[number]
+    return lines
 
 
 def time_of(log: EventLog, event: int | None) -> int | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memlens.analyzers.places import lines_at
 from memlens.diffing.run import diff_with
 from memlens.drawing.aligned import AlignedAxis, AlignedCurves, AlignedRun, aligned, aligned_curves
 from memlens.drawing.levels import merged
@@ -256,12 +257,7 @@ def _columns(axis: AlignedAxis, curves: AlignedCurves, exact: bool) -> dict[str,
 
 def _lines(run: AlignedRun, events: Ints) -> Ints:
     """The lines of some events, 1-based, int64; 0 where there is none or it is unknown."""
-    if not run.hi:
-        return np.zeros(len(events), np.int64)
-    # Neighbouring slots often have one event.
-    distinct, number = np.unique(np.maximum(events, 0), return_inverse=True)
-    lines = np.array([line or 0 for line in run.log.line_numbers(distinct.tolist())], np.int64)[number]
-    return np.where(events < run.lo, 0, lines)
+    return lines_at(run.log, np.where(events < run.lo, -1, events))
 
 
 def _stretches(axis: AlignedAxis, rows: list[dict[str, Any]]) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.analyzers.curve import curve
-from memlens.analyzers.places import rising_us
+from memlens.analyzers.places import lines_at, rising_us
 from memlens.drawing.packing import pack
 from memlens.events import running_sums
 from memlens.folding.moments import levels_before
@@ -132,11 +132,8 @@ def _highest(log: EventLog, made: Curve) -> Ints:
 
 def _places(log: EventLog, events: Ints, owners: Owners) -> tuple[Ints, Ints]:
     """The lines and the owners of some events; 0 and -1 of an event before the first one."""
-    real = np.maximum(events, 0)
-    if not len(log):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    lines = np.array([line or 0 for line in log.line_numbers(real)], np.int64)  # type: ignore[arg-type]
-    return np.where(events < 0, 0, lines), np.where(events < 0, -1, owners.code(real))
+    coded = owners.code(np.maximum(events, 0)) if len(log) else events
+    return lines_at(log, events), np.where(events < 0, -1, coded)
 
 
 def _times(log: EventLog, edges: Ints) -> Ints | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.analyzers.fates import joined, live_events
-from memlens.analyzers.places import Lines, all_elapsed_us
+from memlens.analyzers.places import all_elapsed_us, lines_at
 from memlens.diffing.findings import context_lines
 from memlens.drawing.packing import pack, pack_json
 from memlens.facts import Kind
@@ -34,6 +34,8 @@ MOST = 4000
 CONTEXTS, EACH_SIDE = 300, 2
 #: Owners that have colours of their own.
 _COLORED = 7
+#: Columns that the page gets by their names.
+_COLUMNS = ("size_bytes", "fate", "life_events", "life_us", "alloc_line", "free_line", "owner", "free_owner")
 
 
 class Fate(IntEnum):
@@ -48,12 +50,8 @@ class Fate(IntEnum):
     KEPT = 3
     """Carried into the window and not freed in it."""
 
-    @property
-    def words(self) -> str:
-        """What the page calls it."""
-        return _WORDS[self]
 
-
+#: What the page calls them, in their order.
 _WORDS = {
     Fate.TEMPORARY: "temporary",
     Fate.HELD: "held: not freed in what is shown",
@@ -122,8 +120,8 @@ class LargestBlocks:
         fate: Int8.
         life_events: Events from its ALLOC to its FREE wherever in the log, or to the end of the log, int64.
         life_us: Microseconds between the two, int64, -1 where a time is unknown or it is never freed.
-        alloc_line: The line of its ALLOC, 1-based; 0 where it has none.
-        free_line: The line of its FREE wherever in the log; 0 where it has none.
+        alloc_line: The line of its ALLOC, 1-based, int64; 0 where it has none.
+        free_line: The line of its FREE wherever in the log, int64; 0 where it has none.
         owner: The page's number of its owner, int64, -1 for none.
         free_owner: That of its FREE.
         contexts: Of the most important ones ``[index, ALLOC, FREE]``; the latter are ``[number of the first line, its text, …]``, texts from the
@@ -140,8 +138,8 @@ class LargestBlocks:
     fate: NDArray[np.int8]
     life_events: Ints
     life_us: Ints
-    alloc_line: list[int]
-    free_line: list[int]
+    alloc_line: Ints
+    free_line: Ints
     owner: Ints
     free_owner: Ints
     contexts: list[list[Any]]
@@ -169,28 +167,18 @@ class LargestBlocks:
 
     def to_dict(self) -> dict[str, Any]:
         """What the page gets."""
-        columns: dict[str, ArrayLike] = {
-            "alloc": self.alloc,
-            "free": self.end,
-            "size_bytes": self.size_bytes,
-            "fate": self.fate,
-            "life_events": self.life_events,
-            "life_us": self.life_us,
-            "alloc_line": self.alloc_line,
-            "free_line": self.free_line,
-            "owner": self.owner,
-            "free_owner": self.free_owner,
-        }
         return {
-            **{name: pack(column) for name, column in columns.items()},
+            "alloc": pack(self.alloc),
+            "free": pack(self.end),
+            **{name: pack(getattr(self, name)) for name in _COLUMNS},
             "contexts": pack_json(self.contexts),
             "fates": [
                 {
                     "ink": f"fate-{fate.name.lower()}",
-                    "words": fate.words,
-                    "name": f"{fate.words} ({n:,}, {format_bytes(b)})",
+                    "words": words,
+                    "name": f"{words} ({n:,}, {format_bytes(b)})",
                 }
-                for fate, (n, b) in zip(Fate, self.fates, strict=True)
+                for (fate, words), (n, b) in zip(_WORDS.items(), self.fates, strict=True)
             ],
             "most_bytes": self.most_bytes,
             "largest_owners": self.largest_owners,
@@ -225,9 +213,7 @@ def largest_blocks(
     chosen[others[_highest(area[others], of.at_peak[others], most // 2)]] = True
     bars = np.flatnonzero(chosen)
     alloc, freed, size = of.alloc[bars], of.freed[bars], of.size[bars]
-    born = [event if event >= log.facts.opening else None for event in alloc.tolist()]
-    gone = [event if event >= 0 else None for event in freed.tolist()]
-    lines = Lines(log, [*born, *gone])
+    lines = lines_at(log, np.append(alloc, freed))
     free_owner = np.full(len(bars), -1, np.int64)
     free_owner[freed >= 0] = owners.code(freed[freed >= 0])
     time = np.full(len(log), -1) if log.time_us is None else log.time_us
@@ -244,8 +230,8 @@ def largest_blocks(
         fate=fate[bars],
         life_events=np.where(freed >= 0, freed, len(log)) - alloc,
         life_us=all_elapsed_us(*stamps),
-        alloc_line=[lines.of(event) or 0 for event in born],
-        free_line=[lines.of(event) or 0 for event in gone],
+        alloc_line=lines[: len(bars)],
+        free_line=lines[len(bars) :],
         owner=owners.code(alloc),
         free_owner=free_owner,
         contexts=_contexts(of, bars, sorted({*shown[0].tolist(), *shown[1].tolist()})),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +36,7 @@ MOST_FAILURES, MOST_PHASES = 100, 50_000
 
 @dataclass(frozen=True)
 class Mark:
-    """One event that is marked.
+    """One event that is marked; the page gets it by these names.
 
     Attributes:
         kind: ``peak`` or ``oom``.
@@ -51,10 +51,6 @@ class Mark:
     line: int
     bytes: int
     label: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """What the page gets."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.analyzers.chunks import inside
+from memlens.analyzers.places import lines_at
 from memlens.analyzers.segments import layout_before
 from memlens.columns import distinct
 from memlens.drawing.packing import pack, pack_json
@@ -147,8 +148,10 @@ class MemoryMaps:
 
     def to_dict(self, owners: Owners) -> dict[str, Any]:
         """What the page gets: the figures of each moment, its pools, and the pieces in columns."""
-        shown = [one.pieces.event for one in self.maps if one.pieces is not None]
-        lines = _Lines(self.log, np.concatenate([*shown, np.zeros(0, np.int64)]))
+        shown = [one.pieces.event[one.pieces.kind == Piece.BLOCK] for one in self.maps if one.pieces is not None]
+        # Of all moments together: a text that is packed is gone through once.
+        lines = lines_at(self.log, np.concatenate([*shown, np.zeros(0, np.int64)]))
+        lines_of = iter(np.split(lines, np.cumsum([*map(len, shown)])))
         term = terms_of(self.log.facts.layer).chunk
         why = {
             "no_chunks": f"There is no map: this input does not say which {term}s are reserved.",
@@ -163,13 +166,13 @@ class MemoryMaps:
                 {
                     **one.moment.to_dict(),
                     "name": _NAMES[one.moment.at],
-                    "pieces": None if one.pieces is None else self._columns(one, one.pieces, owners, lines),
+                    "pieces": None if one.pieces is None else self._columns(one, one.pieces, owners, next(lines_of)),
                 }
                 for one in self.maps
             ],
         }
 
-    def _columns(self, one: MemoryMap, pieces: Pieces, owners: Owners, lines: _Lines) -> dict[str, Any]:
+    def _columns(self, one: MemoryMap, pieces: Pieces, owners: Owners, lines: Ints) -> dict[str, Any]:
         blocks, several = pieces.event[pieces.kind == Piece.BLOCK], pieces.kind == Piece.SEVERAL
         return {
             # The largest chunks first, and by address.
@@ -183,7 +186,7 @@ class MemoryMaps:
             "size_bytes": pack(pieces.size),
             # One entry a block.
             "events": pack(blocks),
-            "lines": pack(lines.of(blocks)),
+            "lines": pack(lines),
             "owners": pack(owners.code(blocks)),
             # One entry for each piece that stands for several.
             "several": {
@@ -357,17 +360,3 @@ def bars_in_rows(groups: Sequence[Sequence[int]], most: int) -> tuple[int, int, 
         if -(-at // length) <= rows:
             return length, max(-(-at // length), 1), firsts, starts
         length += length // 25 + 1
-
-
-class _Lines:
-    """The lines of the ALLOCs of blocks, looked up together."""
-
-    def __init__(self, log: EventLog, events: Ints) -> None:
-        self._events = distinct(events[events >= log.facts.opening])
-        self._lines = [line or 0 for line in log.line_numbers(self._events.tolist())]
-
-    def of(self, events: Ints) -> Sequence[int]:
-        """The 1-based lines of some of the events, 0 where there is none or it cannot be told."""
-        places = self._events.searchsorted(events).tolist()
-        known = np.isin(events, self._events).tolist()
-        return [self._lines[place] if there else 0 for place, there in zip(places, known, strict=True)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
-from memlens.analyzers.places import Lines
+from memlens.analyzers.places import lines_at
 from memlens.columns import distinct
 from memlens.drawing.packing import pack
 from memlens.folding.levels import tally
@@ -41,7 +41,7 @@ class Moments:
 
     Attributes:
         event: The events, rising, int64; the first one is the event before the window (-1 where there is none), which has what is carried in.
-        line: Their lines, 1-based, 0 where there is none.
+        line: Their lines, 1-based, 0 where there is none, int64.
         level_bytes: The allocated level right after each, int64.
         size_bytes: The size of the blocks of each group, int64; the group of the most bytes times events comes first.
         owner: The page's number of the owner of each group, int64, -1 for none.
@@ -53,7 +53,7 @@ class Moments:
     """
 
     event: Ints
-    line: list[int]
+    line: Ints
     level_bytes: Ints
     size_bytes: Ints
     owner: list[int]
@@ -92,13 +92,10 @@ def moments(window: Window, of: WindowBlocks, owners: Owners) -> Moments:
     changes -= np.bincount(cells + gone, minlength=len(changes))
     counts = changes.reshape(-1, width).cumsum(axis=1)[:, :-1]
     odd = _odd_bytes(window, grid) if log.facts.addresses else np.zeros(len(grid), np.int64)
-    names, lines = (
-        owner_labels(log),
-        Lines(log, [event if event >= log.facts.opening else None for event in grid.tolist()]),
-    )
+    names = owner_labels(log)
     return Moments(
         event=grid,
-        line=[lines.of(event if event >= log.facts.opening else None) or 0 for event in grid.tolist()],
+        line=lines_at(log, grid),
         level_bytes=level,
         size_bytes=sizes[chosen],
         owner=owners.code_texts(names[label] for label in labels[chosen].tolist()),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from memlens.analyzing.result import LogAnalysis
     from memlens.drawing.stills.figures import Still
+    from memlens.drawing.stills.runs import Runs
     from memlens.drawing.stills.tracks import Track
     from memlens.events import EventLog
     from memlens.inputs import Input
@@ -168,7 +169,7 @@ def plot_with(logs: Input | Sequence[Input], options: Plot) -> PlotFigure:
     )
     answer = Analysis(tuple(said for _, said in found), tuple(failures)).answer
     title = ", ".join(track.name for track in tracks) if options.title is None else options.title
-    return _figure(title, answer, tracks, options, failures)
+    return _figure(title, answer, options, tracks, failures)
 
 
 plot = with_keywords("plot", plot_with, Plot)
@@ -176,7 +177,6 @@ plot = with_keywords("plot", plot_with, Plot)
 
 def _compared(base: Input, logs: Sequence[Input], options: Plot) -> PlotFigure:
     """Two runs over the axis that the diff aligns them by."""
-    from memlens.drawing.stills.figures import Still
     from memlens.drawing.stills.runs import runs_of
 
     if len(logs) != 1:
@@ -191,19 +191,21 @@ def _compared(base: Input, logs: Sequence[Input], options: Plot) -> PlotFigure:
     names = called[paths[0]], called[paths[1]]
     title = " → ".join(names) if options.title is None else options.title
     runs = runs_of(diff, names, int(options.width * _COLUMNS), _MOST_FOUND)
-    size = options.width, options.height
-    return PlotFigure(
-        Still(title, diff.answer.sentences, (), "events", size, options.theme, runs), diff.answer, (), options.dpi
-    )
+    return _figure(title, diff.answer, options, runs=runs)
 
 
 def _figure(
-    title: str, answer: Answer, tracks: tuple[Track, ...], options: Plot, failures: Sequence[Failure] = ()
+    title: str,
+    answer: Answer,
+    options: Plot,
+    tracks: tuple[Track, ...] = (),
+    failures: Sequence[Failure] = (),
+    runs: Runs | None = None,
 ) -> PlotFigure:
     from memlens.drawing.stills.figures import Still
 
     size = options.width, options.height
-    still = Still(title, answer.sentences, tracks, options.x, size, options.theme)
+    still = Still(title, answer.sentences, tracks, options.x, size, options.theme, runs)
     return PlotFigure(still, answer, tuple(failures), options.dpi)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -150,12 +150,12 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
         "hi": window.hi,
         "figures": _figures(window),
         "levels": drawn.to_dict(),
-        "marks": [mark.to_dict() for mark in marks(window, drawn.curve)],
+        "marks": [asdict(mark) for mark in marks(window, drawn.curve)],
         "bands": bands(window, series).to_rows(),
         "lifetimes": largest_blocks(blocks, owners, also=_named(results["unmatched"], maps)).to_dict(),
         "moments": moments(window, blocks, owners).to_dict(),
         "maps": maps.to_dict(owners),
-        "flame": flame(results["peak"]).to_dict(owners, terms.line),
+        "flame": flame(results["peak"], owners, terms.line),
         "windows": windows_view(series, said),
         "held": held_view(results["unmatched"], owners, known=log.facts.addresses),
         "trust": trust_view(said.trust, terms.line),

@@ -5,6 +5,7 @@ All figures are those of the analysis; nothing is worked out here.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -109,13 +110,6 @@ def trust_view(trust: Trust, line: str = "line") -> dict[str, Any]:
         trust: The trust report.
         line: What a line is called.
     """
-    findings = {
-        name: [
-            {"code": finding.code, "message": finding.message, "hint": finding.hint, "line": finding.line}
-            for finding in getattr(trust, name)
-        ]
-        for name in ("doubts", "notes")
-    }
     first, words = trust.first_disagreement, []
     if trust.figures_checked and not (trust.ok and trust.figures_agreeing == trust.figures_checked):
         agreeing, checked = format_count(trust.figures_agreeing), format_count(trust.figures_checked)
@@ -132,7 +126,8 @@ def trust_view(trust: Trust, line: str = "line") -> dict[str, Any]:
         "words": words,
         "ok": trust.ok,
         "summary": trust.summary(),
-        **findings,
+        "doubts": [asdict(doubt) for doubt in trust.doubts],
+        "notes": [asdict(note) for note in trust.notes],
         "figures_checked": trust.figures_checked,
         "figures_agreeing": trust.figures_agreeing,
         "figures_explained": trust.figures_explained,

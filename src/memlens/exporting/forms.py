@@ -40,8 +40,8 @@ FORMS: dict[str, Form] = {
     "csv": Form("text", tables=True),
     "jsonl": Form("text", tables=True),
     "perfetto": Form("perfetto", binary=True, unit="slice"),
-    "speedscope": Form("speedscope", one_window=True, unit="stack"),
-    "pprof": Form("pprof", binary=True, one_window=True, unit="stack"),
+    "speedscope": Form("profiles", one_window=True, unit="stack"),
+    "pprof": Form("profiles", binary=True, one_window=True, unit="stack"),
 }
 
 

@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.analyzers.peak import peak
+from memlens.analyzers.places import rising_us
 from memlens.exporting.forms import NO_BLOCKS, Counted, Wanted, Written
-from memlens.exporting.lives import Lives, lives_of_windows
 from memlens.exporting.protobuf import Rows, message, number, numbers, rows_message, text
-from memlens.exporting.tables import line_numbers
-from memlens.exporting.timeline import Axis, axis
+from memlens.exporting.tables import Lives, line_numbers, lives_of_windows
 from memlens.facts import Kind
 from memlens.text import clipped, innermost, visible
 from memlens.trust.report import failures_of
@@ -60,6 +59,32 @@ _CLEARED, _NEEDS_NAMES = number(_FLAGS, 1), number(_FLAGS, 2)
 #: Arguments of a slice, by their numbers from 1.
 _ARGUMENTS = ("size_bytes", "line", "free_line", "owner", "fate", "requested_bytes", "thread", "stream", "pool")
 _BATCH = 1 << 16
+
+
+class Axis(NamedTuple):
+    """Where the events of a log, or of a part of it, stand on the axis.
+
+    Attributes:
+        ns: Nanoseconds, from 0, one entry an event, rising, int64.
+        words: What the axis is.
+    """
+
+    ns: Ints
+    words: str
+
+
+def axis(log: EventLog, lo: int, hi: int) -> Axis:
+    """The axis of events ``lo … hi-1``.
+
+    Events stand in the order of the log, each at a time of its own: one whose time is not later than that of the event before comes a nanosecond
+    after that.  An event without a time stands where the one before it does.
+    """
+    count = np.arange(hi - lo, dtype=np.int64)
+    time = None if log.time_us is None else rising_us(log.time_us[lo:hi])
+    if time is None:
+        return Axis(count * 1000, "event numbers, 1 µs an event, for no event in it has a time")
+    ns = np.maximum.accumulate((time - time[0]) * 1000 - count) + count
+    return Axis(ns, "the log's times, from the first event on")
 
 
 def write_perfetto(wanted: Wanted, out: Counted) -> Written:

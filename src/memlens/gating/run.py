@@ -18,7 +18,8 @@ from memlens.gating.limits import parse_budgets, parse_limits
 from memlens.gating.verdict import Verdict
 from memlens.inputs import input_key
 from memlens.keywords import with_keywords
-from memlens.options import Accept, Cut, Gate, as_list, part_of
+from memlens.options import Accept, Cut, Gate, as_list
+from memlens.options.parts import values_of
 from memlens.scheduling.spreading import spread_out
 from memlens.text import name_list
 from memlens.windows.windows import BEFORE, edges_of, names_of
@@ -50,7 +51,7 @@ def gate_with(log: Input, options: Gate) -> Verdict:
     baseline, base_log = options.baseline, options.base_log
     rules = _rules(options)
     kept = None if baseline is None else read_baseline(baseline)
-    cut = _anchors(part_of(options, Cut), kept, baseline)
+    cut = _anchors(Cut(**values_of(options, Cut)), kept, baseline)
     events = None
     if kept is not None and kept.events_sha256 is not None and (options.executor or options.scheduler):
         events = stored.content(str(baseline))  # which lies beside the baseline, and perhaps not where workers are
@@ -257,7 +258,7 @@ def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Acc
         raise OutputError(
             f"{events_file} exists and holds no events of a baseline", "Move it away, or name another baseline."
         )
-    cut = part_of(options, Cut) if options.given or before is None else before.anchors
+    cut = Cut(**values_of(options, Cut)) if options.given or before is None else before.anchors
     if not logs:
         raise UsageError("there is no log to accept", "Give one, or several of one program.")
     runs, columns = _accepted(logs, cut, options, keep=keep)

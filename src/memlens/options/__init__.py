@@ -5,10 +5,22 @@ and the options of its command (:mod:`memlens.keywords`), and an object of the c
 """
 
 from memlens.options.drawings import Plot, Report
-from memlens.options.parts import Cut, OneWindow, Read, ReadAs, Spread, as_list, part_of
-from memlens.options.recording import Record
-from memlens.options.verbs import Accept, Analyze, Block, Cache, Compare, Diff, Export, Gate, OfRanks, Slice, TryOut
-from memlens.options.watching import Watch
+from memlens.options.parts import Cut, OneWindow, Read, ReadAs, Spread, as_list
+from memlens.options.verbs import (
+    Accept,
+    Analyze,
+    Block,
+    Cache,
+    Compare,
+    Diff,
+    Export,
+    Gate,
+    OfRanks,
+    Record,
+    Slice,
+    TryOut,
+    Watch,
+)
 
 __all__ = [
     "Accept",
@@ -32,5 +44,4 @@ __all__ = [
     "TryOut",
     "Watch",
     "as_list",
-    "part_of",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from memlens.errors import UsageError
 from memlens.keywords import option, python_only
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from memlens.windows.patterns import Pattern
     from memlens.windows.windows import Window
 
-__all__ = ["Bounded", "Cut", "OneWindow", "Owners", "Read", "ReadAs", "Spread", "as_list", "part_of", "values_of"]
-
-Part = TypeVar("Part", bound="Cut | ReadAs")
+__all__ = ["Bounded", "Cut", "OneWindow", "Owners", "Read", "ReadAs", "Spread", "as_list", "values_of"]
 
 
 def as_list(patterns: str | Sequence[str]) -> list[str]:
@@ -27,13 +25,8 @@ def as_list(patterns: str | Sequence[str]) -> list[str]:
     return [patterns] if isinstance(patterns, str) else list(patterns)
 
 
-def part_of(options: Any, part: type[Part]) -> Part:
-    """What a verb's options hold of one of the classes that they inherit from."""
-    return part(**values_of(options, part))
-
-
 def values_of(options: Any, *parts: type) -> dict[str, Any]:
-    """The same as keyword arguments, of one of these classes or of several: for another verb that inherits from them too."""
+    """What a verb's options hold of classes that they inherit from, as keyword arguments: for these, or for another verb that inherits from them too."""
     return {spec.name: getattr(options, spec.name) for part in parts for spec in fields(part)}
 
 

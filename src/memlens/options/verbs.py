@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING
 
+from memlens.errors import UsageError
 from memlens.keywords import flag, option, python_only
 from memlens.options.parts import Bounded, Cut, OneWindow, Owners, ReadAs, Spread, as_list
 
 if TYPE_CHECKING:
     from memlens.inputs import Input
 
-__all__ = ["Accept", "Analyze", "Block", "Cache", "Compare", "Diff", "Export", "Gate", "OfRanks", "Slice", "TryOut"]
+__all__ = ["Accept", "Analyze", "Block", "Cache", "Compare", "Diff", "Export", "Gate", "OfRanks", "Record", "Slice", "TryOut", "Watch"]  # fmt: skip
+
+#: What is recorded: the log of Paddle's allocators, or the memory history of PyTorch.
+_PRESETS = ("paddle", "torch")
+#: What of the program's output is passed on while it is recorded.
+_PASSED = ("program", "all", "none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,3 +272,72 @@ class Slice(OneWindow):
     renumber: bool = flag(False)
     force: bool = python_only(False)
     progress: Callable[[int], None] | None = python_only(None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """The options of :func:`memlens.record`.
+
+    Attributes:
+        preset: What to record: the log of Paddle's allocators with all that the program prints (paddle), or the memory history of
+            PyTorch as a snapshot (torch).
+        output: Write to FILE, compressed as its name says (.zst, .gz); each rank of a distributed run to a file of its own, run.rank0.log.zst. Default: memlens-, the
+            time and the number of the process, and .log.zst or .pickle.
+        force: Write over FILE if it exists.
+        env: Set a variable of the program, in place of what the preset sets; NAME= takes it away. May be given several times.
+        tell: Called with each line for people: what the program's environment is, and what goes wrong while it runs. Default: nobody is told.
+        passed: What of the program's output to pass on to stdout: all but the framework's log lines (program), all, or none.
+    """
+
+    preset: str = option("paddle", "", choices=_PRESETS, shown=True)
+    output: str | Path | None = option(None, "FILE", "-o", "--output")
+    force: bool = flag(False, "-f", "--force")
+    env: str | Sequence[str] = option((), "NAME=VALUE", several=True)
+    tell: Callable[[str], None] | None = python_only(None)
+    passed: str = option("program", "", "--pass", choices=_PASSED, shown=True)
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("preset", self.preset, _PRESETS), ("pass", self.passed, _PASSED)):
+            if value not in known:
+                raise UsageError(f"there is no {name} {value!r}", f"There are: {', '.join(known)}.")
+        object.__setattr__(self, "env", tuple(as_list(self.env)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """The options of :func:`memlens.watch`.
+
+    Attributes:
+        by: Cut into consecutive windows, one from each line where REGEX is found to the next, named by its first group or by what it matched. Default: the steps of
+            the run, where its log counts them.
+        limits: Say when a figure of a log exceeds a limit: peak=10GiB, reserved=12GiB, or growth=64MiB, which is what the series of windows gains. May
+            be given several times.
+        run: Run COMMAND by the shell when a limit is crossed, once for each log and limit; MEMLENS_LOG, MEMLENS_METRIC, MEMLENS_BYTES and MEMLENS_LIMIT tell it what.
+        idle: End when nothing was written for so many seconds; 0 ends with what is there now. Default: when interrupted (Ctrl-C).
+        pid: End when the process of this number has ended and all that it wrote is read.
+        every: Seconds between two looks at the logs.
+        input_format: Read the logs as this format: paddle, rmm, or one of your own. Default: what their content says.
+        formats: Know the formats in this TOML file too, instead of those in the nearest pyproject.toml.
+
+    Raises:
+        UsageError: ``every`` or ``idle`` is no time, or ``pid`` no number.
+    """
+
+    by: str | None = option(None, "REGEX")
+    limits: Sequence[str] = option((), "METRIC=SIZE", "--limit", several=True)
+    run: str | None = option(None, "COMMAND")
+    idle: float | None = option(None, "SECONDS", kind="seconds")
+    pid: int | None = option(None, "PID", kind=1)
+    every: float = option(0.5, "SECONDS", kind="seconds", shown=True)
+    input_format: str | None = option(None, "NAME", offers="formats")
+    formats: str | Path | None = option(None, "FILE")
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.every, (int, float)) or not self.every > 0:
+            raise UsageError("--every is a time between two looks", "Give seconds, like 0.5.")
+        if not isinstance(self.idle, (int, float, NoneType)):
+            raise UsageError(
+                f"--idle is a time in which nothing is written, not {self.idle!r}", "Give seconds, like 600."
+            )
+        if not isinstance(self.pid, (int, NoneType)):
+            raise UsageError(f"--pid is the number of a process, not {self.pid!r}", "Give it as a number, like 4711.")

@@ -186,7 +186,7 @@ class Drain(threading.Thread):
     Args:
         pipe: The end to read from; closed when it is drained.
         log: Where all of it goes; closed likewise.
-        passed: What is passed on, one of :data:`memlens.options.recording.PASSED`.
+        passed: What is passed on, one of the choices of :attr:`memlens.options.Record.passed`.
         output: Where to; closed likewise, if it is owned.
         tell: Told once, in words, when something goes wrong.
 

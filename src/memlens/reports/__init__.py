@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from memlens.reports.blocks import Block
     from memlens.reports.machine import Result
 
-__all__ = ["FORMS", "in_parts", "render"]
+__all__ = ["FORMS", "in_parts"]
 
 #: Every form of output: the function that makes the text, and what it makes it of; of a result it makes it in parts.
 FORMS = {
@@ -24,11 +24,6 @@ FORMS = {
     "csv": ("memlens.reports.machine:csv_parts", "result"),
     "markdown": ("memlens.reports.markdown:render", "blocks"),
 }
-
-
-def render(form: str, result: Result, blocks: Callable[[], Sequence[Block]], **screen: Any) -> str:
-    """A result as text; arguments as for :func:`in_parts`."""
-    return "".join(in_parts(form, result, blocks, **screen))
 
 
 def in_parts(form: str, result: Result, blocks: Callable[[], Sequence[Block]], **screen: Any) -> Iterable[str]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from memlens.text import visible
 
-__all__ = ["Long", "Result", "cell", "csv_parts", "json_parts", "render_csv", "render_json"]
+__all__ = ["Long", "Result", "cell", "csv_parts", "json_parts"]
 
 #: Characters that are handed on at once.
 _AT_ONCE = 1 << 16
@@ -48,13 +48,8 @@ class Long(Result, Protocol):
         ...
 
 
-def render_json(result: Result) -> str:
-    """One JSON document with a newline at its end."""
-    return "".join(json_parts(result))
-
-
 def json_parts(result: Result) -> Iterator[str]:
-    """The same in parts, none of which holds many windows."""
+    """One JSON document with a newline at its end, in parts none of which holds many windows."""
     values = result.to_lazy_dict() if isinstance(result, Long) else result.to_dict()
     encoder = json.JSONEncoder(ensure_ascii=True, allow_nan=False, indent=1, default=_plain_value)
     yield from _in_parts(encoder.iterencode(values))
@@ -81,13 +76,8 @@ def _plain_value(value: Any) -> Any:
     raise TypeError(f"a result holds {type(value).__name__}, which is no JSON")
 
 
-def render_csv(result: Result) -> str:
-    """A heading and a row a window."""
-    return "".join(csv_parts(result))
-
-
 def csv_parts(result: Result) -> Iterator[str]:
-    """The same in parts, none of which holds many windows."""
+    """A heading and a row a window, in such parts."""
     rows: Iterable[dict[str, Any]]
     if isinstance(result, Long):
         names, rows = result.lazy_rows()

@@ -54,20 +54,19 @@ _UNICODE = _Signs(" ▁▂▃▄▅▆▇█", "▒", "_─▔", "│", "┤", "
 _ASCII = _Signs(" .:#", "=", "_-~", "|", "+", "+", "-", "+", "^", "X")
 
 
-def sparkline(values: Sequence[int] | Ints, width: int, *, low: int = 0, high: int | None = None) -> str:
+def sparkline(values: Sequence[int] | Ints, width: int, *, high: int | None = None) -> str:
     """Values as one row of characters, each of which shows the highest of its share of them; for a column of words in a table.
 
     Args:
         values: The values, in order; none give blanks.
         width: Characters.
-        low: What a blank stands for; whatever is above it shows.
         high: What a full character stands for, so that several rows can have one scale; by default the highest value.
     """
     if not len(values):
         return " " * width
     levels = np.asarray(values, np.int64)
     tops = np.maximum.reduceat(levels, _first_of_each(len(levels), width))
-    heights = _heights(tops, low, int(levels.max()) if high is None else high, len(_UNICODE.parts) - 1)
+    heights = _heights(tops, 0, int(levels.max()) if high is None else high, len(_UNICODE.parts) - 1)
     return "".join(_UNICODE.parts[height] for height in heights.tolist())
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from memlens.analyzers.curve import Curve
 from memlens.comparing.statistics import stand_out
-from memlens.reports.blocks import Block, Column, Line, Picture, Table, Toned, Value, answered, apart, take
+from memlens.reports.blocks import Block, Column, Line, Picture, Table, Toned, Value, answered, apart, cells, take
 from memlens.reports.lists import growth_line
 from memlens.reports.picture import sparkline
 from memlens.reports.series import growth_word
@@ -80,16 +80,15 @@ def watch_blocks(seen: Watched, *, picture: bool = False, rows: int = SCREEN_ROW
     return fitted([Part((answered(seen.answer),)), *parts], min(rows, SCREEN_ROWS))
 
 
-def live_blocks(seen: Watched, columns: int, rows: int, ending: str) -> list[Block]:
+def live_blocks(seen: Watched, columns: int, rows: int) -> list[Block]:
     """What is shown while logs grow, on a screen of so many columns and rows.
 
     Args:
         seen: What is known of them.
         columns: The screen's width.
         rows: Its height.
-        ending: How to end, in words.
     """
-    foot = Line(f"{_read(seen)} {ending}", "hint")
+    foot = Line(f"{_read(seen)} Ctrl-C ends.", "hint")
     return fitted([*_parts(seen, picture=True), Part(((None, foot), (foot,)), 2)], rows, columns)
 
 
@@ -105,7 +104,7 @@ def _parts(seen: Watched, *, picture: bool) -> Iterator[Part]:
         yield from _limits(limits)
         if picture and state.events and len(state.timeline.allocated_bytes):
             drawn = Picture(_curve(state), terms_of(state.layer))
-            yield Part((*(apart(Picture(drawn.curve, drawn.terms, count)) for count in rows), ()), _OF_PICTURE)
+            yield Part((*(apart(replace(drawn, rows=count)) for count in rows), ()), _OF_PICTURE)
         if state.windows:
             yield Part((*(apart(_windows(state, count)) for count in windows), ()), _OF_WINDOWS)
         notes = [*_notes(state)]
@@ -113,13 +112,10 @@ def _parts(seen: Watched, *, picture: bool) -> Iterator[Part]:
         yield Part((tuple(answered(seen.answer)),))
         yield from _limits(limits, _OF_LIMITS)
         yield Part(tuple(apart(_logs(seen, count)) for count in _LOGS), _OF_WINDOWS)
-        names = _names(seen)
         notes = [
-            *(
-                Line(f"{short_name(names[k])}: {note.text}", note.style, label=note.label)
-                for k, state in enumerate(seen.states)
-                for note in _notes(state)
-            ),
+            replace(note, text=f"{short_name(name)}: {note.text}")
+            for name, state in zip(_names(seen), seen.states, strict=True)
+            for note in _notes(state)
         ]
     if notes:
         yield Part((*(apart(*_few(notes, count)) for count in _NOTES), ()), _OF_NOTES)
@@ -184,13 +180,7 @@ def _curve(state: LogState) -> Curve:
 def _windows(state: LogState, count: int) -> Table:
     """The last windows, the open one at the end."""
     shown = state.windows[-count:]
-    rows = tuple(
-        tuple(
-            f"{window.name}{OPEN if window.open else ''}" if column.key == "name" else getattr(window, column.key)
-            for column in _WINDOW
-        )
-        for window in shown
-    )
+    rows = tuple(cells(_WINDOW, shown, name=lambda window: f"{window.name}{OPEN if window.open else ''}"))
     known = [index for index in range(len(_WINDOW)) if any(row[index] is not None for row in rows)]
     by = f" by {short_name(state.by)}" if state.by else ""
     which = (
@@ -245,18 +235,16 @@ def _logs(seen: Watched, count: int) -> Table:
     rows = []
     for k in sorted(range(len(seen.states)), key=rank):
         state = seen.states[k]
-        made: dict[str, Value] = {
+        own: dict[str, Value] = {
             "path": names[k],
+            "peak_bytes": None if state.allocated_bytes is None else state.peak_bytes,
             "levels": sparkline(state.timeline.allocated_bytes, _DRAWN, high=max(top, 1)),
+            "window_count": state.window_count or None,
             "last": state.windows[-1].name if state.windows else None,
             "growth": _growth_cell(growths[k]),
             "state": _state_cell(seen, state, (state.path, state.device) in exceeded, apart_from_others.get(k)),
         }
-        if state.allocated_bytes is None:
-            made["peak_bytes"] = None
-        if not state.window_count:
-            made["window_count"] = None
-        rows.append([made[column.key] if column.key in made else getattr(state, column.key) for column in _LOG])
+        rows.append([own[column.key] if column.key in own else getattr(state, column.key) for column in _LOG])
     used = [index for index in range(len(_LOG)) if index == 0 or any(row[index] not in (None, "") for row in rows)]
     columns = [_LOG[index] for index in used]
     table = take("", columns, [[row[index] for index in used] for row in rows], len(rows), count, "log")
@@ -297,7 +285,7 @@ def _age(seen: Watched, state: LogState) -> str:
 def _read(seen: Watched) -> str:
     """How much was read, and since when nothing was written."""
     states = seen.states
-    lines, events = (sum(getattr(state, name) for state in states) for name in ("lines", "events"))
+    events = sum(state.events for state in states)
     # Of a log with several devices each says how much was read of all of it.
     per_log: dict[str, Any] = {state.path: state for state in states}
     lines = sum(state.lines for state in per_log.values())
@@ -336,7 +324,5 @@ def _called(seen: Watched, crossing: Any) -> str:
     """The log of a crossing, where there are several."""
     if len(seen.states) == 1:
         return ""
-    at = next(
-        k for k, state in enumerate(seen.states) if (state.path, state.device) == (crossing.path, crossing.device)
-    )
+    at = [(state.path, state.device) for state in seen.states].index((crossing.path, crossing.device))
     return f"{short_name(_names(seen)[at])}: "

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from memlens.errors import MemlensError, UsageError
 from memlens.inputs.blocks import processors
-from memlens.scheduling.jobs import RenewableExecutor
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -72,11 +71,14 @@ def may_fork() -> bool:
     return sys.platform == "linux" and threading.active_count() == 1
 
 
-class LocalProcesses(RenewableExecutor):
-    """Processes of this machine, forked where that is safe; all of them end with it, whatever they do.
+class LocalProcesses(Executor):
+    """Processes of this machine, forked where that is safe; all of them end with it, whatever they do, and new ones start with the next job.
 
     Args:
         workers: How many.
+
+    Attributes:
+        ahead: How many jobs to hand to it before one of them is done: at most so many are lost at once when it breaks.
     """
 
     def __init__(self, workers: int) -> None:
@@ -106,9 +108,6 @@ class LocalProcesses(RenewableExecutor):
     def reading(self) -> int:
         """The bytes read so far of the logs that are being read, as they lie on disk."""
         return 0 if self._read is None else int(self._read.value)
-
-    def renew(self) -> None:
-        self.shutdown()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:  # noqa: ARG002
         """End the processes, in the midst of what they do."""

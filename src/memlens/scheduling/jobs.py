@@ -21,8 +21,9 @@ from typing import Any, TypeVar
 
 from memlens import __version__
 from memlens.errors import MemlensError
+from memlens.scheduling.executors import LocalProcesses
 
-__all__ = ["RenewableExecutor", "at_worker", "run_jobs"]
+__all__ = ["at_worker", "run_jobs"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -33,20 +34,6 @@ _MOST_SHOWN = 300
 _SAME = (
     f"Install memlens {__version__} where the workers run (pip install memlens=={__version__}), and start them again."
 )
-
-
-class RenewableExecutor(Executor):
-    """An executor of our own, which can be made anew when it breaks.
-
-    Attributes:
-        ahead: How many jobs to hand to it before one of them is done: at most so many are lost at once when it breaks.
-    """
-
-    ahead: int
-
-    def renew(self) -> None:
-        """Start again with new workers, after it broke."""
-        raise NotImplementedError
 
 
 def run_jobs(
@@ -120,7 +107,7 @@ class _Jobs:
         look: Callable[[], None] | None,
     ) -> None:
         self._work, self._items, self._executor, self._look = work, items, executor, look
-        self._ahead = executor.ahead if isinstance(executor, RenewableExecutor) else len(items)
+        self._ahead = executor.ahead if isinstance(executor, LocalProcesses) else len(items)
         self._waiting = deque(range(len(items)))
         self._alone: deque[int] = deque()  # those whose last try is to come
         self._losses, self._left = [0] * len(items), [retries] * len(items)
@@ -201,8 +188,8 @@ class _Jobs:
         lost = [index for index in self._running if index not in done]
         for index in lost:
             del self._running[index]
-        if isinstance(self._executor, RenewableExecutor):
-            self._executor.renew()
+        if isinstance(self._executor, LocalProcesses):
+            self._executor.shutdown()  # the next job starts new ones
             for index in lost:
                 yield from self._lost(index, error)
             return

@@ -111,12 +111,10 @@ def _recognised(found: Formats) -> Iterator[str]:
             yield f"  format  none that memlens reads: it is {one.looks_like}"
         elif not one.recognised:
             yield f"  format  nothing recognised; it would be read as {visible(one.format)}"
-            if one.looks_like:
-                yield f"  looks   like {one.looks_like}"
         else:
             yield f"  format  {visible(one.format)}: {visible(summaries.get(one.format, ''))}"
             yield f"  why     {visible(one.why)}"
-            if one.looks_like:
-                yield f"  looks   like {one.looks_like}"
+        if one.looks_like and one.format is not None:
+            yield f"  looks   like {one.looks_like}"
         for index, line in enumerate(one.hint.splitlines()):
             yield f"  {' ' if index else 'hint':6}  {line}"

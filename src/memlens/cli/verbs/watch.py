@@ -154,7 +154,7 @@ class _OnScreen:
             from memlens.reports.watch import live_blocks
 
             self._drawn, self._size, self._due = now, size, False
-            self._screen.draw(self._text(live_blocks(seen, *size, "Ctrl-C ends."), size[0]), size)
+            self._screen.draw(self._text(live_blocks(seen, *size), size[0]), size)
 
     def end(self, last: Watched) -> None:
         from memlens.reports.watch import watch_blocks

@@ -91,8 +91,7 @@ class Compared:
             line = Line2D([], [], color=colour, linestyle=style, linewidth=1.8 * frame.scale)
             yield line, f"{side} {frame.fitted(visible(clipped(runs.names[place])), room)}{tail}"
         if any(runs.failures):
-            mark = {"marker": "x", "ms": 6 * frame.scale, "mew": 1.6 * frame.scale}
-            yield Line2D([], [], color=self.theme.failed, **mark), "out of memory"  # type: ignore[arg-type]
+            yield frame.failure_entry()
 
     def _levels(self, axes: Axes) -> None:
         """Both curves, their peaks and their failures."""
@@ -105,23 +104,9 @@ class Compared:
             (line,) = axes.plot(*stepped(curves.edges, high))
             line.set(color=colour, linestyle=style, linewidth=1.3 * scale, gid=side)
             if peak > 0:
-                at = float(curves.edges[int(high.argmax())])
-                axes.plot(
-                    [at],
-                    [peak],
-                    "o",
-                    ms=5.5 * scale,
-                    mec=colour,
-                    mfc=self.theme.page,
-                    mew=1.3 * scale,
-                    zorder=5,
-                    clip_on=False,
-                )
+                self.frame.peak(axes, float(curves.edges[int(high.argmax())]), peak, colour)
             for slot in failed:
-                axes.axvline(slot, color=self.theme.failed, linewidth=scale, linestyle=":", zorder=4)
-                foot: Any = axes.get_xaxis_transform()
-                mark: dict[str, Any] = {"ms": 7 * scale, "mew": 1.8 * scale}
-                axes.plot([slot], [0], "x", transform=foot, color=self.theme.failed, zorder=6, clip_on=False, **mark)
+                self.frame.failure(axes, slot)
 
     def _difference(self, axes: Axes) -> None:
         """Head less base: in head's colour where head has more, in base's where base has."""

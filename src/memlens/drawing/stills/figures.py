@@ -154,11 +154,6 @@ class _Drawing:
     def _curves(self) -> None:
         raise NotImplementedError
 
-    def failure_entry(self, words: str) -> tuple[Any, str]:
-        """What the legend says of failures."""
-        scale = self.frame.scale
-        return Line2D([], [], color=self.theme.failed, marker="x", ms=6 * scale, mew=1.6 * scale), words
-
     def level(self, track: Track, colour: str, style: Any, gid: str, below: float, between: float) -> None:
         """The allocated level: a line along the highest levels, and what is between them and the lowest; chunks where no block is logged."""
         low, high = track.low_bytes, track.high_bytes
@@ -172,21 +167,14 @@ class _Drawing:
         line.set(color=colour, linestyle=style, linewidth=1.2 * self.frame.scale, gid=gid, solid_joinstyle="miter")
 
     def failures(self, track: Track) -> None:
-        """A line up from a cross at each failure."""
-        scale, colour = self.frame.scale, self.theme.failed
-        foot = self.axes.get_xaxis_transform()
+        """The failures, each up to where the peak is named."""
         for x, _ in track.failures:
-            # Up to where the peak is named.
-            tip = 1 - 2.2 * self.frame.small / self.box.height
-            self.axes.axvline(x, 0, tip, color=colour, linewidth=scale, linestyle=":", zorder=4)
-            self.axes.plot([x], [0], "x", transform=foot, color=colour, ms=7 * scale, mew=1.8 * scale, zorder=6, clip_on=False)  # fmt: skip
+            self.frame.failure(self.axes, x, 1 - 2.2 * self.frame.small / self.box.height)
 
     def circle(self, track: Track, colour: str) -> None:
         """The peak."""
         if track.peak is not None and track.tells_of_blocks:
-            scale = self.frame.scale
-            how: dict[str, Any] = {"mfc": self.theme.page, "mew": 1.3 * scale, "zorder": 5, "clip_on": False}
-            self.axes.plot([track.peak.x], [track.peak.bytes], "o", ms=5.5 * scale, mec=colour, gid="peak", **how)
+            self.frame.peak(self.axes, track.peak.x, track.peak.bytes, colour, "peak")
 
 
 class _One(_Drawing):
@@ -206,7 +194,7 @@ class _One(_Drawing):
             yield line, f"reserved, at most {most}"
         if failed := track.failures:
             many = f" ({plural(len(failed), 'time')})" if len(failed) > 1 else f" at {track.terms.at(failed[0][1])}"
-            yield self.failure_entry(f"out of memory{many}")
+            yield self.frame.failure_entry(f"out of memory{many}")
 
     def _curves(self) -> None:
         (track,) = self.tracks
@@ -253,7 +241,7 @@ class _Several(_Drawing):
             line = Line2D([], [], color=colour, linestyle=style, linewidth=1.8 * frame.scale)
             yield line, frame.fitted(visible(clipped(track.name)), room) + tail
         if any(track.failures for track in self.tracks):
-            yield self.failure_entry("out of memory")
+            yield frame.failure_entry()
 
     def _curves(self) -> None:
         for place, track in enumerate(self.tracks):

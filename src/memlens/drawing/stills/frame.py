@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.backends import backend_agg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
 
@@ -228,6 +229,22 @@ class Frame:
                 axes.plot([band.start] * 2, [1, tip], transform=foot, color=self.theme.quiet, lw=0.8, clip_on=False)
                 free = reach + 8 * self.scale
 
+    def peak(self, axes: Axes, x: float, level: int, colour: str, gid: str | None = None) -> None:
+        """A circle at a peak."""
+        how: dict[str, Any] = {"mfc": self.theme.page, "mew": 1.3 * self.scale, "zorder": 5, "clip_on": False}
+        axes.plot([x], [level], "o", ms=5.5 * self.scale, mec=colour, gid=gid, **how)
+
+    def failure(self, axes: Axes, x: float, tip: float = 1.0) -> None:
+        """A line up from a cross where a run is out of memory, as far as a share of the height."""
+        scale, colour, foot = self.scale, self.theme.failed, axes.get_xaxis_transform()
+        axes.axvline(x, 0, tip, color=colour, linewidth=scale, linestyle=":", zorder=4)
+        axes.plot([x], [0], "x", transform=foot, color=colour, ms=7 * scale, mew=1.8 * scale, zorder=6, clip_on=False)
+
+    def failure_entry(self, words: str = "out of memory") -> tuple[Any, str]:
+        """What the legend says of failures."""
+        mark: dict[str, Any] = {"marker": "x", "ms": 6 * self.scale, "mew": 1.6 * self.scale}
+        return Line2D([], [], color=self.theme.failed, **mark), words
+
     def legend(self, entries: Sequence[tuple[Any, str]], below: float = 0.0) -> float:
         """A legend at the lower edge, in one row, or in columns where that is too narrow; what there is no room for is counted.
 
@@ -252,23 +269,22 @@ class Frame:
                 self.margin + starts[place % columns],
                 self.margin * 0.8 + below + (rows - 1 - place // columns) * row,
             )
-            for artist in self._key(handle, x, y):
-                self.figure.add_artist(artist)
+            if handle is not None:
+                self.figure.add_artist(self._placed(handle, x, y))
             self.say(x + 26 * self.scale, y, label, color=self.theme.ink)
         return below + rows * row + 2 * self.line + self.margin
 
-    def _key(self, handle: Any, x: float, y: float) -> Iterator[Any]:
+    def _placed(self, handle: Any, x: float, y: float) -> Any:
         """What stands before a label: a piece of the line, a mark, or a box."""
         left, right = x / self.width, (x + 20 * self.scale) / self.width
         middle = (y + self.small * 0.36) / self.height
         if isinstance(handle, Rectangle):
             handle.set_bounds(left, y / self.height, right - left, self.small * 0.75 / self.height)
-        elif handle is not None:
+        else:
             marked = handle.get_marker() not in ("None", "", None)
             handle.set_data([(left + right) / 2] if marked else [left, right], [middle] if marked else [middle] * 2)
-        if handle is not None:
-            handle.set_transform(self.figure.transFigure)
-            yield handle
+        handle.set_transform(self.figure.transFigure)
+        return handle
 
 
 def stepped(edges: NDArray[Any], levels: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -8,7 +8,7 @@ from math import log
 from typing import TYPE_CHECKING
 
 from memlens.ranking.verdict import unreadable_reasons
-from memlens.reports.blocks import Block, Column, Line, Table, answered, apart, labelled, unbroken
+from memlens.reports.blocks import Block, Column, Line, Table, answered, apart, cells, labelled, unbroken
 from memlens.reports.ranks.tables import (
     TITLES,
     all_ranks_table,
@@ -168,11 +168,7 @@ def _spreads(ranking: Ranking) -> Iterator[Block]:
         Column("max_rank", "Highest in", "name", drop=1),
         Column("min_rank", "Lowest in", "name", drop=2),
     ]
-    rows = tuple(
-        (TITLES[one.metric], *(getattr(one, key) for key in titles), one.max_rank, one.min_rank)
-        for one in ranking.spreads
-    )
-    yield Table("", tuple(columns), rows)
+    yield Table("", tuple(columns), tuple(cells(columns, ranking.spreads, metric=lambda one: TITLES[one.metric])))
     for one in ranking.spreads[:2]:
         if one.max_bytes > one.min_bytes:
             yield Line(_histogram(one), "plain", label=TITLES[one.metric])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from memlens.ranking.verdict import AlikeOutliers, alike_outliers
-from memlens.reports.blocks import Column, Table, Toned, Value, take
+from memlens.reports.blocks import Column, Table, Toned, Value, cells, take
 from memlens.text import format_change, format_count, format_moment, short_name
 from memlens.units import format_bytes, format_signed
 
@@ -29,21 +29,12 @@ def failed_table(ranking: Ranking, top: int) -> Iterator[Table]:
         found.sort(key=lambda rank: rank.oom_time_us or 0)
     columns = (
         Column("name", "Rank", "name"),
-        Column("asked", "Asked for", "bytes", strong=True),
+        Column("oom_requested_bytes", "Asked for", "bytes", strong=True),
         Column("peak_bytes", "Peak", "bytes"),
-        Column("reserved", "Reserved", "bytes"),
+        Column("reserved_peak_bytes", "Reserved", "bytes"),
         Column("time", "Time of its log", "word", drop=1),
     )
-    rows = (
-        (
-            rank.name,
-            rank.oom_requested_bytes,
-            rank.peak_bytes,
-            rank.reserved_peak_bytes,
-            "" if rank.oom_time_us is None else format_moment(rank.oom_time_us),
-        )
-        for rank in found
-    )
+    rows = cells(columns, found, time=lambda rank: "" if rank.oom_time_us is None else format_moment(rank.oom_time_us))
     title = f"Ran out of memory{', the first one first' if timed else ''}"
     yield take(title, columns, rows, len(found), top, "rank")
 
@@ -118,51 +109,38 @@ def skews_table(ranking: Ranking, top: int) -> Iterator[Table]:
         Column("field", "Field", "name"),
         Column("values", "Values", "count"),
         Column("lowest", "Lowest", "name"),
-        Column("low", "Off", "net"),
+        Column("lowest_off_bytes", "Off", "net"),
         Column("highest", "Highest", "name"),
-        Column("high", "Off", "net"),
-        Column("explains", "Explains", "word"),
-        Column("out", "Stand out", "name", drop=1),
+        Column("highest_off_bytes", "Off", "net"),
+        Column("explained", "Explains", "word"),
+        Column("stand_out", "Stand out", "name", drop=1),
     )
-    rows = (_skew(skew) for skew in shown)
+    rows = cells(columns, shown, explained=_percent, stand_out=_stand_out)
     beyond = next((skew.beyond for skew in shown if skew.beyond), ())
     besides = f"; {' and '.join(map(short_name, beyond))} taken out of the others" if beyond else ""
     yield take(f"Medians of the peak by field, off that of all{besides}", columns, rows, len(shown), top, "field")
 
 
-def _skew(skew: FieldSkew) -> list[Value]:
+def _percent(skew: FieldSkew) -> str:
     percent = 100 * skew.explained
-    return [
-        skew.field,
-        skew.values,
-        skew.lowest,
-        skew.lowest_off_bytes,
-        skew.highest,
-        skew.highest_off_bytes,
-        "<1 %" if 0 < percent < 1 else f"{percent:.0f} %",
-        ", ".join(short_name(one.value) for one in skew.stand_out[:3]) + (" …" if len(skew.stand_out) > 3 else ""),
-    ]
+    return "<1 %" if 0 < percent < 1 else f"{percent:.0f} %"
+
+
+def _stand_out(skew: FieldSkew) -> str:
+    return ", ".join(short_name(one.value) for one in skew.stand_out[:3]) + (" …" if len(skew.stand_out) > 3 else "")
 
 
 def all_ranks_table(ranking: Ranking, top: int) -> Iterator[Table]:
     """A row a rank."""
     columns = (
         Column("name", "Rank", "name"),
-        Column("peak", "Peak", "bytes"),
-        Column("reserved", "Reserved", "bytes"),
-        Column("live", "Live at end", "bytes"),
+        Column("peak_bytes", "Peak", "bytes"),
+        Column("reserved_peak_bytes", "Reserved", "bytes"),
+        Column("live_bytes", "Live at end", "bytes"),
         Column("allocs", "Allocs", "count"),
         Column("status", "Status", "word"),
     )
-    rows = (
-        (
-            rank.name,
-            rank.peak_bytes,
-            rank.reserved_peak_bytes,
-            rank.live_bytes,
-            rank.allocs,
-            "" if rank.status == "ok" else rank.status.replace("_", " "),
-        )
-        for rank in ranking.ranks
+    rows = cells(
+        columns, ranking.ranks, status=lambda rank: "" if rank.status == "ok" else rank.status.replace("_", " ")
     )
     yield take("All ranks", columns, rows, len(ranking.ranks), top, "rank")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memlens.replaying.verdict import range_words
-from memlens.reports.blocks import Block, Column, Figure, Figures, Line, Table, Toned, Value, answered, apart, take
+from memlens.reports.blocks import Block, Column, Figure, Figures, Line, Toned, answered, apart, cells, take
 from memlens.reports.terminal import Part, fitted
 from memlens.text import NO_BREAK, format_count, plural, terms_of
 from memlens.units import format_bytes
@@ -37,10 +38,10 @@ def whatif_blocks(whatif: WhatIf, *, top: int | None = None, full: bool = False)
     parts = [Part((answered(whatif.answer),))]
     for log in whatif.logs:
         parts += _parts(log, rows, full=full, alone=len(whatif.logs) == 1)
-    if not any(log.trials for log in whatif.logs):
-        return [block for part in parts for block in part.versions[0]]
-    parts.append(Part((apart(Line(UNKNOWN, "quiet", label="Not known")), ()), 20))
-    if full or top is not None:
+    tried = any(log.trials for log in whatif.logs)
+    if tried:
+        parts.append(Part((apart(Line(UNKNOWN, "quiet", label="Not known")), ()), 20))
+    if full or top is not None or not tried:
         return [block for part in parts for block in part.versions[0]]
     return fitted(parts)
 
@@ -87,25 +88,22 @@ def _tables(log: ReplayedLog, top: int, *, full: bool) -> Iterator[Block]:
         Column("line", "Setting", "name", wraps=True),
         *([Column("within", f"In {format_bytes(log.limit_bytes or 0)}", "word")] if limited else []),
         *([Column("completes", "Completes within", "word", strong=True)] if scanned else []),
-        *([] if scanned and not full else [Column("reserved", "Reserved peak", "word")]),
+        *([] if scanned and not full else [Column("reserved_peak", "Reserved peak", "word")]),
         Column("taken", f"{terms_of(log.layer).chunk.capitalize()}s", "count", drop=1),
     ]
     listed = list(log.trials) if full else _without_repeats(log.trials)
     shown = [*listed[:top]]
     if log.own is not None and log.own not in shown:  # what all others are held against
         shown = [*shown[:-1], log.own]
-    made: list[list[Value]] = [
-        [
-            _name(one),
-            *([_within(one)] if limited else []),
-            *(["" if one.completes is None else _toned(one, range_words(one.completes))] if scanned else []),
-            *([] if scanned and not full else [range_words(one.reserved_peak)]),
-            one.taken,
-        ]
-        for one in shown
-    ]
-    table = take("", columns, made, len(log.trials), len(made), "setting")
-    yield Table(table.title, table.columns, table.rows, table.more, says_hidden=full)
+    made = cells(
+        columns,
+        shown,
+        line=_name,
+        within=_within,
+        completes=_completes,
+        reserved_peak=lambda one: range_words(one.reserved_peak),
+    )
+    yield replace(take("", columns, made, len(log.trials), len(shown), "setting"), says_hidden=full)
     if full and any(trial.line for trial in shown):
         yield None
         yield Line("The lines to set, in this order", "heading")
@@ -132,8 +130,9 @@ def _name(trial: SettingTrial) -> str:
     return ", ".join(f"{name.removeprefix('FLAGS_')}={value}" for name, value in values.items()) or "as it was set"
 
 
-def _toned(trial: SettingTrial, text: str) -> str:
-    return Toned(text, "good") if trial.better else text
+def _completes(trial: SettingTrial) -> str:
+    text = "" if trial.completes is None else range_words(trial.completes)
+    return Toned(text, "good") if trial.better and text else text
 
 
 def _within(trial: SettingTrial) -> str:
