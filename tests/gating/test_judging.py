@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -238,6 +240,36 @@ def test_lower_than_every_accepted_run_is_an_improvement() -> None:
     runs = [run(window("w"), peak=100 * MIB), run(window("w"), peak=50 * MIB)]
     assert not the(judged(runs, run(window("w"), peak=49 * MIB)), "peak").improved
     assert the(judged(runs, run(window("w"), peak=48 * MIB)), "peak").improved
+
+
+def levels(*live: int) -> RunFigures:
+    """A run whose windows end at these levels, in MiB; the first is what precedes them."""
+    steps = enumerate(pairwise(live))
+    return run(*(window(f"w{n}", remaining=(new - old) * MIB, live=new * MIB) for n, (old, new) in steps))
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "over"),
+    [
+        # The base keeps 4 MiB in w1 and frees them in w2, or in w3; head does not keep them, or half of them, or frees them sooner.
+        ((10, 10, 14, 10, 10), (10, 10, 10, 10, 10), {}),
+        ((10, 10, 14, 14, 10), (10, 10, 10, 10, 10), {}),
+        ((10, 10, 14, 14, 10), (10, 10, 12, 12, 10), {}),
+        ((10, 10, 14, 14, 10), (10, 10, 14, 10, 10), {}),
+        # What head kept too it has to give back; and what it does not give back beside that counts, by 1 MiB over the limit.
+        ((10, 10, 14, 10, 10), (10, 10, 14, 14, 14), {"w2": 3}),
+        ((10, 10, 14, 10, 10), (10, 10, 10, 12, 12), {"w2": 1}),
+        # That head is lower all the time, or has been since a window that gave nothing back in the base, hides nothing.
+        ((30, 30, 34, 30, 30), (10, 10, 14, 14, 14), {"w2": 3}),
+        ((30, 30, 30, 30, 30), (30, 10, 10, 15, 15), {"w2": 4}),
+        ((30, 30, 34, 30, 30), (30, 10, 14, 14, 14), {"w2": 3}),
+    ],
+)
+def test_head_need_not_give_back_what_it_never_left(
+    base: tuple[int, ...], head: tuple[int, ...], over: dict[str, int]
+) -> None:
+    rows = judged(levels(*base), levels(*head), Rules({"remaining": Limit(Fraction(), MIB)}))
+    assert {row.name: row.over_bytes // MIB for row in rows if not row.ok} == over
 
 
 amounts = st.integers(0, 2**60)

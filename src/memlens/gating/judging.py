@@ -57,7 +57,7 @@ class Judged(Row):
         limit_from: What sets ``limit_bytes``: the limit over the ``base``, the ``spread`` of the accepted runs, which is wider, or the
             ``budget``; ``None`` where it is ``None``.
         slipped_bytes: The part of ``head_bytes`` above ``limit_bytes`` that is not counted, for it is of events right at an anchor that
-            stand on its other side in the base.
+            stand on its other side in the base, or the base gives back there what earlier windows left behind in it alone.
         over_bytes: What ``head_bytes``, without ``slipped_bytes``, is above ``limit_bytes``; 0 where it is not.
         ok: It is within limits, or not judged.
         improved: It is lower than every accepted figure by more than it may grow.
@@ -259,6 +259,7 @@ def judge(
     if head.reserved_peak_bytes is not None or rules.gated("reserved"):
         reserved = Judged(WHOLE, "reserved", head_bytes=head.reserved_peak_bytes, start_line=1)
         rows.append(_judged(reserved, [run.reserved_peak_bytes for run in base], rules, _NOT_TOLD))
+    given_back = _given_back(paired, len(base))
     for old, new in [*paired.pairs, *((None, new) for new in paired.new)]:
         is_open = new.open_end if old is None else paired.is_open((old, new))
         figures = () if old is None else old.figures if is_open else old.closed or old.figures
@@ -274,7 +275,7 @@ def judge(
             )
             of_base = [one.of(metric) for one in figures] if known[1] else [None]
             row = _judged(row, of_base, rules, _NO_BLOCKS, reason)
-            rows.append(_without_slips(row, figures, new) if row.over_bytes else row)
+            rows.append(_without_slips(row, figures, new, given_back.get(row.name, 0)) if row.over_bytes else row)
     if later is not None:
         rows = [_may_be_higher(row, rules, later) for row in rows]
     for lacking, let_go in ((paired.missing, rules.allow_missing or paired.unlike), (paired.not_reached, True)):
@@ -317,9 +318,36 @@ def _unjudged(row: Judged, why: str) -> Judged:
     return replace(row, limit_bytes=None, limit_from=None, over_bytes=0, ok=True, improved=False, unjudged=why)
 
 
-def _without_slips(row: Judged, base: Sequence[WindowFigures], head: WindowFigures) -> Judged:
-    """A row that is over its limit, without the bytes that are there only because events came on this side of an anchor."""
-    most = 0
+def _given_back(paired: PairedRuns, runs: int) -> dict[str, int]:
+    """By how much windows of head may leave more behind than the base, by name: the base gives back there what head never left.
+
+    What a window of the base gives back was left behind since the last window that ended as low.  Over all of these together head leaves
+    no more behind than the base, whatever it does in the last one alone.
+    """
+    windows = [(old, new) for old, new in paired.judged if len(old.figures) == runs]
+    found: dict[str, int] = {}
+    for run in range(runs):
+        # The base's levels at ends of windows that no later one was below, and how far head's are above them.
+        lower: list[tuple[int, int]] = []
+        for old, new in windows:
+            figures = old.figures[run]
+            level, beyond = figures.live_bytes, new.live_bytes - figures.live_bytes
+            carried_in = beyond - new.remaining_bytes + figures.remaining_bytes
+            lower = lower or [(level - figures.remaining_bytes, carried_in)]
+            while len(lower) > 1 and lower[-1][0] > level:
+                lower.pop()
+            never_left = min(lower[-1][1] - carried_in, -figures.remaining_bytes)
+            found[old.name] = max(found.get(old.name, 0), never_left)
+            lower.append((level, beyond))
+    return found
+
+
+def _without_slips(row: Judged, base: Sequence[WindowFigures], head: WindowFigures, given_back: int) -> Judged:
+    """A row that is over its limit, without the bytes that are there only because events came on this side of an anchor.
+
+    Nor are those counted that the base gives back there and head never left (``given_back``, see :func:`_given_back`).
+    """
+    most = given_back
     for one in base:
         lower = -slipped(one.start_events, head.start_events)
         most = max(most, lower + (0 if row.metric == "rise" else slipped(one.end_events, head.end_events)))
