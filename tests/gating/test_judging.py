@@ -242,10 +242,10 @@ def test_lower_than_every_accepted_run_is_an_improvement() -> None:
     assert the(judged(runs, run(window("w"), peak=48 * MIB)), "peak").improved
 
 
-def levels(*live: int) -> RunFigures:
+def levels(*live: float) -> RunFigures:
     """A run whose windows end at these levels, in MiB; the first is what precedes them."""
-    steps = enumerate(pairwise(live))
-    return run(*(window(f"w{n}", remaining=(new - old) * MIB, live=new * MIB) for n, (old, new) in steps))
+    steps = enumerate(pairwise(round(level * MIB) for level in live))
+    return run(*(window(f"w{n}", remaining=new - old, live=new) for n, (old, new) in steps))
 
 
 @pytest.mark.parametrize(
@@ -270,6 +270,33 @@ def test_head_need_not_give_back_what_it_never_left(
 ) -> None:
     rows = judged(levels(*base), levels(*head), Rules({"remaining": Limit(Fraction(), MIB)}))
     assert {row.name: row.over_bytes // MIB for row in rows if not row.ok} == over
+
+
+FLAT = (100,) * 13
+#: Levels in MiB: 12 windows, of which five gain 0.8 MiB each, 4 MiB in all.
+STOPS = (100, 100, 100, 100.8, 101.6, 102.4, 103.2, *((104,) * 6))
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "over"),
+    [
+        (FLAT, STOPS, 3),
+        # The same in both; a base that had as much at some time; a head that gives all of it back in the end.
+        (STOPS, STOPS, 0),
+        ((*FLAT[:5], 104, *FLAT[6:]), STOPS, 0),
+        (FLAT, (*STOPS[:-1], 100), 0),
+        # It starts lower, and in the end is no more above the base than the limit.
+        (FLAT, tuple(level - 3 for level in STOPS), 0),
+        # One step, which its own limit is for; and a base that is shorter, so that what comes later in head cannot be held against it.
+        (FLAT, (100, 100, 100, *((104,) * 10)), 0),
+        (FLAT[:8], STOPS, 0),
+    ],
+)
+def test_bytes_that_are_gained_in_small_steps_and_stay_count_as_growth(
+    base: tuple[float, ...], head: tuple[float, ...], over: int
+) -> None:
+    rows = judged(levels(*base), levels(*head), Rules({"growth": Limit(Fraction(), MIB)}))
+    assert the(rows, "growth").over_bytes // MIB == over
 
 
 amounts = st.integers(0, 2**60)

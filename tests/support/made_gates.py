@@ -263,6 +263,18 @@ def _steady_leak(chance: Random) -> Case:
     return Case((noise(chance, plain),), noise(chance, head), 3, frozenset({"growth"}))
 
 
+def _leak_that_stops(chance: Random) -> Case:
+    """A leak below the limit of each step that adds up to four times what the peak may grow by and stops, far below the peak of the first step."""
+    made, steps = program(chance), chance.randint(30, 80)
+    leaks = chance.randint(6, steps // 2)
+    size, first = min(4 * allowance(made) // leaks + 256, MIB - 256), chance.randint(1, steps // 5)
+    plain = run(made, steps)
+    plain[1] = [("compiled", 100 * allowance(made)), ("compiled", 0), *plain[1]]
+    noise = chance.choice([swapped, delayed])
+    head = leaking(plain, size, range(first, first + leaks))
+    return Case((noise(chance, plain),), noise(chance, head), 3, frozenset({"growth"}))
+
+
 def _late_leak(chance: Random) -> Case:
     """The same in the last ten closed steps or more."""
     made = program(chance)
@@ -340,6 +352,7 @@ PASSING: dict[str, Callable[[Random], Case]] = {
 }
 FAILING: dict[str, Callable[[Random], Case]] = {
     "steady leak": _steady_leak,
+    "leak that stops": _leak_that_stops,
     "late leak": _late_leak,
     "leak, other length": _longer_leak,
     "one window": _one_window,

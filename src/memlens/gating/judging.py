@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from memlens.analyzers.result import Row
@@ -294,16 +295,29 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judge
     gained = None if found is None else found.gained_bytes
     unknown = f"{closed} closed, {MINIMUM} needed", f"{MINIMUM} needed in the base"
     row = Judged(WHOLE, "growth", head_bytes=gained, start_line=1)
-    row = _judged(row, [allowed_gain(run, head) for run in base], rules, unknown)
-    if found is None or found.verdict == "growing" or row.limit_bytes is None:
-        return row
+    allowed_gains = [allowed_gain(run, head) for run in base]
+    judged = _judged(row, allowed_gains, rules, unknown)
+    if found is None or found.verdict == "growing" or judged.limit_bytes is None or judged.base_bytes is None:
+        return judged
     known = [max(series[min(k, len(series) - 1)].live_bytes for series in theirs) for k in range(len(ours))]
-    beyond = [window.live_bytes - old for window, old in zip(ours, known, strict=True)]
+    live = [window.live_bytes for window in ours]
+    allowed = judged.limit_bytes - judged.base_bytes
+    if len(live) <= min(map(len, theirs)):
+        # It may have gained bytes for good and not steadily: in the first windows, or in some.  One that gains all of it is judged by itself.
+        settled, most = min(live[-max(_RISING, len(live) // 4) :]), max(known)
+        kept, swing = settled - live[0], most - known[0]
+        fell = max(high - one for high, one in zip(accumulate(live, max), live, strict=True))
+        largest = max(high - low for low, high in pairwise(reversed([*accumulate(reversed(live), min)])))
+        beyond_base = min(settled - most, kept - largest - max(swing, judged.base_bytes))
+        if beyond_base > max(allowed, fell):
+            gains = [max(gain or 0, swing) for gain in allowed_gains]
+            return _judged(replace(row, head_bytes=kept), gains, rules, unknown)
+    beyond = [one - old for one, old in zip(live, known, strict=True)]
     rising = next((k for k in range(1, len(beyond)) if beyond[-k] <= beyond[-k - 1]), len(beyond)) - 1
-    gained, allowed = beyond[-1] - beyond[-1 - rising], row.limit_bytes - (row.base_bytes or 0)
-    if rising < _RISING or min(gained, ours[-1].live_bytes - max(known)) <= allowed:
-        return row
-    return _unjudged(row, f"the last {rising} windows rise by {format_bytes(gained)}, too few to tell")
+    gained = beyond[-1] - beyond[-1 - rising]
+    if rising < _RISING or min(gained, live[-1] - max(known)) <= allowed:
+        return judged
+    return _unjudged(judged, f"the last {rising} windows rise by {format_bytes(gained)}, too few to tell")
 
 
 def _may_be_higher(row: Judged, rules: Rules, later: Side) -> Judged:
