@@ -302,6 +302,11 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judge
     known = [max(series[min(k, len(series) - 1)].live_bytes for series in theirs) for k in range(len(ours))]
     live = [window.live_bytes for window in ours]
     allowed = judged.limit_bytes - judged.base_bytes
+    beyond = [one - old for one, old in zip(live, known, strict=True)]
+    rising = next((k for k in range(1, len(beyond)) if beyond[-k] <= beyond[-k - 1]), len(beyond)) - 1
+    gained = beyond[-1] - beyond[-1 - rising]
+    if rising >= _RISING and min(gained, live[-1] - max(known)) > allowed:
+        return _unjudged(judged, f"the last {rising} windows rise by {format_bytes(gained)}, too few to tell")
     if len(live) <= min(map(len, theirs)):
         # It may have gained bytes for good and not steadily: in the first windows, or in some.  One that gains all of it is judged by itself.
         settled, most = min(live[-max(_RISING, len(live) // 4) :]), max(known)
@@ -312,12 +317,7 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judge
         if beyond_base > max(allowed, fell):
             gains = [max(gain or 0, swing) for gain in allowed_gains]
             return _judged(replace(row, head_bytes=kept), gains, rules, unknown)
-    beyond = [one - old for one, old in zip(live, known, strict=True)]
-    rising = next((k for k in range(1, len(beyond)) if beyond[-k] <= beyond[-k - 1]), len(beyond)) - 1
-    gained = beyond[-1] - beyond[-1 - rising]
-    if rising < _RISING or min(gained, live[-1] - max(known)) <= allowed:
-        return judged
-    return _unjudged(judged, f"the last {rising} windows rise by {format_bytes(gained)}, too few to tell")
+    return judged
 
 
 def _may_be_higher(row: Judged, rules: Rules, later: Side) -> Judged:
