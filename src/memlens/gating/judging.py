@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from memlens.analyzers.result import Row
 from memlens.analyzers.series.trend import MINIMUM
-from memlens.gating.figures import RunFigures, WindowFigures, allowed_gain, growth_of, slipped
+from memlens.gating.figures import RunFigures, WindowFigures, given_back, slipped
+from memlens.gating.growth import allowed_gain, growth_of, kept_gain
 from memlens.units import format_bytes
 from memlens.windows.numbering import numbered
 from memlens.windows.windows import BEFORE, Window, kind_of
@@ -260,7 +260,10 @@ def judge(
     if head.reserved_peak_bytes is not None or rules.gated("reserved"):
         reserved = Judged(WHOLE, "reserved", head_bytes=head.reserved_peak_bytes, start_line=1)
         rows.append(_judged(reserved, [run.reserved_peak_bytes for run in base], rules, _NOT_TOLD))
-    given_back = _given_back(paired, len(base))
+    known_by_all = [(old, new) for old, new in paired.judged if len(old.figures) == len(base)]
+    new_ones = [new for _, new in known_by_all]
+    by_run = [given_back([old.figures[run] for old, _ in known_by_all], new_ones) for run in range(len(base))]
+    never_left = {old.name: max(each) for (old, _), *each in zip(known_by_all, *by_run, strict=True)} if base else {}
     for old, new in [*paired.pairs, *((None, new) for new in paired.new)]:
         is_open = new.open_end if old is None else paired.is_open((old, new))
         figures = () if old is None else old.figures if is_open else old.closed or old.figures
@@ -276,7 +279,7 @@ def judge(
             )
             of_base = [one.of(metric) for one in figures] if known[1] else [None]
             row = _judged(row, of_base, rules, _NO_BLOCKS, reason)
-            rows.append(_without_slips(row, figures, new, given_back.get(row.name, 0)) if row.over_bytes else row)
+            rows.append(_without_slips(row, figures, new, never_left.get(row.name, 0)) if row.over_bytes else row)
     if later is not None:
         rows = [_may_be_higher(row, rules, later) for row in rows]
     for lacking, let_go in ((paired.missing, rules.allow_missing or paired.unlike), (paired.not_reached, True)):
@@ -307,16 +310,10 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judge
     gained = beyond[-1] - beyond[-1 - rising]
     if rising >= _RISING and min(gained, live[-1] - max(known)) > allowed:
         return _unjudged(judged, f"the last {rising} windows rise by {format_bytes(gained)}, too few to tell")
-    if len(live) <= min(map(len, theirs)):
-        # It may have gained bytes for good and not steadily: in the first windows, or in some.  One that gains all of it is judged by itself.
-        settled, most = min(live[-max(_RISING, len(live) // 4) :]), max(known)
-        kept, swing = settled - live[0], most - known[0]
-        fell = max(high - one for high, one in zip(accumulate(live, max), live, strict=True))
-        largest = max(high - low for low, high in pairwise(reversed([*accumulate(reversed(live), min)])))
-        beyond_base = min(settled - most, kept - largest - max(swing, judged.base_bytes))
-        if beyond_base > max(allowed, fell):
-            gains = [max(gain or 0, swing) for gain in allowed_gains]
-            return _judged(replace(row, head_bytes=kept), gains, rules, unknown)
+    if kept := kept_gain(base, head, allowed):
+        return _judged(
+            replace(row, head_bytes=kept[0]), [max(gain or 0, kept[1]) for gain in allowed_gains], rules, unknown
+        )
     return judged
 
 
@@ -332,36 +329,12 @@ def _unjudged(row: Judged, why: str) -> Judged:
     return replace(row, limit_bytes=None, limit_from=None, over_bytes=0, ok=True, improved=False, unjudged=why)
 
 
-def _given_back(paired: PairedRuns, runs: int) -> dict[str, int]:
-    """By how much windows of head may leave more behind than the base, by name: the base gives back there what head never left.
-
-    What a window of the base gives back was left behind since the last window that ended as low.  Over all of these together head leaves
-    no more behind than the base, whatever it does in the last one alone.
-    """
-    windows = [(old, new) for old, new in paired.judged if len(old.figures) == runs]
-    found: dict[str, int] = {}
-    for run in range(runs):
-        # The base's levels at ends of windows that no later one was below, and how far head's are above them.
-        lower: list[tuple[int, int]] = []
-        for old, new in windows:
-            figures = old.figures[run]
-            level, beyond = figures.live_bytes, new.live_bytes - figures.live_bytes
-            carried_in = beyond - new.remaining_bytes + figures.remaining_bytes
-            lower = lower or [(level - figures.remaining_bytes, carried_in)]
-            while len(lower) > 1 and lower[-1][0] > level:
-                lower.pop()
-            never_left = min(lower[-1][1] - carried_in, -figures.remaining_bytes)
-            found[old.name] = max(found.get(old.name, 0), never_left)
-            lower.append((level, beyond))
-    return found
-
-
-def _without_slips(row: Judged, base: Sequence[WindowFigures], head: WindowFigures, given_back: int) -> Judged:
+def _without_slips(row: Judged, base: Sequence[WindowFigures], head: WindowFigures, never_left: int) -> Judged:
     """A row that is over its limit, without the bytes that are there only because events came on this side of an anchor.
 
-    Nor are those counted that the base gives back there and head never left (``given_back``, see :func:`_given_back`).
+    Nor are those counted that the base gives back there and head never left (``never_left``, see :func:`~memlens.gating.figures.given_back`).
     """
-    most = given_back
+    most = never_left
     for one in base:
         lower = -slipped(one.start_events, head.start_events)
         most = max(most, lower + (0 if row.metric == "rise" else slipped(one.end_events, head.end_events)))

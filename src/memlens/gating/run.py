@@ -12,7 +12,8 @@ from memlens.errors import InputError, MemlensError, OutputError, UsageError
 from memlens.gating import stored
 from memlens.gating.baseline import Baseline, anchor_options, read_baseline
 from memlens.gating.blame import explain
-from memlens.gating.figures import Summary, check_runs_alike, growth_of, input_keys, read_runs
+from memlens.gating.figures import Summary, check_runs_alike, input_keys, read_runs
+from memlens.gating.growth import growth_of
 from memlens.gating.judging import Judged, PairedRuns, Rules, Side, judge, pair_runs
 from memlens.gating.limits import parse_budgets, parse_limits
 from memlens.gating.verdict import Verdict

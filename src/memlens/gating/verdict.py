@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from memlens.analyzers.series.growth import Pile
     from memlens.diffing.result import WindowDiff
-    from memlens.gating.figures import SeriesGrowth
+    from memlens.gating.growth import SeriesGrowth
     from memlens.gating.limits import Limit, Metric
     from memlens.options import Cut
     from memlens.text import Answer
