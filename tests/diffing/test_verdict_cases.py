@@ -243,3 +243,19 @@ def test_of_a_pair_whose_peaks_differ_other_findings_keep_what_they_add_to_the_p
     table = text.partition("Other findings\n")[2].splitlines()
     assert table[0].split() == ["What", "Size", "Count", "Δpeak"]
     assert "+5.00 MiB" in table[1]
+
+
+def test_where_some_windows_need_more_and_others_less_neither_run_is_called_the_worse(tmp_path: Path) -> None:
+    # The same batches in another order: steps 0 to 6 take 1, 8, 2, 7, 3, 6, 4 MiB, and in head 8, 1, 7, 2, 6, 3, 4; the last one is open.
+    def run(*order: int) -> list[Row]:
+        return steps(len(order), lambda number: list(block(number, 0, order[number] * MIB)))
+
+    one, other = run(1, 8, 2, 7, 3, 6, 4, 4), run(8, 1, 7, 2, 6, 3, 4, 4)
+    cases = (one, other, "8 windows need more, and 3 less"), (other, one, "8 windows need less, and 3 more")
+    for base, head, words in cases:
+        diff = compared(base, head, tmp_path)
+        assert diff.answer.tone == "plain"
+        assert f"3 of {words}" in diff.verdict
+    # Where head leaves 256 bytes behind as well, before step 7, it is the one that needs more.
+    at = other.index(("STEP", 7, 0))
+    assert compared(one, [*other[:at], ("ALLOC", 256, 999_999), *other[at:]], tmp_path).answer.tone == "bad"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from memlens.gating.figures import RunFigures, WindowFigures, allowed_gain
+from memlens.gating.figures import RunFigures, WindowFigures
+from memlens.gating.growth import allowed_gain
 
 
 def run(*live: int) -> RunFigures:

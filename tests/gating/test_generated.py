@@ -189,3 +189,26 @@ def test_an_event_that_one_run_does_not_have_at_the_anchor_has_not_come_over_it(
     """A FREE that is missing is not one that came later, whatever stands around it."""
     without = [*([other] if place else []), *events[:place], *events[place + 1 :]] if place else [other, *events[1:]]
     assert slipped(tuple(events), tuple(without)) == 0
+
+
+def test_what_is_not_counted_is_noted(tmp_path: Path) -> None:
+    # The base keeps 4 MiB in steps 1 and 4 and gives them back in the next one; the head does not keep them.
+    steps: list[list[tuple[str, int]]] = [[], *([(f"a{n}", MIB), (f"a{n}", 0)] for n in range(8))]
+    kept = [list(events) for events in steps]
+    for at in (1, 4):
+        kept[at + 1].append((f"kept{at}", 4 * MIB))
+        kept[at + 2].insert(0, (f"kept{at}", 0))
+    verdict = memlens.gate(
+        write(tmp_path / "head.log", steps), base_log=write(tmp_path / "base.log", kept), by=BY, limits="rise=off"
+    )
+    assert verdict.verdict == "pass"
+    # From -4 MiB to 0 with a limit of 1 MiB: 3 MiB above it.
+    assert [(row.name, row.metric, row.slipped_bytes) for row in verdict.windows if row.slipped_bytes] == [
+        ("2", "remaining", 3 * MIB),
+        ("5", "remaining", 3 * MIB),
+    ]
+    assert [
+        note
+        for note in verdict.notes
+        if note.startswith("not counted in 2 figures above the limit (remaining of 2 the first)")
+    ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -239,6 +241,63 @@ def test_lower_than_every_accepted_run_is_an_improvement() -> None:
     runs = [run(window("w"), peak=100 * MIB), run(window("w"), peak=50 * MIB)]
     assert not the(judged(runs, run(window("w"), peak=49 * MIB)), "peak").improved
     assert the(judged(runs, run(window("w"), peak=48 * MIB)), "peak").improved
+
+
+def levels(*live: float) -> RunFigures:
+    """A run whose windows end at these levels, in MiB; the first is what precedes them."""
+    steps = enumerate(pairwise(round(level * MIB) for level in live))
+    return run(*(window(f"w{n}", remaining=new - old, live=new) for n, (old, new) in steps))
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "over"),
+    [
+        # The base keeps 4 MiB in w1 and frees them in w2, or in w3; head does not keep them, or half of them, or frees them sooner.
+        ((10, 10, 14, 10, 10), (10, 10, 10, 10, 10), {}),
+        ((10, 10, 14, 14, 10), (10, 10, 10, 10, 10), {}),
+        ((10, 10, 14, 14, 10), (10, 10, 12, 12, 10), {}),
+        ((10, 10, 14, 14, 10), (10, 10, 14, 10, 10), {}),
+        # What head kept too it has to give back; and what it does not give back beside that counts, by 1 MiB over the limit.
+        ((10, 10, 14, 10, 10), (10, 10, 14, 14, 14), {"w2": 3}),
+        ((10, 10, 14, 10, 10), (10, 10, 10, 12, 12), {"w2": 1}),
+        # That head is lower all the time, or has been since a window that gave nothing back in the base, hides nothing.
+        ((30, 30, 34, 30, 30), (10, 10, 14, 14, 14), {"w2": 3}),
+        ((30, 30, 30, 30, 30), (30, 10, 10, 15, 15), {"w2": 4}),
+        ((30, 30, 34, 30, 30), (30, 10, 14, 14, 14), {"w2": 3}),
+    ],
+)
+def test_head_need_not_give_back_what_it_never_left(
+    base: tuple[int, ...], head: tuple[int, ...], over: dict[str, int]
+) -> None:
+    rows = judged(levels(*base), levels(*head), Rules({"remaining": Limit(Fraction(), MIB)}))
+    assert {row.name: row.over_bytes // MIB for row in rows if not row.ok} == over
+
+
+FLAT = (100,) * 13
+#: Levels in MiB: 12 windows, of which five gain 0.8 MiB each, 4 MiB in all.
+STOPS = (100, 100, 100, 100.8, 101.6, 102.4, 103.2, *((104,) * 6))
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "over"),
+    [
+        (FLAT, STOPS, 3),
+        # The same in both; a base that had as much at some time; a head that gives all of it back in the end.
+        (STOPS, STOPS, 0),
+        ((*FLAT[:5], 104, *FLAT[6:]), STOPS, 0),
+        (FLAT, (*STOPS[:-1], 100), 0),
+        # It starts lower, and in the end is no more above the base than the limit.
+        (FLAT, tuple(level - 3 for level in STOPS), 0),
+        # One step, which its own limit is for; and a base that is shorter, so that what comes later in head cannot be held against it.
+        (FLAT, (100, 100, 100, *((104,) * 10)), 0),
+        (FLAT[:8], STOPS, 0),
+    ],
+)
+def test_bytes_that_are_gained_in_small_steps_and_stay_count_as_growth(
+    base: tuple[float, ...], head: tuple[float, ...], over: int
+) -> None:
+    rows = judged(levels(*base), levels(*head), Rules({"growth": Limit(Fraction(), MIB)}))
+    assert the(rows, "growth").over_bytes // MIB == over
 
 
 amounts = st.integers(0, 2**60)

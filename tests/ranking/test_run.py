@@ -192,6 +192,17 @@ def test_a_rank_with_fewer_events_that_holds_less_is_told_with_how_few(tmp_path:
     )
 
 
+def test_a_rank_whose_log_goes_on_for_longer_is_said_to_have_more_allocations(tmp_path: Path) -> None:
+    usual = replace(USUAL, leaked=((2 * MIB, "cache"),))
+    longer = replace(usual, steps=5 * usual.steps)
+    ranking = made(tmp_path, of_ranks(8, {4: longer}, usual), diffs=0)
+    # 5 parameters, and three temporaries and one leaked block a step: each keeps a block a step but the last, before its peak.
+    assert (
+        "rank 4 holds 40.00 MiB more than its peers, in 20 blocks of 2.00 MiB of cache (its log has 105 allocations, that of rank 0 25)"
+        in ranking.verdict
+    )
+
+
 def test_logs_that_cannot_be_read_and_ranks_without_one_are_told(tmp_path: Path) -> None:
     programs = of_ranks(8)
     del programs["rank6.log"]

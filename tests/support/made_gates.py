@@ -164,6 +164,16 @@ def leaking(series: Series, size: int, steps: Sequence[int]) -> Series:
     return found
 
 
+def keeping(series: Series, size: int, first: Sequence[int], steps: int) -> Series:
+    """The same, with a block kept at the end of each of these steps (0-based), and given back as the first thing so many steps later."""
+    found = [list(events) for events in series]
+    for at in first:
+        found[at + 1].append((f"kept{at}", size))
+        if at + steps + 1 < len(found):
+            found[at + steps + 1].insert(0, (f"kept{at}", 0))
+    return found
+
+
 # What must pass
 
 
@@ -228,6 +238,18 @@ def _small_leak(chance: Random) -> Case:
     return Case((plain,), leaking(plain, (MIB - 256) // steps // 256 * 256, range(steps)), 0)
 
 
+def _kept_shorter(chance: Random) -> Case:
+    """Every few steps a block is kept for some steps; in head at most half of it, or for fewer steps: at no moment does it hold more."""
+    made, every = program(chance), chance.randint(3, 10)
+    plain, size, steps = run(made, chance.randint(10, 40)), 4 * allowance(made), chance.randint(1, every - 1)
+    first = range(every - 1, len(plain) - 1, every)
+    if chance.random() < 0.5:
+        head = keeping(plain, size // 2, first, steps) if chance.random() < 0.5 else plain
+    else:
+        head = keeping(plain, size, first, chance.randint(1, steps))
+    return Case((swapped(chance, keeping(plain, size, first, steps)),), swapped(chance, head), 0)
+
+
 # What must fail
 
 
@@ -238,6 +260,18 @@ def _steady_leak(chance: Random) -> Case:
     noise = chance.choice([swapped, delayed, crossing])
     plain = run(made, steps)
     head = leaking(plain, size, range(steps))
+    return Case((noise(chance, plain),), noise(chance, head), 3, frozenset({"growth"}))
+
+
+def _leak_that_stops(chance: Random) -> Case:
+    """A leak below the limit of each step that adds up to four times what the peak may grow by and stops, far below the peak of the first step."""
+    made, steps = program(chance), chance.randint(30, 80)
+    leaks = chance.randint(6, steps // 2)
+    size, first = min(4 * allowance(made) // leaks + 256, MIB - 256), chance.randint(1, steps // 5)
+    plain = run(made, steps)
+    plain[1] = [("compiled", 100 * allowance(made)), ("compiled", 0), *plain[1]]
+    noise = chance.choice([swapped, delayed])
+    head = leaking(plain, size, range(first, first + leaks))
     return Case((noise(chance, plain),), noise(chance, head), 3, frozenset({"growth"}))
 
 
@@ -264,6 +298,17 @@ def _one_window(chance: Random) -> Case:
     plain = swapped(chance, run(made, steps))
     head = leaking(plain, 2 * allowance(made) + 256, [chance.randrange(steps - 1)])
     return Case((plain,), head, 3, frozenset({"remaining"}))
+
+
+def _kept_for_good(chance: Random) -> Case:
+    """Every few steps a block is kept for some steps, and head does not give one of them back; in a first step both hold far more."""
+    made, every = program(chance), chance.randint(3, 10)
+    plain, size, steps = run(made, chance.randint(2 * every + 2, 60)), 4 * allowance(made), chance.randint(1, every - 1)
+    plain[1] = [("compiled", 9 * size), ("compiled", 0), *plain[1]]
+    first = range(every - 1, len(plain) - 2 - steps, every)
+    base, lost = keeping(plain, size, first, steps), chance.choice(first)
+    head = [[event for event in events if event != (f"kept{lost}", 0)] for events in base]
+    return Case((swapped(chance, base),), swapped(chance, head), 3, frozenset({"remaining"}))
 
 
 def _higher_peak(chance: Random) -> Case:
@@ -303,12 +348,15 @@ PASSING: dict[str, Callable[[Random], Case]] = {
     "warm-up": _warming,
     "asynchronous": _asynchronous,
     "small leak": _small_leak,
+    "kept shorter": _kept_shorter,
 }
 FAILING: dict[str, Callable[[Random], Case]] = {
     "steady leak": _steady_leak,
+    "leak that stops": _leak_that_stops,
     "late leak": _late_leak,
     "leak, other length": _longer_leak,
     "one window": _one_window,
+    "kept for good": _kept_for_good,
     "higher peak": _higher_peak,
     "lost step": _lost_step,
     "more held": _held_more,

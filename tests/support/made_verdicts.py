@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import made_diffs as made
 
 from memlens.analyzers.series.growth import Pile
-from memlens.gating.figures import RunFigures, SeriesGrowth, WindowFigures, growth_of
+from memlens.gating.figures import RunFigures, WindowFigures
+from memlens.gating.growth import SeriesGrowth, growth_of
 from memlens.gating.judging import Rules, judge, pair_runs
 from memlens.gating.limits import parse_budgets, parse_limits
 from memlens.gating.verdict import Blame, Verdict

@@ -67,8 +67,11 @@ class _Case:
         self.sign = sign_of(diff)
         self._same = bool(self._judged) and self._all_same()
         self._costs, self._found = costs_of(diff), explained(diff)
-        better = self._same or (self.sign < 0 and not self._costs)
-        self.tone: Tone = "bad" if self.sign > 0 else "good" if better else "plain"
+        # Neither run needs more where peaks and what is left in all are equal, and windows of either kind are there.
+        self._even = self._base == self._head and not sum(window.remaining_left_bytes for window in self._judged)
+        self._even &= all(any(_needs(window, sign) for window in self._judged) for sign in (-1, 1))
+        better = self._same or (self.sign < 0 and not self._costs and not self._even)
+        self.tone: Tone = "bad" if self.sign > 0 and not self._even else "good" if better else "plain"
         failed = {run.side for run in diff.failed}
         if len(failed) == 1:
             self.tone = "bad" if "head" in failed else "good"
@@ -177,7 +180,7 @@ class _Case:
     def _parting(self) -> str:
         """The first judged window in which head needs more, or less, and how many there are."""
         more, higher = ("more", "higher") if self.sign > 0 else ("less", "less")
-        needing = [window for window in self._judged if _left(window, self.sign) > 0 or _rise(window, self.sign) > 0]
+        needing = [window for window in self._judged if _needs(window, self.sign)]
         if not needing:
             run = self._diff.head if self.sign > 0 else self._diff.base
             # A window that is new, or not judged, explains it; what is left out says so.
@@ -189,6 +192,14 @@ class _Case:
         does += [f"rises {format_bytes(rise)} {higher}"] if rise > 0 else []
         at = f"{window_name(first)} (head {self._terms.at(first.head.start_line)})"
         count = f"; {format_count(len(needing))} of {windows} need {more}" if len(needing) > 1 else ""
+        if self._even:
+            others = sum(_needs(window, -self.sign) for window in self._judged)
+            other = "less" if self.sign > 0 else "more"
+            count += (
+                f", and {format_count(others)} {other}"
+                if count
+                else f"; {plural(others, 'window needs', 'windows need')} {other}"
+            )
         return f"{self._it} first needs {more} in {at}, which {' and '.join(does)}{count}{self._left_beside(left)}"
 
     def _left_beside(self, left_by_first: int) -> str:
@@ -261,7 +272,7 @@ class _Case:
 
     def left_out(self) -> Iterator[str]:
         """Windows that are not judged, where those that are do not tell why the runs differ."""
-        if any(_left(window, self.sign) > 0 or _rise(window, self.sign) > 0 for window in self._judged):
+        if any(_needs(window, self.sign) for window in self._judged):
             return
         for window in self._diff.windows:
             figures = ("Δremaining", window.remaining_left_bytes), ("Δrise", window.rise_left_bytes)
@@ -271,6 +282,10 @@ class _Case:
 
 def _against(base: int, head: int) -> str:
     return f"{format_bytes(abs(head - base))} {'more' if head > base else 'less'} than base ({format_bytes(base)})"
+
+
+def _needs(window: WindowDiff, sign: int) -> bool:
+    return _left(window, sign) > 0 or _rise(window, sign) > 0
 
 
 def _left(window: WindowDiff, sign: int) -> int:

@@ -4,13 +4,6 @@
 It moves the level at the anchor, and so what the windows on both sides leave behind and rise by, while nothing more is held at
 any moment.  It is known by this: one of the last events before the anchor in one run is, alike in kind and size, one of the first after
 it in the other run.
-
-**Growth.** Whether a series grows, and by how much, is the statistic of :mod:`memlens.analyzers.series.trend`.  Two series may be of different
-lengths, and warm up alike:
-
-* what the base gained *per window* is taken times the windows of head;
-* what the base had gained after as many windows as head has is allowed, too: a short run is all warm-up;
-* and so is what head gained without ever having more live than the base had in the same window: caches swing alike in both.
 """
 
 from __future__ import annotations
@@ -18,15 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from math import ceil
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from memlens.analyzers.failures import failure_sentence, failures, run_ended_in
 from memlens.analyzers.result import Row
-from memlens.analyzers.series.trend import MINIMUM, judge
 from memlens.errors import InputError
 from memlens.facts import Kind
 from memlens.folding.condensed import NEAR
@@ -49,12 +39,10 @@ __all__ = [
     "NEAR",
     "Near",
     "RunFigures",
-    "SeriesGrowth",
     "Summary",
     "WindowFigures",
-    "allowed_gain",
     "check_runs_alike",
-    "growth_of",
+    "given_back",
     "read_runs",
     "slipped",
 ]
@@ -333,58 +321,21 @@ def _moved(one: Near, other: Near) -> int:
     return sum((before & after).elements())
 
 
-@dataclass(frozen=True)
-class SeriesGrowth:
-    """What a series of windows gained.
+def given_back(base: Sequence[WindowFigures], head: Sequence[WindowFigures]) -> list[int]:
+    """By how many bytes windows of head may leave more behind than those of the base, for the base gives back there what head never left.
 
-    Attributes:
-        windows: Its closed windows.
-        verdict: ``flat``, ``growing``, ``shrinking`` or ``swinging``; see :mod:`memlens.analyzers.series.trend`.
-        gained_bytes: The bytes gained over the series; 0 unless it is growing.
-        per_window: The bytes gained in each window since it grows; 0 unless it is growing.
-        since: The name of the window from which on it grows; ``None`` unless it is growing.
+    What a window of the base gives back was left behind since the last window that ended as low.  Over all of these together head leaves
+    no more behind than the base, whatever it does in the last one alone.
     """
-
-    windows: int
-    verdict: str
-    gained_bytes: int = 0
-    per_window: Fraction = Fraction(0)
-    since: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The figures by the names of the machine output."""
-        return {
-            "windows": self.windows,
-            "verdict": self.verdict,
-            "gained_bytes": self.gained_bytes,
-            "gained_bytes_per_window": float(self.per_window),
-            "since": self.since,
-        }
-
-
-def growth_of(run: RunFigures, first: int | None = None) -> SeriesGrowth | None:
-    """What the series of a run gained, or the ``first`` windows of it; ``None`` where these are too few to tell."""
-    series: Sequence[int] = [window.live_bytes for window in run.series[:first]]
-    if len(series) < MINIMUM:
-        return None
-    trend = judge(np.array(series, np.int64))
-    if trend.verdict != "growing":
-        return SeriesGrowth(len(series), trend.verdict)
-    rate = Fraction(trend.gained_bytes, trend.spanned)
-    since = None if trend.since is None else run.series[trend.since].name
-    return SeriesGrowth(len(series), trend.verdict, trend.gained_bytes, rate, since)
-
-
-def allowed_gain(run: RunFigures, head: RunFigures) -> int | None:
-    """The bytes that head's series gains where it grows like this run's; ``None`` where this run has too few windows to tell."""
-    grown, found = growth_of(run), growth_of(head)
-    if grown is None:
-        return None
-    windows = len(head.series)
-    early = growth_of(run, windows)
-    allowed = max(ceil(grown.per_window * (windows - 1)), 0 if early is None else early.gained_bytes)
-    if found is None or windows > len(run.series):
-        return allowed
-    # Window by window: it cannot have gained more beyond the base than it ever had live beyond it.  The rest is what both swing by.
-    beyond = [new.live_bytes - old.live_bytes for new, old in zip(head.series, run.series, strict=False)]
-    return max(allowed, found.gained_bytes - max(beyond) + beyond[0])
+    # The base's levels at ends of windows that no later one was below, and how far head's are above them.
+    lower: list[tuple[int, int]] = []
+    found = []
+    for old, new in zip(base, head, strict=True):
+        level, beyond = old.live_bytes, new.live_bytes - old.live_bytes
+        carried_in = beyond - new.remaining_bytes + old.remaining_bytes
+        lower = lower or [(level - old.remaining_bytes, carried_in)]
+        while len(lower) > 1 and lower[-1][0] > level:
+            lower.pop()
+        found.append(max(min(lower[-1][1] - carried_in, -old.remaining_bytes), 0))
+        lower.append((level, beyond))
+    return found

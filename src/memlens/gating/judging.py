@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from memlens.analyzers.result import Row
 from memlens.analyzers.series.trend import MINIMUM
-from memlens.gating.figures import RunFigures, WindowFigures, allowed_gain, growth_of, slipped
+from memlens.gating.figures import RunFigures, WindowFigures, given_back, slipped
+from memlens.gating.growth import allowed_gain, growth_of, kept_gain
 from memlens.units import format_bytes
 from memlens.windows.numbering import numbered
 from memlens.windows.windows import BEFORE, WHOLE, Window, kind_of
@@ -55,7 +56,7 @@ class Judged(Row):
         limit_from: What sets ``limit_bytes``: the limit over the ``base``, the ``spread`` of the accepted runs, which is wider, or the
             ``budget``; ``None`` where it is ``None``.
         slipped_bytes: The part of ``head_bytes`` above ``limit_bytes`` that is not counted, for it is of events right at an anchor that
-            stand on its other side in the base.
+            stand on its other side in the base, or the base gives back there what earlier windows left behind in it alone.
         over_bytes: What ``head_bytes``, without ``slipped_bytes``, is above ``limit_bytes``; 0 where it is not.
         ok: It is within limits, or not judged.
         improved: It is lower than every accepted figure by more than it may grow.
@@ -257,6 +258,10 @@ def judge(
     if head.reserved_peak_bytes is not None or rules.gated("reserved"):
         reserved = Judged(WHOLE, "reserved", head_bytes=head.reserved_peak_bytes, start_line=1)
         rows.append(_judged(reserved, [run.reserved_peak_bytes for run in base], rules, _NOT_TOLD))
+    known_by_all = [(old, new) for old, new in paired.judged if len(old.figures) == len(base)]
+    new_ones = [new for _, new in known_by_all]
+    by_run = [given_back([old.figures[run] for old, _ in known_by_all], new_ones) for run in range(len(base))]
+    never_left = {old.name: max(each) for (old, _), *each in zip(known_by_all, *by_run, strict=True)} if base else {}
     for old, new in [*paired.pairs, *((None, new) for new in paired.new)]:
         is_open = new.open_end if old is None else paired.is_open((old, new))
         figures = () if old is None else old.figures if is_open else old.closed or old.figures
@@ -272,7 +277,7 @@ def judge(
             )
             of_base = [one.of(metric) for one in figures] if known[1] else [None]
             row = _judged(row, of_base, rules, _NO_BLOCKS, reason)
-            rows.append(_without_slips(row, figures, new) if row.over_bytes else row)
+            rows.append(_without_slips(row, figures, new, never_left.get(row.name, 0)) if row.over_bytes else row)
     if later is not None:
         rows = [_may_be_higher(row, rules, later) for row in rows]
     for lacking, let_go in ((paired.missing, rules.allow_missing or paired.unlike), (paired.not_reached, True)):
@@ -291,16 +296,23 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judge
     gained = None if found is None else found.gained_bytes
     unknown = f"{closed} closed, {MINIMUM} needed", f"{MINIMUM} needed in the base"
     row = Judged(WHOLE, "growth", head_bytes=gained, start_line=1)
-    row = _judged(row, [allowed_gain(run, head) for run in base], rules, unknown)
-    if found is None or found.verdict == "growing" or row.limit_bytes is None:
-        return row
+    allowed_gains = [allowed_gain(run, head) for run in base]
+    judged = _judged(row, allowed_gains, rules, unknown)
+    if found is None or found.verdict == "growing" or judged.limit_bytes is None or judged.base_bytes is None:
+        return judged
     known = [max(series[min(k, len(series) - 1)].live_bytes for series in theirs) for k in range(len(ours))]
-    beyond = [window.live_bytes - old for window, old in zip(ours, known, strict=True)]
+    live = [window.live_bytes for window in ours]
+    allowed = judged.limit_bytes - judged.base_bytes
+    beyond = [one - old for one, old in zip(live, known, strict=True)]
     rising = next((k for k in range(1, len(beyond)) if beyond[-k] <= beyond[-k - 1]), len(beyond)) - 1
-    gained, allowed = beyond[-1] - beyond[-1 - rising], row.limit_bytes - (row.base_bytes or 0)
-    if rising < _RISING or min(gained, ours[-1].live_bytes - max(known)) <= allowed:
-        return row
-    return _unjudged(row, f"the last {rising} windows rise by {format_bytes(gained)}, too few to tell")
+    gained = beyond[-1] - beyond[-1 - rising]
+    if rising >= _RISING and min(gained, live[-1] - max(known)) > allowed:
+        return _unjudged(judged, f"the last {rising} windows rise by {format_bytes(gained)}, too few to tell")
+    if kept := kept_gain(base, head, allowed):
+        return _judged(
+            replace(row, head_bytes=kept[0]), [max(gain or 0, kept[1]) for gain in allowed_gains], rules, unknown
+        )
+    return judged
 
 
 def _may_be_higher(row: Judged, rules: Rules, later: Side) -> Judged:
@@ -315,9 +327,12 @@ def _unjudged(row: Judged, why: str) -> Judged:
     return replace(row, limit_bytes=None, limit_from=None, over_bytes=0, ok=True, improved=False, unjudged=why)
 
 
-def _without_slips(row: Judged, base: Sequence[WindowFigures], head: WindowFigures) -> Judged:
-    """A row that is over its limit, without the bytes that are there only because events came on this side of an anchor."""
-    most = 0
+def _without_slips(row: Judged, base: Sequence[WindowFigures], head: WindowFigures, never_left: int) -> Judged:
+    """A row that is over its limit, without the bytes that are there only because events came on this side of an anchor.
+
+    Nor are those counted that the base gives back there and head never left (``never_left``, see :func:`~memlens.gating.figures.given_back`).
+    """
+    most = never_left
     for one in base:
         lower = -slipped(one.start_events, head.start_events)
         most = max(most, lower + (0 if row.metric == "rise" else slipped(one.end_events, head.end_events)))

@@ -12,7 +12,8 @@ from memlens.errors import InputError, MemlensError, OutputError, UsageError
 from memlens.gating import stored
 from memlens.gating.baseline import Baseline, anchor_options, read_baseline
 from memlens.gating.blame import explain
-from memlens.gating.figures import Summary, check_runs_alike, growth_of, read_runs
+from memlens.gating.figures import Summary, check_runs_alike, read_runs
+from memlens.gating.growth import growth_of
 from memlens.gating.judging import Judged, PairedRuns, Rules, Side, judge, pair_runs
 from memlens.gating.limits import parse_budgets, parse_limits
 from memlens.gating.verdict import Verdict
@@ -21,7 +22,7 @@ from memlens.keywords import with_keywords
 from memlens.options import Accept, Cut, Gate, as_list
 from memlens.options.parts import values_of
 from memlens.scheduling.spreading import spread_out
-from memlens.text import name_list
+from memlens.text import name_list, plural
 from memlens.windows.windows import BEFORE, edges_of, names_of
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _judged(order: _Order) -> Verdict:
     if old is not None and kept is None and old is not head:
         doubts += [*old.doubts(), *old.out_of_memory()]
     reasons = list(doubts) if trust else []
-    notes = [*([] if trust else doubts), *head.notes(), *_windows_left_out(head.name, paired)]
+    notes = [*([] if trust else doubts), *head.notes(), *_windows_left_out(head.name, paired), *_not_counted(rows)]
     # The figures of a run that died are those of the part that fitted: they must not pass, and may well fail.
     (reasons if trust and not failing else notes).extend(head.out_of_memory())
     doubtful = bool(reasons)
@@ -208,6 +209,15 @@ def _windows_left_out(name: str, paired: PairedRuns) -> Iterator[str]:
         )
     if paired.optional:
         yield f"{name}: it lacks {len(paired.optional):,} windows that some of the accepted runs lack, too"
+
+
+def _not_counted(rows: Sequence[Judged]) -> Iterator[str]:
+    """Which figures are above their limits by bytes that are not counted, and why they are not."""
+    if found := [row for row in rows if row.slipped_bytes]:
+        yield (
+            f"not counted in {plural(len(found), 'figure')} above the limit ({found[0].metric} of {found[0].name} the first): events right at an"
+            " anchor that stand on its other side in the base, and what the base gives back there and the log never left behind"
+        )
 
 
 def _nothing_judged(rows: Sequence[Judged], paired: PairedRuns, some_window: bool) -> Iterator[str]:

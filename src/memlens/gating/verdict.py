@@ -14,7 +14,7 @@ from memlens.text import Shown
 if TYPE_CHECKING:
     from memlens.analyzers.series.growth import Pile
     from memlens.diffing.result import WindowDiff
-    from memlens.gating.figures import SeriesGrowth
+    from memlens.gating.growth import SeriesGrowth
     from memlens.gating.limits import Metric
     from memlens.options import Cut
     from memlens.text import Answer

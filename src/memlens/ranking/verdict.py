@@ -183,10 +183,13 @@ def _words(one: RankOutlier) -> str:
     told = ", ".join(code.replace("_", " ") for code in one.doubts if not code.startswith("no_"))
     doubt = f" (its log is in doubt: {told})" if told else ""  # what a log does not tell of changes no other figure
     if one.off_bytes > 0 and one.holds:
-        return f"{words}, {_in_blocks(one)}{doubt}"
-    if one.off_bytes < 0 and 2 * one.allocs < one.median_allocs:
+        words += f", {_in_blocks(one)}"
+    shorter, longer = sorted((one.allocs, one.median_allocs))
+    if 2 * shorter < longer and (one.off_bytes > 0) == (
+        one.allocs == longer
+    ):  # it ended sooner than its peers, or went on for longer
         usual = f"that of {short_name(one.median_rank)} {format_count(one.median_allocs)}"
-        return f"{words} (its log has {plural(one.allocs, 'allocation')}, {usual}){doubt}"
+        words += f" (its log has {plural(one.allocs, 'allocation')}, {usual})"
     return f"{words}{doubt}"
 
 
