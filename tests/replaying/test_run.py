@@ -138,6 +138,14 @@ def test_a_limit_below_what_lives_at_once_is_beyond_all_settings() -> None:
     assert found.best is None
 
 
+def test_what_no_setting_can_beat_is_of_those_too_that_were_not_tried() -> None:
+    # 512 bytes behind each block are what this run had set: without them 8 KiB live at once, and 8.5 would do.
+    found = only(made_log(recorded(SPLIT, padding=512)), settings="relief=on", limit=8 * KIB + 100)
+    assert found.live_peak_bytes == 8 * KIB
+    assert found.beyond_bytes == 0
+    assert "No setting can help" not in found.verdict
+
+
 def test_a_limit_that_is_enough_is_said_to_be() -> None:
     found = only(made_log(recorded(SPLIT)), limit=16 * KIB)
     assert found.verdict.startswith("As it was set this run completes within 16.00 KiB")

@@ -135,11 +135,14 @@ def test_an_interrupt_ends_the_work() -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
+    def interrupted() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.005)
+        native.effects(*columns, found)
+
     own, found = signal.signal(signal.SIGALRM, interrupt), np.arange(len(rows))
     try:
         with pytest.raises(KeyboardInterrupt):
-            signal.setitimer(signal.ITIMER_REAL, 0.005)
-            native.effects(*columns, found)
+            interrupted()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, own)
