@@ -118,6 +118,17 @@ def test_of_all_settings_those_that_the_allocator_refuses_are_left_out(monkeypat
         only(made_log(recorded(SPLIT)), settings="chunk_kib=16")
 
 
+def test_settings_of_a_log_that_the_allocator_refuses_are_an_error_of_that_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = dataclasses.replace(MODEL, rules=refusing)
+    monkeypatch.setattr(registry, "built_in", lambda: (model,))
+    log = made_log(recorded(SPLIT, chunk_kib=16))
+    with pytest.raises(InputError) as caught:
+        memlens.whatif(log)
+    assert caught.value.message == "made.log: cannot be replayed: not 16"
+    with pytest.raises(UsageError, match=r"^made\.log: cannot be replayed: "):
+        memlens.whatif(log, own="free_idle=on")
+
+
 def refusing(history: RequestHistory, values: Values) -> AllocatorRules:
     if values["chunk_kib"] == 16:
         raise UsageError("not 16")
