@@ -4,6 +4,7 @@
    returns.  columns.py is the face, with a reference implementation of each function in Python.  */
 
 #include "_columns.h"
+#include "_sources.h"
 
 /* --- a hash table from 64-bit keys to rows --------------------------------------------------------------------------- */
 
@@ -219,6 +220,7 @@ static PyModuleDef_Slot module_slots[] = {{0, NULL}};
 static PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,
     .m_name = "memlens._columns",
+    .m_doc = MEMLENS_SOURCES,
     .m_methods = methods,
     .m_slots = module_slots,
 };

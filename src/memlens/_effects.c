@@ -4,7 +4,7 @@
 #include "_ordered.h"
 
 enum { ALLOC = 0, FREE = 1, RESERVE = 2, RELEASE = 3 };
-enum { LOOKED_AT = 6, WAITING = 64 };
+enum { LOOKED_AT = 6, WAITING = 64, AT_ONCE = 1 << 14 }; /* rows between looks for an interrupt */
 #define FARTHEST ((int64_t)1 << 62)
 
 typedef struct {
@@ -238,11 +238,12 @@ static void give_back(memory *m, int64_t size)
     settle(m, start, start + size);
 }
 
-/* Work through all rows.  Columns are as long as there are rows, but for the sizes of chunks made in advance. */
-static void work(memory *m, Py_ssize_t rows, const int8_t *kind, const int64_t *size, const uint64_t *addr, const int64_t *whole,
-                 const int64_t *until, const int8_t *late, const int64_t *emptying, int64_t *found)
+/* Work through the rows from one on up to another.  Columns are as long as there are rows, but for the sizes of chunks made in advance. */
+static void work(memory *m, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t rows, const int8_t *kind, const int64_t *size,
+                 const uint64_t *addr, const int64_t *whole, const int64_t *until, const int8_t *late, const int64_t *emptying,
+                 int64_t *found)
 {
-    for (int64_t row = 0; row < rows && !m->fault; row++) {
+    for (int64_t row = begin; row < end && !m->fault; row++) {
         int kept = 0;
         for (int i = 0; i < m->waits; i++)
             if (m->wait[i].until > row)
@@ -302,13 +303,17 @@ PyObject *memlens_effects(PyObject *module, PyObject *args)
     m->newest = -1;
     m->unplaced = c[ROWS].view.buf;
     m->unplaced_count = c[ROWS].items;
-    Py_BEGIN_ALLOW_THREADS
-    work(m, c[0].items, c[0].view.buf, c[1].view.buf, c[2].view.buf, c[3].view.buf, c[4].view.buf, c[5].view.buf, c[6].view.buf,
-         c[ROWS + 1].view.buf);
-    Py_END_ALLOW_THREADS
+    int stopped = 0;
+    for (Py_ssize_t rows = c[0].items, row = 0; row < rows && !m->fault && !stopped; row += AT_ONCE) {
+        Py_BEGIN_ALLOW_THREADS
+        work(m, row, rows - row < AT_ONCE ? rows : row + AT_ONCE, rows, c[0].view.buf, c[1].view.buf, c[2].view.buf,
+             c[3].view.buf, c[4].view.buf, c[5].view.buf, c[6].view.buf, c[ROWS + 1].view.buf);
+        Py_END_ALLOW_THREADS
+        stopped = PyErr_CheckSignals();
+    }
     if (m->fault)
         PyErr_NoMemory();
-    else
+    else if (!stopped)
         result = Py_NewRef(Py_None);
     pool_close(&m->nodes);
     free(m->chunk);

@@ -8,6 +8,7 @@
 
 #include "_columns.h"
 #include "_ordered.h"
+#include "_sources.h"
 
 /* --- what is given ---------------------------------------------------------------------------------------------------- */
 
@@ -1185,6 +1186,7 @@ static PyModuleDef_Slot module_slots[] = {{0, NULL}};
 static PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,
     .m_name = "memlens._replay",
+    .m_doc = MEMLENS_SOURCES,
     .m_methods = methods,
     .m_slots = module_slots,
 };

@@ -58,6 +58,7 @@ class OutOfMemory:
         owner: The operator or the call stack that asked, or ``""`` where the input does not say.
         limit_bytes: What the message says the run may use of the device, or ``None``; with it ``total_bytes`` is of that.
         stream: The stream that it was asked for on, as :attr:`memlens.events.EventLog.stream` counts, or -1.
+        chunk_bytes: The least bytes of a chunk, where a line not far above it says that, else 0.
     """
 
     offset: int
@@ -71,6 +72,7 @@ class OutOfMemory:
     owner: str = ""
     limit_bytes: int | None = None
     stream: int = -1
+    chunk_bytes: int = 0
 
     @property
     def asked_bytes(self) -> int | None:

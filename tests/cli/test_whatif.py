@@ -40,6 +40,17 @@ def test_one_screen_of_eighty_columns(memlens: Any, examples: Path) -> None:
         assert len(out.splitlines()) <= 40
 
 
+def test_nothing_of_a_figure_is_cut_away_at_forty_columns(memlens: Any, examples: Path) -> None:
+    lines = memlens("whatif", examples / "oom.log.gz", columns=40).out.splitlines()
+    assert max(map(len, lines)) <= 40
+    first = next(k for k, line in enumerate(lines) if line.startswith("Setting "))
+    table = lines[first : lines.index("", first)]
+    assert not [line for line in table if "…" in line.lstrip("…")]  # the last line counts what is left out
+    shown = " ".join(" ".join(line[30:] for line in table[:-1]).split())
+    assert shown.startswith("Completes within 4.26 MiB 4.69 MiB to 5.30 MiB")
+    assert "8.20 MiB to 8.98 MiB" in shown
+
+
 def test_only_the_verdict(memlens: Any, examples: Path) -> None:
     assert memlens("whatif", examples / "oom.log.gz", "--brief").out.count("\n") == 1
 

@@ -6,6 +6,8 @@ import pytest
 from made_allocator import DEFAULTS, MODEL, history_of, program_of
 
 from memlens.allocators.paddle.auto_growth import AUTO_GROWTH
+from memlens.allocators.torch.caching import CACHING
+from memlens.allocators.torch.settings import Configuration
 from memlens.errors import UsageError
 from memlens.replaying.choosing import MOST_COMBINED, chosen_settings, named_values, own_settings
 
@@ -41,6 +43,33 @@ def test_what_is_the_devices_is_said_of_the_run_and_not_tried() -> None:
     with pytest.raises(UsageError, match="padding_bytes cannot be set") as caught:
         named_values(AUTO_GROWTH, ["padding_bytes=32"], tried=True)
     assert caught.value.hint == "--was padding_bytes=32 says that the run had it."
+
+
+@pytest.mark.parametrize(
+    "text", ["expandable_segments:True,max_split_size_mb:64", "max_split_size_mb:64,expandable_segments:True"]
+)
+def test_a_setting_that_holds_others_sets_them(text: str) -> None:
+    whole = f"PYTORCH_CUDA_ALLOC_CONF={text}"
+    one_by_one = ["expandable_segments=True", "max_split_size_mb=64"]
+    own = own_settings(CACHING, {}, [whole])
+    assert own == own_settings(CACHING, {}, one_by_one)
+    assert Configuration.of(own).expandable
+    found = [
+        chosen_settings(CACHING, HISTORY, CACHING.defaults, named_values(CACHING, given, tried=True), every=False)
+        for given in ([whole], one_by_one)
+    ]
+    assert found == [([{"expandable_segments": True, "max_split_size_mb": 64}], 0)] * 2
+    # What the run had is no change.
+    assert chosen_settings(CACHING, HISTORY, own, named_values(CACHING, [whole]), every=False) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    "value", ["expandable_segments:Maybe", "max_split_size_mb:-64", "garbage_collection_threshold:x"]
+)
+def test_what_a_setting_holds_is_refused_like_the_settings_themselves(value: str) -> None:
+    own = own_settings(CACHING, {}, [f"PYTORCH_CUDA_ALLOC_CONF={value}"])
+    with pytest.raises(UsageError, match=value.partition(":")[0]):
+        Configuration.of(own)
 
 
 def test_of_very_many_values_so_many_combinations_are_tried_and_the_others_counted() -> None:

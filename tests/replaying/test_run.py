@@ -22,6 +22,7 @@ from memlens.replaying import run, trials
 from memlens.replaying.result import MemoryRange, ReplayedLog
 from memlens.replaying.trials import PLACEMENTS
 from memlens.source import NumberedSource
+from memlens.units import format_bytes, parse_bytes
 
 KIB = 1024
 
@@ -117,6 +118,17 @@ def test_of_all_settings_those_that_the_allocator_refuses_are_left_out(monkeypat
         only(made_log(recorded(SPLIT)), settings="chunk_kib=16")
 
 
+def test_settings_of_a_log_that_the_allocator_refuses_are_an_error_of_that_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = dataclasses.replace(MODEL, rules=refusing)
+    monkeypatch.setattr(registry, "built_in", lambda: (model,))
+    log = made_log(recorded(SPLIT, chunk_kib=16))
+    with pytest.raises(InputError) as caught:
+        memlens.whatif(log)
+    assert caught.value.message == "made.log: cannot be replayed: not 16"
+    with pytest.raises(UsageError, match=r"^made\.log: cannot be replayed: "):
+        memlens.whatif(log, own="free_idle=on")
+
+
 def refusing(history: RequestHistory, values: Values) -> AllocatorRules:
     if values["chunk_kib"] == 16:
         raise UsageError("not 16")
@@ -138,9 +150,62 @@ def test_a_limit_below_what_lives_at_once_is_beyond_all_settings() -> None:
     assert found.best is None
 
 
+def test_what_no_setting_can_beat_is_of_those_too_that_were_not_tried() -> None:
+    # 512 bytes behind each block are what this run had set: without them 8 KiB live at once, and 8.5 would do.
+    found = only(made_log(recorded(SPLIT, padding=512)), settings="relief=on", limit=8 * KIB + 100)
+    assert found.live_peak_bytes == 8 * KIB
+    assert found.beyond_bytes == 0
+    assert "No setting can help" not in found.verdict
+
+
 def test_a_limit_that_is_enough_is_said_to_be() -> None:
     found = only(made_log(recorded(SPLIT)), limit=16 * KIB)
     assert found.verdict.startswith("As it was set this run completes within 16.00 KiB")
+
+
+def test_of_a_run_that_ended_in_a_failure_nothing_is_said_to_complete() -> None:
+    # What it would have asked for next is in no log.
+    history = recorded(SPLIT, limit=12 * KIB)
+    enough = only(made_log(history), limit=16 * KIB).verdict
+    assert enough.startswith(
+        "As it was set this run gets past its failure at line 5 within 16.00 KiB: up to there it needs 16.00 KiB."
+    )
+    fails = only(made_log(history), limit=15 * KIB).verdict
+    assert "With MADE_free_idle=True it gets past its failure at line 5 within 15.00 KiB: up to there it" in fails
+    assert not [text for text in (enough, fails) if "complete" in text]
+
+
+def test_figures_that_read_alike_and_are_not_are_written_to_the_byte() -> None:
+    # 10,000 KiB need 9.77 MiB, which is less when it is read from the screen.
+    program = program_of([4000 * KIB, 6000 * KIB])
+    limit = parse_bytes("9.77MiB")
+    assert limit == 10_244_588  # 9.77 * 1048576, and 10,240,000 bytes are needed: enough
+    found = only(made_log(recorded(program)), limit=10_239_999)
+    assert found.verdict == (
+        "As it was set this run fails within 10,239,999 bytes (it needs 10,240,000 bytes) at line 2, where 5.86 MiB are asked for and nothing is free in"
+        " chunks. No setting can help: 10,240,000 bytes are live at once, 1 B more than the limit."
+    )
+    enough = only(made_log(recorded(program)), limit=limit).verdict
+    assert enough.startswith("As it was set this run completes within 10,244,588 bytes: it needs 10,240,000 bytes.")
+
+
+def test_a_limit_within_the_range_of_what_a_run_needs_is_not_said_to_be_above_it() -> None:
+    """Of random runs those that complete within a limit in all replays, and within a larger one do not."""
+    said = 0
+    for seed in (35, 36):
+        log = made_log(recorded(random_program(seed, 120), seed, relief=True))
+        own = only(log).own
+        assert own is not None
+        assert own.completes is not None
+        low, high = own.completes.low_bytes, own.completes.high_bytes
+        for limit in range(low, high, max((high - low) // 6, 1)):
+            found = only(log, limit=limit)
+            assert found.own is not None
+            if found.own.within_limit == "completes":
+                said += 1
+                more = f", though not within all limits from there to {format_bytes(high)}."
+                assert found.verdict.startswith(f"As it was set this run completes within {format_bytes(limit)}{more}")
+    assert said
 
 
 def test_a_run_that_ran_out_of_memory_is_held_against_what_it_had() -> None:

@@ -56,6 +56,7 @@ class AllocatorModel:
         line: The very line that sets values, ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``.
         package: The package it comes from.
         runs: Of a log that several processes wrote the log of each, with what to call it; of others nothing.
+        apart: What a user set, a setting that holds several others replaced by these; in most models there is none.
     """
 
     name: str
@@ -68,6 +69,7 @@ class AllocatorModel:
     line: Callable[[Values], str]
     package: str = "memlens"
     runs: Callable[[EventLog], Sequence[tuple[EventLog, str]]] = lambda _: ()
+    apart: Callable[[Values], Values] = lambda values: values
 
     @property
     def defaults(self) -> dict[str, Value]:

@@ -97,16 +97,20 @@ def own_settings(model: AllocatorModel, told: Values, given: Sequence[str]) -> d
     for name, values in named.items():
         if len(values) > 1:
             raise UsageError(f"{name} cannot have been {' and '.join(map(str, values))}", "Give the value that it had.")
-    return {**model.defaults, **told, **{name: values[0] for name, values in named.items()}}
+    return {**model.defaults, **told, **model.apart({name: values[0] for name, values in named.items()})}
 
 
 def chosen_settings(
     model: AllocatorModel, history: RequestHistory, own: Values, named: Mapping[str, Sequence[Value]], *, every: bool
 ) -> tuple[list[dict[str, Value]], int]:
-    """What to set otherwise than the run was set, each alike once; and how many combinations are left out."""
+    """What to set otherwise than the run was set, each alike once; and how many combinations are left out.
+
+    Raises:
+        UsageError: A setting that holds others cannot be read.
+    """
     left = 0
     if named:
-        wanted: Sequence[Values] = [*islice(_combined(named), MOST_COMBINED)]
+        wanted: Sequence[Values] = [model.apart(one) for one in islice(_combined(named), MOST_COMBINED)]
         left = prod(map(len, named.values())) - len(wanted)
     elif every:
         offered = {

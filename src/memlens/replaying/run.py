@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -112,10 +113,15 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
 
     Raises:
         UsageError: A setting that the allocator does not have.
+        InputError: Its settings, as it tells them, cannot be or leave out what is needed.
     """
     model, history = known.model, known.history
-    own = own_settings(model, model.recorded(history), as_list(options.own))
     named = named_values(model, as_list(options.settings), tried=True)
+    with _of_log(name, options):
+        told = model.recorded(history)
+    own = own_settings(model, told, as_list(options.own))
+    with _of_log(name, options):
+        proof = prove(history, model.rules(history, own))
     by_default = model.defaults
     last = ending_failure(history)
     head = ReplayedLog(
@@ -123,7 +129,7 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
         log.facts.layer,
         model.name,
         {setting: value for setting, value in own.items() if value != by_default.get(setting)},
-        _proof(log, prove(history, model.rules(history, own))),
+        _proof(log, proof),
         refused=last is not None,
         cut_short=bool(log.facts.cut_short),
         refused_line=None if last is None else _line_at(log, int(history.line[last])),
@@ -150,6 +156,16 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
         trials=trials,
         left_out=left_out,
     )
+
+
+@contextmanager
+def _of_log(name: str, options: TryOut) -> Iterator[None]:
+    """What is refused meanwhile is refused of a log, unless its user has said how it was set."""
+    try:
+        yield
+    except UsageError as error:
+        kind = UsageError if as_list(options.own) else InputError
+        raise kind(f"{name}: cannot be replayed: {error.message}", error.hint) from None
 
 
 def _proof(log: EventLog, found: Proof) -> ReplayProof:

@@ -17,7 +17,6 @@ import numpy as np
 from memlens import native
 from memlens.allocators.engine import Replay, replay
 from memlens.allocators.placing import Addresses, Placement
-from memlens.allocators.rules import NO_LIMIT
 from memlens.errors import UsageError
 from memlens.replaying.packing import BlockStays, live_peak, stays_of
 from memlens.replaying.result import MemoryRange, RefusedRequest, SettingTrial
@@ -117,9 +116,10 @@ class Trials:
             UsageError: It refuses one of them.
 
         Returns:
-            The trials, best first; the most bytes live at once; and the blocks, as small as any of the settings makes them.
+            The trials, best first; the most bytes live at once; and the blocks, as small as any setting makes them, the defaults among them.
         """
-        each, block = [], np.full(len(self.history), NO_LIMIT, np.int64)
+        by_default = {setting.name: setting.default for setting in self.model.settings if setting.settable}
+        each, block = [], self._rules(by_default).block.astype(np.int64)
         for change in ({}, *changes):
             with suppress(UsageError) if skip_refused and change else nullcontext():
                 rules = self._rules(change)

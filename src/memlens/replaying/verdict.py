@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from memlens.text import Answer, format_count, plural, terms_of
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["answer_of", "answer_of_log", "range_words", "refused_words"]
 
 
-def range_words(found: MemoryRange) -> str:
+def range_words(found: MemoryRange, size: Callable[[int], str] = format_bytes) -> str:
     """``7.59 MiB``, or ``7.59 MiB to 8.20 MiB``."""
-    low, high = format_bytes(found.low_bytes), format_bytes(found.high_bytes)
+    low, high = size(found.low_bytes), size(found.high_bytes)
     return low if low == high else f"{low} to {high}"
 
 
@@ -90,49 +91,70 @@ def _needs(trial: SettingTrial) -> str:
     return f"{what} {range_words(trial.needs)}"
 
 
-def _bound(log: ReplayedLog) -> tuple[str, ...]:
+def _bound(log: ReplayedLog, size: Callable[[int], str] = format_bytes) -> tuple[str, ...]:
     if log.live_peak_bytes is None:
         return ()
-    return (f"No setting needs less than {format_bytes(log.live_peak_bytes)}, the most bytes live at once.",)
+    return (f"No setting needs less than {size(log.live_peak_bytes)}, the most bytes live at once.",)
+
+
+def _sizes(limit: int, *others: int) -> Callable[[int], str]:
+    """How bytes are written beside a limit: where another figure would read like it and is not the same, both to the byte."""
+    text = format_bytes(limit)
+    alike = any(one != limit and format_bytes(one) == text for one in others)
+    return lambda count: f"{count:,} bytes" if alike and format_bytes(count) == text else format_bytes(count)
+
+
+def _enough(trial: SettingTrial, limit: int, who: str, size: Callable[[int], str]) -> str:
+    """What a setting needs that completes within a limit; which may lie below the upper end of that, for more need not be enough."""
+    if trial.needs.high_bytes <= limit:
+        return f": {who} needs {range_words(trial.needs, size)}"
+    if trial.completes is None:
+        return f" (without a limit it reserves {range_words(trial.needs, size)})"
+    return f", though not within all limits from there to {size(trial.needs.high_bytes)}"
 
 
 def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
     """Whether the run completes within the limit as it was set, and what would let it complete."""
-    limit = log.limit_bytes or 0
-    within = f"within {format_bytes(limit)}"
+    limit, live, carried = log.limit_bytes or 0, log.live_peak_bytes or 0, log.carried
+    shown = [own.needs, *(one.needs for one in carried[:1])]
+    size = _sizes(limit, live, *(one.low_bytes for one in shown), *(one.high_bytes for one in shown))
+    within = f"within {size(limit)}"
+    at = "" if log.refused_line is None else f" at {terms.at(log.refused_line)}"
+    # What would have come behind the failure that a run ended in is not known.
+    on, who = (f"gets past its failure{at}", "up to there it") if log.refused else ("completes", "it")
     if own.within_limit == "completes":
-        return Answer((f"As it was set this run completes {within}: it {_needs(own)}.", *_bound(log)), "good")
+        words = f"As it was set this run {on} {within}{_enough(own, limit, who, size)}"
+        return Answer((f"{words}.", *_bound(log, size)), "good")
     if log.refused and log.limit_from != "given":
-        where = "" if log.refused_line is None else f" at {terms.at(log.refused_line)}"
-        head = f"This run ran out of memory{where}"
+        head, on = f"This run ran out of memory{at}", "gets past that"
     elif own.within_limit == "depends":
-        head = f"As it was set this run completes {within} only where addresses are kind ({own.completing} of {own.replays} replays)"
+        kind = f"only where addresses are kind ({own.completing} of {own.replays} replays)"
+        head = f"As it was set this run {on} {within} {kind}"
     else:
         where = (
             ": as much is reserved before its log begins" if own.refused is None else refused_words(own.refused, terms)
         )
-        head = f"As it was set this run fails {within}{where}"
-    carried = log.carried
-    on = "gets past that" if log.refused else "completes"
+        least = own.needs.low_bytes
+        close = limit < least and format_bytes(least) == format_bytes(limit)
+        needs = f" ({who} needs {range_words(own.needs, size)})" if close else ""
+        head = f"As it was set this run fails {within}{needs}{where}"
     if carried:
         best = carried[0]
-        needs = f"{'up to there it' if log.refused else 'it'} needs {range_words(best.needs)}"
         calls = _calls_words(best, own, terms)
-        words = f"With {best.line} it {on} {within}: {needs}{f', {calls}' if calls else ''}"
+        words = f"With {best.line} it {on} {within}{_enough(best, limit, who, size)}{f', {calls}' if calls else ''}"
         if len(carried) > 1:
             words += f"; so it does with {plural(len(carried) - 1, 'other setting')}"
             if (fewer := log.without_more_chunks(best)) is not None:
                 words += f", and takes {format_count(fewer.taken)} with {fewer.line}"
-        return Answer((f"{head}.", f"{words}.", *_bound(log)), "good")
+        return Answer((f"{head}.", f"{words}.", *_bound(log, size)), "good")
     tried = len(log.trials) - 1
-    live = log.live_peak_bytes or 0
     most = log.limit_most_bytes or limit
     if log.beyond_bytes:
         over = f"{format_bytes(live - limit)} more than the limit" if most == limit else "and so much was refused"
-        return Answer((f"{head}.", f"No setting can help: {format_bytes(live)} are live at once, {over}."), "bad")
+        return Answer((f"{head}.", f"No setting can help: {size(live)} are live at once, {over}."), "bad")
     depends = [one for one in log.trials if one.within_limit == "depends" and not one.own]
     some = f"; with {depends[0].line} {depends[0].completing} of {depends[0].replays} replays do" if depends else ""
     none = f"Of {plural(tried, 'other setting')} none surely {on}{some}" if tried else "No other setting was tried"
     if most > limit:  # what is reserved is not all that there was
-        none += f"; the device had {format_bytes(limit)} to {format_bytes(most)}, and --limit SIZE says how much"
-    return Answer((f"{head}.", f"{none}.", *_bound(log)), "bad")
+        none += f"; the device had {size(limit)} to {size(most)}, and --limit SIZE says how much"
+    return Answer((f"{head}.", f"{none}.", *_bound(log, size)), "bad")

@@ -33,6 +33,7 @@ _GAP = "  "
 _WIDEST_NAME = 120
 #: A name column is not squeezed below this before other columns are left out.
 _NARROWEST_NAME = 20
+_NARROWEST_WRAPPED = 10
 #: A quoted line of a log takes about so many rows of a terminal at most.
 _ROWS_OF_A_QUOTE = 3
 _STYLES = {
@@ -185,9 +186,9 @@ def _table(table: Table, width: int | None) -> Iterator[Spans]:
     shown, widths = _fit(table.columns, widths, width)
     if table.title:
         yield from _hanging(table.title, "bold", width)
-    yield _row([table.columns[index].title for index in shown], table, shown, widths)
-    for row, values in zip(cells, table.rows, strict=True):
-        tones = [_tone(table.columns[index], values[index]) for index in shown]
+    titles = [column.title for column in table.columns]
+    for row, values in zip([titles, *cells], [None, *table.rows], strict=True):
+        tones = None if values is None else [_tone(table.columns[index], values[index]) for index in shown]
         wrapped = [
             wrap(row[index], room) if table.columns[index].wraps else [row[index]]
             for index, room in zip(shown, widths, strict=True)
@@ -249,7 +250,8 @@ def _fit(columns: Sequence[Column], natural: Sequence[int], width: int | None) -
         wider = natural[i] - least[i]
         if not columns[i].numeric and spare != 0:
             # Too narrow even for what must stay: names give way, down to a few characters, before figures do.
-            take = min(wider, spare) if spare > 0 else max(spare, 8 - least[i]) if least[i] > 8 else 0
+            few = _NARROWEST_WRAPPED if columns[i].wraps else 8
+            take = min(wider, spare) if spare > 0 else max(spare, min(few - least[i], 0))
             spare -= take
             widths[i] = least[i] + take
         else:
@@ -290,7 +292,7 @@ def wrap(text: str, width: int | None) -> list[str]:
     """
     if width is None or width_of(text) <= width:
         return [text.replace(NO_BREAK, " ")]
-    width = max(width, 10)
+    width = max(width, _NARROWEST_WRAPPED)
     lines, line = [], ""
     for word in text.split(" "):
         if line and width_of(line) + 1 + width_of(word) > width:

@@ -7,6 +7,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "../_sources.h"
 #include "_machine.h"
 #include "_search.h"
 
@@ -366,7 +367,7 @@ static PyMethodDef methods[] = {
     {"scan", scan, METH_VARARGS, "scan(block, tables, state, rows, begin, end, search) -> whether it went to the end"},
     {"last_header", last_header, METH_VARARGS, "last_header(block, tables, state, rows, begin, end) -> 1 found, 0 none, -1 odd"},
     {NULL, NULL, 0, NULL}};
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_scan", NULL, -1, methods, NULL, NULL, NULL, NULL};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_scan", MEMLENS_SOURCES, -1, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__scan(void) {
     PyObject *made = PyModule_Create(&module), *names = PyList_New(0);

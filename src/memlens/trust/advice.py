@@ -87,6 +87,9 @@ def _first_request(facts: Facts) -> tuple[str, str] | None:
     whole = "the limit of the process is" if any(one.limit_bytes for one in facts.ooms) else "the device has"
     if oom.total_bytes is not None and asked > oom.total_bytes:
         return words, f"It can never fit: {whole} {format_bytes(oom.total_bytes)}."
+    if oom.chunk_bytes > asked and (oom.requested_bytes is None or (oom.asked_bytes or 0) > asked):
+        chunk, setting = format_bytes(oom.chunk_bytes), "FLAGS_auto_growth_chunk_size_in_mb"
+        return words, f"A chunk of {chunk} was asked of the device for it: with a smaller {setting} less is."
     return words, "The run held nothing yet that the log tells of: see what else holds the device, or ask for less."
 
 

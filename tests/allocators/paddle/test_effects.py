@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,43 @@ def test_compiled_and_reference_agree_on_any_rows(rows: Any, waits: list[int], b
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_native", None)
         assert effects(*given_).tolist() == compiled.tolist()
+
+
+@pytest.mark.skipif(module._native is None, reason="the compiled module was not built")
+def test_an_interrupt_ends_the_work() -> None:
+    """Many rows, the last of which tell of a late FREE: not when somebody interrupts before they are reached."""
+    native = module._native
+    assert native is not None
+    late = [*CHUNKS, (ALLOC, 512, 0x3200, 1024), (ALLOC, 512, 0x1000, 512)]
+    many = 1 << 20
+    before = np.array([(RESERVE, 256, 0x9000, 0), *[(ALLOC, 256, 0x9000, 256), (FREE, 256, 0x9000, 0)] * 8], np.int64)
+    rows = np.concatenate((before[:1], np.tile(before[1:], (many // 16, 1)), np.array(late, np.int64)))
+    kind, addr = rows[:, 0].astype(np.int8), rows[:, 2].astype(np.uint64)
+    size, free = np.ascontiguousarray(rows[:, 1]), np.ascontiguousarray(rows[:, 3])
+    until = np.arange(len(rows)) + 1
+    until[-3] = len(rows)
+    waits = np.zeros(len(rows), np.int8)
+    waits[-3] = 1
+    columns = kind, size, addr, free, until, waits, np.full(len(rows), -1), np.zeros(0, np.int64)
+    found = np.arange(len(rows))
+    native.effects(*columns, found)
+    assert found[-8:].tolist() == [*range(many + 1, many + 6), many + 7, many + 7, many + 8]
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.005)
+        native.effects(*columns, found)
+
+    own, found = signal.signal(signal.SIGALRM, interrupt), np.arange(len(rows))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, own)
+    assert found[-3] == many + 6  # as it stood
 
 
 @pytest.mark.skipif(module._native is None, reason="the compiled module was not built")

@@ -121,5 +121,26 @@ def test_a_run_that_fails_at_its_first_request_is_said_to_have_run_out() -> None
     assert error_of(WAITING + SUMMARY + ERROR).message.count("(50.00 MiB, line ") == 1
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [
+        "OSError: (External)  CustomDevice error, the error code is : 2.  (at custom_device.cc:387)\n",
+        SUMMARY + ERROR + LINE.replace("50.000000MB", "64.000000MB"),
+    ],
+)
+def test_where_the_first_chunk_is_refused_its_size_is_what_to_set(refused: str) -> None:
+    """50 MiB are asked for, and the least chunk has 64: so many are asked of the device."""
+    error = error_of(STAMP.replace(":191]", ":99]") + "chunk_size_:67108864\n" + WAITING + refused)
+    assert "ran out of memory on its first request (50.00 MiB" in error.message
+    assert error.hint == (
+        "A chunk of 64.00 MiB was asked of the device for it: with a smaller FLAGS_auto_growth_chunk_size_in_mb less is."
+    )
+    for least in (
+        256,
+        67108864,
+    ):  # the device was asked for what the message says, whatever another allocator's chunks have
+        assert "ask for less" in error_of(f"{STAMP}chunk_size_:{least}\n" + WAITING + SUMMARY + ERROR + LINE).hint
+
+
 def test_without_lines_of_the_allocator_logging_was_off() -> None:
     assert "GLOG_vmodule" in error_of(SUMMARY + ERROR + LINE).hint

@@ -31,7 +31,14 @@ import numpy as np
 from memlens.allocators.history import ChunkChange, NotReplayable, Operation
 from memlens.allocators.models import AllocatorModel, Values
 from memlens.allocators.rules import NO_LIMIT, AllocatorRules, Groups, IdleChunks, IdleSorting, Relief
-from memlens.allocators.torch.settings import MEBIBYTE, SETTINGS, Configuration, conf_line, recorded_values
+from memlens.allocators.torch.settings import (
+    MEBIBYTE,
+    SETTINGS,
+    Configuration,
+    conf_line,
+    recorded_values,
+    whole_values,
+)
 from memlens.allocators.torch.sizes import LARGE_REST, SMALL, SMALL_REST, SMALL_SEGMENT, rounded, segment_bytes
 from memlens.errors import UsageError
 
@@ -187,4 +194,5 @@ CACHING = AllocatorModel(
     rules=_rules,
     candidates=_candidates,
     line=conf_line,
+    apart=whole_values,
 )

@@ -188,11 +188,23 @@ def _pairs(text: str) -> Iterator[tuple[str, Value]]:
         at = match.end()
         name, value = match.groups()
         if name in _BY_NAME and name not in _OUTSIDE:
-            yield name, value
+            yield name, _typed(_BY_NAME[name], value)
         elif name not in _WITHOUT_EFFECT:
             raise UsageError(f"{CONF} has no setting {name!r}", f"Known are: {', '.join(_names())}.")
         elif name == "backend" and value != "native":
             raise UsageError(f"the backend {value!r} is another allocator", "Only the native one is modelled.")
+
+
+def _typed(setting: AllocatorSetting, text: str) -> Value:
+    """What a text sets; the text itself where it is nothing that the setting takes, which is then refused."""
+    with suppress(ValueError):
+        if setting.kind == "switch":
+            return {"True": True, "False": False}.get(text, text)
+        if setting.kind == "mebibytes":
+            return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
+        if setting.kind == "number":
+            return float(text)
+    return text
 
 
 def _names() -> list[str]:

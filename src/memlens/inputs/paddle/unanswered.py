@@ -110,7 +110,9 @@ class Unanswered:
         lines = sorted((*_lines(text), *self._marked(text)), key=lambda line: line[0])
         thread, asked, at = _waiting(lines)
         mark, operator = (_last(lines, thread, kind) for kind in ("mark", "operator"))
-        return replace(oom, unanswered_bytes=asked, owner=mark or _traceback(text[at:]) or operator)
+        chunk = max((int(match["size"]) for match in events.CHUNK_SIZE.pattern.finditer(text)), default=0)
+        owner = mark or _traceback(text[at:]) or operator
+        return replace(oom, unanswered_bytes=asked, owner=owner, chunk_bytes=chunk)
 
     def _marked(self, text: bytes) -> Iterator[_Line]:
         """Where the lines end that the user's patterns name, and the names."""

@@ -86,9 +86,9 @@ def _tables(log: ReplayedLog, top: int, *, full: bool) -> Iterator[Block]:
     limited, scanned = log.limit_bytes is not None, any(one.completes for one in log.trials)
     columns = [
         Column("line", "Setting", "name", wraps=True),
-        *([Column("within", f"In {format_bytes(log.limit_bytes or 0)}", "word")] if limited else []),
-        *([Column("completes", "Completes within", "word", strong=True)] if scanned else []),
-        *([] if scanned and not full else [Column("reserved_peak", "Reserved peak", "word")]),
+        *([Column("within", f"In {format_bytes(log.limit_bytes or 0)}", "word", wraps=True)] if limited else []),
+        *([Column("completes", "Completes within", "word", strong=True, wraps=True)] if scanned else []),
+        *([] if scanned and not full else [Column("reserved_peak", "Reserved peak", "word", wraps=True)]),
         Column("taken", f"{terms_of(log.layer).chunk.capitalize()}s", "count", drop=1),
     ]
     listed = list(log.trials) if full else _without_repeats(log.trials)
