@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -234,3 +235,12 @@ def test_a_dot_within_a_value_is_a_part_of_it(tmp_path: Path) -> None:
     write(tmp_path, "v3.0.1.log")
     (match,) = Template(f"{tmp_path}/v{{version}}.log").find()
     assert match.fields == {"version": "3.0.1"}
+
+
+def test_what_is_not_installed_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    with pytest.raises(InputError) as caught:
+        Template("s3://bucket/{rank}.log").find()
+    assert str(caught.value.hint) == (
+        "s3://bucket/: reading URLs needs the package fsspec. Install it with: pip install 'memlens[remote]'."
+    )

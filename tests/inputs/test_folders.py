@@ -149,3 +149,25 @@ def test_a_folder_elsewhere_that_cannot_be_used_is_said(elsewhere: str) -> None:
     with pytest.raises(InputError, match="is a directory") as caught:
         memlens.diff(elsewhere, elsewhere)
     assert f"{elsewhere}workerlog.0" in str(caught.value.hint)
+
+
+def test_slashes_too_many_at_the_end_of_a_url_mean_the_same_folder(elsewhere: str) -> None:
+    assert expanded([f"{elsewhere}//"], ReadAs()) == expanded([elsewhere], ReadAs())
+
+
+def test_a_folder_is_looked_into_through_a_cache_of_its_driver(elsewhere: str) -> None:
+    found = expanded([f"simplecache::{elsewhere}"], ReadAs())
+    assert found == [f"simplecache::{path}" for path in expanded([elsewhere], ReadAs())]
+
+
+@pytest.mark.parametrize(
+    "name", ["50%25.log", "100%.log", "h#1.log", "q?a=b.log", "new\nline.log", "tab\t.log", "ü b.log"]
+)
+def test_a_name_in_a_file_url_is_that_of_the_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / name).write_text(log_text(MIB))
+    (tmp_path / "runs" / "50%.log").write_text(log_text(2 * MIB))
+    url = f"file://{tmp_path}/runs/"
+    for given in (url, f"{url}{{run}}.log"):
+        peaks = sorted(run.windows[0].peak_bytes for run in memlens.compare(given).runs)
+        assert peaks == [MIB, 2 * MIB]

@@ -2,8 +2,10 @@
 
 import builtins
 import gzip
+import hashlib
 import http.server
 import json
+import os
 import random
 import subprocess
 import sys
@@ -165,6 +167,18 @@ class Files:
         raise self.error
 
 
+def test_a_driver_that_cannot_begin_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begun(*_: object, **__: object) -> None:
+        raise OSError("no library\ntried here\ntried there")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", begun)
+    for read in (memlens.read, memlens.compare):
+        with pytest.raises(InputError) as raised:
+            read(["hdfs://host/run/"] if read is memlens.compare else "hdfs://host/run/")
+        assert raised.value.message == "hdfs://host/run/: cannot be read: OSError: no library"
+        assert raised.value.hint
+
+
 class StatusError(Exception):
     def __init__(self, status: int) -> None:
         super().__init__(f"answered {status}")
@@ -274,6 +288,39 @@ def test_the_list_of_a_web_server_is_a_folder(server: str, tmp_path: Path) -> No
         ["/apache/rank%200.log"],
         3,
     ]
+
+
+def test_of_a_list_only_what_lies_in_the_folder_counts(server: str, tmp_path: Path) -> None:
+    (tmp_path / "runs" / "node0").mkdir(parents=True)
+    (tmp_path / "runs" / "rank 0.log").write_bytes(TEXT)
+    (tmp_path / "runs" / "a:b.log").write_bytes(TEXT)
+    (tmp_path / "runs" / "node0" / "rank 0.log").write_bytes(TEXT)
+    links = ("#top", "?C=M;O=A", "/", "mailto:admin@host", "rank%200.log", "./a:b.log", "node0/", "node0/rank%200.log")
+    (tmp_path / "runs" / "index.html").write_text("".join(f'<a href="{link}">it</a>' for link in links))
+    code = (
+        "import json, sys; from memlens.inputs.remote.listing import list_remote;"
+        " print(json.dumps(sorted([one.name, one.is_folder] for one in list_remote(sys.argv[1]))))"
+    )
+    assert elsewhere(code, f"{server}/runs/") == [["a:b.log", False], ["node0", True], ["rank%200.log", False]]
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_no_more_than_the_beginning_of_a_file_is_taken_to_tell_what_it_is(tmp_path: Path, ranges: bool) -> None:
+    pytest.importorskip("aiohttp")
+    text = LONG[: 1 << 20]
+    for rank in range(3):
+        (tmp_path / f"{rank}.log").write_bytes(text)
+        os.truncate(tmp_path / f"{rank}.log", 1 << 36)  # at 16 MiB a second all of it takes an hour
+    (tmp_path / "empty.log").write_bytes(b"")
+    code = (
+        "import hashlib, json, sys; from memlens.inputs.remote.listing import heads_of;"
+        " print(json.dumps([head if head is None else hashlib.md5(head).hexdigest() for head in heads_of(sys.argv[1:], 300_000)]))"
+    )
+    with serving(tmp_path, ranges=ranges, rate=1 << 24) as served:
+        urls = [f"{served.url}/{name}.log" for name in ("0", "1", "none", "2", "empty")]
+        found = subprocess.run([sys.executable, "-c", code, *urls], capture_output=True, timeout=30, check=True)
+    head, nothing = (hashlib.md5(part).hexdigest() for part in (text[:300_000], b""))
+    assert json.loads(found.stdout) == [head, head, None, head, nothing]
 
 
 READ = """

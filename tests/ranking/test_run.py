@@ -412,3 +412,19 @@ def test_a_folder_that_cannot_be_looked_into_and_what_lies_there_are_no_missing_
     status = ["ok", "unreadable", "ok", "missing"]
     assert sorted(rank.status for rank in memlens.ranks(logs, jobs=1).ranks) == sorted(status)
     assert [run.status for run in memlens.compare(logs, jobs=1).runs] == status
+
+
+def test_braces_in_the_name_of_a_log_in_a_folder_elsewhere_are_no_template(capsys: pytest.CaptureFixture[str]) -> None:
+    from memlens.cli import main
+
+    files = pytest.importorskip("fsspec", reason="pip install 'memlens[remote]'").filesystem("memory")
+    for name in ("{a}.log", "b.log"):
+        files.pipe(f"/braces/{name}", b"Alloc 512 bytes, ptr = 0x7f01\n")
+    try:
+        assert main(["ranks", "memory://braces/", "--jobs", "1", "--format", "json"]) == 0
+    finally:
+        files.rm("/braces", recursive=True)
+    assert [rank["path"] for rank in json.loads(capsys.readouterr().out)["ranks"]] == [
+        "memory://braces/b.log",
+        "memory://braces/{a}.log",
+    ]

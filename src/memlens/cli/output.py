@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "named_logs",
+    "note_others",
     "progress_bar",
     "read_stdin_once",
     "refuse_outputs",
@@ -53,11 +54,15 @@ def read_stdin_once(logs: Sequence[str | None], hint: str = "Give - once.") -> N
         raise UsageError("stdin (-) can be read only once", hint)
 
 
-def named_logs(
-    logs: Sequence[str], how: ReadAs, show: Output, *, below: Callable[[str], None] | None = None
-) -> tuple[str, ...]:
-    """Logs with those that lie in a folder in its place (``below``: and in its folders); of its other files a note says that they are none."""
+def named_logs(logs: Sequence[str], how: ReadAs, show: Output) -> tuple[str, ...]:
+    """Logs with those that lie in a folder in its place; of its other files a note says that they are none."""
     from memlens.inputs import expanded
+
+    return tuple(map(str, expanded(logs, how, note_others(show))))
+
+
+def note_others(show: Output) -> Callable[[str, Sequence[str]], None]:
+    """What says of a folder and the files in it that are no logs that they are left out."""
     from memlens.inputs.input_format import HEAD
     from memlens.text import name_list, plural
 
@@ -65,7 +70,7 @@ def named_logs(
         count = plural(len(others), "file is", "files are")
         note(f"{folder}: {count} no log by the first {HEAD >> 10} KiB and left out: {name_list(others)}", show)
 
-    return tuple(map(str, expanded(logs, how, say, below=below)))
+    return say
 
 
 def refuse_outputs(

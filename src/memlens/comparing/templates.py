@@ -159,7 +159,7 @@ def _walk(
         yield Found(folder.rstrip("/"), bound, f"{folder}: cannot be looked into: {error.strerror or error}")
         return
     except InputError as error:
-        yield Found(folder.rstrip("/"), bound, error.message)
+        yield Found(folder.rstrip("/"), bound, f"{error.message}. {error.hint or ''}".rstrip(". "))
         return
     here = [one.name for one in entries if one.is_folder == bool(rest) and (hidden or not one.name.startswith("."))]
     matches = [(entry, match) for entry in here if (match := pattern.fullmatch(entry))]

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["Entry", "entries_of", "expanded", "is_file", "is_folder", "refuse_folder"]
 
 _DIGITS = re.compile(r"([0-9]+)")
+#: Slashes at the end of a URL, more of which than one mean the same folder.
+_SLASHES = re.compile(r"(?<=[^:/])//+$")
+#: What stands for itself in a name, but not in a ``file://`` URL.
+_NO_URL = re.compile(r"[%?#\t\r\n]")
 #: Bytes of a file elsewhere by which it is told what it is: enough of one that is compressed for :data:`HEAD`.
 _REMOTE_HEAD = 4 * HEAD
 
@@ -132,7 +136,7 @@ def is_file(path: str) -> bool:
 
 
 def entries_of(folder: str) -> list[Entry]:
-    """What lies in a folder, by a path or a URL that ends with a slash; ordered by name.
+    """What lies in a folder, by a path or a URL that ends with a slash; ordered by name, which is as it stands in that path or URL.
 
     Raises:
         OSError: There is no such folder, or it cannot be looked into.
@@ -145,7 +149,10 @@ def entries_of(folder: str) -> list[Entry]:
         found = list_remote(folder)
         return sorted(Entry(one.name, one.is_folder, not one.is_folder, is_empty=one.size == 0) for one in found)
     with os.scandir(where or ".") as listing:
-        return sorted(map(_entry, listing))
+        entries = sorted(map(_entry, listing))
+    if where is folder:
+        return entries
+    return [one._replace(name=_NO_URL.sub(lambda found: f"%{ord(found[0]):02X}", one.name)) for one in entries]
 
 
 def _entry(entry: os.DirEntry[str]) -> Entry:
@@ -168,7 +175,9 @@ def _shown(folder: str) -> list[Entry]:
 
 
 def _join(folder: str, name: str, end: str = "") -> str:
-    return f"{folder}{name}{end}" if is_url(folder) else os.path.join(folder, name)
+    if not is_url(folder):
+        return os.path.join(folder, name)
+    return f"{_SLASHES.sub('/', folder)}{name}{end}"
 
 
 def _sorted_out(folder: str, how: ReadAs) -> tuple[list[str], list[str]]:

@@ -22,7 +22,7 @@ from memlens.windows.windows import as_patterns
 if TYPE_CHECKING:
     from memlens.ranking.result import Ranking
 
-__all__ = ["ranks", "ranks_with"]
+__all__ = ["ranks", "ranks_of", "ranks_with"]
 
 
 def ranks_with(logs: str | Path | Sequence[str | Path], options: OfRanks) -> Ranking:
@@ -38,9 +38,7 @@ def ranks_with(logs: str | Path | Sequence[str | Path], options: OfRanks) -> Ran
         InputError: No file matches the template.
         MemlensError: A cluster that was named does not answer.
     """
-    _check(options)
-    found = find_logs(logs, options)
-    return _judged(found, options)
+    return ranks_of(find_logs(logs, options), options)
 
 
 ranks = with_keywords("ranks", ranks_with, OfRanks)
@@ -57,7 +55,9 @@ def _check(options: OfRanks) -> None:
         raise UsageError(f"there are no {options.diffs} diffs", "0 makes none.")
 
 
-def _judged(found: FoundLogs, options: OfRanks) -> Ranking:
+def ranks_of(found: FoundLogs, options: OfRanks) -> Ranking:
+    """The same of logs that were found."""
+    _check(options)
     names = labels_of(found.paths, found.fields)
     order = sorted(range(len(names)), key=lambda k: natural(names[k]))
     found = replace(found, paths=tuple(found.paths[k] for k in order), fields=tuple(found.fields[k] for k in order))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import click
 
 from memlens.cli.options import Show, verb
-from memlens.errors import UsageError
 from memlens.keywords import option
 from memlens.options import OfRanks
 
@@ -53,24 +52,15 @@ def command(logs: tuple[str, ...], options: OfRanks, show: ShowRanks) -> int:
 
     Ranks that stand out are a result and no failure: the exit code is 0, and 1 only where no log could be read.
     """
-    from memlens.cli.output import named_logs, progress_bar, refuse_outputs, report_failures, write_result
-    from memlens.ranking.found import template_of
-    from memlens.ranking.run import ranks_with
+    from memlens.cli.output import note_others, progress_bar, refuse_outputs, report_failures, write_result
+    from memlens.ranking.found import find_logs
+    from memlens.ranking.run import ranks_of
     from memlens.reports.ranks import ranks_blocks
 
-    if not logs:
-        raise UsageError("no log of a rank", "Name some, a folder, or a template: 'runs/{node}/workerlog.{rank}'.")
-    template = template_of(logs)
-    problems: list[str] = []
-    paths = (
-        [one.path for one in template.find() if not one.problem]
-        if template
-        else [*named_logs(logs, options, show, below=problems.append)]
-    )
-    refuse_outputs(show, paths, formats=options.formats)
-    with progress_bar(filter(os.path.isfile, paths), show) as progress:
-        ranking = ranks_with(logs[0] if template else paths, replace(options, progress=progress))
-    ranking = replace(ranking, problems=tuple(dict.fromkeys((*ranking.problems, *problems))))
+    found = find_logs(logs, options, note_others(show))
+    refuse_outputs(show, found.paths, formats=options.formats)
+    with progress_bar(filter(os.path.isfile, found.paths), show) as progress:
+        ranking = ranks_of(found, replace(options, progress=progress))
     write_result(ranking, show, lambda: ranks_blocks(ranking, top=show.top, full=show.everything))
     if ranking.read:
         return 0

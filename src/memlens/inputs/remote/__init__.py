@@ -218,7 +218,7 @@ def opened_files(url: str) -> tuple[Any, str]:
     """The file system of a URL, of fsspec, and the path in it.
 
     Raises:
-        InputError: fsspec or the driver is not installed, or the URL makes no sense.
+        InputError: fsspec or the driver is not installed, the URL makes no sense, or the driver cannot begin.
     """
     try:
         from fsspec.core import url_to_fs
@@ -242,6 +242,8 @@ def opened_files(url: str) -> tuple[Any, str]:
             f"{url}: cannot be read: {_first_line(error)}",
             "Give a path, or a URL of a scheme that fsspec knows, like s3://, gs://, hdfs:// or https://.",
         ) from None
+    except Exception as error:  # drivers raise whatever their transport does
+        raise unreadable(url, error) from error
     return files, path
 
 
@@ -269,7 +271,8 @@ def unreadable(url: str, error: Exception) -> InputError:
         )
     if isinstance(error, IsADirectoryError):
         return InputError(
-            f"{url}: is a directory", "Name a log in it; a URL that ends with / stands for all logs in it."
+            f"{url}: is a directory",
+            "Name a log in it; to verbs of many logs a URL that ends with / stands for all logs in it.",
         )
     if isinstance(error, ImportError):
         return InputError(f"{url}: a package is missing: {_first_line(error)}", "Install what it names.")
