@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as fields_in
 from pathlib import Path
@@ -57,12 +57,17 @@ def template_of(logs: Sequence[str | Path]) -> Template | None:
     return template
 
 
-def find_logs(logs: str | Path | Sequence[str | Path], how: ReadAs) -> FoundLogs:
+def find_logs(
+    logs: str | Path | Sequence[str | Path],
+    how: ReadAs,
+    passed_over: Callable[[str, Sequence[str]], None] | None = None,
+) -> FoundLogs:
     """Find the logs of ranks.
 
     Args:
         logs: Paths, URLs and folders, which stand for all logs in them and in their folders; or one template.
         how: How logs are to be read.
+        passed_over: Called with a folder and the files in it that are no logs.
 
     Raises:
         UsageError: Nothing to read, something that workers cannot open, or a log twice.
@@ -80,7 +85,7 @@ def find_logs(logs: str | Path | Sequence[str | Path], how: ReadAs) -> FoundLogs
         problems = tuple(match.problem for match in found if match.problem)
         return FoundLogs(tuple(one.path for one in files), tuple(one.fields for one in files), template.text, problems)
     unreadable: list[str] = []
-    paths = tuple(str(log) for log in expanded(given, how, below=unreadable.append))
+    paths = tuple(str(log) for log in expanded(given, how, passed_over, below=unreadable.append))
     seen: set[str] = set()
     for path in paths:
         place = path if is_url(path) else os.path.abspath(path)
