@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, overload
 import numpy as np
 
 from memlens.errors import AnchorError, UsageError
+from memlens.units import plural
 from memlens.windows.numbering import numbered
 from memlens.windows.patterns import Anchor, Pattern, find_anchors
 
@@ -258,7 +259,7 @@ def no_such_anchor(log: EventLog, pattern: Pattern) -> AnchorError:
 
 def too_few_anchors(name: str, pattern: Pattern, found: int, nth: int, what: str = "line") -> AnchorError:
     """The error for a start that marks fewer lines than asked for."""
-    lines = f"1 {what}" if found == 1 else f"{found:,} {what}s"
+    lines = plural(found, what)
     return AnchorError(f"{name}: {pattern} matches {lines}; there is no number {nth}", f"Take --nth {found} or less.")
 
 
