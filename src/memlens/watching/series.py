@@ -73,11 +73,9 @@ class LiveSeries:
             cuts = [match.start for match in new]
         else:
             marks = taken.landmarks
-            rows = list(zip(marks.offsets, marks.lines, marks.texts, strict=True))
-            named = ((offset, line, self._by.name_in(text)) for offset, line, text in rows) if self._by else ()
-            new = [Match(offset, line, name) for offset, line, name in named if name is not None]
-            if not self._settled:
-                self._landmarks = self._landmarks.and_then([marks]) if rows else self._landmarks
+            new = marks.matches(self._by) if self._by else []
+            if not self._settled and marks.offsets:
+                self._landmarks = self._landmarks.and_then([marks])
             cuts = [match.start for match in new] if self._settled else list(marks.offsets)
         for match in new:
             self._append(match)
