@@ -176,7 +176,6 @@ def _host_memory(case: Case) -> Iterator[Finding]:
 #: Every note there is, by code.
 NOTES: dict[str, Rule] = {
     "out_of_memory": _out_of_memory,
-    "traceback": seen("traceback", "there is a Python traceback{first}."),
     "missed_peaks": _missed_peaks,
     "not_kept": _not_kept,
     "overtaken": _overtaken,
