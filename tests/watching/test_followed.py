@@ -30,7 +30,7 @@ def followed(
     path: Path, text: bytes, chance: random.Random, count: int = 6, by: str | None = None, **how: str | Path
 ) -> tuple[LogState, ...]:
     """The states of a log that came in pieces."""
-    log = Followed(path, by=by, how=ReadAs(**how))
+    log = Followed(path, by=by, how=ReadAs(**how))  # type: ignore[arg-type]
     assert not log.poll()
     for _ in feed(path, pieces(text, chance, count), log):
         log.states()
