@@ -15,7 +15,7 @@ PACKAGE = Path(memlens.__file__).parent
 #: The rooms, the lowest first: a module imports from its own room and from lower ones.  `events.py` stands above what an event log
 #: looks up when it is asked for it (its lifetimes, windows and trust report).
 ROOMS = (
-    ("errors", "units", "native", "columns", "keywords", "glog"),
+    ("errors", "units", "native", "columns", "keywords", "glog", "plugins"),
     ("scanner",),
     ("facts", "source"),
     ("lifetimes", "folding"),

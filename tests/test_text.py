@@ -7,8 +7,8 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_paddle import microseconds
 
-from memlens.inputs.paddle.times import microseconds
 from memlens.text import (
     format_duration,
     format_moment,

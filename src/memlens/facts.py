@@ -244,7 +244,7 @@ class Facts:
         opening: So many events at the start stand for blocks and chunks that were there before the input begins; they have no line.
         other_layers: Lines seen of other layers that tell of the same memory, by layer name (``stream_safe``, ``stats``,
             ``naive_best_fit``).
-        hints: Other things seen, by name, with the 1-based number of the first line: ``prealloc``, ``traceback``, …
+        hints: Other things seen, by name, with the 1-based number of the first line: ``prealloc``, ``binary``, …
         ooms: Out-of-memory messages, in file order.
         figures: The framework's own figures, in file order.
         stat_lines: The framework's running totals, where the log has them.

@@ -17,7 +17,7 @@ from pathlib import PurePath
 from typing import Any, Literal, TypeAlias, cast
 
 from memlens.trust.case import OF_ENTRIES
-from memlens.units import format_bytes, format_signed
+from memlens.units import format_bytes, format_signed, plural
 
 __all__ = [
     "LINES",
@@ -231,11 +231,6 @@ def file_names(paths: Sequence[str]) -> dict[str, str]:
 def plain_ascii(text: str) -> str:
     r"""The same text for an output that cannot show more than ASCII: ``…`` as ``...``, other characters as ``\xNN``."""
     return text.translate(_IN_ASCII).encode("ascii", "backslashreplace").decode("ascii")
-
-
-def plural(count: int, one: str, many: str = "") -> str:
-    """``1 free``, ``1,942 frees``."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def format_count(count: int) -> str:

@@ -1,4 +1,4 @@
-"""Bytes as people write and read them, in binary units."""
+"""Counts as people write and read them: bytes in binary units, and things."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from memlens.errors import UsageError
 
-__all__ = ["format_bytes", "format_signed", "parse_bytes"]
+__all__ = ["format_bytes", "format_signed", "parse_bytes", "plural"]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _UNIT_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
@@ -48,3 +48,8 @@ def parse_bytes(text: str) -> int:
         raise UsageError(f"{text!r} is not a size", "Write a size like 4096, 64KiB, 1.5MiB or 2GiB (units are binary).")
     number, unit = match["number"], _UNIT_BYTES[match["unit"].lower()]
     return round(float(number) * unit) if "." in number else int(number) * unit
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """``1 free``, ``1,942 frees``; ``many`` is for words that do not just take an s."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -389,7 +389,7 @@ def test_an_analyzer_of_another_package_gets_all_events_and_says_what_they_take(
         return Found(int((window.log.kind == 0).sum()))
 
     point = metadata.EntryPoint("count", "elsewhere:count", registry.GROUP)
-    monkeypatch.setattr(registry, "_entry_points", lambda: [point])
+    monkeypatch.setattr(registry, "entry_points", lambda _: [point])
     monkeypatch.setattr(metadata.EntryPoint, "load", lambda _: count)
     text = made_log(random.Random(5), 2000)
     path = tmp_path / "made.log"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from memlens.errors import InputError
-from memlens.inputs import streams
+from memlens.inputs import blocks, streams
 from memlens.inputs.blocks import in_order
 from memlens.inputs.streams import open_bytes
 
@@ -93,19 +93,28 @@ def test_a_file_that_expands_a_thousandfold_is_not_held_back_in_memory(tmp_path:
     assert read(path)[0] == text
 
 
+@pytest.fixture
+def by_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several threads read, however few processors there are and whatever scans."""
+    monkeypatch.setattr(blocks, "processors", lambda: 3)
+    monkeypatch.setattr(blocks, "load", lambda _: blocks)
+
+
+@pytest.mark.usefixtures("by_threads")
 def test_what_a_thread_of_its_own_unpacks_comes_in_order_and_stops_when_nobody_wants_it(tmp_path: Path) -> None:
     text = b"".join(b"%d\n" % k for k in range(2_000_000)) * 5  # many times what is read ahead
     path = tmp_path / "run.log.gz"
     path.write_bytes(gzip.compress(text, 1))
     with open_bytes(path) as stream:
-        assert b"".join(in_order(stream, lambda block: block.text.tobytes(), threads=3)) == text
+        assert b"".join(in_order(stream, lambda block: block.text.tobytes())) == text
     with open_bytes(path) as stream:
-        results = in_order(stream, lambda block: block.text.tobytes(), threads=2)
+        results = in_order(stream, lambda block: block.text.tobytes())
         assert next(results) == text[: text.rindex(b"\n", 0, 1 << 21) + 1]
         results.close()
         assert stream.consumed < path.stat().st_size
 
 
+@pytest.mark.usefixtures("by_threads")
 def test_an_error_in_mid_stream_comes_after_what_was_read_before_it(tmp_path: Path) -> None:
     path = tmp_path / "run.log.gz"
     path.write_bytes(gzip.compress(b"line\n" * 4_000_000, 0))
@@ -124,7 +133,7 @@ def test_an_error_in_mid_stream_comes_after_what_was_read_before_it(tmp_path: Pa
         stream._file = Failing()  # type: ignore[assignment]
         seen: list[int] = []
         with pytest.raises(OSError, match="the disk is gone"):
-            list(in_order(stream, lambda block: seen.append(len(block.text)), threads=2))
+            list(in_order(stream, lambda block: seen.append(len(block.text))))
     assert 0 < sum(seen) <= 15_000_000
 
 

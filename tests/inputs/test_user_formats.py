@@ -374,7 +374,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, form: object) -> None:
             return form
 
     point = Point("marks", "marks_package.formats:marks", "memlens.formats")
-    monkeypatch.setattr(registry, "_entry_points", lambda: [point])
+    monkeypatch.setattr(registry, "entry_points", lambda _: [point])
 
 
 def one_alloc(source: Any, request: object) -> list[EventLog]:

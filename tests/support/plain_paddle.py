@@ -6,6 +6,7 @@ for speed.  The reader must give the same, and property tests hold it to that.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -19,13 +20,12 @@ from memlens.inputs.paddle import events as paddle
 from memlens.inputs.paddle import other_events as paddle_layers
 from memlens.inputs.paddle.layers import SIZELESS, Layer, choose
 from memlens.inputs.paddle.other_events import STAT_LINE
-from memlens.inputs.paddle.times import microseconds
 
 if TYPE_CHECKING:
     from memlens.scanner.formats import LineFormat
     from memlens.windows.patterns import Pattern
 
-__all__ = ["PlainBlock", "PlainEvent", "choose_plain", "read_plain"]
+__all__ = ["PlainBlock", "PlainEvent", "choose_plain", "microseconds", "read_plain"]
 
 ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _HEADER_BEFORE = re.compile(paddle.HEADER.regex.encode() + rb"\Z")
@@ -238,3 +238,16 @@ def choose_plain(text: bytes, wanted: Layer | None) -> tuple[list[PlainEvent], i
             found[-1] = replace(found[-1], size=size, stream=found[alloc].stream if alloc >= 0 else -1)
     family = "" if blocks is None else blocks.family
     return found, malformed + len({line for line, layer in plain.malformed_of if layer.label == family})
+
+
+def microseconds(date: bytes, time: bytes) -> int:
+    """Microseconds of a glog stamp: since the start of the year (``mmdd``) or since 1970 (``yyyymmdd``); -1 for a month or day that does not exist."""
+    month, day = int(date[-4:-2]), int(date[-2:])
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        return -1
+    # A stamp without a year may be of a leap year, as 2000 is.  The calendar repeats after 400 years of 146,097 days.
+    year, first = (int(date[:4]), 1970) if len(date) == 8 else (2000, 2000)
+    alike = 2000 + year % 400
+    days = (dt.date(alike, month, 1) - dt.date(first, 1, 1)).days + (year - alike) // 400 * 146_097 + day - 1
+    hours, minutes, seconds = int(time[0:2]), int(time[3:5]), int(time[6:8])
+    return ((days * 24 + hours) * 60 + minutes) * 60_000_000 + seconds * 1_000_000 + int(time[9:15])

@@ -381,7 +381,10 @@ def test_an_input_cut_short_and_nul_bytes_and_other_layers_are_told() -> None:
     assert codes(trust) == ["cut_short", "nul_bytes"]
     assert note_codes(trust) == ["other_layers"]
     assert "stats 7" in trust.notes[0].message
-    assert note_codes(judged(Facts(hints={"no_pointers": 3, "traceback": 5}))) == ["traceback", "no_pointers"]
+    assert note_codes(judged(Facts(hints={"unknown_actions": 5, "no_pointers": 3}))) == [
+        "no_pointers",
+        "unknown_actions",
+    ]
 
 
 def test_the_report_becomes_plain_json() -> None:

@@ -15,6 +15,7 @@ from plain_paddle import choose_plain
 from texts import mutate, read_packed
 
 import memlens
+from memlens.options import ReadAs
 from memlens.watching.followed import Followed
 from memlens.watching.state import KEPT_WINDOWS, LogState
 
@@ -29,7 +30,7 @@ def followed(
     path: Path, text: bytes, chance: random.Random, count: int = 6, by: str | None = None, **how: str | Path
 ) -> tuple[LogState, ...]:
     """The states of a log that came in pieces."""
-    log = Followed(path, by=by, **how)  # type: ignore[arg-type]
+    log = Followed(path, by=by, how=ReadAs(**how))  # type: ignore[arg-type]
     assert not log.poll()
     for _ in feed(path, pieces(text, chance, count), log):
         log.states()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from memlens.allocators.models import AllocatorModel, AllocatorSetting, Value, Values
 from memlens.errors import MemlensError, UsageError
+from memlens.plugins import entry_points, load, package_of
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -32,7 +33,7 @@ def models() -> tuple[AllocatorModel, ...]:
     """
     own = built_in()
     taken = {model.name for model in own}
-    points = sorted((point for point in _entry_points() if point.name not in taken), key=lambda point: point.name)
+    points = sorted((point for point in entry_points(GROUP) if point.name not in taken), key=lambda point: point.name)
     return (*own, *(_installed(point) for point in points))
 
 
@@ -52,21 +53,10 @@ def get(name: str) -> AllocatorModel:
     )
 
 
-def _entry_points() -> list[metadata.EntryPoint]:
-    from importlib import metadata  # an e-mail parser comes with it
-
-    return list(metadata.entry_points(group=GROUP))
-
-
 def _installed(point: metadata.EntryPoint) -> AllocatorModel:
-    package = point.dist.name if point.dist is not None else point.module
-    origin = f"allocator model {point.name!r} of package {package!r}"
-    try:
-        model = point.load()
-    except Exception as error:  # whatever a foreign module raises while it is imported
-        raise MemlensError(
-            f"{origin} cannot be loaded: {type(error).__name__}: {error}", f"Update {package}."
-        ) from error
+    package = package_of(point)
+    origin, update = f"allocator model {point.name!r} of package {package!r}", f"Update {package}."
+    model = load(point, origin, update)
     if not isinstance(model, AllocatorModel):
-        raise MemlensError(f"{origin} is no AllocatorModel but {type(model).__name__}", f"Update {package}.")
+        raise MemlensError(f"{origin} is no AllocatorModel but {type(model).__name__}", update)
     return model

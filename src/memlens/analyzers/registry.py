@@ -13,6 +13,7 @@ from memlens.analyzers.segments import segments
 from memlens.analyzers.stats import stats
 from memlens.analyzers.unmatched import unmatched
 from memlens.errors import MemlensError, UsageError
+from memlens.plugins import blaming, entry_points, load, package_of
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -86,7 +87,7 @@ OF_SERIES = "growth"
 def names() -> tuple[str, ...]:
     """The names of all analyzers of windows: the built-in ones in report order, then installed ones by name."""
     own = [analyzer.name for analyzer in BUILT_IN]
-    return (*own, *sorted({point.name for point in _entry_points()} - {*own, OF_SERIES}))
+    return (*own, *sorted({point.name for point in entry_points(GROUP)} - {*own, OF_SERIES}))
 
 
 def get(name: str) -> Analyzer:
@@ -102,49 +103,30 @@ def get(name: str) -> Analyzer:
     listed = f"There are: {', '.join(names())}."
     if name == OF_SERIES:
         raise UsageError(f"{name!r} analyzes a series of windows, not one", listed)
-    if points := [point for point in _entry_points() if point.name == name]:
+    if points := [point for point in entry_points(GROUP) if point.name == name]:
         return _installed(points)
     close = difflib.get_close_matches(name, names(), n=1)
     guess = f"Did you mean {close[0]!r}? " if close else ""
     raise UsageError(f"no analyzer of a window is called {name!r}", guess + listed)
 
 
-def _entry_points() -> list[metadata.EntryPoint]:
-    from importlib import metadata  # an e-mail parser comes with it
-
-    return list(metadata.entry_points(group=GROUP))
-
-
-def _package(point: metadata.EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else point.module
-
-
 def _installed(points: Sequence[metadata.EntryPoint]) -> Analyzer:
     """The analyzer behind the entry points of one name; two packages that give one name are told apart by the user."""
-    packages = sorted({_package(point) for point in points})
+    packages = sorted({package_of(point) for point in points})
     if len(packages) > 1:
         raise MemlensError(
             f"several packages give an analyzer {points[0].name!r}: {', '.join(packages)}",
             "Uninstall all but one of them.",
         )
     point, package = points[0], packages[0]
-    origin = f"analyzer {point.name!r} of package {package!r}"
-    try:
-        function = point.load()
-    except Exception as error:  # whatever a foreign module raises while it is imported
-        raise MemlensError(
-            f"{origin} cannot be loaded: {type(error).__name__}: {error}", f"Update {package}."
-        ) from error
+    origin, update = f"analyzer {point.name!r} of package {package!r}", f"Update {package}."
+    function = load(point, origin, update)
     if not callable(function):
-        raise MemlensError(f"{origin} is no function of a window but {type(function).__name__}", f"Update {package}.")
+        raise MemlensError(f"{origin} is no function of a window but {type(function).__name__}", update)
 
     def one(window: Window) -> Analyzed:
-        try:
+        with blaming(f"{origin} failed on {window.name!r}"):
             result = function(window)
-        except MemlensError:
-            raise
-        except Exception as error:  # a foreign analyzer that fails must not take memlens down with a traceback
-            raise MemlensError(f"{origin} failed on {window.name!r}: {type(error).__name__}: {error}") from error
         if not isinstance(result, Analyzed):
             raise MemlensError(f"{origin} gave {type(result).__name__}, which has no to_dict()")
         return result

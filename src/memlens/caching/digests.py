@@ -66,7 +66,7 @@ def sum_of_file(path: str, progress: Callable[[int], None] | None = None) -> str
         MemlensError: The package that sums up is not installed, or this system cannot read a file at any place.
         OSError: It cannot be read, or is made shorter meanwhile.
     """
-    if not hasattr(os, "pread"):
+    if not hasattr(os, "preadv"):
         raise MemlensError("this system cannot read a file at any place", "A cache needs Linux or macOS.")
     number = os.open(path, os.O_RDONLY)
     try:
@@ -90,12 +90,7 @@ def _sum_of_piece(number: int, start: int, end: int) -> bytes:
     made = _xxh3()
     while start < end:
         wanted = _OF_THREAD.buffer[: end - start]
-        if hasattr(os, "preadv"):
-            count = os.preadv(number, [wanted], start)
-        else:
-            text = os.pread(number, len(wanted), start)
-            count = len(text)
-            wanted[:count] = text
+        count = os.preadv(number, [wanted], start)
         if not count:
             raise OSError("it was made shorter while it was read")
         made.update(wanted[:count])

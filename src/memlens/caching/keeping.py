@@ -27,6 +27,7 @@ from memlens.inputs.custom.formats import formats_file
 from memlens.inputs.registry import GROUP, Recognised
 from memlens.inputs.remote import remote_version, without_secrets
 from memlens.lifetimes import odd_frees, set_pairs
+from memlens.plugins import entry_points
 from memlens.scanner.lines import count_lines
 from memlens.windows.patterns import Anchor, Matcher, Matches
 
@@ -316,9 +317,7 @@ def _of_anchor(pattern: Pattern) -> dict[str, Any]:
 
 def _packages() -> list[list[str]]:
     """The formats of installed packages, with the versions of these."""
-    from importlib import metadata
-
-    points = metadata.entry_points(group=GROUP)
     return sorted(
-        [point.name, *([point.dist.name, point.dist.version] if point.dist else ["", ""])] for point in points
+        [point.name, *([point.dist.name, point.dist.version] if point.dist else ["", ""])]
+        for point in entry_points(GROUP)
     )

@@ -49,20 +49,6 @@ _NAMES = {
     "NDArray": NDArray,
     "Ints": NDArray[np.int64],
 }
-#: The columns that have one entry an event.
-_COLUMNS = (
-    "size",
-    "addr",
-    "offset",
-    "time_us",
-    "thread",
-    "requested",
-    "owner",
-    "stream",
-    "pool",
-    "user_metadata",
-    "line",
-)
 
 
 class Arrays(list[NDArray[Any]]):
@@ -261,8 +247,8 @@ def _check(log: EventLog, pairs: Lifetimes, odd: OddFrees) -> None:
         for name in ("owner", "pool", "user_metadata")
         if (column := getattr(log, name)) is not None
     ]
-    columns = [column for name in _COLUMNS if (column := getattr(log, name)) is not None]
-    if not events or any(column.shape != (events,) for column in (*columns, log.kind, pairs.partner)):
+    columns = [column for name in _hints(EventLog) if isinstance(column := getattr(log, name), np.ndarray)]
+    if not events or any(column.shape != (events,) for column in (*columns, pairs.partner)):
         raise ValueError("columns of several lengths")
     named += [(column, 0, events) for column in (pairs.double_allocs, odd.unknown, odd.mismatched) if len(column)]
     if any(int(column.min()) < least or int(column.max()) >= end for column, least, end in named):

@@ -68,13 +68,11 @@ def read_with(where: str | Path | BinaryIO, options: Read) -> EventLog:
         NoEventsError: It holds no allocator event.
         UsageError: An unknown column or format, a pattern that is no regular expression, or several devices of which none is named.
     """
-    refuse_folder(where, options)
     patterns, owners, columns = tuple(options.patterns), tuple(options.owners), tuple(options.columns)
-    source = open_source(where)
     request = Request(patterns, owners, columns, strict=options.strict, progress=options.progress)
-    logs = read_all(source, request, options)
+    logs = read_all(where, request, options)
     if len(logs) > 1:
-        raise several_devices(source.name, logs)
+        raise several_devices(input_name(where), logs)
     return logs[0]
 
 
@@ -91,7 +89,7 @@ def several_devices(name: str, logs: Sequence[EventLog]) -> UsageError:
 
 
 def read_all(
-    where: str | Path | BinaryIO | FileSource, request: Request | None = None, how: ReadAs | None = None
+    where: str | Path | BinaryIO, request: Request | None = None, how: ReadAs | None = None
 ) -> tuple[EventLog, ...]:
     """Read an input, whatever it is.
 
@@ -106,10 +104,9 @@ def read_all(
     Raises:
         MemlensError: As for :func:`read`.
     """
-    if not isinstance(where, FileSource):
-        refuse_folder(where, how or ReadAs())
-    source = where if isinstance(where, FileSource) else open_source(where)
     request, how = request or Request(), how or ReadAs()
+    refuse_folder(where, how)
+    source = open_source(where)
 
     def read(request: Request) -> tuple[Recognised, Sequence[EventLog]]:
         began = time.perf_counter()
@@ -143,6 +140,8 @@ def _read(source: FileSource, request: Request, how: ReadAs) -> tuple[Recognised
                 "Layers are those of Paddle's allocator; leave out --layer.",
             )
         request = replace(request, layer=how.layer)
+    for pattern in request.patterns:
+        pattern.compiled  # noqa: B018 - a wrong pattern is an error before anything is read
     try:
         logs = found.format.read(source, request)
     except NoEventsError as error:

@@ -144,9 +144,7 @@ def _padded(buffer: NDArray[np.uint8], end: int, offset: int, cut: bool) -> Bloc
     return Block(buffer, PAD, end, offset, cut)
 
 
-def in_order(
-    stream: ByteStream, work: Callable[[Block], Result], *, size: int = 0, threads: int | None = None
-) -> Generator[Result, None, None]:
+def in_order(stream: ByteStream, work: Callable[[Block], Result], *, size: int = 0) -> Generator[Result, None, None]:
     """Read all blocks of an input by several threads; the results come in the order of the input.
 
     Args:
@@ -155,8 +153,6 @@ def in_order(
         size: Bytes to read of a plain file, by position; what is written to it afterwards is not read.  0 for what can only be read from front
             to back: then this thread reads ahead of the others, and where it takes work to
             decompress a thread of its own does so.
-        threads: As many work; ``None`` is one a processor, four at most, and one alone without the compiled scanner: then they would take
-            turns.
     """
     blocks = Blocks(stream)
     spans: Iterator[Callable[[], Block]]
@@ -166,24 +162,24 @@ def in_order(
     else:
         spans = (lambda block=block: block for block in blocks)  # type: ignore[misc]
 
-    return shared_out(spans, work, blocks.pool, threads, unpacking=not size and stream.unpacks)
+    return shared_out(spans, work, blocks.pool, unpacking=not size and stream.unpacks)
 
 
 def shared_out(
     spans: Iterator[Callable[[], Block]],
     work: Callable[[Block], Result],
     buffers: BlockPool,
-    threads: int | None = None,
     *,
     unpacking: bool = False,
 ) -> Generator[Result, None, None]:
     """Have blocks read by several threads; the results come in their order.
 
+    As many threads work as there are processors, four at most, and one alone without the compiled scanner: then they would take turns.
+
     Args:
         spans: For each block what gets it, called by the thread that reads it.
         work: Reads a block.
         buffers: Where the buffers of the blocks are given back to.
-        threads: As for :func:`in_order`.
         unpacking: To get the next of ``spans`` takes time, and one more thread is to do it.
     """
 
@@ -193,7 +189,7 @@ def shared_out(
         buffers.give_back(block)
         return result
 
-    most = threads or (min(processors(), _MOST_THREADS) if load("memlens.scanner._scan") else 1)
+    most = min(processors(), _MOST_THREADS) if load("memlens.scanner._scan") else 1
     ahead = list(islice(spans, 2))
     if len(ahead) < 2 or most == 1:
         yield from map(one, chain(ahead, spans))

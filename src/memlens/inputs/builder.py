@@ -12,6 +12,7 @@ from memlens.errors import InputError, MemlensError
 from memlens.events import EventLog
 from memlens.facts import Facts, LineSample
 from memlens.inputs.growing import GrowingColumn
+from memlens.inputs.line_reader import Taken
 from memlens.text import visible
 from memlens.units import format_bytes
 from memlens.windows.landmarks import Landmarks
@@ -245,23 +246,15 @@ class Builder:
         """Byte offset in the input after the last part."""
         return self._bytes
 
-    @property
-    def whole_lines(self) -> int:
-        """Lines so far, a last one without a line end among them."""
-        return self.lines + self._mid_line
-
-    def take(self) -> tuple[dict[str, NDArray[Any]], tuple[list[Match], ...], Landmarks]:
-        """The columns, the anchors and the landmarks of what was added since the last time, which are then forgotten.
-
-        The columns are valid until the next part is added.
-        """
+    def take(self) -> Taken:
+        """What was added since the last time, which is then forgotten, as far as all readers of lines have it: no groups, and nothing of what is believed."""
         columns = {name: column.entries() for name, column in self._columns.items()}
         for column in self._columns.values():
             column.clear()
         anchors, landmarks = tuple(matches.each() for matches in self._anchors), Landmarks().and_then(self._landmarks)
         self._anchors = [Matches() for _ in anchors]
         self._landmarks, self._index, self.events = [], [], 0
-        return columns, anchors, landmarks
+        return Taken(columns, None, (), (), self._bytes, self.lines + self._mid_line, anchors, landmarks, 0)
 
     def set_column(self, name: str, entries: NDArray[Any]) -> None:
         """Put a column in place of what the parts gave, one entry an event so far."""

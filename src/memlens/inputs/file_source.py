@@ -197,14 +197,8 @@ class FileSource(TextSource):
         for group in self._groups(offsets):
             if self._seekable:
                 numbers.update(self._counted(group))
-                continue
-            before = 0  # it is read from its start
-            for offset, text in self.blocks(0, group[-1] + 1):
-                at = 0
-                for wanted in _within(group, offset, text):
-                    before += text.count(b"\n", at, wanted - offset)
-                    at, numbers[wanted] = wanted - offset, before + 1
-                before += text.count(b"\n", at)
+            else:  # it is read from its start
+                numbers.update(_numbered(self.blocks(0, group[-1] + 1), 1, group))
         return [numbers.get(offset) for offset in offsets]
 
     def _counted(self, group: Sequence[int]) -> Iterator[tuple[int, int]]:

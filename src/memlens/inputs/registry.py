@@ -7,8 +7,8 @@ recognised is read as a log of Paddle.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -18,6 +18,7 @@ from memlens.inputs import kineto, paddle, parquet, rmm, torch_snapshot
 from memlens.inputs.file_source import FileSource, open_source
 from memlens.inputs.input_format import HEAD, InputFormat, Request
 from memlens.options import ReadAs
+from memlens.plugins import blaming, entry_points, load, package_of
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -181,12 +182,6 @@ def _of_users(formats: str | Path | None) -> tuple[InputFormat, ...]:
 # Formats of installed packages.
 
 
-def _entry_points() -> list[metadata.EntryPoint]:
-    from importlib import metadata  # an e-mail parser comes with it
-
-    return list(metadata.entry_points(group=GROUP))
-
-
 def _installed() -> tuple[InputFormat, ...]:
     """The formats of installed packages, by name; a built-in one is never replaced.
 
@@ -194,49 +189,31 @@ def _installed() -> tuple[InputFormat, ...]:
         MemlensError: One cannot be loaded, or is none; the message names its package.
     """
     own = {form.name for form in BUILT_IN}
-    points = {point.name: point for point in sorted(_entry_points(), key=_package) if point.name not in own}
+    points = {point.name: point for point in sorted(entry_points(GROUP), key=package_of) if point.name not in own}
     return tuple(_load(point) for _, point in sorted(points.items()))
 
 
-def _package(point: metadata.EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else point.module
-
-
 def _load(point: metadata.EntryPoint) -> InputFormat:
-    package = _package(point)
+    package = package_of(point)
     what = f"input format {point.name!r} of package {package!r}"
     update = f"Update or uninstall {package}."
-    try:
-        form = point.load()
-    except Exception as error:  # whatever a foreign module raises while it is imported
-        raise MemlensError(f"{what} cannot be loaded: {type(error).__name__}: {error}", update) from error
+    form = load(point, what, update)
     if not isinstance(form, InputFormat):
         raise MemlensError(f"{what} is no InputFormat but {type(form).__name__}", update)
 
     def look(head: bytes) -> str:
-        with _blaming(f"{what} failed to look at an input"):
+        with blaming(f"{what} failed to look at an input"):
             found = form.recognise(head)
         return found if isinstance(found, str) else f"the detector of {point.name} says so" if found else ""
 
     def logs_of(source: FileSource, request: Request) -> Sequence[EventLog]:
-        with _blaming(f"{what} failed on {source.name}"):
+        with blaming(f"{what} failed on {source.name}"):
             logs = list(form.read(source, request))
         if not logs:
             raise MemlensError(f"{what} gave no log of {source.name}")
         return logs
 
     return replace(form, name=point.name, origin=package, recognise=look, read=logs_of)
-
-
-@contextmanager
-def _blaming(what: str) -> Iterator[None]:
-    """Foreign code: an error of it that it does not explain names its package."""
-    try:
-        yield
-    except MemlensError:
-        raise
-    except Exception as error:
-        raise MemlensError(f"{what}: {type(error).__name__}: {error}") from error
 
 
 # The verb: memlens formats.

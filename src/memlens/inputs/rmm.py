@@ -207,11 +207,9 @@ class _Reader(LineReader["tuple[Part, list[tuple[Text, int]]]"]):
         self._builder.add(part)
 
     def take(self, *, ended: bool = False) -> Taken:  # noqa: ARG002
-        builder, all_of_it = self._builder, frozenset({0})
-        columns, anchors, landmarks = builder.take()
-        believed = Believed(self._device, "rmm", all_of_it, all_of_it, builder.malformed)
-        end, lines = builder.end, builder.whole_lines
-        return Taken(columns, None, (all_of_it,), (believed,), end, lines, anchors, landmarks, len(self._failures))
+        all_of_it = frozenset({0})
+        believed = Believed(self._device, "rmm", all_of_it, all_of_it, self._builder.malformed)
+        return self._builder.take()._replace(sets=(all_of_it,), believed=(believed,), ooms=len(self._failures))
 
     def _condense(self) -> None:
         self._builder.condense(None, [failure.offset for failure in self._failures])

@@ -11,7 +11,7 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from memlens.errors import OutputError, UsageError
 from memlens.recording.passing import FILTERS, PassedOn
@@ -88,8 +88,8 @@ class LogFile:
             self._number = os.open(path, os.O_WRONLY | os.O_CREAT | (0 if force or not self._new else os.O_EXCL), 0o666)
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error.strerror}") from error
-        self._make = _MAKERS.get(path.suffix, _Plain)
-        self._frame: Any = self._make()
+        self._make = _MAKERS.get(path.suffix, _plain)
+        self._frame = self._make()
         self._in_frame = 0
         self._unflushed = False
 
@@ -145,39 +145,32 @@ class LogFile:
         self.problem = self.problem or f"{self.path}: the log ends early: {why}"
 
 
-class _Plain:
-    """What does not compress, with the methods of what does."""
+class _Frame(NamedTuple):
+    """What compresses a part of a log: what takes bytes, what ends it, and what the latter is given to make all readable that was taken so far."""
 
-    block = 0
-
-    def compress(self, data: bytes) -> bytes:
-        return data
-
-    def flush(self, mode: int = 0) -> bytes:  # noqa: ARG002
-        return b""
+    compress: Callable[[bytes], bytes]
+    flush: Callable[..., bytes]
+    block: int
 
 
-class _Gzip:
-    block = zlib.Z_SYNC_FLUSH
-
-    def __init__(self) -> None:
-        self._inner = zlib.compressobj(1, zlib.DEFLATED, 31)
-        self.compress = self._inner.compress
-        self.flush = self._inner.flush
+def _plain() -> _Frame:
+    return _Frame(lambda data: data, lambda *_: b"", 0)
 
 
-class _Zstd:
-    def __init__(self) -> None:
-        import zstandard
+def _gzip() -> _Frame:
+    made = zlib.compressobj(1, zlib.DEFLATED, 31)
+    return _Frame(made.compress, made.flush, zlib.Z_SYNC_FLUSH)
 
-        self.block = zstandard.COMPRESSOBJ_FLUSH_BLOCK
-        self._inner = zstandard.ZstdCompressor(level=1).compressobj()
-        self.compress = self._inner.compress
-        self.flush = self._inner.flush
+
+def _zstd() -> _Frame:
+    import zstandard
+
+    made = zstandard.ZstdCompressor(level=1).compressobj()
+    return _Frame(made.compress, made.flush, zstandard.COMPRESSOBJ_FLUSH_BLOCK)
 
 
 #: By the end of a name.
-_MAKERS: dict[str, Callable[[], Any]] = {".zst": _Zstd, ".gz": _Gzip}
+_MAKERS = {".zst": _zstd, ".gz": _gzip}
 
 
 class Drain(threading.Thread):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from memlens.scanner.formats import LineFormat
 
-__all__ = ["Conversion", "Group", "Rows", "Scan", "Scanner"]
+__all__ = ["Conversion", "Group", "Rows", "Scan", "Scanner", "no_collection"]
 
 # As in _scan.c: what is kept between calls, and what is left to do after them.
 _POSITION, _NUMBER, _START, _ROWS, _ODD, _LOOKED, _STATE = 0, 1, 2, 3, 4, 6, 8
@@ -83,7 +83,7 @@ class Scanner:
         Formats of the numbers in ``without`` are not looked for.
         """
         if self._compiled is None or self._tables is None:
-            with _no_collection():
+            with no_collection():
                 return self._plain.scan(block, begin, end, without)
         columns = ROW + self._plain.width + self._plain.header_width
         state, buffer = self._state(begin), np.empty(self._room, np.int64)
@@ -136,8 +136,8 @@ class Scanner:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without the search for cycles of objects: thousands of matches have none, and it would go over them again and again."""
+def no_collection() -> Iterator[None]:
+    """Without the search for cycles of objects: thousands of matches, say, have none, and it would go over them again and again."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlens.errors import NoEventsError
-from memlens.trust.case import counted
-from memlens.units import format_bytes
+from memlens.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from memlens.facts import Facts
@@ -61,7 +60,7 @@ def no_events_error(path: str, facts: Facts, layer: str | None = None) -> NoEven
             "Nothing was written to it: see whether the run began, and whether its output goes there. memlens formats lists what"
             " memlens reads.",
         )
-    size = f"{counted(facts.lines, 'line')}, {format_bytes(facts.bytes)}"
+    size = f"{plural(facts.lines, 'line')}, {format_bytes(facts.bytes)}"
     if layer is not None:
         others = ", ".join(f"{name} ({count:,})" for name, count in sorted(facts.other_layers.items()))
         seen = f"Lines of other layers: {others}." if others else "No line of another layer was counted either."
@@ -102,12 +101,12 @@ def _seen(facts: Facts) -> list[str]:
         found.append(f"There are NUL bytes, first in line {facts.hints['binary']:,}: this may be no text file at all.")
     if facts.malformed:
         at = f", first line {facts.malformed_samples[0].line:,}" if facts.malformed_samples else ""
-        looks = counted(facts.malformed, "line looks", "lines look")
+        looks = plural(facts.malformed, "line looks", "lines look")
         found.append(f"{looks} like an event but cannot be read{at}.")
     found += [f"There are {other[layer]:,} {what}" for layer, what in _OF_OTHER_LAYERS.items() if other.get(layer)]
     if facts.figures and not found:
         found.append(
-            f"There are {counted(len(facts.figures), 'figure')} that the framework printed about its memory, so something was"
+            f"There are {plural(len(facts.figures), 'figure')} that the framework printed about its memory, so something was"
             " allocated: logging was off, or the run was on the CPU."
         )
     if facts.ooms:

@@ -19,7 +19,6 @@ __all__ = [
     "Doubt",
     "Note",
     "Rule",
-    "counted",
     "of_lines",
     "place_word",
     "seen",
@@ -134,8 +133,3 @@ def seen(thing: str, message: str, hint: str = "") -> Rule:
 def place_word(layer: str) -> str:
     """What a place is called in an input whose events come from a layer (:attr:`~memlens.facts.Facts.layer`)."""
     return "entry" if layer in OF_ENTRIES else "line"
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """``1 line``, ``2,000 lines``; ``many`` is for words that do not just take an s."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -11,8 +11,8 @@ from functools import partial
 
 from memlens import glog
 from memlens.facts import Kind
-from memlens.trust.case import RECORD_FROM_THE_START, WITHOUT_CHUNKS, Case, Finding, Rule, counted, of_lines, seen
-from memlens.units import format_bytes
+from memlens.trust.case import RECORD_FROM_THE_START, WITHOUT_CHUNKS, Case, Finding, Rule, of_lines, seen
+from memlens.units import format_bytes, plural
 
 __all__ = ["DOUBTS"]
 
@@ -69,7 +69,7 @@ def _malformed(case: Case) -> Iterator[Finding]:
     facts = case.log.facts
     if facts.malformed:
         line = facts.malformed_samples[0].line if facts.malformed_samples else None
-        looks = counted(facts.malformed, *case.either(("line looks", "lines look"), ("entry looks", "entries look")))
+        looks = plural(facts.malformed, *case.either(("line looks", "lines look"), ("entry looks", "entries look")))
         torn = case.either(": torn by another process writing at the same time, or damaged", "")
         then = case.either(
             "; write stderr of each process to a file of its own",
@@ -93,7 +93,7 @@ def _uneven_segments(case: Case) -> Iterator[Finding]:
             "total_size": f"it has a total_size of {says:,} bytes, and its blocks reach {by} beyond it",
         }.get(first.what, sums)
         yield Finding(
-            f"{counted(len(uneven), 'segment has', 'segments have')} blocks that do not add up. The one at 0x{first.address:x}:"
+            f"{plural(len(uneven), 'segment has', 'segments have')} blocks that do not add up. The one at 0x{first.address:x}:"
             f" {what}. What is held at the end, and every level counted back from it, may be off by as much.",
             "torch adds these figures up itself: the file was edited or damaged, or blocks are missing. Write the snapshot again.",
         )
@@ -105,7 +105,7 @@ def _unknown_frees(case: Case) -> Iterator[Finding]:
         late = case.either("logging began late or was switched off for a while", "recording began late")
         switch = "Switch allocator logging on before the first tensor is made: in the environment, not in the script."
         yield Finding(
-            f"{counted(count, 'FREE has', 'FREEs have')} no earlier ALLOC in {log}{case.first(line)}: {late}. Levels and peaks"
+            f"{plural(count, 'FREE has', 'FREEs have')} no earlier ALLOC in {log}{case.first(line)}: {late}. Levels and peaks"
             f" are too low by at least {format_bytes(case.counts['unknown_free_bytes'])}; differences within {log} are right.",
             case.either(switch, RECORD_FROM_THE_START),
             line,
@@ -115,7 +115,7 @@ def _unknown_frees(case: Case) -> Iterator[Finding]:
 def _double_allocs(case: Case) -> Iterator[Finding]:
     if count := case.counts["double_allocs"]:
         line, left = case.first_line["double_allocs"], format_bytes(case.counts["double_alloc_bytes"])
-        were = counted(count, "ALLOC is of an address that was", "ALLOCs are of addresses that were")
+        were = plural(count, "ALLOC is of an address that was", "ALLOCs are of addresses that were")
         why = case.either("FREE lines were lost, or several processes wrote the file", "FREEs are missing")
         check = "Check that nothing filters or rotates the log, and that each process has a file of its own."
         yield Finding(
@@ -128,7 +128,7 @@ def _double_allocs(case: Case) -> Iterator[Finding]:
 def _size_mismatches(case: Case) -> Iterator[Finding]:
     if count := case.counts["size_mismatches"]:
         line = case.first_line["size_mismatches"]
-        have = counted(count, "FREE has another size than its", "FREEs have other sizes than their")
+        have = plural(count, "FREE has another size than its", "FREEs have other sizes than their")
         why = case.either("was lost, or a line is damaged", "is missing")
         look = "Look at the first such line with the ALLOC of the same address before it."
         yield Finding(
@@ -150,7 +150,7 @@ def _disagreement(case: Case, *, late: bool) -> Iterator[Finding]:
     theirs = f"{low:,} bytes" if low == high else f"between {low:,} and {high:,} bytes"
     which, where = case.either(("the framework printed", "in line"), ("it holds", "at entry"))
     message = (
-        f"{agreement.disagreeing:,} of {counted(agreement.checked, 'figure')} that {which} about itself are not"
+        f"{agreement.disagreeing:,} of {plural(agreement.checked, 'figure')} that {which} about itself are not"
         f" ours. The first{'' if first.line is None else f', {where} {first.line:,},'} says {first.metric.replace('_', ' ')} {theirs};"
         f" the events before it add up to {first.ours_bytes:,}."
     )
@@ -175,7 +175,7 @@ def _disagreement(case: Case, *, late: bool) -> Iterator[Finding]:
 def _no_tensor_events(case: Case) -> Iterator[Finding]:
     if case.log.events and not case.counts["allocs"] and not case.counts["frees"]:
         yield Finding(
-            f"there are {counted(case.log.events, 'chunk event')} but no ALLOC and no FREE: reserved bytes can"
+            f"there are {plural(case.log.events, 'chunk event')} but no ALLOC and no FREE: reserved bytes can"
             " be analyzed, allocated bytes cannot.",
             "Set GLOG_vmodule='auto_g*=10' in the environment, and leave GLOG_v alone, to log every ALLOC and FREE.",
         )

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from memlens.facts import DEFAULT_POOL, Kind
-from memlens.trust.case import RECORD_FROM_THE_START, WITHOUT_CHUNKS, Case, Finding, Rule, counted, seen
-from memlens.units import format_bytes
+from memlens.trust.case import RECORD_FROM_THE_START, WITHOUT_CHUNKS, Case, Finding, Rule, seen
+from memlens.units import format_bytes, plural
 
 __all__ = ["NOTES"]
 
@@ -19,14 +19,14 @@ def _out_of_memory(case: Case) -> Iterator[Finding]:
         first = max(ooms, key=lambda oom: (oom.requested_bytes is not None, oom.asked_bytes is not None))
         asked = "" if first.asked_bytes is None else f", asking for {format_bytes(first.asked_bytes)}"
         free = "" if first.free_bytes is None else f", with {format_bytes(first.free_bytes)} free on the device"
-        failures = counted(case.counts["distinct_ooms"], "out-of-memory failure")
+        failures = plural(case.counts["distinct_ooms"], "out-of-memory failure")
         yield Finding(f"the run met {failures}{case.first(ooms[0].line)}{asked}{free}.", line=ooms[0].line)
 
 
 def _missed_peaks(case: Case) -> Iterator[Finding]:
     if (missed := case.agreement.missed_peaks) and not case.writers.groups:
         yield Finding(
-            f"{counted(missed, 'peak')} that the framework printed are lower than ours, by up to"
+            f"{plural(missed, 'peak')} that the framework printed are lower than ours, by up to"
             f" {format_bytes(case.agreement.missed_bytes)}: with several threads Paddle's counter looks at the total only when"
             " one thread's own net value reaches a new maximum, so it misses peaks. The peak here is the true one.",
         )
@@ -41,7 +41,7 @@ def _not_kept(case: Case) -> Iterator[Finding]:
 
 def _overtaken(case: Case) -> Iterator[Finding]:
     if count := case.agreement.overtaken:
-        were = counted(count, "statistics line was", "statistics lines were")
+        were = plural(count, "statistics line was", "statistics lines were")
         yield Finding(
             f"{were} overtaken by events of other threads on the way into the log; the totals meet again right after."
         )
@@ -49,7 +49,7 @@ def _overtaken(case: Case) -> Iterator[Finding]:
 
 def _no_headers(case: Case) -> Iterator[Finding]:
     if count := case.log.facts.unstamped:
-        which = "no event has" if count >= case.log.events else f"{counted(count, 'event')} without"
+        which = "no event has" if count >= case.log.events else f"{plural(count, 'event')} without"
         yield Finding(
             f"{which} a log header: time and thread are unknown there. Pairs and sums need neither.",
             "GLOG_log_prefix=1 writes headers.",
@@ -107,7 +107,7 @@ def _private_pools(case: Case) -> Iterator[Finding]:
         return
     private = np.isin(log.pool, [number for number, name in enumerate(log.pool_names) if name != DEFAULT_POOL])
     taken, given_back = (int(log.size[private & (log.kind == kind)].sum()) for kind in (Kind.RESERVE, Kind.RELEASE))
-    pools = counted(len(log.pool_names) - (DEFAULT_POOL in log.pool_names), "private pool")
+    pools = plural(len(log.pool_names) - (DEFAULT_POOL in log.pool_names), "private pool")
     yield Finding(
         f"{format_bytes(taken - given_back)} of the {format_bytes(log.level_before(len(log))[1])} reserved at the end are of"
         f" {pools} (CUDA graphs, torch.cuda.MemPool): what is free there serves nobody else.",
@@ -176,7 +176,6 @@ def _host_memory(case: Case) -> Iterator[Finding]:
 #: Every note there is, by code.
 NOTES: dict[str, Rule] = {
     "out_of_memory": _out_of_memory,
-    "traceback": seen("traceback", "there is a Python traceback{first}."),
     "missed_peaks": _missed_peaks,
     "not_kept": _not_kept,
     "overtaken": _overtaken,

@@ -14,11 +14,11 @@ from memlens.facts import Facts, Kind, LineSample, OutOfMemory
 from memlens.folding.levels import figures
 from memlens.lifetimes import odd_frees
 from memlens.trust.agreement import Disagreement, compare
-from memlens.trust.case import OF_ENTRIES, Case, Doubt, Note, counted
+from memlens.trust.case import OF_ENTRIES, Case, Doubt, Note
 from memlens.trust.doubts import DOUBTS
 from memlens.trust.notes import NOTES
 from memlens.trust.processes import writers
-from memlens.units import format_bytes
+from memlens.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,7 +129,7 @@ class Trust:
     def summary(self) -> str:
         """One line: a clean log's whole report, or a doubtful one's doubts by name."""
         unit = ("entry", "entries") if self.layer in OF_ENTRIES else ("line",)
-        held = f"{counted(self.events, 'event')} in {counted(self.lines, *unit)}"
+        held = f"{plural(self.events, 'event')} in {plural(self.lines, *unit)}"
         if self.layer != "torch_snapshot":  # whose bytes say nothing of it
             held += f" ({format_bytes(self.bytes)})"
         if not self.ok:
@@ -139,7 +139,7 @@ class Trust:
         if self.frees:
             parts.append("every FREE has its ALLOC")
         if self.figures_checked:
-            agreeing = f"{self.figures_agreeing:,} of {counted(self.figures_checked, 'figure')} of the framework agree"
+            agreeing = f"{self.figures_agreeing:,} of {plural(self.figures_checked, 'figure')} of the framework agree"
             parts.append(agreeing + (", the others are explained" if self.figures_explained else ""))
         return "; ".join(parts)
 

@@ -42,27 +42,19 @@ class Followed:
     Args:
         path: The log: a file, a pipe, or ``-`` for standard input.
         by: Cut it by this regular expression; ``None`` for the steps of the run, where its log counts them.
-        input_format: The name of its format; ``None`` for what its content says.
-        formats: A TOML file with formats of the user's own, instead of those in the nearest ``pyproject.toml``.
+        how: Its format, and the file of the formats of the user's own, where they are given.
 
     Raises:
         UsageError: ``by`` is no regular expression.
         InputError: The log is named by a URL.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        *,
-        by: str | None = None,
-        input_format: str | None = None,
-        formats: str | Path | None = None,
-    ) -> None:
+    def __init__(self, path: str | Path, *, by: str | None = None, how: ReadAs | None = None) -> None:
         self.path = str(path)
         self._by = None if by is None else Pattern(by, regex=True)
         if self._by is not None:
             _ = self._by.compiled  # a wrong one is said at once
-        self._how = ReadAs(input_format=input_format, formats=formats)
+        self._how = how or ReadAs()
         where = str(local_path(self.path))
         if is_url(where):
             raise InputError(f"{self.path}: cannot be followed", "Files of this machine can, and pipes: pipe it in.")
@@ -126,7 +118,6 @@ class Followed:
         if self._states is None or self._states[0].waiting != waiting:
             piece = self._file.piece
             self._states = self._run.states(
-                self.path,
                 waiting=waiting,
                 bytes=self._bytes,
                 rotations=self._rotations,

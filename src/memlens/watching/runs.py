@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.inputs.blocks import Block
-    from memlens.inputs.line_reader import Believed, Taken
+    from memlens.inputs.line_reader import Taken
     from memlens.options import ReadAs
     from memlens.windows.patterns import Pattern
 
@@ -232,23 +232,20 @@ class LiveRun:
         with_events = (reading for reading in self._readings if reading.running.events)
         return next(with_events, self._readings[0] if self._readings else None)
 
-    def states(self, path: str, *, waiting: str, **more: Any) -> tuple[LogState, ...]:
+    def states(self, *, waiting: str, **more: Any) -> tuple[LogState, ...]:
         """What is known of it, for each device.
 
         Args:
-            path: The log as it was named.
             waiting: Why there is nothing to read, or ``""``.
             more: What else a state says.
         """
         reading = self._reading
         if reading is None or reading.last is None:
             by = "" if self._by is None else self._by.text
-            return (LogState(path, by=by, waiting=waiting or "nothing is written yet", **more),)
-        return tuple(self._states(path, reading, reading.last, waiting, more))
+            return (LogState(self._name, by=by, waiting=waiting or "nothing is written yet", **more),)
+        return tuple(self._states(reading, reading.last, waiting, more))
 
-    def _states(
-        self, path: str, reading: _Reading, last: Taken, waiting: str, more: dict[str, Any]
-    ) -> Iterator[LogState]:
+    def _states(self, reading: _Reading, last: Taken, waiting: str, more: dict[str, Any]) -> Iterator[LogState]:
         running = reading.running
         for believed in last.believed:
             named = len(last.believed) > 1 and believed.device is not None
@@ -257,8 +254,9 @@ class LiveRun:
             blocks, chunks = allocs + frees, figures["reserves"] + figures["releases"]
             windows, count, ends = reading.series.windows(running, believed, chunks=bool(chunks))
             reserved = figures["reserve_bytes"] - figures["release_bytes"]
+            allocated, levels = running.timeline(believed.blocks, believed.chunks)
             yield LogState(
-                path,
+                self._name,
                 device=device_named(believed.device) if named else "",
                 layer=believed.layer if blocks + chunks else "",
                 lines=last.lines,
@@ -270,7 +268,7 @@ class LiveRun:
                 peak_bytes=figures["peak_bytes"],
                 peak_line=peak_line,
                 reserved_peak_bytes=figures["reserved_peak_bytes"] if chunks else None,
-                timeline=self._timeline(running, believed, chunks=bool(chunks)),
+                timeline=Timeline(running.stretch, allocated, levels if chunks else None),
                 windows=windows,
                 window_count=count,
                 end_live_bytes=ends,
@@ -281,8 +279,3 @@ class LiveRun:
                 waiting=waiting or ("" if running.events else "no event of an allocator yet"),
                 **more,
             )
-
-    @staticmethod
-    def _timeline(running: Running, believed: Believed, *, chunks: bool) -> Timeline:
-        allocated, reserved = running.timeline(believed.blocks, believed.chunks)
-        return Timeline(running.stretch, allocated, reserved if chunks else None)

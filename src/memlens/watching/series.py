@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from memlens.facts import Facts
 from memlens.watching.state import KEPT_WINDOWS, LiveWindow
 from memlens.windows.landmarks import Landmarks
 from memlens.windows.numbering import Numbering
+from memlens.windows.patterns import Match
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
@@ -29,14 +30,6 @@ __all__ = ["LiveSeries"]
 _MOST_LANDMARKS = 1 << 13
 #: The text after which steps are looked for first; then each time that it, or the lines that may mark them, have doubled.
 _FIRST_LOOK = 1 << 12
-
-
-class _Start(NamedTuple):
-    """Where a window starts: its byte offset, its line, its name."""
-
-    offset: int
-    line: int
-    name: str
 
 
 class LiveSeries:
@@ -58,7 +51,7 @@ class LiveSeries:
     def __init__(self, by: Pattern | None) -> None:
         self._by, self._given = by, by is not None
         self._settled, self.repeated = self._given, True
-        self._starts: list[_Start] = []
+        self._starts: list[Match] = []
         self._numbering = Numbering()
         self._forgotten = 0  # windows of which the levels at their ends are kept alone
         self._landmarks = Landmarks()
@@ -76,24 +69,22 @@ class LiveSeries:
             Where to cut the text, rising byte offsets, int64.
         """
         if self._given:
-            new = [_Start(*match) for match in taken.anchors[0]]
-            cuts = [start.offset for start in new]
+            new = list(taken.anchors[0])
+            cuts = [match.start for match in new]
         else:
             marks = taken.landmarks
-            rows = list(zip(marks.offsets, marks.lines, marks.texts, strict=True))
-            named = ((offset, line, self._by.name_in(text)) for offset, line, text in rows) if self._by else ()
-            new = [_Start(offset, line, name) for offset, line, name in named if name is not None]
-            if not self._settled:
-                self._landmarks = self._landmarks.and_then([marks]) if rows else self._landmarks
-            cuts = [start.offset for start in new] if self._settled else list(marks.offsets)
-        for start in new:
-            self._append(start)
+            new = marks.matches(self._by) if self._by else []
+            if not self._settled and marks.offsets:
+                self._landmarks = self._landmarks.and_then([marks])
+            cuts = [match.start for match in new] if self._settled else list(marks.offsets)
+        for match in new:
+            self._append(match)
         return np.array(cuts, np.int64)
 
-    def _append(self, start: _Start) -> None:
-        if not self._starts and not self._forgotten and start.offset > 0:
-            self._starts.append(_Start(0, 1, BEFORE))
-        self._starts.append(start._replace(name=self._numbering.next(start.name)))
+    def _append(self, match: Match) -> None:
+        if not self._starts and not self._forgotten and match.start > 0:
+            self._starts.append(Match(0, 1, BEFORE))
+        self._starts.append(match._replace(name=self._numbering.next(match.name)))
 
     def settle(self, running: Running, believed: Believed, lines: int, *, ended: bool = False) -> None:
         """Look for the steps where it is time to, and forget what is not shown.
@@ -133,11 +124,11 @@ class LiveSeries:
         if found is not None:
             anchor = found.family.anchors[0]
             self._by = anchor.pattern
-            for start in zip(anchor.offsets, anchor.lines, anchor.names, strict=True):
-                self._append(_Start(*start))
+            for row in zip(anchor.offsets, anchor.lines, anchor.names, strict=True):
+                self._append(Match(*row))
 
     def _offsets(self) -> Ints:
-        return np.array([start.offset for start in self._starts], np.int64)
+        return np.array([match.start for match in self._starts], np.int64)
 
     def windows(
         self, running: Running, believed: Believed, *, chunks: bool
@@ -156,9 +147,9 @@ class LiveSeries:
         columns = zip(*(figures[name].tolist() for name in names), strict=True)
         windows = tuple(
             LiveWindow(
-                name=start.name,
+                name=match.name,
                 index=count - len(shown) + k,
-                start_line=start.line,
+                start_line=match.line,
                 peak_bytes=peak,
                 rise_bytes=rise,
                 live_bytes=live,
@@ -167,6 +158,6 @@ class LiveSeries:
                 frees=frees,
                 open=k == len(shown) - 1,
             )
-            for k, (start, (peak, rise, live, reserved, allocs, frees)) in enumerate(zip(shown, columns, strict=True))
+            for k, (match, (peak, rise, live, reserved, allocs, frees)) in enumerate(zip(shown, columns, strict=True))
         )
         return windows, count, ends

@@ -136,9 +136,7 @@ class Watching:
         self._bytes: dict[tuple[str, str], int] = {}
         self._changed = time.monotonic()
         self._quiet = 0
-        self._logs = [
-            Followed(path, by=options.by, input_format=options.input_format, formats=options.formats) for path in paths
-        ]
+        self._logs = [Followed(path, by=options.by, how=how) for path in paths]
         self._failed: dict[str, LogState] = {}
 
     def look(self) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from memlens.scanner.lines import pieces
 from memlens.windows.anchor_templates import Place, Template, Work, may_mark, skeleton, templates
 from memlens.windows.landmarks import LONGEST_LINE, Landmarks, at_margin, landmarks_of, word_scanner
-from memlens.windows.patterns import Anchor, Match, Pattern, clean_line, find_anchors, text_blocks
+from memlens.windows.patterns import Anchor, Pattern, clean_line, find_anchors, text_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -166,19 +166,13 @@ def _at_the_margin(template: Template, expression: str) -> str:
 def _lines_of(log: EventLog, landmarks: Landmarks | None, pattern: Pattern) -> Anchor | None:
     """All lines of a log that match a pattern: of the landmarks where they are all there are, or else of the text."""
     if landmarks is not None and landmarks.complete:
-        return _among(landmarks, pattern)
+        return Anchor.of(pattern, landmarks.matches(pattern))
     return find_anchors(log, [pattern])[0] if log.source.rereadable else None
 
 
 def _marking(landmarks: Landmarks) -> Iterator[tuple[int, bytes]]:
     """Those landmarks that could be anchors: where each begins, and its text."""
     return (line for line in zip(landmarks.offsets, landmarks.texts, strict=True) if may_mark(line[1]))
-
-
-def _among(landmarks: Landmarks, pattern: Pattern) -> Anchor:
-    """The landmarks that match a pattern."""
-    rows = zip(landmarks.offsets, landmarks.lines, map(pattern.name_in, landmarks.texts), strict=True)
-    return Anchor.of(pattern, [Match(offset, line, name) for offset, line, name in rows if name is not None])
 
 
 def _best(

@@ -19,12 +19,13 @@ from memlens import native
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.lines import count_lines
 from memlens.scanner.scan import Scan, Scanner
-from memlens.windows.patterns import clean_line, text_blocks
+from memlens.windows.patterns import Match, clean_line, text_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
+    from memlens.windows.patterns import Pattern
 
 __all__ = [
     "LONGEST_LINE",
@@ -84,6 +85,11 @@ class Landmarks(NamedTuple):
             tuple(islice((text for part in parts for text in part.texts), _MOST)),
             count <= _MOST and all(part.complete for part in parts),
         )
+
+    def matches(self, pattern: Pattern) -> list[Match]:
+        """Those that match a pattern."""
+        rows = zip(self.offsets, self.lines, map(pattern.name_in, self.texts), strict=True)
+        return [Match(offset, line, name) for offset, line, name in rows if name is not None]
 
 
 def landmarks_in_block(block: NDArray[np.uint8], offset: int, first_line: int = 0) -> Landmarks:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, overload
 import numpy as np
 
 from memlens.errors import AnchorError, UsageError
+from memlens.units import plural
 from memlens.windows.numbering import numbered
 from memlens.windows.patterns import Anchor, Pattern, find_anchors
 
@@ -185,9 +186,8 @@ def window(
         if not len(anchor):
             raise no_such_anchor(log, anchor.pattern)
         if len(anchor) < nth:
-            raise too_few_anchors(
-                log.source.name, anchor.pattern, len(anchor), nth, "line" if log.marks is None else "annotation"
-            )
+            what = "line" if log.marks is None else "annotation"
+            raise too_few_anchors(log.source.name, anchor.pattern, len(anchor), nth, what)
         offset, line, name = anchor.offsets[nth - 1], anchor.lines[nth - 1], numbered(anchor.names[:nth])[-1]
         after = offset
     (stop,), (next_line,) = (ends_at.tolist() for ends_at in _next_ends(found[len(starts) :], np.array([after])))
@@ -258,8 +258,8 @@ def no_such_anchor(log: EventLog, pattern: Pattern) -> AnchorError:
 
 def too_few_anchors(name: str, pattern: Pattern, found: int, nth: int, what: str = "line") -> AnchorError:
     """The error for a start that marks fewer lines than asked for."""
-    lines = f"1 {what}" if found == 1 else f"{found:,} {what}s"
-    return AnchorError(f"{name}: {pattern} matches {lines}; there is no number {nth}", f"Take --nth {found} or less.")
+    matches = f"{pattern} matches {plural(found, what)}"
+    return AnchorError(f"{name}: {matches}; there is no number {nth}", f"Take --nth {found} or less.")
 
 
 def suspect_anchors(windows: Sequence[Window]) -> str | None:

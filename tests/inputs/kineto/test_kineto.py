@@ -21,6 +21,7 @@ from texts import read_packed
 from memlens.analyzers import get, growth
 from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.events import EventLog, Kind
+from memlens.inputs import read_all
 from memlens.inputs.file_source import FileSource, open_source
 from memlens.inputs.input_format import Request
 from memlens.inputs.kineto import looks_like
@@ -378,7 +379,7 @@ def test_sizes_beyond_all_memory_are_an_error() -> None:
 
 def test_a_wrong_pattern_is_said_before_reading() -> None:
     with pytest.raises(UsageError):
-        read_kineto(_source(b""), Request((Pattern("(", regex=True),)))
+        read_all(io.BytesIO(b'{"traceEvents": ['), Request((Pattern("(", regex=True),)))
 
 
 @pytest.mark.parametrize(

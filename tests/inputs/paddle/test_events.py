@@ -12,12 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from in_threads import in_small_blocks
 from paddle import read
-from plain_paddle import read_plain
+from plain_paddle import microseconds, read_plain
 from texts import mutate
 
 from memlens.events import Kind
 from memlens.inputs.paddle.events import FORMATS, LOOK_ALIKES, OF_REPLAYS, PREALLOC
-from memlens.inputs.paddle.times import column_of_times, microseconds
+from memlens.inputs.paddle.times import column_of_times
 from memlens.scanner.formats import LineFormat
 
 HEADER = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "

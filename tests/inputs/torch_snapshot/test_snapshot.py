@@ -31,6 +31,8 @@ from snapshots import (
 
 from memlens.analyzers import get
 from memlens.errors import InputError, UsageError
+from memlens.inputs import read_all
+from memlens.inputs.input_format import Request
 from memlens.inputs.torch_snapshot import looks_like
 from memlens.windows.patterns import Pattern
 
@@ -299,7 +301,7 @@ def test_a_source_without_lines_says_so() -> None:
 
 def test_a_wrong_pattern_is_said_before_the_snapshot_is_read() -> None:
     with pytest.raises(UsageError):
-        read_file(io.BytesIO(pickled(snapshot([]))), patterns=(Pattern("(", regex=True),))
+        read_all(io.BytesIO(pickled(snapshot([]))), Request((Pattern("(", regex=True),)))
 
 
 def in_other_types(value: Any) -> Any:

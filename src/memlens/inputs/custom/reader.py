@@ -83,9 +83,8 @@ class UserReader(LineReader["Read"]):
         self._builder.add(part if self._numbered else replace(part, line=None))
 
     def take(self, *, ended: bool = False) -> Taken:  # noqa: ARG002
-        builder = self._builder
-        columns, anchors, landmarks = builder.take()
-        device = columns.get("device")
+        taken = self._builder.take()
+        device = taken.columns.get("device")
         group = None if device is None else np.maximum(device, -1) + 1
         if group is not None:
             self._seen.update(np.unique(group).tolist())
@@ -94,11 +93,10 @@ class UserReader(LineReader["Read"]):
         first = frozenset({0, *numbers[:1]})
         of_devices = (first, *alone[2:]) if numbers else (first,)
         believed = tuple(
-            Believed(max(of) - 1 if numbers else None, self._layer, of, of, builder.malformed) for of in of_devices
+            Believed(max(of) - 1 if numbers else None, self._layer, of, of, self._builder.malformed)
+            for of in of_devices
         )
-        sets = tuple(dict.fromkeys((*alone, first)))
-        end, lines = builder.end, builder.whole_lines
-        return Taken(columns, group, sets, believed, end, lines, anchors, landmarks, 0)
+        return taken._replace(group=group, sets=tuple(dict.fromkeys((*alone, first))), believed=believed)
 
     @property
     def _layer(self) -> str:

@@ -7,7 +7,7 @@ innermost frame of a Python file, then, where that one is PyTorch's own code, th
     aten::addmm < torch/nn/modules/linear.py(130): forward < train.py(31): step
 
 Frames of built-in functions and of modules (``nn.Module: Linear_0``) are passed over: what the operator says they say too, and they hold
-addresses and running numbers, which no two runs share.  A frame of generated code is called so (:mod:`memlens.inputs.generated_code`), and is never the user's.
+addresses and running numbers, which no two runs share.  A frame of generated code is called so (:mod:`memlens.inputs.stack_names`), and is never the user's.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.inputs.generated_code import GENERATED, is_generated
 from memlens.inputs.kineto.events import SpanKind
+from memlens.inputs.stack_names import GENERATED, is_generated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

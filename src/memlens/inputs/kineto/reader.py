@@ -12,6 +12,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from memlens.errors import InputError, NoEventsError
+from memlens.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +52,7 @@ def read_kineto(source: FileSource, request: Request) -> list[EventLog]:
 
     Args:
         source: The input; compressed or not.
-        request: What is wanted of it.  Anchors are looked for among the annotations when they are asked for; here they are checked only.
+        request: What is wanted of it.  Anchors are looked for among the annotations when they are asked for.
 
     Returns:
         A log for each device with ``[memory]`` events, by rising :attr:`~memlens.EventLog.device`; the CPU is number -1.
@@ -59,13 +60,10 @@ def read_kineto(source: FileSource, request: Request) -> list[EventLog]:
     Raises:
         InputError: It cannot be read, or is no trace; or it is cut short or damaged, and was to be read whole.
         NoEventsError: It has no ``[memory]`` event.
-        UsageError: A pattern is no regular expression.
     """
     from memlens.inputs.kineto.events import Events
     from memlens.inputs.kineto.logs import make_logs
 
-    for pattern in request.patterns:
-        pattern.compiled  # noqa: B018 - a wrong pattern is an error before any trace is read
     events = Events()
     walk = _Walk(events)
     with closing(source.open()) as stream:
@@ -77,7 +75,7 @@ def read_kineto(source: FileSource, request: Request) -> list[EventLog]:
         )
     if not events.has_changes:
         early = f" ({problem})" if problem else ""
-        among = f"{events.count:,} event{'' if events.count == 1 else 's'}"
+        among = plural(events.count, "event")
         odd = (
             f"; {events.malformed:,} of them cannot be read, first event {events.samples[0].line:,}"
             if events.malformed

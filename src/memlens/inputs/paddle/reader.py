@@ -6,9 +6,10 @@ order: what lines say of events in later blocks, and at the end which layer is b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from memlens.inputs.line_reader import TextSource
 
 __all__ = ["COLUMNS", "PaddleReader"]
+
+Lines = TypeVar("Lines", StatLines, RequestLines)
 
 #: Columns that are read only when asked for.
 COLUMNS = frozenset({"thread", "time_us", "requests"})
@@ -166,8 +169,8 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
             self._last_thread = reading.last_thread
 
     def take(self, *, ended: bool = False) -> Taken:
-        builder = self._builder
-        columns, anchors, landmarks = builder.take()
+        taken = self._builder.take()
+        columns = taken.columns
         self._figures, self._stats, self._streams = [], [], []
         layer = columns.get("layer")
         if layer is not None:
@@ -179,16 +182,12 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         # Once the auto-growth layer is there no other one will count.
         alone = self._layer is None and blocks == {Layer.AUTO_GROWTH}
         present = [Layer.AUTO_GROWTH] if alone else self._layers.present
-        return Taken(
-            columns,
-            layer,
-            tuple(frozenset({int(of)}) for of in present),
-            (Believed(None, self._label() if present else "", blocks, chunks, self._malformed),),
-            builder.end,
-            builder.whole_lines,
-            anchors,
-            landmarks,
-            len(self._ooms) + (ended and self._cut_off() is not None),
+        return taken._replace(
+            columns=columns,
+            group=layer,
+            sets=tuple(frozenset({int(of)}) for of in present),
+            believed=(Believed(None, self._label() if present else "", blocks, chunks, self._malformed),),
+            ooms=len(self._ooms) + (ended and self._cut_off() is not None),
         )
 
     def _label(self) -> str:
@@ -234,7 +233,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
 
     def _first_stat_lines(self) -> StatLines:
         """Those among the first events, all of which are kept; there are as many lines as events."""
-        lines = StatLines(*map(np.concatenate, zip(*(vars(part).values() for part in self._stats), strict=True)))
+        lines = _concatenated(self._stats)
         offset = self._builder.column("offset")
         if len(offset) < condenser.FIRST_EVENTS:
             return lines
@@ -294,18 +293,14 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
             "other_layers": chosen.passed_over,
             "ooms": tuple(self._ooms),
             "figures": tuple(self._figures),
-            "stat_lines": StatLines(
-                *map(np.concatenate, zip(*(vars(part).values() for part in self._stats), strict=True))
-            )
-            if self._stats
-            else None,
+            "stat_lines": _concatenated(self._stats) if self._stats else None,
         }
 
     def _request_lines(self, rows: NDArray[np.bool_] | None) -> RequestLines | None:
         """All lines of requests, with places among the chosen events."""
         if not self._requests or self._builder.is_condensed:
             return None
-        lines = RequestLines(*map(np.concatenate, zip(*(vars(part).values() for part in self._requests), strict=True)))
+        lines = _concatenated(self._requests)
         self._requests = []
         return lines if rows is None else replace(lines, after=np.append(0, np.cumsum(rows))[lines.after])
 
@@ -326,6 +321,11 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         every[rows] = join_streams((kind, addr), before, streams.addr, streams.stream, *known)
         builder.set_column("stream", every)
         self._streams = []
+
+
+def _concatenated(parts: Sequence[Lines]) -> Lines:
+    """Parts that consist of columns as one."""
+    return type(parts[0])(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
 
 
 def _by_name(owner: NDArray[np.int32], names: dict[str, int]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:

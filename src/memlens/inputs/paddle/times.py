@@ -1,9 +1,9 @@
-"""glog time stamps as microseconds: of numbers, of columns, and of a few events looked up in their lines."""
+"""glog time stamps as microseconds: of columns of numbers, and of a few events looked up in their lines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,17 +15,37 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
 
-__all__ = ["DAYS_BEFORE_MONTH", "column_of_times", "days_since_1970", "microseconds", "times_of"]
+    Ints = NDArray[np.int64]
 
-Integer = TypeVar("Integer", int, "NDArray[np.int64]")
+__all__ = ["column_of_times", "times_of"]
 
 #: Days of the year before each month, 1-based; a year with a 29th of February, since a stamp without a year may have one.
-DAYS_BEFORE_MONTH = (0, 0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)
-_EVENTS = (paddle.BLOCK, paddle.CHUNK_NEW, paddle.CHUNK_BACK)
+_DAYS_BEFORE_MONTH = (0, 0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)
 
 
-def days_since_1970(year: Integer, month: Integer, day: Integer) -> Integer:
-    """Days from 1970-01-01 to a date of the Gregorian calendar, for numbers or for arrays of them.
+def column_of_times(year: Ints, date: Ints, clock: Ints) -> Ints:
+    """Microseconds of glog stamps, int64: since the start of the year, or since 1970 where there is a year; -1 where there is no stamp.
+
+    The clock is the machine's local one; only differences mean something.
+
+    Args:
+        year: ``yyyy``, -1 where there is none.
+        date: ``mmdd``, -1 where there is no stamp.
+        clock: ``hhmmssuuuuuu``, the same.
+    """
+    month, day = np.divmod(date, 100)
+    real = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    days = np.array(_DAYS_BEFORE_MONTH)[np.where(real, month, 0)] + day - 1
+    if (year >= 0).any():
+        days = np.where(year >= 0, _days_since_1970(year, month, day), days)
+    rest, micros = np.divmod(clock, 1_000_000)
+    rest, seconds = np.divmod(rest, 100)
+    hours, minutes = np.divmod(rest, 100)
+    return np.where(real, ((days * 24 + hours) * 60 + minutes) * 60_000_000 + seconds * 1_000_000 + micros, -1)
+
+
+def _days_since_1970(year: Ints, month: Ints, day: Ints) -> Ints:
+    """Days from 1970-01-01 to dates of the Gregorian calendar.
 
     Months are counted from March, so that the leap day ends a year: 153 days make five months.
     """
@@ -33,35 +53,6 @@ def days_since_1970(year: Integer, month: Integer, day: Integer) -> Integer:
     year = year - from_march // 10
     leap_days = year // 4 - year // 100 + year // 400
     return year * 365 + leap_days + (from_march * 153 + 2) // 5 + day - 1 - 719468
-
-
-def microseconds(date: bytes, time: bytes) -> int:
-    """Microseconds of a glog stamp: since the start of the year (``mmdd``) or since 1970 (``yyyymmdd``).
-
-    The clock is the machine's local one; only differences mean something.  Returns -1 for a month or day that does not exist.
-    """
-    month, day = int(date[-4:-2]), int(date[-2:])
-    if not (1 <= month <= 12 and 1 <= day <= 31):
-        return -1
-    if len(date) == 8:
-        days = days_since_1970(int(date[:4]), month, day)
-    else:
-        days = DAYS_BEFORE_MONTH[month] + day - 1
-    hours, minutes, seconds = int(time[0:2]), int(time[3:5]), int(time[6:8])
-    return ((days * 24 + hours) * 60 + minutes) * 60_000_000 + seconds * 1_000_000 + int(time[9:15])
-
-
-def column_of_times(year: NDArray[np.int64], date: NDArray[np.int64], clock: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same for columns of numbers: ``yyyy`` (-1 where there is none), ``mmdd`` and ``hhmmssuuuuuu``, all -1 where there is no stamp."""
-    month, day = np.divmod(date, 100)
-    real = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
-    days = np.array(DAYS_BEFORE_MONTH)[np.where(real, month, 0)] + day - 1
-    if (year >= 0).any():
-        days = np.where(year >= 0, days_since_1970(year, month, day), days)
-    rest, micros = np.divmod(clock, 1_000_000)
-    rest, seconds = np.divmod(rest, 100)
-    hours, minutes = np.divmod(rest, 100)
-    return np.where(real, ((days * 24 + hours) * 60 + minutes) * 60_000_000 + seconds * 1_000_000 + micros, -1)
 
 
 def times_of(log: EventLog, events: Sequence[int]) -> list[int | None]:
@@ -82,7 +73,8 @@ def times_of(log: EventLog, events: Sequence[int]) -> list[int | None]:
 def _time(line: bytes | None) -> int | None:
     if line is None:
         return None
-    places = [match.start() for form in _EVENTS if (match := form.search(line))]
-    header = Header(paddle.HEADER, ()).before(line[: min(places)]) if places else None
-    time = -1 if header is None else microseconds((header["year"] or b"") + header["date"], header["time"])
+    places = [match.start() for form in paddle.EVENTS if (match := form.search(line))]
+    stamp = Header(paddle.HEADER, ("year", "date", "time"))
+    header = stamp.before(line[: min(places)]) if places else None
+    (time,) = column_of_times(*stamp.values([header])).tolist()
     return time if time >= 0 else None

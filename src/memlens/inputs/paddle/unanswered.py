@@ -17,6 +17,7 @@ import numpy as np
 from memlens.facts import MAX_SIZE, OutOfMemory
 from memlens.inputs.paddle import context, events
 from memlens.inputs.paddle.wordings import CUT_OFF, DEVICE, OUT_OF_MEMORY
+from memlens.inputs.stack_names import joined
 
 if TYPE_CHECKING:
     from memlens.inputs.blocks import Block
@@ -31,8 +32,6 @@ _FAR = 1 << 15
 _MOST = 100
 #: Bytes that a message has at most that a log is cut in; the title that the framework puts over one, and how far above it stands.
 _LONGEST_CUT, _SUMMARY, _NEAR = 600, b"Error Message Summary:", 100
-#: Frames in the name of an owner, and its characters.
-_FRAMES, _LONGEST = 6, 240
 
 _HEADER, _REQUEST, _BLOCK = events.HEADER.pattern, events.REQUEST.pattern, events.BLOCK.pattern
 _CONTEXTS = [form.pattern for form in context.FORMATS]
@@ -183,14 +182,7 @@ def _traceback(text: bytes) -> str:
         f"{_cut(file.replace(chr(92).encode(), b'/').rpartition(b'/')[2])}:{int(line)} {_cut(function)}"
         for file, line, function in _FRAME.findall(text)
     ]
-    names = [*map(_cut, operators[-1:]), *reversed(frames)]
-    name = ""
-    for one in list(dict.fromkeys(names))[:_FRAMES]:
-        longer = f"{name} < {one}" if name else one
-        if len(longer) > _LONGEST:
-            break
-        name = longer
-    return name
+    return joined([*map(_cut, operators[-1:]), *reversed(frames)])
 
 
 def _cut(text: bytes) -> str:

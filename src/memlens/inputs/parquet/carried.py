@@ -19,13 +19,13 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memlens import facts as facts_module
+from memlens import facts
 from memlens.facts import Facts, Kept, Mark, RequestLines, StatLines
 from memlens.source import Source
 from memlens.trust.agreement import METRICS
@@ -39,24 +39,12 @@ __all__ = ["KEY", "SCHEMA", "Carried", "DamagedError", "StoredSource", "carried"
 KEY = b"memlens"
 SCHEMA = "memlens.events/1"
 
+#: Names that the types of fields are written with.
+_NAMES = {**vars(facts), "np": np, "NDArray": NDArray}
 #: What the facts that are columns consist of.
 _COLUMNS: dict[str, tuple[type, dict[str, type[np.generic]]]] = {
-    "kept": (Kept, {"addr": np.uint64, "size": np.int64, "born": np.int64, "last": np.int64}),
-    "stat_lines": (
-        StatLines,
-        {
-            "offset": np.int64,
-            "device": np.int16,
-            "reserved": np.bool_,
-            "change": np.int64,
-            "current": np.int64,
-            "peak": np.int64,
-        },
-    ),
-    "requests": (
-        RequestLines,
-        {"what": np.int8, **dict.fromkeys(("offset", "after", "thread", "first", "second"), np.int64)},
-    ),
+    name: (owner, {column: get_args(get_args(hint)[1])[0] for column, hint in get_type_hints(owner, _NAMES).items()})
+    for name, owner in (("kept", Kept), ("stat_lines", StatLines), ("requests", RequestLines))
 }
 #: Bytes that what is packed may unpack to, all together.
 _LARGEST = 1 << 30
@@ -108,10 +96,9 @@ def carried(log: EventLog, window: str | None = None) -> bytes:
         log: The log.
         window: What the file holds of it, where that is not all.
     """
-    facts = log.facts
-    plain = {spec.name: getattr(facts, spec.name) for spec in fields(Facts) if spec.name not in _COLUMNS}
+    plain = {spec.name: getattr(log.facts, spec.name) for spec in fields(Facts) if spec.name not in _COLUMNS}
     for name, (_, columns) in _COLUMNS.items():
-        value = getattr(facts, name)
+        value = getattr(log.facts, name)
         if value is not None and len(getattr(value, next(iter(columns)))) <= _MOST_STAT_LINES:
             plain[name] = {column: _packed(getattr(value, column)) for column in columns}
     found: dict[str, Any] = {"schema": SCHEMA, "device": log.device, "facts": msgspec.to_builtins(plain)}
@@ -192,9 +179,8 @@ class _Reading:
 
     def carried(self, events: int) -> Carried:
         found, marks, landmarks = self._found, self._found.get("marks"), self._found.get("landmarks")
-        facts = self._facts(found["facts"], events)
         return Carried(
-            facts,
+            self._facts(found["facts"], events),
             msgspec.convert(found.get("device"), _Device | None),
             None if marks is None else tuple(map(Mark, *self._placed(marks))),
             None if landmarks is None else self._landmarks(landmarks),
@@ -202,7 +188,7 @@ class _Reading:
         )
 
     def _facts(self, found: dict[str, Any], events: int) -> Facts:
-        hints = get_type_hints(Facts, {**vars(facts_module), "np": np, "NDArray": NDArray})
+        hints = get_type_hints(Facts, _NAMES)
         taken = {
             name: msgspec.convert(found[name], hints[name]) for name in hints.keys() & found.keys() - _COLUMNS.keys()
         }
@@ -212,11 +198,11 @@ class _Reading:
                 if len({len(column) for column in unpacked.values()}) > 1:
                     raise DamagedError(f"its metadata has columns of several lengths in {name}")
                 taken[name] = make(**unpacked)
-        facts = Facts(**taken)
-        counts = (facts.bytes, facts.lines, facts.malformed, facts.unstamped, facts.opening, events - facts.opening)
-        if min(counts) < 0 or facts.block_granularity < 1 or {one.metric for one in facts.figures} - {*METRICS}:
+        made = Facts(**taken)
+        counts = (made.bytes, made.lines, made.malformed, made.unstamped, made.opening, events - made.opening)
+        if min(counts) < 0 or made.block_granularity < 1 or {one.metric for one in made.figures} - {*METRICS}:
             raise DamagedError("its metadata tells of nothing that there is")
-        return facts
+        return made
 
     def _landmarks(self, found: dict[str, Any]) -> Landmarks:
         offsets, lines, texts = self._placed(found)

@@ -20,8 +20,9 @@ from memlens.errors import AnchorError, InputError, NoEventsError
 from memlens.facts import Facts, Kind
 from memlens.inputs.builder import Builder
 from memlens.inputs.parquet.carried import KEY, Carried, DamagedError, StoredSource, read_carried
-from memlens.windows.landmarks import LONGEST_LINE
-from memlens.windows.patterns import Anchor, Match
+from memlens.units import plural
+from memlens.windows.landmarks import LONGEST_LINE, Landmarks
+from memlens.windows.patterns import Anchor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from memlens.inputs.file_source import FileSource
     from memlens.inputs.input_format import Request
     from memlens.inputs.streams import ByteStream
-    from memlens.windows.landmarks import Landmarks
     from memlens.windows.patterns import Pattern
 
 __all__ = ["COLUMNS", "NAMED", "need_pyarrow", "read_parquet"]
@@ -83,11 +83,8 @@ def read_parquet(source: FileSource, request: Request) -> list[EventLog]:
         AnchorError: No line that was kept matches an anchor; the log itself may have one.
         InputError: It cannot be read, or is no table of events.
         NoEventsError: It has no row.
-        UsageError: A pattern is no regular expression.
     """
     need_pyarrow(f"{source.name}: reading Parquet")
-    for pattern in request.patterns:
-        pattern.compiled  # noqa: B018 - a wrong pattern is an error before anything is read
     with _explained(source.name), closing(source.open()) as stream:
         columns, metadata = _table(source, stream)
         events = len(columns["kind"])
@@ -277,15 +274,12 @@ def _anchor(log: EventLog, landmarks: Landmarks | None, pattern: Pattern) -> Anc
     Raises:
         AnchorError: None does, or not all lines that may be anchors were kept, or not whole.
     """
-    kept = ((), (), ()) if landmarks is None else landmarks[:3]
-    rows = zip(kept[0], kept[1], map(pattern.name_in, kept[2]), strict=True)
-    matches = [Match(offset, line, name) for offset, line, name in rows if name is not None]
-    partly = landmarks is not None and not (landmarks.complete and all(len(text) <= LONGEST_LINE for text in kept[2]))
-    if not matches or partly:
-        count = f"{len(kept[0]):,} line{'' if len(kept[0]) == 1 else 's'}"
+    kept = landmarks or Landmarks()
+    matches = kept.matches(pattern)
+    if not matches or not kept.complete or any(len(text) > LONGEST_LINE for text in kept.texts):
         raise AnchorError(
-            f"{log.source.name}: whether a line matches {pattern} cannot be told: of the text of the log the file has {count}"
-            f" only, which begin like START, STEP and the like, and {LONGEST_LINE} bytes of each",
+            f"{log.source.name}: whether a line matches {pattern} cannot be told: of the text of the log the file has"
+            f" {plural(len(kept.texts), 'line')} only, which begin like START, STEP and the like, and {LONGEST_LINE} bytes of each",
             "Cut the log itself, or export the window: memlens export LOG --start …",
         )
     return Anchor.of(pattern, matches)

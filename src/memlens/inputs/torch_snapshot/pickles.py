@@ -11,7 +11,6 @@ again, :class:`~memlens.inputs.torch_snapshot.entry_runs.EntryRuns` may take ove
 
 from __future__ import annotations
 
-import gc
 import io
 import struct
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.inputs.torch_snapshot.instructions import INSTRUCTIONS, BadPickle, refused
+from memlens.scanner.scan import no_collection
 
 if TYPE_CHECKING:
     from memlens.inputs.torch_snapshot.entry_runs import EntryRuns
@@ -102,19 +102,15 @@ class Machine:
         self.protocol = self.window[1]
         if not _LOWEST <= self.protocol <= _HIGHEST:
             raise BadPickle(f"it is a pickle of protocol {self.protocol}, and only {_LOWEST} to {_HIGHEST} are known")
-        collecting = gc.isenabled()
-        gc.disable()  # nothing made here is garbage, and looking for some takes longer than reading
         try:
-            return self._loop(2)
+            with no_collection():  # nothing made here is garbage, and looking for some takes longer than reading
+                return self._loop(2)
         except (IndexError, struct.error):
             raise BadPickle(
                 "it ends in the middle" if self._at_end else f"it is damaged after byte {self.base:,}"
             ) from None
         except UnicodeDecodeError:
             raise BadPickle("it is damaged: a text in it is no UTF-8") from None
-        finally:
-            if collecting:
-                gc.enable()
 
     def value(self, instructions: bytes) -> Any:
         """The value that some instructions make, which are not of the input and put nothing into the memo.

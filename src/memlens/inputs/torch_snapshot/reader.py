@@ -24,6 +24,7 @@ from memlens.inputs.torch_snapshot.pickles import load
 from memlens.inputs.torch_snapshot.replay import MOST_DEVICES, DeviceEvents, Final, events_of, pools_of, read_segments
 from memlens.inputs.torch_snapshot.stacks import LONGEST_TEXT, Tables
 from memlens.source import NumberedSource
+from memlens.units import plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,7 +92,7 @@ def read_snapshot(source: FileSource, request: Request) -> list[EventLog]:
 
     Args:
         source: The input; compressed or not.
-        request: What is wanted of it.  Anchors are looked for among the marks when they are asked for; here they are checked only.
+        request: What is wanted of it.  Anchors are looked for among the marks when they are asked for.
 
     Returns:
         A log for each device that has an event or a segment, by device number.
@@ -99,10 +100,7 @@ def read_snapshot(source: FileSource, request: Request) -> list[EventLog]:
     Raises:
         InputError: It cannot be read, is no snapshot, or is more than data.
         NoEventsError: It holds neither an event nor a segment.
-        UsageError: A pattern is no regular expression.
     """
-    for pattern in request.patterns:
-        pattern.compiled  # noqa: B018 - a wrong pattern is an error before any snapshot is read
     runs = EntryRuns()
     with source.open() as stream:
 
@@ -156,8 +154,7 @@ def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> lis
         counted = sum(map(len, entries.values()))
         if not counted and not any(final.segment_rows or final.malformed for final in finals.values()):
             raise NoEventsError(f"{name}: the snapshot is empty: no trace entries and no segments", _RECORD)
-        among = "1 entry" if counted == 1 else f"{counted:,} entries"
-        raise NoEventsError(f"{name}: no event among {among}, and no segments", _RECORD)
+        raise NoEventsError(f"{name}: no event among {plural(counted, 'entry', 'entries')}, and no segments", _RECORD)
     return logs
 
 

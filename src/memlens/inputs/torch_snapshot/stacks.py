@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, Generic, TypeGuard, TypeVar
 
-from memlens.inputs.generated_code import GENERATED, is_compiler, is_generated
+from memlens.inputs.stack_names import GENERATED, is_compiler, is_generated, joined
 
 __all__ = ["ADDRESSES", "LONGEST_TEXT", "MOST_BYTES", "PLUMBING", "Frame", "Tables", "as_text", "is_count"]
 
@@ -21,9 +21,7 @@ MOST_BYTES = 1 << 47
 ADDRESSES = 1 << 64
 #: Characters of a text of the user's, at most.
 LONGEST_TEXT = 200
-#: Frames in the name of an owner, and characters of a name and of each frame in it, at most.
-_FRAMES_IN_NAME = 6
-_LONGEST_NAME = 240
+#: Characters of a frame in the name of an owner, at most.
 _LONGEST_FRAME = 80
 #: Characters of one text of a frame, and frames of one stack, that are looked at.
 _LONGEST_TEXT = 2000
@@ -140,14 +138,7 @@ class Tables:
         """
         labels = [label for frame in self._frames_of(number) for label in _labels_of(frame)]
         best = min((level for level, _ in labels), default=0)
-        names = [label for level, label in labels if level == best]
-        name, count = "", 0
-        for label in dict.fromkeys(names):
-            longer = f"{name} < {label}" if name else label
-            if len(longer) > _LONGEST_NAME or count == _FRAMES_IN_NAME:
-                break
-            name, count = longer, count + 1
-        return name or "(no name)"
+        return joined(label for level, label in labels if level == best) or "(no name)"
 
     def _frames_of(self, number: int) -> list[Frame]:
         return [self._frames.values[frame] for frame in self._stacks.values[number]]

@@ -1,6 +1,7 @@
-"""Frames of code that a program has written, and of what calls it: ``torch.compile``, FX graphs, kernels.
+"""What owners are called whose call stack is known: the labels of its frames, innermost first, joined.
 
-Such a file is called after a hash of its content (``/tmp/torchinductor_user/xy/cxy….py``) or by a running number (``<eval_with_key>.12``), and its line numbers mean
+Frames of code that a program has written, and of what calls it (``torch.compile``, FX graphs, kernels), are told from all others: such a file is called after a hash
+of its content (``/tmp/torchinductor_user/xy/cxy….py``) or by a running number (``<eval_with_key>.12``), and its line numbers mean
 nothing to anyone.  As an owner it would hide the user's line that called it, and make one owner of the user's into as many as there are graphs.  So every frame of such code
 has one name, :data:`GENERATED`, and frames of the compiler that only pass a call on have none.
 """
@@ -8,9 +9,13 @@ has one name, :data:`GENERATED`, and frames of the compiler that only pass a cal
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import islice
 
-__all__ = ["GENERATED", "is_compiler", "is_generated"]
+__all__ = ["GENERATED", "is_compiler", "is_generated", "joined"]
 
+#: Labels in a name, and its characters, at most.
+_MOST_LABELS, _LONGEST_NAME = 6, 240
 #: What every frame of generated code is called.
 GENERATED = "(generated code)"
 
@@ -31,3 +36,14 @@ def is_generated(path: str) -> bool:
 def is_compiler(path: str) -> bool:
     """Whether a frame's file is of PyTorch's compiler, which calls generated code."""
     return _COMPILER.match(path) is not None
+
+
+def joined(labels: Iterable[str]) -> str:
+    """The name of an owner: the first few different labels, as many as there is room for."""
+    name = ""
+    for label in islice(dict.fromkeys(labels), _MOST_LABELS):
+        longer = f"{name} < {label}" if name else label
+        if len(longer) > _LONGEST_NAME:
+            break
+        name = longer
+    return name
