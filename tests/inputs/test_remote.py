@@ -172,9 +172,9 @@ def test_a_driver_that_cannot_begin_is_said(monkeypatch: pytest.MonkeyPatch) -> 
         raise OSError("no library\ntried here\ntried there")
 
     monkeypatch.setattr("fsspec.core.url_to_fs", begun)
-    for read in (memlens.read, memlens.compare):
+    for read in (lambda: memlens.read("hdfs://host/run/"), lambda: memlens.compare(["hdfs://host/run/"])):
         with pytest.raises(InputError) as raised:
-            read(["hdfs://host/run/"] if read is memlens.compare else "hdfs://host/run/")
+            read()
         assert raised.value.message == "hdfs://host/run/: cannot be read: OSError: no library"
         assert raised.value.hint
 
