@@ -218,6 +218,7 @@ def test_ctrl_c_ends_all_processes_and_leaves_no_file(tmp_path: Path) -> None:
     [
         ([], "no log to compare"),
         (["a.log", "--template", "{x}.log"], "LOG and --template exclude each other"),
+        (["runs/{x}.log"], "A template is given alone, behind --template."),
         (["a.log", "--rows", "x"], "--rows needs --template"),
         (["a.log", "--cols", "x"], "--cols needs --template"),
         (["-", "-"], "stdin (-) can be read only once"),

@@ -99,6 +99,8 @@ def _paths(logs: Sequence[str], options: Compare, show: ShowComparison) -> list[
     """
     from memlens.cli.output import named_logs, read_stdin_once
     from memlens.comparing.templates import Template
+    from memlens.inputs.remote import is_url
+    from memlens.text import short_name
 
     if (template := show.template) is not None:
         if logs:
@@ -111,5 +113,7 @@ def _paths(logs: Sequence[str], options: Compare, show: ShowComparison) -> list[
             f"{'--rows' if options.rows else '--cols'} needs --template",
             "Its fields are those of a template: 'runs/{branch}/log.{rank}'.",
         )
+    if template := next((log for log in logs if "{" in log and not is_url(log) and not os.path.exists(log)), None):
+        raise UsageError(f"no such file: {short_name(template)!r}", "A template is given alone, behind --template.")
     read_stdin_once(logs)
     return list(named_logs(logs, options, show))
