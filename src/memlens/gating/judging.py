@@ -258,10 +258,7 @@ def judge(
     if head.reserved_peak_bytes is not None or rules.gated("reserved"):
         reserved = Judged(WHOLE, "reserved", head_bytes=head.reserved_peak_bytes, start_line=1)
         rows.append(_judged(reserved, [run.reserved_peak_bytes for run in base], rules, _NOT_TOLD))
-    known_by_all = [(old, new) for old, new in paired.judged if len(old.figures) == len(base)]
-    new_ones = [new for _, new in known_by_all]
-    by_run = [given_back([old.figures[run] for old, _ in known_by_all], new_ones) for run in range(len(base))]
-    never_left = {old.name: max(each) for (old, _), *each in zip(known_by_all, *by_run, strict=True)} if base else {}
+    never_left = _never_left(paired, len(base))
     for old, new in [*paired.pairs, *((None, new) for new in paired.new)]:
         is_open = new.open_end if old is None else paired.is_open((old, new))
         figures = () if old is None else old.figures if is_open else old.closed or old.figures
@@ -325,6 +322,19 @@ def _may_be_higher(row: Judged, rules: Rules, later: Side) -> Judged:
 
 def _unjudged(row: Judged, why: str) -> Judged:
     return replace(row, limit_bytes=None, limit_from=None, over_bytes=0, ok=True, improved=False, unjudged=why)
+
+
+def _never_left(paired: PairedRuns, runs: int) -> dict[str, int]:
+    """The bytes that the runs of the base give back in their windows and head never left (:func:`~memlens.gating.figures.given_back`), where there are any."""
+    known = [pair for pair in paired.judged if len(pair[0].figures) == runs]
+    heads = [new for _, new in known]
+    found: dict[str, int] = {}
+    for run in range(runs):
+        sizes = given_back([old.figures[run] for old, _ in known], heads)
+        for (old, _), size in zip(known, sizes, strict=True):
+            if size:
+                found[old.name] = max(found.get(old.name, 0), size)
+    return found
 
 
 def _without_slips(row: Judged, base: Sequence[WindowFigures], head: WindowFigures, never_left: int) -> Judged:
