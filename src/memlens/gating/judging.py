@@ -331,9 +331,7 @@ def _never_left(paired: PairedRuns, runs: int) -> dict[str, int]:
     found: dict[str, int] = {}
     for run in range(runs):
         sizes = given_back([old.figures[run] for old, _ in known], heads)
-        for (old, _), size in zip(known, sizes, strict=True):
-            if size:
-                found[old.name] = max(found.get(old.name, 0), size)
+        found |= {old.name: max(found.get(old.name, 0), one) for (old, _), one in zip(known, sizes, strict=True) if one}
     return found
 
 
