@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GrowingNearCuts", "GrowingSizes", "GrowingTally"]
 
+#: Parts of a tally that are joined when there are more.
 _MOST_PARTS = 64
 #: Different histograms that another one is compared with.
 _KNOWN = 256
@@ -108,7 +109,7 @@ class GrowingSizes:
 
 
 class GrowingNearCuts:
-    """Their sizes, for cuts in order; of the last events so many are held as those of a cut may be that others still follow."""
+    """The sizes of the events next to cuts, which come in order; the last events are held until enough follow to know those of each cut."""
 
     def __init__(self) -> None:
         self._places, self._sizes = [np.zeros(0, np.int64)], [np.zeros((0, 2 * NEAR), np.int64)]

@@ -22,7 +22,7 @@ from memlens.windows.windows import as_patterns
 if TYPE_CHECKING:
     from memlens.ranking.result import Ranking
 
-__all__ = ["ranks", "ranks_of", "ranks_with"]
+__all__ = ["check_options", "ranks", "ranks_of", "ranks_with"]
 
 
 def ranks_with(logs: str | Path | Sequence[str | Path], options: OfRanks) -> Ranking:
@@ -38,13 +38,14 @@ def ranks_with(logs: str | Path | Sequence[str | Path], options: OfRanks) -> Ran
         InputError: No file matches the template.
         MemlensError: A cluster that was named does not answer.
     """
+    check_options(options)
     return ranks_of(find_logs(logs, options), options)
 
 
 ranks = with_keywords("ranks", ranks_with, OfRanks)
 
 
-def _check(options: OfRanks) -> None:
+def check_options(options: OfRanks) -> None:
     """Refuse what every log would be refused for, before any is read.
 
     Raises:
@@ -56,8 +57,7 @@ def _check(options: OfRanks) -> None:
 
 
 def ranks_of(found: FoundLogs, options: OfRanks) -> Ranking:
-    """The same of logs that were found."""
-    _check(options)
+    """The same of logs that were found, by options that were checked."""
     names = labels_of(found.paths, found.fields)
     order = sorted(range(len(names)), key=lambda k: natural(names[k]))
     found = replace(found, paths=tuple(found.paths[k] for k in order), fields=tuple(found.fields[k] for k in order))

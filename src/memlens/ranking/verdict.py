@@ -185,9 +185,9 @@ def _words(one: RankOutlier) -> str:
     if one.off_bytes > 0 and one.holds:
         words += f", {_in_blocks(one)}"
     shorter, longer = sorted((one.allocs, one.median_allocs))
-    if 2 * shorter < longer and (one.off_bytes > 0) == (
-        one.allocs == longer
-    ):  # it ended sooner than its peers, or went on for longer
+    # It holds less and ended sooner than its peers, or holds more and went on for longer.
+    by_length = (one.off_bytes > 0) == (one.allocs == longer)
+    if by_length and 2 * shorter < longer:
         usual = f"that of {short_name(one.median_rank)} {format_count(one.median_allocs)}"
         words += f" (its log has {plural(one.allocs, 'allocation')}, {usual})"
     return f"{words}{doubt}"

@@ -54,9 +54,10 @@ def command(logs: tuple[str, ...], options: OfRanks, show: ShowRanks) -> int:
     """
     from memlens.cli.output import note_others, progress_bar, refuse_outputs, report_failures, write_result
     from memlens.ranking.found import find_logs
-    from memlens.ranking.run import ranks_of
+    from memlens.ranking.run import check_options, ranks_of
     from memlens.reports.ranks import ranks_blocks
 
+    check_options(options)
     found = find_logs(logs, options, note_others(show))
     refuse_outputs(show, found.paths, formats=options.formats)
     with progress_bar(filter(os.path.isfile, found.paths), show) as progress:
